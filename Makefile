@@ -1,0 +1,57 @@
+# Every target works from a bare checkout: it makes .venv and installs what it needs, once, and again only
+# when pyproject.toml changes. An existing .venv keeps what it holds (PyTorch and JAX, say, which the tests
+# then use as oracles).
+#
+#   make demo   the tour, on the GPU if a driver answers      make demo ARGS="--device cpu"
+#   make test   everything that CI checks                     make test ARGS="-k hessian -x"
+#   make bench  the benchmarks, beside PyTorch and JAX        make bench ARGS="--device cuda"
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+
+.PHONY: demo test bench lint types layers clean
+.DELETE_ON_ERROR:
+
+demo: .venv/.demo
+	$(BIN)/python -m benchmarks.demo $(ARGS)
+
+test: lint types layers
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: .venv/.bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Not `ruff format`: it would spread `def grad_a(F, g, b): return g * b` over two lines, and one derivative
+# on one line is how a family of ops is read.
+lint: .venv/.dev
+	$(BIN)/ruff check
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+layers: .venv/.dev
+	$(BIN)/python ci/check_layers.py
+
+# .venv stays: it is slow to make, and may be the user's own. `rm -rf .venv` is the way to start afresh.
+clean:
+	rm -rf build dist out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find autograd_gpu benchmarks ci tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "autograd_gpu needs Python 3.11 or newer, and '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; } >&2
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The driver is asked after the base install, which brings the library that can ask.
+.venv/.demo: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[demo]'
+	extra=$$($(BIN)/python ci/cuda_extra.py) && { [ -z "$$extra" ] || $(INSTALL) --editable ".[$$extra]"; }
+	touch $@
+
+.venv/.dev .venv/.bench: .venv/.%: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[$*]'
+	touch $@

@@ -1,0 +1,214 @@
+"""grad and backward: arguments checked, then one GraphTask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend.dtypes import FLOATS
+from ..core.engine import execute
+from ..core.node import AccumulateGrad, Node
+from ..core.op import RECORD
+from ..core.task import Capture, zeros
+from ..core.tensor import Tensor, wrap
+from .edges import GradientEdge, capture_of, internal_nr
+
+Output = Tensor | GradientEdge
+Outputs = Output | Sequence[Output]
+Grads = Tensor | None | Sequence[Tensor | None]
+
+
+def grad(
+    outputs: Outputs,
+    inputs: Outputs,
+    grad_outputs: Grads = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of `outputs` with respect to `inputs`; only what they need is computed.
+
+    outputs, inputs: tensors or GradientEdges, one or a sequence. `.grad` of leaves is left alone.
+    grad_outputs: per output its cotangent, of the output's shape; None for a one-element output means 1.
+    retain_graph: keep the saved tensors for another call; default: the value of create_graph.
+    create_graph: record the computation, so that the result can be differentiated.
+    allow_unused: None in the result for an input that was not reached, instead of a RuntimeError.
+    is_grads_batched: dimension 0 of every grad_output numbers cotangents; the result is batched the same way.
+    materialize_grads: zeros instead of None.
+
+    >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
+    >>> ag.autograd.grad((x ** 3).sum(), x)
+    (tensor([ 3., 12.]),)
+    """
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    elif materialize_grads and not allow_unused:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, "
+                         "but got: allow_unused=False.")
+    outputs, inputs = _several(outputs), _several(inputs)
+    if not inputs:
+        raise ValueError("grad requires non-empty inputs.")
+    if is_grads_batched:
+        return _batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    roots = _roots(outputs, grad_outputs)
+    captures = _captures(inputs)
+    found = execute(roots, captures, False, create_graph if retain_graph is None else retain_graph, create_graph)
+    for i, g in enumerate(found):
+        if g is None:
+            if not allow_unused:
+                raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. "
+                                   "Set allow_unused=True if this is the desired behavior.")
+            if materialize_grads:
+                found[i] = wrap(zeros(captures[i][2]))
+    return tuple(found)
+
+
+def backward(
+    tensors: Outputs,
+    grad_tensors: Grads = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Outputs | None = None,
+) -> None:
+    """Adds the gradients of `tensors` to `.grad` of the leaves, or of `inputs` only.
+
+    Arguments as in `grad`. A leaf's `.grad` is complete, and its hooks run, as soon as its last contribution is in.
+
+    >>> x = ag.tensor(3.0, requires_grad=True)
+    >>> ag.autograd.backward(x * x)
+    >>> x.grad
+    tensor(6.)
+    """
+    tensors = _several(tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    roots = _roots(tensors, grad_tensors)
+    if inputs is None:
+        execute(roots, None, True, keep, create_graph)
+        return
+    inputs = _several(inputs)
+    if not inputs:
+        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    found = execute(roots, _captures(inputs), False, keep, create_graph)
+    for item, g in zip(inputs, found, strict=True):
+        if g is not None:
+            _accumulate_into(item, g, create_graph)
+
+
+def _accumulate_into(item: Output, g: Tensor, recording: bool) -> None:
+    if not recording:
+        g = wrap(g._array.copy())
+    node = item.node if isinstance(item, GradientEdge) else item._node
+    if isinstance(node, AccumulateGrad):
+        node.accumulate(g, recording)
+    elif isinstance(item, Tensor):
+        item._grad = g if item._grad is None else item._grad + g
+    else:
+        raise RuntimeError("backward(inputs=...) takes a GradientEdge only of a leaf; use grad() for the others")
+
+
+def tensor_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Outputs | None = None,
+) -> None:
+    """Adds the gradients of this tensor to `.grad` of the leaves it was computed from; see `ag.autograd.backward`."""
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+Tensor.backward = tensor_backward  # type: ignore[attr-defined]
+
+
+def _several(items: Outputs) -> Sequence[Output]:
+    """One tensor or edge, or a sequence of them, as a sequence."""
+    if type(items) is list:
+        return items
+    return (items,) if isinstance(items, (Tensor, GradientEdge)) else tuple(items)
+
+
+def _captures(inputs: Sequence[Output]) -> list[Capture]:
+    captures: list[Capture] = []
+    for item in inputs:
+        if type(item) is GradientEdge:
+            captures.append(capture_of(item))
+        elif item._node is None:  # type: ignore[union-attr]
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        else:
+            captures.append((item._node, item._nr, item._array))
+    return captures
+
+
+def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Tensor]]:
+    """(node, nr, gradient) per output, gradients checked."""
+    if grads is None:
+        grads = (None,) * len(outputs)
+    elif isinstance(grads, Tensor):
+        grads = (grads,)
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    roots: list[tuple[Node, int, Tensor]] = []
+    for output, g in zip(outputs, grads, strict=False):
+        if type(output) is GradientEdge:
+            roots.append((output.node, internal_nr(output), _edge_gradient(output, g)))
+            continue
+        node, array = output._node, output._array  # type: ignore[union-attr]
+        if node is None:
+            raise RuntimeError(f"element {len(roots)} of tensors does not require grad and does not have a grad_fn")
+        if g is None:
+            g = _implicit(array)
+        elif g._array.shape != array.shape:
+            i = len(roots)
+            raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] "
+                               f"has a shape of {array.shape}.")
+        elif g._array.dtype is not array.dtype:
+            g = _cast(g, array.dtype)
+        roots.append((node, output._nr, g))  # type: ignore[union-attr]
+    return roots
+
+
+def _implicit(array: Any) -> Tensor:
+    if array.size != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    return wrap(backend.namespace(array).ones_like(array))
+
+
+def _cast(g: Tensor, dtype: np.dtype) -> Tensor:
+    if g.dtype not in FLOATS:
+        raise RuntimeError(f"expected a floating-point gradient for an output of dtype {dtype}, got {g.dtype}")
+    return RECORD.cast(g, dtype) if g.dtype != dtype else g
+
+
+def _edge_gradient(edge: GradientEdge, g: Tensor | None) -> Tensor:
+    if g is not None:
+        if edge.shape is not None and g.shape != edge.shape:
+            raise RuntimeError(f"Mismatch in shape: gradient of shape {g.shape} for an edge of shape {edge.shape}.")
+        return g if edge.dtype is None else _cast(g, edge.dtype)
+    if edge.shape is None or int(np.prod(edge.shape)) != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    return wrap(backend.namespace_on(edge.device or backend.CPU).ones(edge.shape, edge.dtype))
+
+
+def _batched(
+    outputs: Sequence[Output], inputs: Sequence[Output], grads: Grads, retain_graph: bool | None, create_graph: bool,
+    allow_unused: bool, materialize_grads: bool,
+) -> tuple[Any, ...]:
+    """is_grads_batched: one task per cotangent, the results stacked."""
+    given = (grads,) if isinstance(grads, Tensor) else tuple(grads or ())
+    sizes = {g.shape[0] for g in given if g is not None and g.ndim}
+    if len(sizes) != 1:
+        raise RuntimeError("is_grads_batched=True needs grad_outputs whose dimension 0 is the same batch size; "
+                           f"got sizes {sorted(sizes)}")
+    size = sizes.pop()
+    keep = create_graph if retain_graph is None else retain_graph
+    rows = []
+    for b in range(size):
+        row = [None if g is None else g[b] for g in given]
+        last = b == size - 1
+        rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused, False, materialize_grads))
+    return tuple(None if column[0] is None else RECORD.stack(list(column)) for column in zip(*rows, strict=True))

@@ -1,0 +1,111 @@
+"""Arrays and devices. This layer knows no Tensor; the rest of the package reaches NumPy and CuPy through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import counters, cpu, cuda, pool
+from .device import CPU, Device
+
+Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
+
+
+def is_cuda(array: Any) -> bool:
+    """Whether `array` is a CuPy array."""
+    module = cuda.loaded()
+    return module is not None and isinstance(array, module.ndarray)
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or is_cuda(value)
+
+
+def namespace(*arrays: Any) -> Any:
+    """numpy, or cupy if any of `arrays` lives there; numbers and NumPy scalars go with either."""
+    module = cuda.loaded()
+    if module is not None:
+        for array in arrays:
+            if isinstance(array, module.ndarray):
+                return module
+    return np
+
+
+def namespace_on(device: Device) -> Any:
+    """The module whose arrays live on `device`."""
+    return np if device.type == "cpu" else cuda.require_device(device.index or 0)
+
+
+def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An unset array; on the CPU a large one reuses memory (pool.py), as CuPy's arrays do by CuPy's own pool."""
+    return pool.empty(shape, dtype) if xp is np else xp.empty(shape, dtype)
+
+
+def device_of(array: Any) -> Device:
+    return Device("cuda", array.device.id) if is_cuda(array) else CPU
+
+
+def to_device(array: Any, device: Device) -> Any:
+    """`array` on `device`: itself if it lives there, else a copy."""
+    if is_cuda(array):
+        return cuda.to_host(array) if device.type == "cpu" else cuda.to_device(array, device.index or 0)
+    return array if device.type == "cpu" else cuda.from_host(array, device.index or 0)
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    return to_device(array, CPU)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """a @ b for arrays of two dimensions or more: (..., m, k) @ (..., k, n) -> (..., m, n), counted.
+
+    A 2-d right operand folds the batch of the left one into the rows: one product instead of one per matrix.
+    """
+    if a.ndim > 2 and b.ndim == 2:
+        return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+    if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
+        wide = np.promote_types(a.dtype, b.dtype)
+        a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
+    out = cpu.matmul(a, b) if type(a) is np.ndarray else cuda.matmul(a, b)
+    if counters.ACTIVE:
+        batch = 1
+        for size in out.shape[:-2]:
+            batch *= size
+        shape = (a.shape[-2], a.shape[-1], b.shape[-1])
+        counters.matmul(shape if out.ndim == 2 else (batch, *shape))
+    return out
+
+
+def special(xp: Any) -> Any:
+    """scipy.special for NumPy, cupyx.scipy.special for CuPy."""
+    return cpu.special() if xp is np else cuda.special()
+
+
+def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
+    """A read-only-by-convention view of `array` stretched to `shape` by zero strides.
+
+    For NumPy three times faster than numpy.broadcast_to (2.4 us), which goes through an iterator.
+    """
+    if xp is not np or type(array) is not np.ndarray:
+        return xp.broadcast_to(array, shape)
+    if array.shape == shape:
+        return array
+    lead = len(shape) - array.ndim
+    strides = [0] * lead
+    for size, wanted, stride in zip(array.shape, shape[lead:], array.strides, strict=True):
+        if size != wanted and size != 1:
+            return np.broadcast_to(array, shape)  # raises, with NumPy's text
+        strides.append(stride if size == wanted else 0)
+    if array.flags.c_contiguous and array.dtype.isbuiltin == 1:
+        return np.ndarray(shape, array.dtype, array, 0, strides)
+    return np.broadcast_to(array, shape)  # not as_strided, which hides whose view this is
+
+
+def sum_to(array: Any, shape: tuple[int, ...]) -> Any:
+    """Sums `array` over the dimensions that broadcasting from `shape` added or stretched."""
+    lead = array.ndim - len(shape)
+    if lead:
+        array = array.sum(axis=tuple(range(lead)))
+    stretched = tuple(i for i, size in enumerate(shape) if size == 1 and array.shape[i] != 1)
+    return array.sum(axis=stretched, keepdims=True) if stretched else array

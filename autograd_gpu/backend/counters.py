@@ -1,0 +1,41 @@
+"""What the profiler reads: matrix products, kernel launches and derivative rules, counted while anyone asks.
+
+`ACTIVE` is empty unless a profiler is on, so a site that counts pays one truth test of a list. Counting is for
+the whole process: the engine may run deep reentrant calls on helper threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+
+class Counts:
+    """The three tallies of one `profiler.count()` block."""
+
+    def __init__(self) -> None:
+        self.matmuls: Counter[tuple[int, ...]] = Counter()
+        self.launches: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
+
+
+ACTIVE: list[Counts] = []
+LOCK = threading.Lock()
+
+
+def matmul(shape: tuple[int, ...]) -> None:
+    with LOCK:
+        for counts in ACTIVE:
+            counts.matmuls[shape] += 1
+
+
+def launch(kernel: str) -> None:
+    with LOCK:
+        for counts in ACTIVE:
+            counts.launches[kernel] += 1
+
+
+def rule(name: str) -> None:
+    with LOCK:
+        for counts in ACTIVE:
+            counts.rules[name] += 1

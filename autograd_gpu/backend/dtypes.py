@@ -1,0 +1,117 @@
+"""The dtypes, and PyTorch's promotion rules over NumPy's dtype objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import ml_dtypes
+import numpy as np
+
+float16, float32, float64 = np.dtype("float16"), np.dtype("float32"), np.dtype("float64")
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+int8, int16, int32, int64 = np.dtype("int8"), np.dtype("int16"), np.dtype("int32"), np.dtype("int64")
+uint8, uint16, uint32, uint64 = np.dtype("uint8"), np.dtype("uint16"), np.dtype("uint32"), np.dtype("uint64")
+bool_ = np.dtype("bool")
+float8_e4m3fn = np.dtype(ml_dtypes.float8_e4m3fn)
+float8_e5m2 = np.dtype(ml_dtypes.float8_e5m2)
+
+NATIVE_FLOATS = frozenset((float16, float32, float64))  # NumPy keeps these in `array * 2.0`; bfloat16 it widens
+FLOATS = NATIVE_FLOATS | {bfloat16}
+INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))
+STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
+ALL = FLOATS | INTEGERS | STORAGE | {bool_}
+
+_SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
+_ALIASES: dict[object, np.dtype] = {
+    "float": float32, "double": float64, "half": float16, "long": int64, "int": int32, "short": int16,
+    "bfloat16": bfloat16, "float8_e4m3fn": float8_e4m3fn, "float8_e5m2": float8_e5m2,
+    float: float64, int: int64, bool: bool_,
+}  # fmt: skip
+
+
+class _Default:
+    dtype = float32
+
+
+def get_default_dtype() -> np.dtype:
+    """The dtype of a tensor made from Python floats.
+
+    >>> ag.get_default_dtype()
+    dtype('float32')
+    """
+    return _Default.dtype
+
+
+def set_default_dtype(dtype: object) -> None:
+    """Sets the dtype that Python floats get; one of float16, bfloat16, float32, float64.
+
+    >>> ag.set_default_dtype(ag.float32)
+    """
+    wanted = as_dtype(dtype)
+    if wanted not in FLOATS:
+        raise TypeError(f"set_default_dtype: only floating-point dtypes are supported; got {wanted}")
+    _Default.dtype = wanted
+
+
+def as_dtype(dtype: object) -> np.dtype:
+    """`dtype` as one of ours; accepts NumPy dtypes, their names, and Python's float, int and bool."""
+    try:
+        found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
+        found = np.dtype(dtype) if found is None else found  # type: ignore[call-overload]
+    except TypeError:
+        found = None
+    if found not in ALL:
+        raise TypeError(f"unsupported dtype {dtype!r}; use one of {', '.join(sorted(map(str, ALL)))}")
+    return found
+
+
+def category(dtype: np.dtype) -> int:
+    """0 for bool, 1 for integers, 2 for floating point."""
+    return 2 if dtype in FLOATS else 1 if dtype in INTEGERS else 0
+
+
+def promote_types(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The dtype of `a` and `b` together: the higher category wins, then the wider type.
+
+    >>> ag.promote_types(ag.int64, ag.float16)
+    dtype('float16')
+    """
+    if a is b:
+        return a
+    if a in STORAGE or b in STORAGE:
+        raise TypeError(f"Promotion for {a} and {b} is not supported: convert with .to(float32) first")
+    ca, cb = category(a), category(b)
+    if ca != cb:
+        return a if ca > cb else b
+    if bfloat16 in (a, b):
+        other = b if a == bfloat16 else a
+        return float32 if other == float16 else other
+    return np.promote_types(a, b)
+
+
+def result_type(dimensioned: Iterable[np.dtype], zero_dim: Iterable[np.dtype], numbers: Iterable[object]) -> np.dtype:
+    """PyTorch's rule: 0-d tensors, and below them Python numbers, count only by a higher category."""
+    result: np.dtype | None = None
+    for group in (dimensioned, zero_dim, map(_dtype_of_number, numbers)):
+        joined: np.dtype | None = None
+        for dtype in group:
+            joined = dtype if joined is None else promote_types(joined, dtype)
+        if joined is not None and (result is None or category(joined) > category(result)):
+            result = joined
+    assert result is not None, "result_type needs at least one operand"
+    return result
+
+
+def _dtype_of_number(value: object) -> np.dtype:
+    return bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else _Default.dtype
+
+
+def short_name(dtype: np.dtype) -> str:
+    """The name that logs use: f32, bf16, i64, b8 for bool, f8e4m3fn."""
+    name = str(dtype)
+    if dtype in STORAGE:
+        return name.replace("float8_", "f8")
+    if dtype == bool_:
+        return "b8"
+    stem = name.rstrip("0123456789")
+    return _SHORT[stem] + name[len(stem):]

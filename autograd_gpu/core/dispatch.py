@@ -1,0 +1,246 @@
+"""What happens when an op is called with anything but plain tensors: the general path.
+
+1. Arguments: arrays of the tensors' device become constants (zero-copy), numbers stay numbers.
+2. Devices: all the same, or a clear error.
+3. Dtypes: PyTorch's promotion, by recorded casts, so that every gradient comes back in its input's dtype.
+4. The op's core runs: forward, and the node if this thread records.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, cast
+
+import numpy as np
+
+from .. import backend, errors
+from ..backend import dtypes
+from ..backend.dtypes import FLOATS
+from ..config import MODES
+from . import generate, nodegen
+from .node import next_sequence_nr
+from .op import ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .saved import SavedTensor, save_output
+from .tensor import Parameter, StorageTensor, Tensor, wrap
+from .views import shares_memory, storage_of, version_of
+
+
+def defop(block: type) -> Any:
+    """Declares an op (see core/op.py) and returns the function that users call."""
+    op = parse(block)
+    if op.has_rules:
+        op.node = nodegen.make_node_class(op)
+    op.raw = generate.make_raw(op)
+    public = generate.make_public(op, general_list if op.variadic else general)
+    public.__doc__, public.__module__ = op.doc, block.__module__
+    public.__name__ = public.__qualname__ = op.name
+    public.op = op
+    REGISTRY[op.name] = op
+    setattr(RAW, op.name, op.raw)
+    setattr(RECORD, op.name, public)
+    return public
+
+
+def operator(op: OpDef) -> Any:
+    """The op as a binary operator: NotImplemented for a foreign operand, so that its own class may answer."""
+
+    def general_or_defer(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
+        for arg in args:
+            if not isinstance(arg, (Tensor, numbers.Number, np.generic)) and not backend.is_array(arg):
+                return NotImplemented
+        return general(op, args, attributes)
+
+    return generate.make_public(op, general_or_defer)
+
+
+def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
+    """An op with a list input: straight to its core if the list needs no preparation."""
+    if op.types != FLOAT and is_plain(tensors):
+        return record_list(op, tensors, attributes)
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{op.name}(): argument '{op.inputs[0]}' must be a list or tuple of Tensors, "
+                        f"not {type(tensors).__name__}")
+    if not tensors:
+        raise RuntimeError(f"{op.name}(): expected a non-empty list of Tensors")
+    return general(op, tuple(tensors), attributes)
+
+
+def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
+    """The steps at the head of this file, for one call."""
+    prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
+    prepared = _same_device(op, prepared)
+    if op.types != ANY:
+        prepared = _promote(op, prepared)
+    _refuse_storage(op, prepared)
+    try:
+        if op.variadic:
+            return record_list(op, cast("list[Tensor]", prepared), attributes)
+        kinds = tuple("T" if isinstance(a, Tensor) else "0" if a is None else "N" for a in prepared)
+        core = op.cores.get(kinds)
+        if core is None:
+            core = op.cores[kinds] = generate.make_core(op, kinds)
+            _add_variants(op, kinds)
+        return core(*prepared, *attributes)
+    except (ValueError, IndexError, TypeError) as error:
+        raise _explained(op, prepared, error) from error
+
+
+def _names(op: OpDef, args: tuple[Any, ...]) -> tuple[str, ...]:
+    return op.inputs * len(args) if op.variadic else op.inputs
+
+
+def _add_variants(op: OpDef, kinds: tuple[str, ...]) -> None:
+    """From now on calls with these Python types take a generated fast path."""
+    if "N" not in kinds and "0" not in kinds:
+        return
+    choices = {"T": (Tensor, Parameter), "N": (float, int), "0": (type(None),)}
+    function = generate.make_variant(op, kinds, general)
+    combinations: list[tuple[type, ...]] = [()]
+    for kind in kinds:
+        combinations = [(*head, choice) for head in combinations for choice in choices[kind]]
+    op.variants.update(dict.fromkeys(combinations, function))
+
+
+def _argument(op: OpDef, name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value
+    if value is None and name in op.optional:
+        return None
+    if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
+        return value if op.numbers else wrap(np.asarray(value, _number_dtype(value)))
+    if backend.is_array(value) or isinstance(value, np.generic):
+        array = value if backend.is_array(value) else np.asarray(value)
+        if array.dtype not in dtypes.ALL:
+            raise TypeError(f"{op.name}(): argument '{name}' is an array of unsupported dtype {array.dtype}")
+        return wrap(array)
+    raise TypeError(f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__}; "
+                    "use ag.as_tensor(...) to make one")
+
+
+def _number_dtype(value: Any) -> np.dtype:
+    if isinstance(value, bool):
+        return dtypes.bool_
+    return dtypes.int64 if isinstance(value, int) else dtypes.get_default_dtype()
+
+
+def _same_device(op: OpDef, args: list[Any]) -> list[Any]:
+    """All on one device; constant 0-d CPU tensors go along as numbers would."""
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    devices = {t.device for t in tensors}
+    if len(devices) <= 1:
+        return args
+    larger = {t.device for t in tensors if t.ndim or t.requires_grad or t.is_cuda}
+    if len(larger) != 1:
+        raise errors.mixed_devices(op.name, [str(t.device) for t in tensors])
+    home = larger.pop()
+    return [wrap(backend.to_device(a._array, home)) if isinstance(a, Tensor) and a.device != home else a for a in args]
+
+
+def _promote(op: OpDef, args: list[Any]) -> list[Any]:
+    names = _names(op, tuple(args))
+    chosen = [isinstance(a, Tensor) and name in op.promoted for name, a in zip(names, args, strict=True)]
+    tensors = [a for a, c in zip(args, chosen, strict=True) if c]
+    plain = [a for a in args if not isinstance(a, Tensor) and a is not None]
+    if op.types == SAME:
+        if len({t.dtype for t in tensors}) > 1:
+            found = " and ".join(dict.fromkeys(str(t.dtype) for t in tensors))
+            raise RuntimeError(f"{op.name}: expected all tensors to have the same dtype, but found {found}; "
+                               "convert one with .to(dtype)")
+        return args
+    target = dtypes.result_type([t.dtype for t in tensors if t.ndim], [t.dtype for t in tensors if not t.ndim], plain)
+    if op.types == FLOAT and target not in FLOATS and target not in dtypes.STORAGE:
+        target = dtypes.get_default_dtype()
+    promoted = [RECORD.cast(a, target) if c and a.dtype != target else a for a, c in zip(args, chosen, strict=True)]
+    return [_fit_number(a, target, tensors) for a in promoted]
+
+
+def _fit_number(value: Any, target: np.dtype, tensors: list[Tensor]) -> Any:
+    """A number beside an array whose NumPy promotion differs from PyTorch's becomes a 0-d constant of `target`."""
+    if isinstance(value, Tensor) or value is None or target in dtypes.NATIVE_FLOATS:
+        return value
+    if target in dtypes.INTEGERS and type(value) is int and not isinstance(value, bool):
+        info = np.iinfo(target)
+        if not info.min <= value <= info.max:
+            raise RuntimeError(f"value {value} cannot be converted to type {target} without overflow")
+    home = tensors[0].device if tensors else backend.CPU
+    return wrap(backend.to_device(np.asarray(value).astype(target), home))
+
+
+def _refuse_storage(op: OpDef, args: list[Any]) -> None:
+    if not op.storage_ok:
+        for a in args:
+            if isinstance(a, StorageTensor):
+                raise TypeError(f"{op.name}: {a.dtype} is a storage dtype and has no arithmetic; "
+                                "convert with .to(ag.float32) first")
+
+
+def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
+    """NumPy's complaint with the op's name and the shapes it was given, as the type a PyTorch user catches."""
+    shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
+    kind = RuntimeError if isinstance(error, ValueError) else type(error)
+    return kind(f"{op.name}: {error} (input shapes: {shapes})")
+
+
+def is_plain(tensors: Any) -> bool:
+    """Whether a list input needs no preparation: CPU tensors of one dtype, and no mode on."""
+    if MODES.bits > 1 or type(tensors) not in (list, tuple) or not tensors:
+        return False
+    first = tensors[0]
+    for t in tensors:
+        if type(t) is not Tensor and type(t) is not Parameter:
+            return False
+        if type(t._array) is not np.ndarray or t._array.dtype is not first._array.dtype:
+            return False
+    return True
+
+
+def record_list(op: OpDef, tensors: list[Tensor], attributes: tuple[Any, ...]) -> Tensor:
+    """The core of an op with a list input: generic, since its length is not known before."""
+    arrays = [t._array for t in tensors]
+    xp = backend.namespace(*arrays)
+    named = dict(zip(op.attributes, attributes, strict=True))
+    out = op.forward(xp, *arrays, **named)
+    result = wrap(np.asarray(out) if xp is np else out)
+    if op.view and shares_memory(result._array, arrays[0]):
+        result._storage = storage_of(tensors[0])
+    nodes = tuple([t._node for t in tensors])
+    live = [n for n in nodes if n is not None]
+    if MODES.bits & 1 or not live or not op.has_rules:
+        return result
+    node = object.__new__(op.node)
+    node.edges = nodes
+    nrs = tuple([t._nr for t in tensors])
+    node.nrs = nrs if any(nrs) else None
+    node.shapes, node.extra = None, None
+    node.mask = sum([1 << i for i, n in enumerate(nodes) if n is not None])
+    node.topological_nr = 1 + max([n.topological_nr for n in live])
+    node.shape, node.dtype = result.shape, result.dtype
+    result._node = node
+    _save_list(node, op, tensors, result, named)
+    node.sequence_nr = next_sequence_nr()
+    return result
+
+
+def _save_list(node: Any, op: OpDef, tensors: list[Tensor], result: Tensor, named: dict[str, Any]) -> None:
+    for kind, what in nodegen.readers(op):
+        if kind == "index":
+            continue
+        value: Any
+        if kind == "input":
+            value = [_saved(t) for t in tensors]
+        elif kind == "out":
+            value = save_output(result, node)
+        elif kind == "attribute":
+            value = named[what]
+        else:
+            value = [getattr(t, kind) for t in tensors]
+        setattr(node, nodegen.slot(kind, what), value)
+
+
+def _saved(tensor: Tensor) -> SavedTensor:
+    saved = SavedTensor()
+    saved.tensor, saved.version = tensor, version_of(tensor)
+    return saved
+
+
+__all__ = ["defop", "general", "operator"]

@@ -1,0 +1,56 @@
+"""Running tasks: one call, backward inside backward, and the mode that a user's code finds itself in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ..config import MODES, enable_grad
+from .nesting import MAX_NESTED, NESTING
+from .node import Node
+from .task import Capture, GraphTask
+from .tensor import Tensor
+
+
+def execute(
+    roots: Sequence[tuple[Node, int, Tensor]], captures: list[Capture] | None, accumulate: bool, keep: bool,
+    recording: bool,
+) -> list[Tensor | None]:
+    """Runs one task. `roots`: (node, nr, gradient) triples; returns the gradients of `captures`."""
+    if NESTING.depth >= MAX_NESTED:
+        return _on_helper_thread(roots, captures, accumulate, keep, recording)
+    task = GraphTask(captures, accumulate, keep, recording)
+    if len(roots) == 1 and roots[0][1] == 0:
+        node, _, g = roots[0]
+        task.buffers[node] = g if recording else g._array
+    else:
+        for node, nr, g in roots:
+            task.add(node, nr, g if recording else g._array)
+    task.plan([root[0] for root in roots])
+    if recording:
+        with enable_grad():
+            task.run()
+    else:
+        task.run()
+    return task.collect(captures) if captures is not None else []
+
+
+def _on_helper_thread(*args: Any) -> list[Tensor | None]:
+    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only."""
+    outcome: list[Any] = []
+    bits, errors = MODES.bits, []
+
+    def body() -> None:
+        MODES.bits = bits
+        try:
+            outcome.append(execute(*args))
+        except BaseException as error:  # re-raised below, in the thread that asked
+            errors.append(error)
+
+    thread = threading.Thread(target=body, name="autograd_gpu-engine")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return outcome[0]

@@ -1,0 +1,175 @@
+"""Writes the functions of an op, as dataclasses does: straight-line code, no loop over arguments in the hot path.
+
+For each op: `raw` (arrays), the public function, one core per combination of tensor / number / None arguments,
+and the node class with `run_raw` and `run_recorded`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .nodegen import write_record
+from .op import ANY, FLOAT, OpDef
+from .source import Source
+
+_EMPTY = inspect.Parameter.empty
+
+
+def signature(op: OpDef) -> str:
+    """The public parameter list: inputs, then attributes, positional or by keyword."""
+    parts = [name + ("=None" if name in op.optional else "") for name in op.inputs]
+    defaulted = bool(op.optional) and not op.variadic
+    for name, default in op.attributes.items():
+        required = default is _EMPTY
+        if required and defaulted:
+            parts.append("*") if "*" not in parts else None
+        defaulted = defaulted or not required
+        parts.append(name if required else f"{name}={default!r}")
+    return ", ".join(parts)
+
+
+def attributes_tuple(op: OpDef) -> str:
+    return "(" + "".join(f"{name}, " for name in op.attributes) + ")"
+
+
+def keyword_attributes(op: OpDef) -> str:
+    return "".join(f", {name}={name}" for name in op.attributes)
+
+
+def make_raw(op: OpDef) -> Callable[..., Any]:
+    """forward without xp: on arrays, numbers and NumPy scalars, dropping what is saved."""
+    w = Source()
+    star = "*" if op.variadic else ""  # a list input is one argument: cat([a, b], dim)
+    names = ", ".join(op.inputs)
+    w(f"def {op.name}({signature(op)}):")
+    first = op.inputs[0] + ("[0]" if op.variadic else "") if op.inputs else "None"
+    w(f"xp = numpy if type({first}) is ndarray else namespace({star}{names})", 1)
+    call = f"forward(xp, {star}{names}{keyword_attributes(op)})"
+    w(f"return {call}[0]" if op.saved else f"return {call}", 1)
+    return w.compile(op.name, {"forward": op.forward})
+
+
+def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`."""
+    name = name or op.name
+    w = Source()
+    w(f"def {name}({signature(op)}):")
+    w.depth = 1
+    attrs = attributes_tuple(op)
+    if op.variadic:
+        w(f"return general(OP, {op.inputs[0]}, {attrs})")
+        return w.compile(name, {"general": general, "OP": op})
+    args = "(" + "".join(f"{n}, " for n in op.inputs) + ")"
+    if not op.inputs:
+        w(f"return general(OP, (), {attrs})")
+        return w.compile(name, {"general": general, "OP": op})
+    w("if " + " and ".join(f"(type({n}) is Tensor or type({n}) is Parameter)" for n in op.inputs) + ":")
+    w.depth = 2
+    _checked_body(w, op, ("T",) * len(op.inputs))
+    w.depth = 1
+    if op.numbers or op.optional:
+        types = "(" + "".join(f"type({n}), " for n in op.inputs) + ")"
+        w("else:")
+        w(f"variant = VARIANTS.get({types})", 1)
+        w("if variant is not None:", 1)
+        w(f"return variant({', '.join([*op.inputs, *op.attributes])})", 2)
+    w(f"return general(OP, {args}, {attrs})")
+    function = w.compile(name, _scope(op, general))
+    function.__doc__ = op.doc
+    return function
+
+
+def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any]) -> Callable[..., Any]:
+    """The fast path for one combination of kinds: T tensor, N number, 0 None."""
+    w = Source()
+    w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
+    w.depth = 1
+    _checked_body(w, op, kinds)
+    args = "(" + "".join(f"{n}, " for n in op.inputs) + ")"
+    w(f"return general(OP, {args}, {attributes_tuple(op)})")
+    return w.compile(op.name, _scope(op, general))
+
+
+def make_core(op: OpDef, kinds: tuple[str, ...]) -> Callable[..., Any]:
+    """The same body without checks, for arguments that the general path has prepared."""
+    w = Source()
+    w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
+    w.depth = 1
+    w("mode = MODES.bits & 1")
+    _unwrap(w, op, kinds)
+    _body(w, op, kinds)
+    return w.compile(op.name, _scope(op, None))
+
+
+def _scope(op: OpDef, general: Any) -> dict[str, Any]:
+    return {
+        "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
+        "differentiable": op.differentiable,
+    }  # fmt: skip
+
+
+def tensors(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
+    return [name for name, kind in zip(op.inputs, kinds, strict=True) if kind == "T"]
+
+
+def _unwrap(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
+    for name, kind in zip(op.inputs, kinds, strict=True):
+        w(f"x_{name} = {name}._array" if kind == "T" else f"x_{name} = {name}")
+
+
+def _checked_body(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
+    w("mode = MODES.bits")
+    _unwrap(w, op, kinds)
+    w("if " + " and ".join(["mode <= 1", *_dtype_checks(op, kinds)]) + ":")
+    w.depth += 1
+    _body(w, op, kinds)
+    w.depth -= 1
+
+
+def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
+    """Conditions under which no cast is needed."""
+    if op.types == ANY:
+        return []
+    promoted = [n for n in tensors(op, kinds) if n in op.promoted]
+    checks = [f"x_{promoted[0]}.dtype is x_{n}.dtype" for n in promoted[1:]]
+    if "N" in kinds:  # NumPy widens bfloat16 * 2.0, PyTorch makes int * 2.0 a float32
+        checks.append(f"x_{promoted[0]}.dtype in NATIVE_FLOATS")
+    elif op.types == FLOAT:
+        checks.append(f"({' or '.join(f'{n}._node is not None' for n in promoted)} or x_{promoted[0]}.dtype in FLOATS)")
+    return checks
+
+
+def _body(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
+    live = tensors(op, kinds)
+    w(f"xp = numpy if type(x_{live[0]}) is ndarray else namespace({', '.join('x_' + n for n in live)})")
+    arrays = ", ".join("x_" + n for n in op.inputs)
+    target = "_out" if op.single else "outs"
+    target += ", extras" if op.saved else ""
+    w(f"{target} = forward(xp, {arrays}{keyword_attributes(op)})")
+    if op.single:
+        w("if type(_out) is not ndarray and xp is numpy: _out = asarray(_out)")
+        w("t = new(Tensor)")
+        w("t._array = _out")
+        w("t._nr = 0")
+        w("t._node = t._grad = t._extra = t._storage = None")
+        if op.view:
+            w(f"if shares_memory(_out, x_{live[0]}): t._storage = storage_of({live[0]})")
+    else:
+        _wrap_outputs(w, op, live[0])
+    if op.has_rules:
+        write_record(w, op, kinds, live)
+    w("return t" if op.single else "return ts")
+
+
+def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
+    w("ts = []")
+    w("for _out in outs:")
+    w("t = wrap(asarray(_out) if type(_out) is not ndarray and xp is numpy else _out)", 1)
+    if op.view:
+        w(f"if shares_memory(t._array, x_{first}): t._storage = storage_of({first})", 1)
+    w("ts.append(t)", 1)
+    w("ts = tuple(ts)")
+
+

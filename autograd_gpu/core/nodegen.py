@@ -1,0 +1,280 @@
+"""The node class of an op: the text that makes one at the call, and its `run_raw` and `run_recorded`.
+
+A node keeps one slot per thing that a rule asks for; the prefix says what it is (`slot`). An input is saved only if a
+rule that reads it belongs to an input that wants a gradient: the mask decides at the call, nobody writes it by hand.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from .node import Node
+from .op import OpDef
+from .saved import SavedTensor
+from .source import Source
+
+PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d", "extra": "e"}
+
+
+def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) -> None:
+    """The node of this call: edges, what the needed rules read, numbers."""
+    wanted = [n for n in live if op.joint is not None or n in op.rules]
+    if not wanted:
+        return
+    ruled = [n for n in wanted if op.rule_of(n) is not None]
+    zeros = [n for n in wanted if op.rule_of(n) is None]
+    for n in wanted:
+        w(f"n_{n} = {n}._node")
+    condition = " or ".join(f"n_{n} is not None" for n in wanted)
+    w(f"if mode == 0 and ({condition}){' and ' + _differentiable(op) if op.differentiable else ''}:")
+    w.depth += 1
+    w("node = new(NodeClass)")
+    edges = "".join(f"n_{n}, " if n in ruled else "None, " for n in op.inputs)
+    w(f"node.edges = ({edges})")
+    w("_mask, _depth = 0, -1")
+    for n in wanted:
+        w(f"if n_{n} is not None:")
+        if n in ruled:
+            w(f"_mask |= {1 << op.inputs.index(n)}", 1)
+        w(f"if n_{n}.topological_nr > _depth: _depth = n_{n}.topological_nr", 1)
+    w("node.mask = _mask")
+    w("node.topological_nr = _depth + 1")
+    numbers = "".join(f"{n}._nr, " if n in ruled else "0, " for n in op.inputs)
+    if ruled:
+        w(f"node.nrs = ({numbers}) if {' or '.join(f'{n}._nr' for n in ruled)} else None")
+    else:
+        w("node.nrs = None")
+    if zeros:
+        w("node.zero_edges = " + " + ".join(
+            f"((({op.inputs.index(n)}, n_{n}, {n}._nr),) if n_{n} is not None else ())" for n in zeros))
+    _shapes(w, op, live)
+    w("node.extra = None")
+    if op.single:
+        w("node.shape = _out.shape")
+        w("node.dtype = _out.dtype")
+        w("t._node = node")
+    else:
+        w("node.shape = tuple([t._array.shape for t in ts])")
+        w("node.dtype = tuple([t._array.dtype for t in ts])")
+        if op.outputs == ("*",):
+            w("node.outputs = len(ts)")
+        w("for nr, t in enumerate(ts, 1):")
+        if op.nondiff_outputs:
+            marked = {i + 1 for i, name in enumerate(op.outputs or ()) if name in op.nondiff_outputs}
+            w(f"if nr not in {marked!r}:", 1)
+            w.depth += 1
+        w("t._node = node; t._nr = nr" + (" if len(ts) > 1 else 0" if op.outputs == ("*",) else ""), 1)
+        if op.nondiff_outputs:
+            w.depth -= 1
+        if op.outputs == ("*",):
+            w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
+    _save(w, op, kinds)
+    w("node.sequence_nr = next_sequence_nr()")
+    w.depth -= 1
+
+
+def _differentiable(op: OpDef) -> str:
+    return f"differentiable({', '.join(op.attributes)})"
+
+
+def _shapes(w: Source, op: OpDef, live: list[str]) -> None:
+    """Broadcasting inputs: remember their shapes, unless all are equal and so equal to the output's."""
+    if not op.broadcasts or len(live) == 1 == len(op.inputs):
+        w("node.shapes = None")
+        return
+    shapes = "".join(f"x_{n}.shape, " if n in live else "None, " for n in op.inputs)
+    if len(live) == 1:
+        w(f"node.shapes = None if _out.shape == x_{live[0]}.shape else ({shapes})")
+        return
+    equal = " and ".join(f"x_{live[0]}.shape == x_{n}.shape" for n in live[1:])
+    w(f"node.shapes = None if {equal} else ({shapes})" if op.broadcasts is True else f"node.shapes = ({shapes})")
+
+
+@functools.cache
+def readers(op: OpDef) -> dict[tuple[str, str], int]:
+    """What the rules read: (kind, name) -> bits of the inputs whose rules ask for it."""
+    found: dict[tuple[str, str], int] = {}
+    for bit, name in enumerate(op.inputs):
+        rule = op.rule_of(name)
+        for _, kind, asked in op.asked(rule) if rule is not None else []:
+            found[kind, asked] = found.get((kind, asked), 0) | 1 << bit
+    return found
+
+
+def slot(kind: str, name: str) -> str:
+    return f"{PREFIX[kind]}_{name}"
+
+
+def _save(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
+    by_name = dict(zip(op.inputs, kinds, strict=True))
+    for (kind, name), bits in readers(op).items():
+        target = f"node.{slot(kind, name)}"
+        if kind == "attribute":
+            w(f"{target} = {name}")
+        elif kind == "extra":
+            w(f"{target} = extras[{name!r}]")
+        elif kind in ("shape", "dtype"):
+            w(f"{target} = x_{name}.{kind}" if by_name[name] == "T" else f"{target} = None")
+        elif kind == "out":
+            which = "t" if op.single else f"ts[{(op.outputs or ()).index(name)}]"
+            w(f"{target} = save_output({which}, node) if _mask & {bits} else FREED")
+        elif by_name[name] != "T":
+            w(f"{target} = {name}")
+        else:
+            w(f"if _mask & {bits}:")
+            w(f"{target} = s = new(SavedTensor)", 1)
+            w(f"s.tensor = {name}", 1)
+            w(f"s.version = 0 if {name}._storage is None else {name}._storage.version", 1)
+            w(f"else: {target} = FREED")
+
+
+def make_node_class(op: OpDef) -> type[OpNode]:
+    """MulBackward0 and the like, with generated `run_raw` and `run_recorded`."""
+    name = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
+    asked = readers(op)
+    slots = {slot(kind, what) for kind, what in asked if kind != "index"}
+    if any(rule is None for rule in op.rules.values()):
+        slots.add("zero_edges")
+    body: dict[str, Any] = {"op": op, "input_names": op.inputs, "__module__": OpNode.__module__}
+    if op.outputs == ("*",):
+        slots.add("outputs")
+    elif op.outputs is not None:
+        body["outputs"] = len(op.outputs)
+    body["__slots__"] = tuple(sorted(slots))
+    body["saved_slots"] = {what: slot(kind, what) for kind, what in asked if kind in ("input", "out")}
+    body["run_raw"] = _make_run(op, recorded=False)
+    body["run_recorded"] = _make_run(op, recorded=True)
+    return type(name, (OpNode,), body)
+
+
+class OpNode(Node):
+    """Node of a declared op."""
+
+    __slots__ = ()
+    op: OpDef
+    saved_slots: dict[str, str]
+
+    def rules(self, need: int) -> list[str]:
+        names = self.input_names * len(self.edges) if self.op.variadic else self.input_names
+        return [f"{self.op.name}.grad_{name}" for i, name in enumerate(names) if need >> i & 1]
+
+    def saved(self) -> list[SavedTensor]:
+        """Everything this node keeps for backward."""
+        kept: list[SavedTensor] = []
+        for name in self.saved_slots.values():
+            value = getattr(self, name)
+            kept += [s for s in (value if isinstance(value, list) else [value]) if isinstance(s, SavedTensor)]
+        return [s for s in kept if s.tensor is not None]
+
+    def __getattr__(self, name: str) -> Any:
+        """`_saved_NAME` is the unpacked value, `_raw_saved_NAME` the SavedTensor."""
+        for prefix in ("_saved_", "_raw_saved_"):
+            key = name[len(prefix) :]
+            if name.startswith(prefix) and key in self.saved_slots:
+                kept = getattr(self, self.saved_slots[key])
+                return kept.unpack(self) if prefix == "_saved_" and isinstance(kept, SavedTensor) else kept
+        raise AttributeError(f"{self.name()} has no attribute {name!r}; it saves {sorted(self.saved_slots)}")
+
+
+def _make_run(op: OpDef, recorded: bool) -> Any:
+    """run_raw / run_recorded(self, g, need, release): unpack what is needed, call the rules, free the buffers."""
+    w = Source()
+    name = "run_recorded" if recorded else "run_raw"
+    w(f"def {name}(self, g, need, release):")
+    w.depth = 1
+    if op.outputs == ("*",):
+        w("if self.outputs == 1: g = (g,)  # a list of one is stored bare")
+    released = []
+    for (kind, what), bits in readers(op).items():
+        if kind == "index":
+            continue
+        if kind in ("input", "out"):
+            w(f"{what} = None")
+        _load(w, op, kind, what, bits, recorded)
+        if kind in ("input", "out", "extra"):
+            released.append(f"self.{slot(kind, what)}")
+    scope: dict[str, Any] = {}
+    if op.variadic:
+        _call_per_element(w, op, recorded, scope)
+    elif op.joint is not None:
+        _call_joint(w, op, recorded, scope)
+    else:
+        _call_rules(w, op, recorded, scope)
+    if released:
+        w("if release:")
+        w(f"{' = '.join(released)} = FREED", 1)
+    w("return grads")
+    return w.compile(name, scope)
+
+
+def _local(kind: str, what: str) -> str:
+    return f"{what}_{kind}" if kind in ("shape", "dtype") else what
+
+
+def _load(w: Source, op: OpDef, kind: str, what: str, bits: int, recorded: bool) -> None:
+    source = f"self.{slot(kind, what)}"
+    local = _local(kind, what)
+    if kind == "extra":
+        w(f"{local} = {source}")
+        w(f"if {local} is FREED: {local}.unpack(self)")
+        if recorded:
+            w(f"if is_array({local}): {local} = wrap({local})")
+    elif kind not in ("input", "out"):
+        w(f"{local} = {source}")
+    elif op.variadic and kind == "input":
+        w(f"s = {source}")
+        w("if s is FREED: s.unpack(self)")
+        w(f"{local} = [k.unpack(self) for k in s]" if recorded else f"{local} = [k.unpack(self)._array for k in s]")
+    else:
+        w(f"if need & {bits}:" if not op.variadic else "if need:")
+        w.depth += 1
+        w(f"s = {source}")
+        if kind == "input" and (op.numbers or what in op.optional):
+            w(f"if type(s) is not SavedTensor: {local} = s")
+            w("else:")
+            w.depth += 1
+            _unpack(w, local, recorded)
+            w.depth -= 1
+        else:
+            _unpack(w, local, recorded)
+        w.depth -= 1
+
+
+def _unpack(w: Source, local: str, recorded: bool) -> None:
+    if recorded:
+        w(f"{local} = s.unpack(self)")
+        return
+    w(f"{local} = s.tensor")
+    w(f"if {local} is None or {local}._storage is not None and {local}._storage.version != s.version:")
+    w("s.unpack(self)  # raises, or a hook answers", 1)
+    w(f"{local} = {local}._array")
+
+
+def _arguments(op: OpDef, rule: Any) -> str:
+    return "".join(f", {_local(kind, what)}" for _, kind, what in op.asked(rule) if kind != "index")
+
+
+def _call_rules(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
+    space = "RECORD" if recorded else "RAW"
+    parts = []
+    for bit, name in enumerate(op.inputs):
+        rule = op.rules.get(name)
+        if rule is None:
+            parts.append("None")
+            continue
+        scope[f"grad_{name}"] = rule
+        parts.append(f"grad_{name}({space}, g{_arguments(op, rule)}) if need & {1 << bit} else None")
+    w(f"grads = ({', '.join(parts)},)")
+
+
+def _call_joint(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
+    scope["joint"] = op.joint
+    need = "".join(f"need & {1 << bit} != 0, " for bit in range(len(op.inputs)))
+    w(f"grads = joint({'RECORD' if recorded else 'RAW'}, g, ({need}){_arguments(op, op.joint)})")
+
+
+def _call_per_element(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
+    rule = scope["rule"] = op.rules[op.inputs[0]]
+    call = f"rule({'RECORD' if recorded else 'RAW'}, g, i{_arguments(op, rule)})"
+    w(f"grads = [{call} if need >> i & 1 else None for i in range(len(self.edges))]")

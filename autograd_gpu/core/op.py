@@ -1,0 +1,179 @@
+"""How an op is declared: one block with its forward, a derivative rule per input, its jvp and batching words.
+
+    @defop
+    class mul:
+        \"\"\"Product of a and b, broadcasting.\"\"\"
+        def forward(xp, a, b): return xp.multiply(a, b)
+        def grad_a(F, g, b):   return g * b
+        def grad_b(F, g, a):   return g * a
+        types, broadcasts = PROMOTE, True
+
+Reading a block
+1. `forward(xp, inputs..., *, attributes...)` works on arrays. An input with default None is optional; `*tensors` is
+   a list input. It may return `out, {"name": array}` where `saved = ("name",)` announces what rules may ask for.
+2. Every input has a rule `grad_<input>(F, g, asked...)`, or is `grad_<input> = ZERO`, or stands in `nondiff`.
+   A joint rule `grads(F, g, need, asked...)` replaces all of them: `need` is a tuple of bools, one per input.
+3. The names that a rule asks for ARE what is saved: an input, `out` (or an output's name), an attribute,
+   `<input>_shape`, `<input>_dtype`, a `saved` name, and `i` (which element) for a list input.
+4. `g` is the output's gradient; with several `outputs` a tuple of them in which None means zero.
+5. A rule that answers None means "no gradient".
+"""
+
+from __future__ import annotations
+
+import inspect
+import types as python_types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import OpDeclarationError
+from .node import Node
+
+# What `types` may say: how the inputs' dtypes are brought together before forward.
+PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
+FLOAT = "float"  # the same, then integers become the default float dtype
+SAME = "same"  # must be equal already
+ANY = "any"  # not looked at
+
+
+class _Zero:
+    def __repr__(self) -> str:
+        return "ZERO"
+
+
+ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it exists
+
+GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "t", "ts", "xp"))  # names taken by core/generate.py
+
+REGISTRY: dict[str, OpDef] = {}
+RAW = python_types.SimpleNamespace()  # F when no graph is built: arrays in, arrays out
+RECORD = python_types.SimpleNamespace()  # F when recording: the public functions
+
+
+@dataclass(eq=False)
+class OpDef:
+    """A declared op; the generated functions read it, and so do the tests."""
+
+    name: str
+    doc: str
+    forward: Callable[..., Any]
+    inputs: tuple[str, ...]
+    variadic: bool
+    optional: frozenset[str]
+    attributes: dict[str, Any]  # name -> default, inspect.Parameter.empty if there is none
+    rules: dict[str, Callable[..., Any] | None]  # None for ZERO
+    joint: Callable[..., Any] | None
+    outputs: tuple[str, ...] | None  # None: one output; ("*",): a list
+    nondiff_outputs: frozenset[str]
+    saved: tuple[str, ...]
+    types: str
+    promoted: tuple[str, ...]
+    numbers: bool
+    broadcasts: bool
+    view: bool
+    storage_ok: bool
+    differentiable: Callable[..., bool] | None
+    jvp: Any
+    batch: Any
+    node: type[Node] = Node
+    raw: Callable[..., Any] = None  # type: ignore[assignment]
+    cores: dict[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
+    variants: dict[tuple[type, ...], Callable[..., Any]] = field(default_factory=dict)
+
+    @property
+    def has_rules(self) -> bool:
+        return bool(self.rules) or self.joint is not None
+
+    @property
+    def single(self) -> bool:
+        return self.outputs is None
+
+    def rule_of(self, name: str) -> Callable[..., Any] | None:
+        return self.joint if self.joint is not None else self.rules.get(name)
+
+    def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
+        """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra, index."""
+        skip = 3 if rule is self.joint else 2
+        return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
+
+    def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
+        stem, _, suffix = p.rpartition("_")
+        if p in self.inputs:
+            return "input", p
+        if (p == "out" and self.single) or (self.outputs is not None and p in self.outputs):
+            return "out", p
+        if p in self.attributes:
+            return "attribute", p
+        if stem in self.inputs and suffix in ("shape", "dtype"):
+            return suffix, stem
+        if p in self.saved:
+            return "extra", p
+        if p == "i" and self.variadic:
+            return "index", p
+        raise OpDeclarationError(
+            f"{self.name}.{rule.__name__} asks for {p!r}; it may ask for {', '.join(self._askable())}"
+        )
+
+    def _askable(self) -> list[str]:
+        shapes = [f"{name}_{suffix}" for name in self.inputs for suffix in ("shape", "dtype")]
+        return [*self.inputs, *(self.outputs or ("out",)), *self.attributes, *self.saved, *shapes]
+
+
+_WORDS = {
+    "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False,
+    "differentiable": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
+}  # fmt: skip
+
+
+def parse(block: type) -> OpDef:
+    """The OpDef of a block; OpDeclarationError, at import, if the block contradicts itself."""
+    name, body = block.__name__, dict(vars(block))
+    forward = body.pop("forward", None)
+    if forward is None:
+        raise OpDeclarationError(f"op {name} has no forward(xp, ...)")
+    parameters = list(inspect.signature(forward).parameters.values())[1:]
+    inputs = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    words = {key: body.pop(key, default) for key, default in _WORDS.items()}
+    rules = {key[5:]: _rule(body.pop(key)) for key in list(body) if key.startswith("grad_")}
+    nondiff, joint = frozenset(body.pop("nondiff", ())), body.pop("grads", None)
+    nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
+    unknown = [key for key in body if not key.startswith("__")]
+    if unknown:
+        raise OpDeclarationError(f"op {name}: unknown word(s) {', '.join(unknown)}")
+    names = tuple(p.name for p in inputs)
+    op = OpDef(
+        name=name, doc=inspect.cleandoc(block.__doc__ or ""), forward=forward, inputs=names,
+        variadic=any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inputs),
+        optional=frozenset(p.name for p in inputs if p.default is None),
+        attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
+        rules=rules, joint=joint, nondiff_outputs=nondiff_outputs,
+        promoted=tuple(promoted) if promoted is not None else names, **words,
+    )  # fmt: skip
+    _check(op, nondiff)
+    return op
+
+
+def _rule(value: Any) -> Callable[..., Any] | None:
+    return None if value is ZERO else value
+
+
+def _check(op: OpDef, nondiff: frozenset[str]) -> None:
+    known = set(op.inputs)
+    for name in [*op.rules, *nondiff]:
+        if name not in known:
+            raise OpDeclarationError(f"op {op.name}: {name!r} is not an input; inputs are {', '.join(op.inputs)}")
+    if op.has_rules and op.joint is None:
+        for name in op.inputs:
+            if name not in op.rules and name not in nondiff:
+                raise OpDeclarationError(f"op {op.name}: input {name!r} has no rule; write grad_{name}, "
+                                         f"grad_{name} = ZERO, or nondiff = ({name!r},)")
+    for rule in [*op.rules.values(), op.joint]:
+        if rule is not None:
+            op.asked(rule)  # raises for a misspelt name
+    if taken := GENERATED & {*op.inputs, *op.attributes}:
+        raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
+    if op.types not in (PROMOTE, FLOAT, SAME, ANY):
+        raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any; got {op.types!r}")
+    if op.name in REGISTRY:
+        raise OpDeclarationError(f"op {op.name} is declared twice")

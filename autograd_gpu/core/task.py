@@ -1,0 +1,374 @@
+"""The engine's work: one GraphTask per call of backward or grad.
+
+    1. Walk from the roots, never into a node whose topological number is below the smallest of the inputs'.
+    2. Sort by sequence number: within one graph, descending is a topological order, so nothing counts dependencies.
+    3. exec_info: from the leaves up, a node is needed if an edge of it leads to a needed node or to a captured input.
+       Plain backward needs every node's mask. Edges through ZERO need nothing; they only record "used".
+    4. Run the nodes in descending order; each is told which of its inputs are needed in THIS call.
+    5. Sum gradients where they meet; reduce them to the input's shape where broadcasting stretched it.
+    6. Fire AccumulateGrad as soon as its last contribution has arrived.
+    7. Hand out the captured gradients.
+
+Nothing about a call is stored on the graph: two threads may run tasks over the same nodes at the same time. Without
+create_graph gradients are raw arrays and rules run on arrays; with it they are tensors and the rules record.
+"""
+
+from __future__ import annotations
+
+import sys
+from logging import DEBUG
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend import counters, pool
+from ..backend.dtypes import NATIVE_FLOATS
+from . import hooks
+from .nesting import user_code
+from .node import AccumulateGrad, Node
+from .op import RAW, RECORD
+from .tensor import Tensor, wrap
+from .trace import LOGGER, observe
+
+_by_sequence = attrgetter("sequence_nr")
+
+# What grad() asks for: (node, nr, like), `like` having the shape and dtype of the tensor at that edge.
+Capture = tuple[Node, int, Any]
+
+
+class GraphTask:
+    """The state of one call."""
+
+    __slots__ = (
+        "accumulate", "buffers", "captures", "floor", "keep", "leaves", "needs", "nodes", "owned", "prune", "recording",
+        "results", "used",
+    )  # fmt: skip
+
+    def __init__(self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool) -> None:
+        self.accumulate, self.keep, self.recording = accumulate, keep, recording
+        self.buffers: dict[Node, Any] = {}  # gradient so far: bare, or a list for several outputs
+        self.owned: set[Any] = set()  # buffers that this task made itself and may add into
+        self.nodes: list[Node] = []  # ascending by sequence number, leaves excluded
+        self.leaves: dict[Node, int] = {}  # contributions that AccumulateGrad nodes still wait for
+        self.prune = False  # whether some reached leaf is not asked for
+        self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
+        self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
+        self.captures = captured = {}  # node -> positions in `results`, with the output number
+        self.floor = floor = 0
+        if captures is not None:
+            self.results: list[Any] = [None] * len(captures)
+            floor = captures[0][0].topological_nr
+            for i, (node, nr, _) in enumerate(captures):
+                if node.topological_nr < floor:
+                    floor = node.topological_nr
+                captured.setdefault(node, []).append((i, nr))
+            self.floor = floor
+
+    # ---- 1, 2: discovery ---------------------------------------------------------------------------
+
+    def walk(self, start: list[Node]) -> list[Node]:
+        """Everything reachable from `start` into `nodes` and `leaves`; returns the nodes with ZERO edges."""
+        floor, leaves, accumulate, nodes, captures = self.floor, self.leaves, self.accumulate, self.nodes, self.captures
+        zero_nodes = []
+        seen = set(start)
+        stack = list(seen)
+        while stack:
+            node = stack.pop()
+            if node.topological_nr == 0:
+                leaves.setdefault(node, 0)
+                continue
+            nodes.append(node)
+            if node.zero_edges:
+                zero_nodes.append(node)
+            for child in node.edges:
+                if child is None:
+                    continue
+                nr = child.topological_nr
+                if nr == 0:
+                    if accumulate:
+                        leaves[child] = leaves.get(child, 0) + 1
+                    elif child not in captures:
+                        self.prune = True
+                elif nr >= floor and child not in seen:
+                    seen.add(child)
+                    stack.append(child)
+        if len(nodes) > 1:
+            nodes.sort(key=_by_sequence)
+        return zero_nodes
+
+    # ---- 3: exec_info ------------------------------------------------------------------------------
+
+    def plan(self, roots: list[Node]) -> None:
+        zero_nodes = self.walk(roots)
+        if zero_nodes:
+            self._behind_zero(roots, zero_nodes)
+        if self.accumulate:
+            if zero_nodes:
+                self._exec_info(set(self.leaves))
+        elif self.prune or zero_nodes or self.floor:  # else every leaf is asked for, and so every node is needed
+            self._exec_info(set(self.captures))
+
+    def _exec_info(self, wanted: set[Node]) -> None:
+        needs: dict[Node, int] = {}
+        for node in self.nodes:
+            need, bit = 0, 1
+            for child in node.edges:
+                if child in wanted:
+                    need |= bit
+                bit <<= 1
+            if need:
+                needs[node] = need
+                wanted.add(node)
+        self.needs = needs
+
+    def _behind_zero(self, roots: list[Node], stack: list[Node]) -> None:
+        """Records what only ZERO edges reach; nodes there that a user watches get zeros to run on."""
+        used: set[tuple[Node, int]] = set()
+        live = set(self.nodes)
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            edges = [(child, nr) for _, child, nr in node.zero_edges]
+            if node not in live:
+                edges += [(c, nr) for c, nr in zip(node.edges, node.nrs or (0,) * len(node.edges), strict=True) if c]
+            for child, nr in edges:
+                if child.topological_nr >= self.floor:
+                    used.add((child, nr))
+                    if child not in seen:
+                        seen.add(child)
+                        stack.append(child)
+        self.used = used
+        watched = [n for n in seen - live if n.topological_nr and (n.materialize or hooks.watch(n))]
+        if watched:
+            self._run_on_zeros(roots, watched)
+
+    def _run_on_zeros(self, roots: list[Node], watched: list[Node]) -> None:
+        """Nodes with a user's hook, and a user's Function, are not pruned behind ZERO: they become roots."""
+        like = next(g for b in self.buffers.values() for g in (b if isinstance(b, list) else [b]) if g is not None)
+        for node in watched:
+            if node.outputs == 1:
+                self.add(node, 0, self._zeros(node.shape, node.dtype, like))
+            else:
+                for nr, (shape, dtype) in enumerate(zip(node.shape, node.dtype, strict=True), 1):
+                    self.add(node, nr, self._zeros(shape, dtype, like))
+        self.nodes, self.leaves = [], {}
+        self.plan([*roots, *watched])
+
+    def _zeros(self, shape: Any, dtype: Any, like: Any) -> Any:
+        xp = backend.namespace(like._array if isinstance(like, Tensor) else like)
+        zeros = xp.zeros(shape, dtype)
+        return wrap(zeros) if self.recording else zeros
+
+    # ---- 4: execution ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
+        release, recording = not self.keep, self.recording
+        watched = counters.ACTIVE or LOGGER.isEnabledFor(DEBUG)
+        sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
+        for node in reversed(self.nodes):
+            need = node.mask if needs is None else needs.get(node, 0)
+            if not need and node not in captures:
+                continue
+            g = buffers.pop(node, None)
+            if g is None:  # every rule above answered None
+                continue
+            if node.extra is not None:
+                g = self.tensor_hooks(node, g)
+            if node in captures:
+                self.capture(node, g)
+                if not need:
+                    continue
+            if watched:
+                observe(node, g, need)
+            if node.extra is not None:
+                grads = self.run_with_hooks(node, g, need)
+            else:
+                grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
+            shapes, nrs = node.shapes, node.nrs
+            if shapes is not None:
+                grads = [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
+            if nrs is None:
+                for child, g in zip(node.edges, grads, strict=False):
+                    if g is None or child is None:
+                        continue
+                    held = buffers.get(child)
+                    if held is None:
+                        buffers[child] = g
+                    elif child in owned:
+                        held += g
+                    else:
+                        buffers[child] = self.sum(child, held, g)
+            else:
+                for child, nr, g in zip(node.edges, nrs, grads, strict=False):
+                    if g is not None and child is not None:
+                        self.add(child, nr, g)
+            if accumulate:
+                grads = g = None  # a leaf takes an array over only if nobody else holds it
+                self.fire_complete(node)
+        if accumulate:
+            self.fire_rest()
+
+    def run_with_hooks(self, node: Node, g: Any, need: int) -> Any:
+        """Pre-hooks, the node, post-hooks: on tensors, whatever the node itself runs on."""
+        release, recording = not self.keep, self.recording
+        extra = node.extra
+        assert extra is not None
+        gs = tuple(map(self.to_tensor, g)) if node.outputs != 1 else (self.to_tensor(g),)
+        if extra.pre:
+            with user_code(recording):
+                gs = hooks.run_pre_hooks(node, gs)
+            g = [self.from_tensor(g) for g in gs] if node.outputs != 1 else self.from_tensor(gs[0])
+        grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
+        if extra.post:
+            with user_code(recording):
+                done = hooks.run_post_hooks(node, tuple(map(self.to_tensor, grads)), gs)
+            grads = tuple(map(self.from_tensor, done))
+        return grads
+
+    def tensor_hooks(self, node: Node, g: Any) -> Any:
+        """Tensor hooks and retain_grad of each output of `node`."""
+        extra = node.extra
+        assert extra is not None
+        if not extra.tensor and not extra.retained:
+            return g
+        with user_code(self.recording):
+            if node.outputs == 1:
+                return self.from_tensor(hooks.run_tensor_hooks(node, 0, self.to_tensor(g)))
+            return [None if x is None else self.from_tensor(hooks.run_tensor_hooks(node, nr, self.to_tensor(x)))
+                    for nr, x in enumerate(g, 1)]
+
+    def to_tensor(self, g: Any) -> Any:
+        return g if self.recording or g is None else wrap(as_array(g))
+
+    def from_tensor(self, g: Any) -> Any:
+        return g if self.recording or g is None else g._array
+
+    # ---- 5: sums -----------------------------------------------------------------------------------
+
+    def add(self, node: Node, nr: int, g: Any) -> None:
+        """Adds `g` into the buffer of output `nr` (as Tensor._nr) of `node`."""
+        buffers = self.buffers
+        if node.outputs == 1:
+            held = buffers.get(node)
+            buffers[node] = g if held is None else self.sum(node, held, g)
+            return
+        parts = buffers.get(node)
+        if parts is None:
+            parts = buffers[node] = [None] * node.outputs
+        parts[nr - 1] = g if parts[nr - 1] is None else self.sum((node, nr), parts[nr - 1], g)
+
+    def sum(self, key: Any, held: Any, g: Any) -> Any:
+        """held + g. The first sum makes an array of the task's own, into which later ones add."""
+        if key in self.owned:
+            held += g
+            return held
+        total = held + g
+        if not self.recording and getattr(total, "ndim", 0) and total.dtype in NATIVE_FLOATS:
+            self.owned.add(key)  # not a NumPy scalar, nor a type that would not take a wider summand
+        return total
+
+    # ---- 6: leaves ---------------------------------------------------------------------------------
+
+    def fire_complete(self, node: Node) -> None:
+        """Fires the leaves for which `node` made the last contribution."""
+        leaves = self.leaves
+        for child in node.edges:
+            if child in leaves:
+                leaves[child] -= 1
+                if not leaves[child]:
+                    del leaves[child]
+                    self.fire(child)
+
+    def fire_rest(self) -> None:
+        """Leaves that are roots themselves, or whose other contributions never came; zeros behind ZERO edges."""
+        for leaf in list(self.leaves):
+            self.fire(leaf)
+        for leaf, _ in self.used or ():
+            variable = leaf.variable if isinstance(leaf, AccumulateGrad) else None
+            if variable is not None and variable._grad is None:
+                zeros = backend.namespace(variable._array).zeros_like(variable._array)
+                leaf.accumulate(wrap(zeros), False)  # type: ignore[attr-defined]
+
+    def fire(self, leaf: Any) -> None:
+        g = self.buffers.pop(leaf, None)
+        variable = leaf.variable
+        if g is None or variable is None:
+            return
+        if leaf.extra is not None:
+            g = self.tensor_hooks(leaf, g)
+            if leaf.extra.pre:
+                with user_code(self.recording):
+                    g = self.from_tensor(hooks.run_pre_hooks(leaf, (self.to_tensor(g),))[0])
+        if counters.ACTIVE or LOGGER.isEnabledFor(DEBUG):
+            observe(leaf, g, 0)
+        leaf.accumulate(g if self.recording else wrap(own(g, variable.dtype)), self.recording)
+        if leaf.extra is not None and leaf.extra.post_accumulate:
+            with user_code(self.recording):
+                for hook in list(leaf.extra.post_accumulate.values()):
+                    hook(variable)
+
+    # ---- 7: captures -------------------------------------------------------------------------------
+
+    def capture(self, node: Node, g: Any) -> None:
+        for i, nr in self.captures[node]:
+            self.results[i] = g if nr == 0 else g[nr - 1]
+
+    def collect(self, captures: list[Capture]) -> list[Tensor | None]:
+        """The captured gradients as tensors: zeros behind ZERO edges, None for what was not reached."""
+        results, buffers = self.results, self.buffers
+        for node, places in self.captures.items():
+            if node.topological_nr == 0:
+                g = buffers.get(node)
+                if g is not None and node.extra is not None:
+                    g = self.tensor_hooks(node, g)
+                for i, _ in places:
+                    results[i] = g
+        found: list[Tensor | None] = []
+        recording = self.recording
+        for g, (node, nr, like) in zip(results, captures, strict=True):
+            if g is not None:
+                found.append(g if recording else wrap(as_array(g, like.dtype)))
+            elif self.used is not None and (node, nr) in self.used:
+                found.append(wrap(zeros(like)))
+            else:
+                found.append(None)
+        return found
+
+
+def zeros(like: Any) -> Any:
+    """Zeros with the shape, dtype and device of an array or an edge."""
+    xp = backend.namespace(like) if backend.is_array(like) else backend.namespace_on(like.device or backend.CPU)
+    return xp.zeros(like.shape, like.dtype)
+
+
+def as_array(g: Any, dtype: Any = None) -> Any:
+    """A gradient as an array of `dtype`: rules may leave NumPy scalars, and bfloat16 may have been widened."""
+    if type(g) is not np.ndarray and isinstance(g, np.generic):
+        g = np.asarray(g)
+    return g if dtype is None or g.dtype is dtype else g.astype(dtype, copy=False)
+
+
+def own(g: Any, dtype: Any) -> Any:
+    """`g` as an array that nobody else holds or views: itself if it is fresh, else a copy."""
+    if isinstance(g, np.generic) or not pool.owns(g) or g.dtype is not dtype or sys.getrefcount(g) > FRESH:
+        return backend.namespace(g).array(g, dtype=dtype, order="C")
+    return g
+
+
+def _calibrate() -> int:
+    """References to an array that only its caller holds, as `own` counts them on this Python."""
+
+    def fire(buffers: dict[int, Any]) -> int:
+        g = buffers.pop(0)
+        return own(g)
+
+    def own(g: Any) -> int:
+        return sys.getrefcount(g)
+
+    return fire({0: np.empty(1)})
+
+
+FRESH = _calibrate()

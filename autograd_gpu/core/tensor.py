@@ -1,0 +1,394 @@
+"""Tensor: an array, the node its gradient flows into, and little else. The ops bind their methods to it later."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from typing import Any
+
+import numpy as np
+
+from .. import backend, errors
+from ..backend.device import Device
+from ..backend.dtypes import FLOATS, STORAGE
+from . import hooks
+from .node import AccumulateGrad, Node
+from .printing import tensor_repr
+from .views import Storage, bump_version, storage_of, version_of
+
+
+class Tensor:
+    """A NumPy array (CPU) or CuPy array (CUDA) that autograd can follow.
+
+    Made by `ag.tensor`, `ag.zeros` and the other factories, never by calling the class.
+
+    >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("__weakref__", "_array", "_extra", "_grad", "_node", "_nr", "_storage")
+
+    _array: Any
+    _node: Node | None  # grad_fn of a result, AccumulateGrad of a leaf that requires grad, None for a constant
+    _nr: int  # 0: sole output of its node; k > 0: output k - 1 of several
+    _storage: Storage | None
+    _grad: Tensor | None
+    _extra: dict[str, Any] | None  # rare state
+
+    __hash__ = object.__hash__
+    __array_priority__ = 1000.0  # CuPy arrays defer to us in `array * tensor`
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("Tensor is not called directly; use ag.tensor(data) to copy or ag.as_tensor(data) to share")
+
+    # ---- the array -----------------------------------------------------------------------------
+
+    @property
+    def array(self) -> Any:
+        """The NumPy or CuPy array itself, not a copy. After writing to it call `bump_version`."""
+        return self._array
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history (prefer `detach`)."""
+        result = alias(self)
+        result._storage = None
+        return result
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._array.dtype
+
+    @property
+    def device(self) -> Device:
+        return backend.device_of(self._array)
+
+    @property
+    def is_cuda(self) -> bool:
+        return backend.is_cuda(self._array)
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    def dim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of one dimension."""
+        return self._array.shape if dim is None else self._array.shape[dim]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements."""
+        strides = tuple(s // self._array.itemsize for s in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def numel(self) -> int:
+        return self._array.size
+
+    def element_size(self) -> int:
+        return self._array.itemsize
+
+    def is_contiguous(self) -> bool:
+        return self._array.flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        return self.dtype in FLOATS or self.dtype in STORAGE
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array: shared memory on the CPU.
+
+        RuntimeError if the tensor requires grad, TypeError if it is on a CUDA device; `force=True` detaches and
+        copies to the host instead.
+
+        >>> ag.ones(2).numpy()
+        array([1., 1.], dtype=float32)
+        """
+        if not force and self._node is not None:
+            raise errors.needs_detach()
+        if not force and self.is_cuda:
+            raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
+        return backend.to_numpy(self._array)
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number (synchronises a CUDA device)."""
+        if self._array.size != 1:
+            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
+        return self.numpy(force=True).item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self.numpy(force=True).tolist()
+
+    # ---- autograd ------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Marks a leaf as one whose gradient is wanted (or no longer), and returns it.
+
+        RuntimeError for a result of recorded ops, and for dtypes that are not floating point.
+        """
+        if not self.is_leaf:
+            if requires_grad:
+                return self
+            raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
+                               "computed variable in a subgraph that doesn't require differentiation use "
+                               "var_no_grad = var.detach().")
+        if not requires_grad:
+            self._node = None
+        elif self._node is None:
+            if self.dtype not in FLOATS:
+                raise RuntimeError(f"only Tensors of floating point dtype can require gradients; got {self.dtype}")
+            self._node = AccumulateGrad(self)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._node is None or type(self._node) is AccumulateGrad
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that made this tensor; None for a leaf."""
+        return None if type(self._node) is AccumulateGrad else self._node
+
+    @property
+    def output_nr(self) -> int:
+        return max(self._nr - 1, 0)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf (or of a tensor with `retain_grad`), None before the first backward."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+            for what in ("shape", "dtype", "device"):
+                mine, theirs = getattr(self, what), getattr(value, what)
+                if mine != theirs:
+                    raise RuntimeError(f"assigned grad has data of a different {what}: {theirs}, expected {mine}")
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    def detach(self) -> Tensor:
+        """The same memory and version counter, without history; does not require grad."""
+        return alias(self)
+
+    @property
+    def _version(self) -> int:
+        return version_of(self)
+
+    def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """Calls `hook(grad)` each time this tensor's gradient is computed; a returned tensor replaces it."""
+        if self._node is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        by_output = hooks.extra_of(self._node).tensor.setdefault(self._nr, {})
+        return hooks.add(self._node, by_output, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """Calls `hook(tensor)` as soon as the gradient of this leaf has been accumulated, in mid-backward."""
+        if type(self._node) is not AccumulateGrad:
+            raise RuntimeError("post accumulate grad hooks can only be registered on leaf tensors that require grad")
+        return hooks.add(self._node, hooks.extra_of(self._node).post_accumulate, hook)
+
+    def retain_grad(self) -> None:
+        """Keeps `.grad` of this tensor although it is not a leaf."""
+        if self._node is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if not self.is_leaf:
+            hooks.extra_of(self._node).retained[self._nr] = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        return not self.is_leaf and self._node.extra is not None and self._nr in self._node.extra.retained  # type: ignore[union-attr]
+
+    # ---- exchange ------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return np.array(array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        self._check_exportable()
+        return self._array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if not self.is_cuda:
+            raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy() or .cuda()")
+        self._check_exportable()
+        return self._array.__cuda_array_interface__
+
+    def _check_exportable(self) -> None:
+        if self._node is not None:
+            raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                               "protocol; use .detach() first")
+        result = memo[id(self)] = rebuild(type(self), self._array.copy(), self.requires_grad, self._state())
+        result._grad = copy.deepcopy(self._grad, memo)
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.is_leaf:
+            raise RuntimeError("Only graph leaves can be pickled; use .detach() first")
+        return rebuild, (type(self), self._array, self.requires_grad, self._state())
+
+    def _state(self) -> Any:
+        """What a subclass needs besides the array."""
+        return None
+
+    # ---- Python --------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return tensor_repr(self)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise RuntimeError(f"Boolean value of Tensor with {self._array.size} values is ambiguous; "
+                               "use .any() or .all()")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype in FLOATS:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __contains__(self, element: Any) -> bool:
+        value = element.numpy(force=True) if isinstance(element, Tensor) else element
+        return bool((self.numpy(force=True) == value).any())
+
+
+class Parameter(Tensor):
+    """A tensor that a Module lists among its parameters.
+
+    Parameter(data, requires_grad=True): shares the memory of `data`, a Tensor or an array.
+
+    >>> ag.nn.Parameter(ag.zeros(2)).requires_grad
+    True
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any, requires_grad: bool = True) -> Parameter:
+        array = data._array if isinstance(data, Tensor) else data
+        if not backend.is_array(array):
+            raise TypeError(f"Parameter expects a Tensor or an array, got {type(data).__name__}")
+        result = rebuild(cls, array, requires_grad, None)
+        if isinstance(data, Tensor):
+            result._storage = storage_of(data)
+        return result
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        """Everything is done by __new__."""
+
+
+class StorageTensor(Tensor):
+    """A float8 tensor: uint8 codes and the dtype they stand for. Held, moved and converted, never computed with."""
+
+    __slots__ = ("_codes_dtype",)
+
+    _codes_dtype: np.dtype
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._codes_dtype
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        return super().numpy(force=force).view(self._codes_dtype)
+
+    def _state(self) -> Any:
+        return self._codes_dtype
+
+
+def wrap(array: Any, node: Node | None = None) -> Tensor:
+    """A Tensor around `array`, the sole output of `node`."""
+    result = object.__new__(Tensor)
+    result._array = array
+    result._node = node
+    result._nr = 0
+    result._storage = result._grad = result._extra = None
+    return result
+
+
+def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
+    """A float8 tensor around uint8 `codes`."""
+    result = object.__new__(StorageTensor)
+    result._array = codes
+    result._codes_dtype = dtype
+    result._node = result._storage = result._grad = result._extra = None
+    result._nr = 0
+    return result
+
+
+def alias(tensor: Tensor) -> Tensor:
+    """A constant that shares memory and version counter with `tensor`."""
+    if type(tensor) is StorageTensor:
+        result: Tensor = wrap_codes(tensor._array, tensor._codes_dtype)
+    else:
+        result = wrap(tensor._array)
+    result._storage = storage_of(tensor)
+    return result
+
+
+def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> Any:
+    """A leaf of class `cls`; what pickle calls."""
+    result = object.__new__(cls)
+    result._array = array
+    result._node = result._storage = result._grad = result._extra = None
+    result._nr = 0
+    if state is not None:
+        result._codes_dtype = state  # type: ignore[attr-defined]
+    return result.requires_grad_(requires_grad)
+
+
+
+
+__all__ = ["Parameter", "StorageTensor", "Tensor", "alias", "bump_version", "rebuild", "wrap", "wrap_codes"]

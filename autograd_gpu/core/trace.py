@@ -1,0 +1,43 @@
+"""What a task tells about each node that it runs: the DEBUG log of semantics section 7, and the profiler's rules."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from ..backend import counters, device_of
+from ..backend.dtypes import short_name
+from .node import Node
+from .tensor import Tensor
+
+LOGGER = logging.getLogger("autograd_gpu.autograd.graph")
+
+
+def observe(node: Node, g: Any, need: int) -> None:
+    """Called before `node` runs, if a profiler counts or the log is on; nothing is formatted otherwise."""
+    if counters.ACTIVE:
+        for name in node.rules(need):
+            counters.rule(name)
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        gs = g if isinstance(g, (list, tuple)) else [g]
+        described = ", ".join(map(describe, gs))
+        LOGGER.debug("Executing: %r with grad_outputs: [%s]%s", node, described, _skipped(node, need))
+
+
+def describe(g: Any) -> str:
+    """f32[10], f32[] for a scalar, f32[10]cuda:0 on a device, None for an undefined gradient."""
+    if g is None:
+        return "None"
+    array = g._array if isinstance(g, Tensor) else g
+    device = device_of(array)
+    where = "" if device.type == "cpu" or isinstance(array, np.generic) else str(device)
+    return f"{short_name(array.dtype)}[{', '.join(map(str, array.shape))}]{where}"
+
+
+def _skipped(node: Node, need: int) -> str:
+    """The inputs with a gradient rule that this call does not need."""
+    skipped = node.mask & ~need
+    names = [node.input_name(i) for i in range(len(node.edges)) if skipped >> i & 1]
+    return f" skipped: {', '.join(names)}" if names else ""

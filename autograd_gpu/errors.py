@@ -1,0 +1,43 @@
+"""Exception classes and the messages that more than one module raises."""
+
+
+class GradcheckError(RuntimeError):
+    """Raised by `gradcheck` and `gradgradcheck` when a derivative is wrong; the text says which."""
+
+
+class OpDeclarationError(TypeError):
+    """Raised at import when a `@defop` block contradicts itself; the text names op and argument."""
+
+
+class MissingRuleError(NotImplementedError):
+    """Raised when a derivative is asked for that an op does not declare: never a silent zero."""
+
+
+def freed_twice() -> RuntimeError:
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+        "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+        "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
+        "if you need to access saved tensors after calling backward."
+    )
+
+
+def modified_in_place(kind: str, shape: tuple[int, ...], where: str, found: int, expected: int) -> RuntimeError:
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{kind} {list(shape)}], which is {where}, is at version {found}; expected version {expected} instead. "
+        "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+        "autograd_gpu.autograd.set_detect_anomaly(True)."
+    )
+
+
+def mixed_devices(op: str, devices: list[str]) -> RuntimeError:
+    first, *rest = dict.fromkeys(devices)
+    return RuntimeError(
+        f"{op}: expected all tensors to be on the same device, but found {first} and {', '.join(rest)}; "
+        f"move one with .to({first!r})"
+    )
+
+
+def needs_detach() -> RuntimeError:
+    return RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")

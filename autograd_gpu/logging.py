@@ -1,0 +1,44 @@
+"""Logs of what the engine runs.
+
+`AUTOGRAD_GPU_LOGS="+autograd"` in the environment, or `set_logs(autograd=logging.DEBUG)`, prints one line per executed
+node to stderr. The logger is `autograd_gpu.autograd.graph`, to which any handler may be attached instead.
+"""
+
+from __future__ import annotations
+
+import logging as std
+import os
+
+from .core.trace import LOGGER
+
+FORMAT = "%(asctime)s [%(levelname)s] %(message)s"
+_LEVELS = {"+": std.DEBUG, "": std.INFO, "-": std.ERROR}
+_handler: list[std.Handler] = []
+
+
+def set_logs(*, autograd: int = std.WARNING) -> None:
+    """Sets the level of the engine's log; DEBUG prints each node, its gradients and the inputs that it skips.
+
+    >>> import logging
+    >>> ag.logging.set_logs(autograd=logging.WARNING)
+    """
+    LOGGER.setLevel(autograd)
+    if not _handler and autograd < std.WARNING:
+        handler = std.StreamHandler()
+        handler.setFormatter(std.Formatter(FORMAT))
+        LOGGER.addHandler(handler)
+        _handler.append(handler)
+    elif _handler and autograd >= std.WARNING:
+        LOGGER.removeHandler(_handler.pop())
+
+
+def configure_from_environment() -> None:
+    """Reads AUTOGRAD_GPU_LOGS: "+autograd" for DEBUG, "autograd" for INFO, "-autograd" for ERROR."""
+    for item in filter(None, os.environ.get("AUTOGRAD_GPU_LOGS", "").split(",")):
+        sign = item[0] if item[0] in "+-" else ""
+        if item.removeprefix(sign) != "autograd":
+            raise ValueError(f"AUTOGRAD_GPU_LOGS: unknown log {item!r}; known: autograd, with + or - in front")
+        set_logs(autograd=_LEVELS[sign])
+
+
+configure_from_environment()

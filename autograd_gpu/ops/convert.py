@@ -1,0 +1,150 @@
+"""Conversion: dtype, device, copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend import dtypes
+from ..backend.device import Device
+from ..core.dispatch import defop
+from ..core.op import RECORD
+from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+
+
+@defop
+class cast:
+    """x in another dtype; floating point to floating point is differentiable.
+
+    >>> ag.tensor([1.5, 2.5]).to(ag.float64)
+    tensor([1.5, 2.5], dtype=float64)
+    """
+
+    def forward(xp, x, *, dtype): return x.astype(dtype)
+    def grad_x(F, g, x_dtype): return F.cast(g, x_dtype)
+    def differentiable(dtype): return dtype in dtypes.FLOATS
+
+
+@defop
+class clone:
+    """A copy of x in memory of its own; the gradient flows through.
+
+    >>> ag.clone(ag.ones(2))
+    tensor([1., 1.])
+    """
+
+    def forward(xp, x): return xp.array(x)
+    def grad_x(F, g): return g
+
+
+@defop
+class contiguous:
+    """x in C order: itself if it is already, else a copy.
+
+    >>> ag.contiguous(ag.ones(2, 3).mT).stride()
+    (2, 1)
+    """
+
+    def forward(xp, x): return xp.ascontiguousarray(x).reshape(x.shape)
+    def grad_x(F, g): return g
+    view = True
+
+
+@defop
+class to_device:
+    """x on `device`; the gradient comes back to where x lives.
+
+    >>> ag.ones(2).to("cpu").device
+    device('cpu')
+    """
+
+    def forward(xp, x, *, device): return backend.to_device(x, device), {"home": backend.device_of(x)}
+    def grad_x(F, g, home): return F.to_device(g, home)
+    saved = ("home",)
+
+
+def to(
+    x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False
+) -> Tensor:
+    """x with another dtype, device, or both; x itself if nothing changes and `copy` is False.
+
+    to(dtype), to(device), to(device, dtype), to(other): PyTorch's forms. non_blocking is accepted and has no effect.
+
+    >>> ag.ones(2).to("cpu", ag.float64).dtype
+    dtype('float64')
+    """
+    for value in args:
+        if isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, Device) or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
+            device = value
+        elif not isinstance(value, bool):  # a positional non_blocking
+            dtype = value
+    result = x
+    if device is not None and Device(device) != x.device:
+        result = move(result, Device(device))
+    if dtype is not None:
+        wanted = dtypes.as_dtype(dtype)
+        if wanted != result.dtype:
+            result = convert(result, wanted)
+    return clone(result) if copy and result is x else result
+
+
+def move(x: Tensor, device: Device) -> Tensor:
+    if isinstance(x, StorageTensor):
+        return wrap_codes(backend.to_device(x._array, device), x.dtype)
+    return RECORD.to_device(x, device)
+
+
+def convert(x: Tensor, dtype: np.dtype) -> Tensor:
+    """`cast`, and the two ways in and out of the float8 storage dtypes (to nearest even; e4m3fn saturates at 448)."""
+    if isinstance(x, StorageTensor):
+        values = backend.to_numpy(x._array).view(x.dtype).astype(dtypes.float32)
+        back = wrap(backend.to_device(values, x.device))
+        return back if dtype == dtypes.float32 else convert(back, dtype)
+    if dtype in dtypes.STORAGE:
+        host = backend.to_numpy(x._array).astype(dtypes.float32)
+        codes = _to_float8(host, dtype).view(np.uint8)
+        return wrap_codes(backend.to_device(codes, x.device), dtype)
+    return cast(x, dtype)
+
+
+def _to_float8(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Finite values beyond the range saturate; NaN stays NaN; Inf becomes NaN in e4m3fn, which has none."""
+    largest = 448.0 if dtype == dtypes.float8_e4m3fn else 57344.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        clipped = np.where(np.isfinite(values), np.clip(values, -largest, largest), values)
+        return clipped.astype(dtype)
+
+
+def cpu(x: Tensor) -> Tensor:
+    """x on the CPU."""
+    return to(x, "cpu")
+
+
+def cuda(x: Tensor, device: Any = "cuda") -> Tensor:
+    """x on a CUDA device: an ordinal, "cuda", "cuda:1"; ImportError or RuntimeError that says what is missing."""
+    return to(x, device=f"cuda:{device}" if isinstance(device, int) else device)
+
+
+def detach_(x: Tensor) -> Tensor:
+    """Cuts x off its history, in place."""
+    x._node, x._nr = None, 0
+    return x
+
+
+def type_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the dtype of `other`."""
+    return to(x, other.dtype)
+
+
+def to_named(dtype: np.dtype) -> Any:
+    """The method that converts to one dtype: float(), long(), ..."""
+
+    def method(x: Tensor) -> Tensor:
+        return to(x, dtype)
+
+    method.__doc__ = f"x as {dtype}."
+    return method

@@ -1,0 +1,243 @@
+"""Factories: tensors from data, and tensors of a given shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend import dtypes
+from ..backend.device import CPU, Device
+from ..core.dispatch import defop
+from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
+
+    Python floats become the default dtype (float32), ints int64, bools bool; arrays keep their dtype. `device`
+    defaults to that of `data`. TypeError for data that is not numeric, ValueError for ragged lists.
+
+    >>> ag.tensor([[1, 2], [3, 4]], dtype=ag.float32)
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    result = as_tensor(data, dtype=dtype, device=device)
+    if isinstance(result, StorageTensor):
+        return wrap_codes(result._array.copy(), result.dtype)
+    source = data._array if isinstance(data, Tensor) else data
+    array = result._array
+    if backend.is_array(source) and (array is source or array.base is not None):
+        array = array.copy()
+    return wrap(array).requires_grad_(requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory with an array of the wanted dtype and device.
+
+    >>> a = np.zeros(2)
+    >>> ag.as_tensor(a).array is a
+    True
+    """
+    if isinstance(data, Tensor):
+        return data.to(device or data.device, dtype or data.dtype)  # type: ignore[attr-defined]
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    array = data if backend.is_array(data) else _from_python(data, wanted)
+    if array.dtype in dtypes.STORAGE:
+        result: Tensor = wrap_codes(array.view(np.uint8), array.dtype)
+    elif array.dtype not in dtypes.ALL:
+        raise TypeError(f"can't convert an array of dtype {array.dtype}; supported are "
+                        f"{', '.join(sorted(map(str, dtypes.ALL)))}")
+    else:
+        result = wrap(array)
+    home = Device(device) if device is not None else result.device
+    return result.to(home, wanted or result.dtype)  # type: ignore[attr-defined]
+
+
+def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
+    """Numbers and nested sequences as an array, by PyTorch's defaults."""
+    if isinstance(data, (list, tuple)):
+        data = [_plain(item) for item in data]
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"expected a rectangular sequence of numbers: {error}") from error
+    if array.dtype == object or array.dtype.kind in "USOcM":
+        raise TypeError(f"could not infer a numeric dtype of {type(data).__name__}; got elements like {data!r:.60}")
+    if dtype is not None:
+        return array.astype(dtype) if dtype not in dtypes.STORAGE else array.astype(dtypes.float32)
+    if array.dtype == np.float64 and not isinstance(data, np.generic) and not _holds_float64(data):
+        return array.astype(dtypes.get_default_dtype())
+    return array
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, Tensor):
+        return item.item() if item.ndim == 0 else item.numpy(force=True)
+    return [_plain(x) for x in item] if isinstance(item, (list, tuple)) else item
+
+
+def _holds_float64(data: Any) -> bool:
+    """Whether nested data has NumPy float64 arrays or scalars inside, which keep their precision."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_holds_float64, data))
+    return isinstance(data, (np.ndarray, np.generic)) and data.dtype == np.float64
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A CPU tensor that shares the memory of a NumPy array.
+
+    >>> ag.from_numpy(np.arange(3.0))
+    tensor([0., 1., 2.], dtype=float64)
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    return as_tensor(array)
+
+
+def from_dlpack(exporter: Any) -> Tensor:
+    """A tensor that shares the memory of any DLPack object: PyTorch, JAX, CuPy and NumPy arrays.
+
+    >>> ag.from_dlpack(np.ones(2))
+    tensor([1., 1.], dtype=float64)
+    """
+    if isinstance(exporter, Tensor):
+        return alias(exporter)
+    kind, ordinal = exporter.__dlpack_device__()
+    on_cpu = int(kind) in (1, 3)  # kDLCPU, kDLCUDAHost
+    xp = np if on_cpu else backend.namespace_on(Device("cuda", ordinal))
+    return wrap(xp.from_dlpack(exporter))
+
+
+def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], (int, np.integer)) else size
+
+
+def _make(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
+    xp = backend.namespace_on(Device(device or CPU))
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if wanted in dtypes.STORAGE:
+        codes = np.asarray({"zeros": 0.0, "empty": 0.0, "ones": 1.0}.get(name, *fill or (0.0,)), wanted).view(np.uint8)
+        return wrap_codes(xp.full(_shape(size), int(codes), np.uint8), wanted)
+    return wrap(getattr(xp, name)(_shape(size), *fill, dtype=wanted)).requires_grad_(requires_grad)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of zeros; the shape as integers or as one tuple.
+
+    >>> ag.zeros(2)
+    tensor([0., 0.])
+    """
+    return _make("zeros", size, dtype, device, requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of ones.
+
+    >>> ag.ones((1, 2))
+    tensor([[1., 1.]])
+    """
+    return _make("ones", size, dtype, device, requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor whose values are not set.
+
+    >>> ag.empty(2, 3).shape
+    (2, 3)
+    """
+    return _make("empty", size, dtype, device, requires_grad)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of `fill_value`; the dtype defaults to that of the value.
+
+    >>> ag.full((2,), 7)
+    tensor([7, 7])
+    """
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    inferred = _from_python(value, None).dtype if dtype is None else dtype
+    return _make("full", (size,) if isinstance(size, int) else (tuple(size),), inferred, device, requires_grad, value)
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """start, start + step, ... below `end`; int64 for integers, else the default float dtype.
+
+    >>> ag.arange(1, 7, 2)
+    tensor([1, 3, 5])
+    """
+    start, end = (0, start) if end is None else (start, end)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
+    wanted = dtypes.as_dtype(dtype) if dtype is not None else dtypes.int64 if whole else dtypes.get_default_dtype()
+    xp = backend.namespace_on(Device(device or CPU))
+    return wrap(xp.arange(start, end, step).astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+
+def linspace(
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`steps` evenly spaced values from start to end, both included.
+
+    >>> ag.linspace(0, 1, 5)
+    tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    xp = backend.namespace_on(Device(device or CPU))
+    return wrap(xp.linspace(start, end, steps).astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """The n x m identity matrix.
+
+    >>> ag.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    xp = backend.namespace_on(Device(device or CPU))
+    return wrap(xp.eye(n, m, dtype=wanted)).requires_grad_(requires_grad)
+
+
+def zeros_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros with the shape, dtype and device of x.
+
+    >>> ag.zeros_like(ag.ones(2))
+    tensor([0., 0.])
+    """
+    return zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def ones_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones with the shape, dtype and device of x.
+
+    >>> ag.ones_like(ag.zeros(2))
+    tensor([1., 1.])
+    """
+    return ones(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def empty_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Unset values with the shape, dtype and device of x.
+
+    >>> ag.empty_like(ag.zeros(2)).shape
+    (2,)
+    """
+    return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+@defop
+class full_like:
+    """`value` everywhere, with the shape, dtype and device of x; a constant.
+
+    >>> ag.full_like(ag.zeros(2), 3.0)
+    tensor([3., 3.])
+    """
+
+    def forward(xp, x, *, value): return xp.full(x.shape, value, x.dtype)

@@ -1,0 +1,290 @@
+"""Losses of class scores and classes. The blocks have the classes in the last dimension; the functions see to it.
+
+Note [Fused cross entropy]
+`class_cross_entropy` is one block for log-softmax, pick and mean. Besides the loss it returns the softmax, which its
+gradient `scale * (softmax - onehot)` reads; as an output like any other it has a gradient of its own, and that makes
+derivatives of every order right.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..backend.dtypes import FLOATS
+from ..core.dispatch import defop
+from ..core.op import FLOAT, RECORD
+from ..core.tensor import Tensor
+from .arithmetic import where
+from .loss import check_reduction
+from .products import ALWAYS
+from .reduce import wide
+from .shape import movedim
+from .softmax import exponentials, log_softmax
+
+# ---- classes -----------------------------------------------------------------------------------------
+
+
+def _clean(target, classes, ignore_index):
+    """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
+    if not target.size:
+        return True
+    if target.min() >= 0 and target.max() < classes:
+        return not 0 <= ignore_index < classes
+    wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
+    if wrong.size:
+        raise IndexError(f"Target {wrong[0]} is out of bounds.")
+    return False
+
+
+def _weighed(xp, x, target, weight, ignore_index, reduction):
+    """What the loss of each row is multiplied with, so that their sum is the result; and which rows are ignored."""
+    classes, dtype = x.shape[-1], wide(x.dtype)
+    ignored = None
+    if xp is not np or not _clean(target, classes, ignore_index):
+        ignored = target == ignore_index
+    if weight is None:
+        scale = xp.ones(target.shape, dtype)
+    else:
+        scale = weight[_within(xp, target, classes)].astype(dtype).reshape(target.shape)
+    if ignored is not None:
+        scale[ignored] = 0
+    if reduction == "mean":
+        total = target.size if weight is None and ignored is None else scale.sum()
+        with np.errstate(invalid="ignore"):  # the mean of ignored rows is 0 / 0
+            scale /= total
+    return scale, ignored
+
+
+def _within(xp, target, classes):
+    """`target` with ignored rows moved to some class."""
+    return xp.clip(target, 0, classes - 1)
+
+
+def _spots(xp, x, target):
+    """Index of the element that each row's class names, in x as a matrix."""
+    flat = _within(xp, target, x.shape[-1]).reshape(-1)
+    return xp.arange(flat.size), flat
+
+
+def _picked(xp, x, target):
+    return x.reshape(-1, x.shape[-1])[_spots(xp, x, target)].reshape(target.shape)
+
+
+def _combined(xp, losses, ignored, scale, reduction, dtype):
+    """The rows' losses as one number, or one each."""
+    if ignored is not None:
+        losses = xp.where(ignored, 0, losses)  # an ignored row may be infinite
+    rows = losses * scale
+    if reduction != "none":
+        rows = xp.sum(rows) if rows.size or reduction == "sum" else xp.full((), math.nan, rows.dtype)
+    return rows.astype(dtype, copy=False)
+
+
+# ---- cross entropy -----------------------------------------------------------------------------------
+
+
+def _cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
+    dtype, x = x.dtype, x.astype(wide(x.dtype), copy=False)
+    scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
+    e, total, highest = exponentials(xp, x, -1)
+    losses = (xp.log(total) + highest)[..., 0] - _picked(xp, x, target)
+    loss = _combined(xp, losses, ignored, scale, reduction, dtype)
+    return (loss, xp.divide(e, total, out=e).astype(dtype, copy=False)), {"scale": scale}
+
+
+def _cross_entropy_back(F, g, probs, target, scale):
+    g_loss, g_probs = g
+    direct = None if g_loss is None else F.cross_entropy_grad(g_loss, probs, target, scale)
+    if g_probs is None:
+        return direct
+    through = F.softmax_grad(g_probs, probs, -1)
+    return through if direct is None else direct + through
+
+
+@defop
+class class_cross_entropy:
+    """The cross entropy of softmax(x) and classes, and that softmax; see Note [Fused cross entropy].
+
+    >>> from autograd_gpu.ops.cross_entropy import class_cross_entropy
+    >>> class_cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
+    (tensor(0.6931), tensor([[0.5000, 0.5000]]))
+    """
+
+    forward = _cross_entropy
+    grad_x = _cross_entropy_back
+    nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+    outputs, saved = ("loss", "probs"), ("scale",)
+
+
+def _cross_entropy_grad(xp, h, probs, target, scale):
+    rows = xp.asarray(h * scale)
+    out = probs * rows[..., None]
+    out.reshape(-1, out.shape[-1])[_spots(xp, probs, target)] -= rows.reshape(-1)
+    return out.astype(probs.dtype, copy=False)
+
+
+def _sum_of_rows(F, g, probs, target, scale):
+    slope = F.cross_entropy_grad(F.full_like(scale, 1.0), probs, target, scale)
+    return F.sum(g * slope, -1)
+
+
+@defop
+class cross_entropy_grad:
+    """h * scale * (probs - onehot(target)), h and scale per row: the gradient of `class_cross_entropy`.
+
+    >>> from autograd_gpu.ops.cross_entropy import cross_entropy_grad
+    >>> cross_entropy_grad(ag.tensor(1.0), ag.tensor([[0.5, 0.5]]), ag.tensor([1]), ag.tensor([2.0]))
+    tensor([[ 1., -1.]])
+    """
+
+    forward = _cross_entropy_grad
+    grad_h = _sum_of_rows
+    def grad_probs(F, g, h, scale): return g * F.unsqueeze(h * scale, -1)
+    nondiff, broadcasts = ("target", "scale"), ALWAYS
+
+
+# ---- negative log-likelihood -------------------------------------------------------------------------
+
+
+def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
+    scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
+    return _combined(xp, -_picked(xp, x, target).astype(scale.dtype), ignored, scale, reduction, x.dtype)
+
+
+def _nll_grad(xp, h, target, weight=None, *, classes, ignore_index, reduction):
+    out = xp.zeros((*target.shape, classes), h.dtype)
+    scale, _ = _weighed(xp, out, target, weight, ignore_index, reduction)
+    out.reshape(-1, classes)[_spots(xp, out, target)] = (h * -scale).reshape(-1)
+    return out
+
+
+def _nll_back(F, g, x_shape, target, weight, ignore_index, reduction):
+    return F.class_nll_grad(g, target, weight, classes=x_shape[-1], ignore_index=ignore_index, reduction=reduction)
+
+
+@defop
+class class_nll:
+    """Minus the elements of x that the classes name.
+
+    >>> from autograd_gpu.ops.cross_entropy import class_nll
+    >>> class_nll(ag.tensor([[-1.0, -2.0]]), ag.tensor([1]))
+    tensor(2.)
+    """
+
+    forward = _nll
+    grad_x = _nll_back
+    nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+
+
+@defop
+class class_nll_grad:
+    """Zeros with -h, weighed, where the classes are: the transpose of `class_nll`.
+
+    >>> from autograd_gpu.ops.cross_entropy import class_nll_grad
+    >>> class_nll_grad(ag.tensor(1.0), ag.tensor([1]), None, classes=2, ignore_index=-100, reduction="sum")
+    tensor([[ 0., -1.]])
+    """
+
+    forward = _nll_grad
+    def grad_h(F, g, target, weight, ignore_index, reduction):
+        return F.class_nll(g, target, weight, ignore_index, reduction)
+    nondiff = ("target", "weight")
+
+
+# ---- the public functions ----------------------------------------------------------------------------
+
+
+def _classes_last(x: Tensor, target: Tensor, name: str) -> Tensor:
+    """x (N, C, ...) as (N, ..., C), after PyTorch's checks of classes (N, ...)."""
+    if not x.ndim:
+        raise RuntimeError(f"{name}: expected an input of one dimension or more, (C) or (N, C, ...), got a 0-d tensor")
+    if target.dtype in FLOATS:
+        raise RuntimeError(f"{name}: expected classes of dtype int64, but got {target.dtype}")
+    if x.ndim > 1 and target.ndim and x.shape[0] != target.shape[0]:
+        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]}).")
+    last = movedim(x, 1, -1) if x.ndim > 2 else x
+    if last.shape[:-1] != target.shape:
+        raise RuntimeError(f"{name}: expected target of size {list(last.shape[:-1])}, got {list(target.shape)}")
+    return last
+
+
+def _check_weight(weight: Tensor | None, classes: int) -> None:
+    if weight is not None and weight.shape != (classes,):
+        raise RuntimeError("weight tensor should be defined either for all or no classes, "
+                           f"expected shape [{classes}], got {list(weight.shape)}")
+
+
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """Minus the log-probabilities of the classes: input (N, C, ...) or (C), target (N, ...).
+
+    `weight` (C) weighs the classes, in the mean's divisor too; elements of class `ignore_index` do not count.
+
+    >>> ag.nll_loss(ag.tensor([[-1.0, -2.0]]), ag.tensor([1]))
+    tensor(2.)
+    """
+    check_reduction(reduction)
+    last = _classes_last(input, target, "nll_loss")
+    _check_weight(weight, last.shape[-1])
+    return RECORD.class_nll(last, target, weight, ignore_index, reduction)
+
+
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Cross entropy of logits (N, C, ...) or (C), and of classes (N, ...) or probabilities of the logits' shape.
+
+    `weight` (C) weighs the classes; elements of class `ignore_index` do not count; `label_smoothing` mixes that share
+    of the uniform distribution into the target.
+
+    >>> ag.cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
+    tensor(0.6931)
+    """
+    check_reduction(reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if input.shape == target.shape and input.ndim:
+        return _of_probabilities(input, target, weight, reduction, label_smoothing)
+    last = _classes_last(input, target, "cross_entropy")
+    _check_weight(weight, last.shape[-1])
+    if label_smoothing == 0.0:
+        return RECORD.class_cross_entropy(last, target, weight, ignore_index, reduction)[0]
+    return _smoothed(log_softmax(last, -1), target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _smoothed(
+    scores: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
+) -> Tensor:
+    weighed = scores if weight is None else RECORD.mul(scores, weight)
+    uniform = RECORD.mul(RECORD.sum(weighed, -1), -smoothing / scores.shape[-1])
+    uniform = where(RECORD.ne(target, ignore_index), uniform, 0.0)
+    picked = RECORD.class_nll(scores, target, weight, ignore_index, "none")
+    rows = RECORD.add(RECORD.mul(picked, 1 - smoothing), uniform)
+    if reduction == "none":
+        return rows
+    total = RECORD.sum(rows)
+    if reduction == "sum":
+        return total
+    counted = RECORD.class_nll(RECORD.full_like(scores, -1.0), target, weight, ignore_index, "sum")
+    return RECORD.div(total, counted)
+
+
+def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
+    if target.dtype not in FLOATS:
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype}")
+    dim = 0 if input.ndim == 1 else 1
+    classes = input.shape[dim]
+    _check_weight(weight, classes)
+    if smoothing:
+        target = RECORD.add(RECORD.mul(target, 1 - smoothing), smoothing / classes)
+    terms = RECORD.mul(log_softmax(input, dim), target)
+    if weight is not None:
+        terms = RECORD.mul(terms, RECORD.reshape(weight, (classes,) + (1,) * (input.ndim - 1 - dim)))
+    rows = RECORD.neg(RECORD.sum(terms, dim))
+    if reduction == "none":
+        return rows
+    return RECORD.sum(rows) if reduction == "sum" else RECORD.mean(rows)

@@ -1,0 +1,257 @@
+"""einsum: sums of products named by subscripts.
+
+    1. Subscripts: the ellipsis becomes letters, the output is inferred.
+    2. Each operand by itself: repeated subscripts take the diagonal, a dimension of size 1 that another operand
+       stretches is dropped, and what nobody else names is summed.
+    3. Pairs, in the order of least work: `contract` multiplies two operands and sums what the rest does not need.
+    4. The dimensions of the last operand are put into the order of the output.
+
+A `contract` is one batched matrix product, and so is each of its gradients: out's subscripts and one operand's give
+the other's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import SAME
+from ..core.tensor import Tensor
+from .rearrange import diagonal
+from .reduce import sum as sum_over
+from .shape import expand, permute, reshape
+
+Operand = tuple[Tensor, str]  # and its subscripts
+
+# ---- two operands ------------------------------------------------------------------------------------
+
+
+def _parts(equation):
+    """(a, b, out, batch, rows, columns, summed): the subscripts, and what each kind of them is."""
+    inputs, out = equation.split("->")
+    a, b = inputs.split(",")
+    batch = [s for s in a if s in b and s in out]
+    rows = [s for s in a if s not in b]
+    columns = [s for s in b if s not in a]
+    return a, b, out, batch, rows, columns, [s for s in a if s in b and s not in out]
+
+
+def _arranged(x, subscripts, *groups):
+    """x with its dimensions in the order of `groups`, each group folded into one dimension."""
+    order = [subscripts.index(s) for group in groups for s in group]
+    x = x.transpose(order) if order != sorted(order) else x
+    sizes = iter(x.shape)
+    return x.reshape([math.prod([next(sizes) for _ in group]) for group in groups])
+
+
+def _contract(xp, a, b, *, equation):
+    a_subs, b_subs, out_subs, batch, rows, columns, summed = _parts(equation)
+    sizes = dict(zip(a_subs + b_subs, a.shape + b.shape, strict=True))
+    found = [*batch, *rows, *columns]
+    if summed:
+        a, b = _arranged(a, a_subs, batch, rows, summed), _arranged(b, b_subs, batch, summed, columns)
+        out = backend.matmul(a, b) if batch else backend.matmul(a[0], b[0])
+    else:
+        out = _arranged(a, a_subs, batch, rows)[:, :, None] * _arranged(b, b_subs, batch, columns)[:, None]
+    out = out.reshape([sizes[s] for s in found])
+    return out.transpose([found.index(s) for s in out_subs])
+
+
+def _left_equation(equation):
+    a, b, out, *_ = _parts(equation)
+    return f"{out},{b}->{a}"
+
+
+def _right_equation(equation):
+    a, b, out, *_ = _parts(equation)
+    return f"{a},{out}->{b}"
+
+
+@defop
+class contract:
+    """The einsum of two operands, each subscript once per operand and in two of: first, second, output.
+
+    >>> from autograd_gpu.ops.einsum import contract
+    >>> contract(ag.ones(2, 3), ag.ones(4, 3), equation="ik,jk->ji").shape
+    (4, 2)
+    """
+
+    forward = _contract
+    def grad_a(F, g, b, equation): return F.contract(g, b, _left_equation(equation))
+    def grad_b(F, g, a, equation): return F.contract(a, g, _right_equation(equation))
+    types = SAME
+
+
+# ---- subscripts --------------------------------------------------------------------------------------
+
+
+def _check_letters(equation: str) -> None:
+    for i, s in enumerate(equation.replace("...", "   ")):
+        if s not in string.ascii_letters + ",-> ":
+            raise RuntimeError(f"einsum(): invalid subscript given at index {i} in the equation string, "
+                               "subscripts must be in [a-zA-Z]")
+
+
+def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
+    """The subscripts of each operand and of the output, with letters for the ellipsis."""
+    _check_letters(equation)
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(operands):
+        how = "more" if len(operands) > len(inputs) else "fewer"
+        raise RuntimeError(f"einsum(): {how} operands were provided than specified in the equation")
+    spare = "".join(s for s in string.ascii_letters if s not in equation)
+    hidden = [_hidden(i, subs, x) for i, (subs, x) in enumerate(zip(inputs, operands, strict=True))]
+    letters = spare[: max(hidden, default=0)]  # the ellipses broadcast: they share their last dimensions
+    found = [subs.replace("...", letters[len(letters) - n :]) for subs, n in zip(inputs, hidden, strict=True)]
+    if arrow:
+        output = right.replace("...", letters)
+    else:
+        flat = "".join(inputs).replace(".", "")
+        output = letters + "".join(sorted(s for s in set(flat) if flat.count(s) == 1))
+    _check_output(output, found)
+    return found, output
+
+
+def _hidden(i: int, subscripts: str, x: Tensor) -> int:
+    """How many dimensions of operand i its ellipsis stands for."""
+    named = len(subscripts.replace("...", ""))
+    if "..." in subscripts and named <= x.ndim:
+        return x.ndim - named
+    if named != x.ndim:
+        tail = "and no ellipsis was given" if "..." not in subscripts else "even with the ellipsis empty"
+        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({named}) does not match the number of "
+                           f"dimensions ({x.ndim}) for operand {i} {tail}")
+    return 0
+
+
+def _check_output(output: str, inputs: list[str]) -> None:
+    for s in output:
+        if output.count(s) > 1:
+            raise RuntimeError(f"einsum(): output subscript {s} appears more than once in the output")
+        if not any(s in subs for subs in inputs):
+            raise RuntimeError(f"einsum(): output subscript {s} does not appear in the equation for any input operand")
+
+
+def _sizes(inputs: list[str], operands: Sequence[Tensor]) -> dict[str, int]:
+    """The size of every subscript; 1 broadcasts."""
+    sizes: dict[str, int] = {}
+    for i, (subs, x) in enumerate(zip(inputs, operands, strict=True)):
+        for s, size in zip(subs, x.shape, strict=True):
+            seen = sizes.setdefault(s, size)
+            if size != seen and 1 not in (size, seen):
+                raise RuntimeError(f"einsum(): subscript {s} has size {size} for operand {i} which does not broadcast "
+                                   f"with previously seen size {seen}")
+            sizes[s] = size if seen == 1 else seen
+    return sizes
+
+
+# ---- one operand -------------------------------------------------------------------------------------
+
+
+def _without_repeats(x: Tensor, subscripts: str) -> Operand:
+    """The diagonal of every pair of dimensions that share a subscript."""
+    for s in dict.fromkeys(subscripts):
+        while subscripts.count(s) > 1:
+            first = subscripts.index(s)
+            second = subscripts.index(s, first + 1)
+            if x.shape[first] != x.shape[second]:
+                raise RuntimeError(f"einsum(): subscript {s} is repeated for one operand but the sizes don't match, "
+                                   f"{x.shape[second]} != {x.shape[first]}")
+            x = diagonal(x, 0, first, second)
+            subscripts = subscripts[:first] + subscripts[first + 1 : second] + subscripts[second + 1 :] + s
+    return x, subscripts
+
+
+def _reduced(x: Tensor, subscripts: str, needed: str, sizes: dict[str, int]) -> Operand:
+    """x without dimensions of size 1 that are stretched elsewhere, and summed over what is not needed."""
+    kept = "".join(s for s, size in zip(subscripts, x.shape, strict=True) if size == sizes[s])
+    if kept != subscripts:
+        x = reshape(x, tuple(sizes[s] for s in kept))
+    drop = [i for i, s in enumerate(kept) if s not in needed]
+    if drop:
+        x = sum_over(x, tuple(drop))
+    return x, "".join(s for s in kept if s in needed)
+
+
+def _finished(x: Tensor, subscripts: str, output: str, sizes: dict[str, int]) -> Tensor:
+    """The output's order of dimensions; those that every operand has with size 1 come back."""
+    order = [subscripts.index(s) for s in output if s in subscripts]
+    x = permute(x, tuple(order)) if order != sorted(order) else x
+    if len(order) < len(output):
+        x = reshape(x, tuple(sizes[s] if s in subscripts else 1 for s in output))
+    shape = tuple(sizes[s] for s in output)
+    return x if x.shape == shape else expand(x, shape)
+
+
+# ---- the public function -----------------------------------------------------------------------------
+
+
+def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
+    """einsum(x, [0, 1], y, [1, 2], [0, 2]) as an equation and operands."""
+    def letters(sublist: Sequence[Any]) -> str:
+        return "".join("..." if s is Ellipsis else string.ascii_letters[s] for s in sublist)
+
+    pairs = len(args) // 2
+    equation = ",".join(letters(args[2 * i + 1]) for i in range(pairs))
+    if len(args) % 2:
+        equation += "->" + letters(args[-1])
+    return equation, [args[2 * i] for i in range(pairs)]
+
+
+@functools.lru_cache(maxsize=256)
+def _path(inputs: tuple[str, ...], output: str, sizes: tuple[tuple[str, int], ...]) -> list[tuple[int, ...]]:
+    """Which operands each step takes out, by NumPy's search for the least work; its result goes to the end."""
+    if len(inputs) < 3:
+        return [tuple(range(len(inputs)))]
+    size = dict(sizes)
+    shapes = [np.broadcast_to(np.float32(0), [size[s] for s in subs]) for subs in inputs]
+    search = "optimal" if len(inputs) < 6 else "greedy"
+    return np.einsum_path(f"{','.join(inputs)}->{output}", *shapes, optimize=search)[0][1:]
+
+
+def _multiplied(a: Operand, b: Operand, needed: str, output: str, sizes: dict[str, int]) -> Operand:
+    """Step 3 for one pair: what neither `needed` nor the output names is summed."""
+    wanted = needed + output
+    x, x_subs = _reduced(*a, wanted + b[1], sizes)
+    y, y_subs = _reduced(*b, wanted + x_subs, sizes)
+    out = "".join(s for s in dict.fromkeys(x_subs + y_subs) if s in wanted)
+    if sorted(out) == sorted(output):
+        out = output
+    return contract(x, y, equation=f"{x_subs},{y_subs}->{out}"), out
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """The sum of products that `equation` names, such as "bij,bjk->bik"; subscripts are letters, "..." broadcasts.
+
+    Also einsum(x, [0, 1], y, [1, 2], [0, 2]), and operands as one list.
+
+    >>> ag.einsum("ij,jk->ik", ag.ones(2, 3), ag.ones(3, 2))
+    tensor([[3., 3.],
+            [3., 3.]])
+    """
+    if not isinstance(equation, str):
+        equation, operands = _from_sublists((equation, *operands))
+    elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    if not operands:
+        raise RuntimeError("einsum(): must provide at least one operand")
+    inputs, output = _parse(equation, operands)
+    left = [_without_repeats(x, subs) for subs, x in zip(inputs, operands, strict=True)]
+    sizes = _sizes([subs for _, subs in left], [x for x, _ in left])
+    for step in _path(tuple(subs for _, subs in left), output, tuple(sizes.items())):
+        chosen = [left.pop(i) for i in sorted(step, reverse=True)]
+        while len(chosen) > 1:
+            a, b = chosen.pop(), chosen.pop()
+            others = "".join(subs for _, subs in left + chosen)
+            chosen.append(_multiplied(a, b, others, output, sizes))
+        left += chosen
+    x, subs = _reduced(*left[0], output, sizes)
+    return _finished(x, subs, output, sizes)

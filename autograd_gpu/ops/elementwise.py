@@ -1,0 +1,414 @@
+"""Functions of one operand, element by element. Integers are taken as the default float dtype."""
+
+from __future__ import annotations
+
+import math
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import FLOAT, ZERO
+
+TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
+
+
+@defop
+class neg:
+    """-x.
+
+    >>> ag.neg(ag.tensor([1.0, -2.0]))
+    tensor([-1.,  2.])
+    """
+
+    def forward(xp, x): return xp.negative(x)
+    def grad_x(F, g): return -g
+
+
+@defop
+class abs:
+    """|x|; the derivative at 0 is 0.
+
+    >>> ag.abs(ag.tensor([1.0, -2.0]))
+    tensor([1., 2.])
+    """
+
+    def forward(xp, x): return xp.absolute(x)
+    def grad_x(F, g, x): return g * F.sign(x)
+
+
+@defop
+class sign:
+    """-1, 0 or 1 by the sign of x; the derivative is zero wherever it exists.
+
+    >>> ag.sign(ag.tensor([3.0, 0.0, -2.0]))
+    tensor([ 1.,  0., -1.])
+    """
+
+    def forward(xp, x): return xp.sign(x)
+    grad_x = ZERO
+
+
+@defop
+class floor:
+    """The largest integer not above x.
+
+    >>> ag.floor(ag.tensor([1.5, -1.5]))
+    tensor([ 1., -2.])
+    """
+
+    def forward(xp, x): return xp.floor(x).astype(x.dtype, copy=False)
+    grad_x = ZERO
+
+
+@defop
+class ceil:
+    """The smallest integer not below x.
+
+    >>> ag.ceil(ag.tensor([1.5, -1.5]))
+    tensor([ 2., -1.])
+    """
+
+    def forward(xp, x): return xp.ceil(x).astype(x.dtype, copy=False)
+    grad_x = ZERO
+
+
+@defop
+class round:
+    """The nearest integer, halves to even.
+
+    >>> ag.round(ag.tensor([0.5, 1.5, 2.6]))
+    tensor([0., 2., 3.])
+    """
+
+    def forward(xp, x): return xp.rint(x).astype(x.dtype, copy=False)
+    grad_x = ZERO
+
+
+@defop
+class trunc:
+    """x without its fractional part.
+
+    >>> ag.trunc(ag.tensor([1.5, -1.5]))
+    tensor([ 1., -1.])
+    """
+
+    def forward(xp, x): return xp.trunc(x).astype(x.dtype, copy=False)
+    grad_x = ZERO
+
+
+@defop
+class reciprocal:
+    """1 / x.
+
+    >>> ag.reciprocal(ag.tensor([2.0, 4.0]))
+    tensor([0.5 , 0.25])
+    """
+
+    def forward(xp, x): return xp.reciprocal(x)
+    def grad_x(F, g, out): return -g * (out * out)
+    types = FLOAT
+
+
+@defop
+class square:
+    """x * x.
+
+    >>> ag.square(ag.tensor([2.0, 3.0]))
+    tensor([4., 9.])
+    """
+
+    def forward(xp, x): return xp.square(x)
+    def grad_x(F, g, x): return g * x * 2
+
+
+@defop
+class sqrt:
+    """The square root.
+
+    >>> ag.sqrt(ag.tensor([4.0, 9.0]))
+    tensor([2., 3.])
+    """
+
+    def forward(xp, x): return xp.sqrt(x)
+    def grad_x(F, g, out): return g / (out * 2)
+    types = FLOAT
+
+
+@defop
+class rsqrt:
+    """1 / sqrt(x).
+
+    >>> ag.rsqrt(ag.tensor([4.0]))
+    tensor([0.5])
+    """
+
+    def forward(xp, x): return xp.reciprocal(xp.sqrt(x))
+    def grad_x(F, g, out): return g * (out * out * out) * -0.5
+    types = FLOAT
+
+
+@defop
+class exp:
+    """e ** x.
+
+    >>> ag.exp(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 2.7183])
+    """
+
+    def forward(xp, x): return xp.exp(x)
+    def grad_x(F, g, out): return g * out
+    types = FLOAT
+
+
+@defop
+class exp2:
+    """2 ** x.
+
+    >>> ag.exp2(ag.tensor([0.0, 3.0]))
+    tensor([1., 8.])
+    """
+
+    def forward(xp, x): return xp.exp2(x)
+    def grad_x(F, g, out): return g * out * math.log(2.0)
+    types = FLOAT
+
+
+@defop
+class expm1:
+    """e ** x - 1, accurate near 0.
+
+    >>> ag.expm1(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.7183])
+    """
+
+    def forward(xp, x): return xp.expm1(x)
+    def grad_x(F, g, out): return g * (out + 1)
+    types = FLOAT
+
+
+@defop
+class log:
+    """The natural logarithm.
+
+    >>> ag.log(ag.tensor([1.0, 2.0]))
+    tensor([0.    , 0.6931])
+    """
+
+    def forward(xp, x): return xp.log(x)
+    def grad_x(F, g, x): return g / x
+    types = FLOAT
+
+
+@defop
+class log2:
+    """The logarithm to base 2.
+
+    >>> ag.log2(ag.tensor([1.0, 8.0]))
+    tensor([0., 3.])
+    """
+
+    def forward(xp, x): return xp.log2(x)
+    def grad_x(F, g, x): return g / (x * math.log(2.0))
+    types = FLOAT
+
+
+@defop
+class log10:
+    """The logarithm to base 10.
+
+    >>> ag.log10(ag.tensor([1.0, 100.0]))
+    tensor([0., 2.])
+    """
+
+    def forward(xp, x): return xp.log10(x)
+    def grad_x(F, g, x): return g / (x * math.log(10.0))
+    types = FLOAT
+
+
+@defop
+class log1p:
+    """log(1 + x), accurate near 0.
+
+    >>> ag.log1p(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.6931])
+    """
+
+    def forward(xp, x): return xp.log1p(x)
+    def grad_x(F, g, x): return g / (x + 1)
+    types = FLOAT
+
+
+@defop
+class sin:
+    """The sine of x in radians.
+
+    >>> ag.sin(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8415])
+    """
+
+    def forward(xp, x): return xp.sin(x)
+    def grad_x(F, g, x): return g * F.cos(x)
+    types = FLOAT
+
+
+@defop
+class cos:
+    """The cosine of x in radians.
+
+    >>> ag.cos(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 0.5403])
+    """
+
+    def forward(xp, x): return xp.cos(x)
+    def grad_x(F, g, x): return -g * F.sin(x)
+    types = FLOAT
+
+
+@defop
+class tan:
+    """The tangent of x in radians.
+
+    >>> ag.tan(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.5574])
+    """
+
+    def forward(xp, x): return xp.tan(x)
+    def grad_x(F, g, out): return g * (out * out + 1)
+    types = FLOAT
+
+
+@defop
+class asin:
+    """The angle in radians whose sine is x, |x| <= 1.
+
+    >>> ag.asin(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.5708])
+    """
+
+    def forward(xp, x): return xp.arcsin(x)
+    def grad_x(F, g, x): return g * F.rsqrt(1 - x * x)
+    types = FLOAT
+
+
+@defop
+class acos:
+    """The angle in radians whose cosine is x, |x| <= 1.
+
+    >>> ag.acos(ag.tensor([1.0, 0.0]))
+    tensor([0.    , 1.5708])
+    """
+
+    def forward(xp, x): return xp.arccos(x)
+    def grad_x(F, g, x): return -g * F.rsqrt(1 - x * x)
+    types = FLOAT
+
+
+@defop
+class atan:
+    """The angle in radians whose tangent is x.
+
+    >>> ag.atan(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.7854])
+    """
+
+    def forward(xp, x): return xp.arctan(x)
+    def grad_x(F, g, x): return g / (x * x + 1)
+    types = FLOAT
+
+
+@defop
+class sinh:
+    """The hyperbolic sine.
+
+    >>> ag.sinh(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.1752])
+    """
+
+    def forward(xp, x): return xp.sinh(x)
+    def grad_x(F, g, x): return g * F.cosh(x)
+    types = FLOAT
+
+
+@defop
+class cosh:
+    """The hyperbolic cosine.
+
+    >>> ag.cosh(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 1.5431])
+    """
+
+    def forward(xp, x): return xp.cosh(x)
+    def grad_x(F, g, x): return g * F.sinh(x)
+    types = FLOAT
+
+
+@defop
+class asinh:
+    """The inverse of sinh.
+
+    >>> ag.asinh(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8814])
+    """
+
+    def forward(xp, x): return xp.arcsinh(x)
+    def grad_x(F, g, x): return g * F.rsqrt(x * x + 1)
+    types = FLOAT
+
+
+@defop
+class acosh:
+    """The inverse of cosh, for x >= 1.
+
+    >>> ag.acosh(ag.tensor([1.0, 2.0]))
+    tensor([0.   , 1.317])
+    """
+
+    def forward(xp, x): return xp.arccosh(x)
+    def grad_x(F, g, x): return g * F.rsqrt(x * x - 1)
+    types = FLOAT
+
+
+@defop
+class atanh:
+    """The inverse of tanh, for |x| < 1.
+
+    >>> ag.atanh(ag.tensor([0.0, 0.5]))
+    tensor([0.    , 0.5493])
+    """
+
+    def forward(xp, x): return xp.arctanh(x)
+    def grad_x(F, g, x): return g / (1 - x * x)
+    types = FLOAT
+
+
+def _erf(xp, x):
+    return backend.special(xp).erf(x).astype(x.dtype, copy=False)
+
+
+def _erfc(xp, x):
+    return backend.special(xp).erfc(x).astype(x.dtype, copy=False)
+
+
+@defop
+class erf:
+    """The error function, by SciPy.
+
+    >>> ag.erf(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8427])
+    """
+
+    forward = _erf
+    def grad_x(F, g, x): return g * F.exp(-(x * x)) * TWO_OVER_SQRT_PI
+    types = FLOAT
+
+
+@defop
+class erfc:
+    """1 - erf(x), accurate for large x, by SciPy.
+
+    >>> ag.erfc(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 0.1573])
+    """
+
+    forward = _erfc
+    def grad_x(F, g, x): return g * F.exp(-(x * x)) * -TWO_OVER_SQRT_PI
+    types = FLOAT

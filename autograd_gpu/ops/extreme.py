@@ -1,0 +1,223 @@
+"""The largest and the smallest, where they are, and the two truth reductions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..backend import dtypes
+from ..core.dispatch import defop
+from ..core.tensor import Tensor
+from .arithmetic import maximum, minimum
+from .reduce import axes, kept
+from .slicing import from_right
+
+
+class ValuesIndices(NamedTuple):
+    """What `max` and `min` along a dimension return."""
+
+    values: Any
+    indices: Any
+
+
+def _refuse_empty(name, x, dim):
+    """Nothing is the largest of nothing; PyTorch's errors."""
+    if x.size:
+        return
+    if dim is None:
+        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                           "Specify the reduction dim with the 'dim' argument.")
+    for axis in axes(dim, x.ndim):
+        if x.shape[axis] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {axis + x.ndim} to have non-zero size.")
+
+
+def _axis(x, dim):
+    return None if dim is None else axes(dim, x.ndim)
+
+
+def _shared(F, g, x, out, dim, keepdim):
+    """Equal parts of g for all that are as large as the result."""
+    g, out = kept(F, g, x.shape, dim, keepdim), kept(F, out, x.shape, dim, keepdim)
+    ties = F.cast(F.eq(x, out), g.dtype)
+    return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
+
+
+def _amax(xp, x, *, dim=None, keepdim=False):
+    _refuse_empty("amax", x, dim)
+    return xp.max(x, axis=_axis(x, dim), keepdims=keepdim)
+
+
+@defop
+class amax:
+    """The largest element over `dim` (an int, a tuple, or None for all); ties share the gradient equally.
+
+    >>> ag.amax(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([2., 4.])
+    """
+
+    forward = _amax
+    grad_x = _shared
+
+
+def _amin(xp, x, *, dim=None, keepdim=False):
+    _refuse_empty("amin", x, dim)
+    return xp.min(x, axis=_axis(x, dim), keepdims=keepdim)
+
+
+@defop
+class amin:
+    """The smallest element over `dim` (an int, a tuple, or None for all); ties share the gradient equally.
+
+    >>> ag.amin(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([1., 3.])
+    """
+
+    forward = _amin
+    grad_x = _shared
+
+
+# ---- with the place ----------------------------------------------------------------------------------
+
+
+def _where(xp, name, x, dim, keepdim):
+    """argmax or argmin, 0-d tensors and keepdim without dim included."""
+    axis = None if dim is None or not x.ndim else axes(dim, x.ndim)[0]
+    axes(dim, x.ndim)  # checks a 0-d tensor's dim too
+    found = xp.asarray(getattr(xp, name)(x, axis=axis)).astype(dtypes.int64, copy=False)
+    if keepdim:
+        return found.reshape((1,) * x.ndim) if axis is None else xp.expand_dims(found, axis)
+    return found
+
+
+def _argmax(xp, x, *, dim=None, keepdim=False):
+    _refuse_empty("argmax", x, dim)
+    return _where(xp, "argmax", x, dim, keepdim)
+
+
+@defop
+class argmax:
+    """The index of the largest element along `dim`, or without `dim` in the flattened tensor; the first of several.
+
+    >>> ag.argmax(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([1, 0])
+    """
+
+    forward = _argmax
+
+
+def _argmin(xp, x, *, dim=None, keepdim=False):
+    _refuse_empty("argmin", x, dim)
+    return _where(xp, "argmin", x, dim, keepdim)
+
+
+@defop
+class argmin:
+    """The index of the smallest element along `dim`, or without `dim` in the flattened tensor; the first of several.
+
+    >>> ag.argmin(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([0, 1])
+    """
+
+    forward = _argmin
+
+
+def _along(xp, name, x, dim, keepdim):
+    _refuse_empty(name, x, dim)
+    indices = _where(xp, f"arg{name}", x, dim, True)
+    if not x.ndim:
+        return xp.asarray(x), indices.reshape(())
+    axis = from_right(dim, x.ndim)
+    values = xp.take_along_axis(x, indices, axis)
+    return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
+
+
+def _max_dim(xp, x, *, dim, keepdim=False):
+    return _along(xp, "max", x, dim, keepdim)
+
+
+def _min_dim(xp, x, *, dim, keepdim=False):
+    return _along(xp, "min", x, dim, keepdim)
+
+
+def _back_to_place(F, g, x_shape, indices, dim, keepdim):
+    if not x_shape:
+        return g[0]
+    g, indices = (kept(F, y, x_shape, dim, keepdim) for y in (g[0], indices))
+    return F.gather_along_backward(g, indices, from_right(dim, len(x_shape)), x_shape)
+
+
+@defop
+class max_dim:
+    """The largest elements along `dim` and their indices; the gradient goes to those.
+
+    >>> values, indices = ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    >>> indices
+    tensor([1, 0])
+    """
+
+    forward = _max_dim
+    grad_x = _back_to_place
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+
+
+@defop
+class min_dim:
+    """The smallest elements along `dim` and their indices; the gradient goes to those.
+
+    >>> values, indices = ag.min(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    >>> values
+    tensor([1., 3.])
+    """
+
+    forward = _min_dim
+    grad_x = _back_to_place
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+
+
+def max(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; with an int `dim` a pair (values, indices) along it; with a tensor in its place `maximum`.
+
+    >>> ag.max(ag.tensor([1.0, 5.0, 2.0]))
+    tensor(5.)
+    >>> ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), dim=0).indices
+    tensor([1, 1])
+    """
+    if dim is None:
+        return amax(x)
+    return maximum(x, dim) if isinstance(dim, Tensor) else ValuesIndices(*max_dim(x, dim, keepdim))
+
+
+def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; with an int `dim` a pair (values, indices) along it; with a tensor in its place `minimum`.
+
+    >>> ag.min(ag.tensor([1.0, 5.0, 2.0]))
+    tensor(1.)
+    """
+    if dim is None:
+        return amin(x)
+    return minimum(x, dim) if isinstance(dim, Tensor) else ValuesIndices(*min_dim(x, dim, keepdim))
+
+
+# ---- truth -------------------------------------------------------------------------------------------
+
+
+@defop
+class any:
+    """Whether some element over `dim` (an int, a tuple, or None for all) is not zero.
+
+    >>> ag.any(ag.tensor([[True, False], [False, False]]), 1)
+    tensor([ True, False])
+    """
+
+    def forward(xp, x, *, dim=None, keepdim=False): return xp.any(x, axis=_axis(x, dim), keepdims=keepdim)
+
+
+@defop
+class all:
+    """Whether every element over `dim` (an int, a tuple, or None for all) is not zero.
+
+    >>> ag.all(ag.tensor([[True, False], [True, True]]), 1)
+    tensor([False,  True])
+    """
+
+    def forward(xp, x, *, dim=None, keepdim=False): return xp.all(x, axis=_axis(x, dim), keepdims=keepdim)

@@ -1,0 +1,143 @@
+"""Operations that write into their first operand. They work where nothing is recorded: under no_grad, or between
+tensors that do not require grad. Each bumps the version, so that backward notices a saved tensor that changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend, errors
+from ..backend import dtypes
+from ..config import GRAD_OFF, MODES
+from ..core.node import AccumulateGrad
+from ..core.tensor import StorageTensor, Tensor
+from ..core.views import bump_version
+
+
+def _operand(name: str, x: Tensor, other: Any) -> Any:
+    """`other` as something NumPy or CuPy may combine with x's array, after all checks."""
+    value = other._array if isinstance(other, Tensor) else other
+    _check_recording(name, x, other)
+    if isinstance(x, StorageTensor) or isinstance(other, StorageTensor):
+        raise TypeError(f"{name}: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
+    if backend.is_array(value):
+        if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):
+            raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
+        if dtypes.category(value.dtype) > dtypes.category(x.dtype) and name != "copy_":
+            raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {x.dtype}")
+        if np.broadcast_shapes(value.shape, x.shape) != x.shape:
+            raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
+                               f"{list(np.broadcast_shapes(value.shape, x.shape))}")
+    elif isinstance(value, float) and x.dtype not in dtypes.FLOATS and name not in ("copy_", "fill_"):
+        raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
+    return value
+
+
+def _check_recording(name: str, x: Tensor, other: Any = None) -> None:
+    if MODES.bits & GRAD_OFF:
+        return
+    if type(x._node) is AccumulateGrad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
+                           f"wrap {name} in ag.no_grad()")
+    if x._node is not None or (isinstance(other, Tensor) and other._node is not None):
+        raise RuntimeError(f"{name} would have to be recorded, and in-place operations are not; use the out-of-place "
+                           f"operation, or wrap {name} in ag.no_grad()")
+
+
+def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
+    array = x._array
+    getattr(backend.namespace(array), ufunc)(array, value, out=array, casting="unsafe")
+    bump_version(x)
+    return x
+
+
+def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """x += alpha * other."""
+    value = _operand("add_", x, other)
+    return _update(x, "add", value if alpha == 1 else value * alpha)
+
+
+def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """x -= alpha * other."""
+    value = _operand("sub_", x, other)
+    return _update(x, "subtract", value if alpha == 1 else value * alpha)
+
+
+def mul_(x: Tensor, other: Any) -> Tensor:
+    """x *= other."""
+    return _update(x, "multiply", _operand("mul_", x, other))
+
+
+def div_(x: Tensor, other: Any) -> Tensor:
+    """x /= other; x must be floating point."""
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
+    return _update(x, "true_divide", _operand("div_", x, other))
+
+
+def copy_(x: Tensor, source: Any) -> Tensor:
+    """The values of `source` into x, broadcasting, converting dtype and device."""
+    _check_recording("copy_", x, source)
+    value = source if isinstance(source, Tensor) else None
+    if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
+        x._array[...] = source.to(x.device, x.dtype)._array
+    else:
+        array = value._array if value is not None else np.asarray(source) if not backend.is_array(source) else source
+        x._array[...] = backend.to_device(array, x.device)
+    bump_version(x)
+    return x
+
+
+def fill_(x: Tensor, value: Any) -> Tensor:
+    """`value` everywhere in x."""
+    _check_recording("fill_", x, value)
+    x._array[...] = _operand("fill_", x, value)
+    bump_version(x)
+    return x
+
+
+def zero_(x: Tensor) -> Tensor:
+    """Zeros everywhere in x."""
+    _check_recording("zero_", x)
+    x._array[...] = 0
+    bump_version(x)
+    return x
+
+
+def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
+    """x limited to [min, max], in place."""
+    _check_recording("clamp_", x)
+    if min is None and max is None:
+        raise RuntimeError("clamp_: At least one of 'min' or 'max' must not be None")
+    if min is not None:
+        x._array[...] = backend.namespace(x._array).maximum(x._array, min)
+    if max is not None:
+        x._array[...] = backend.namespace(x._array).minimum(x._array, max)
+    bump_version(x)
+    return x
+
+
+def array_index(index: Any) -> Any:
+    """`index` with tensors replaced by their arrays."""
+    if isinstance(index, tuple):
+        return tuple(map(array_index, index))
+    return index._array if isinstance(index, Tensor) else index
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value, under no_grad or between constants."""
+    _check_recording("x[index] = value", x, value)
+    array = value._array if isinstance(value, Tensor) else value
+    if backend.is_array(array) and backend.device_of(array) != x.device:
+        if array.ndim:
+            raise errors.mixed_devices("setitem", [str(x.device), str(backend.device_of(array))])
+        array = array.item()
+    if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
+        raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
+    try:
+        x._array[array_index(index)] = array
+    except ValueError as error:
+        raise RuntimeError(f"setitem: {error}") from error
+    bump_version(x)

@@ -1,0 +1,172 @@
+"""Losses of a prediction and a target, with `reduction` "mean", "sum" or "none"."""
+
+from __future__ import annotations
+
+import math
+
+from ..core.dispatch import defop
+from ..core.op import FLOAT
+from ..core.tensor import Tensor
+from .reduce import reduced, wide
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def check_reduction(reduction: str) -> None:
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
+
+
+def _finish(xp, values, reduction, dtype):
+    """The losses of the elements as `reduction` says; the mean of nothing is NaN."""
+    check_reduction(reduction)
+    if reduction == "none":
+        return values.astype(dtype, copy=False)
+    total = reduced(xp, "add", values, None, False, wide(values.dtype))
+    if reduction == "mean":
+        total = total / values.size if values.size else total * math.nan
+    return total.astype(dtype, copy=False)
+
+
+def _share(g, y, reduction):
+    """The loss's gradient as that of each element's loss; y has the elements' shape."""
+    return g / (math.prod(y.shape) or 1) if reduction == "mean" else g
+
+
+def _difference(xp, input, target):
+    return xp.subtract(input, target).astype(wide(input.dtype), copy=False)
+
+
+# ---- regression --------------------------------------------------------------------------------------
+
+
+def _mse(xp, input, target, *, reduction="mean"):
+    d = _difference(xp, input, target)
+    return _finish(xp, d * d, reduction, input.dtype)
+
+
+def _mse_back(F, g, input, target, reduction):
+    d = input - target
+    return d * (_share(g, d, reduction) * 2)
+
+
+@defop
+class mse_loss:
+    """(input - target) ** 2.
+
+    >>> ag.mse_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
+    tensor(5.)
+    """
+
+    forward = _mse
+    grad_input = _mse_back
+    def grad_target(F, g, input, target, reduction): return -_mse_back(F, g, input, target, reduction)
+    types, broadcasts = FLOAT, True
+
+
+def _l1(xp, input, target, *, reduction="mean"):
+    return _finish(xp, xp.absolute(_difference(xp, input, target)), reduction, input.dtype)
+
+
+def _l1_back(F, g, input, target, reduction):
+    d = input - target
+    return F.sign(d) * _share(g, d, reduction)
+
+
+@defop
+class l1_loss:
+    """|input - target|.
+
+    >>> ag.l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
+    tensor(2.)
+    """
+
+    forward = _l1
+    grad_input = _l1_back
+    def grad_target(F, g, input, target, reduction): return -_l1_back(F, g, input, target, reduction)
+    types, broadcasts = FLOAT, True
+
+
+def _huber(xp, input, target, *, reduction="mean", delta=1.0):
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    size = xp.absolute(_difference(xp, input, target))
+    limited = xp.minimum(size, delta)
+    return _finish(xp, limited * (size - limited * 0.5), reduction, input.dtype)
+
+
+def _huber_back(F, g, input, target, reduction, delta):
+    d = input - target
+    return F.clamp(d, -delta, delta) * _share(g, d, reduction)
+
+
+@defop
+class huber_loss:
+    """d ** 2 / 2 where |d| < delta, else delta * (|d| - delta / 2), with d = input - target.
+
+    >>> ag.huber_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
+    tensor(1.5000)
+    """
+
+    forward = _huber
+    grad_input = _huber_back
+    def grad_target(F, g, input, target, reduction, delta): return -_huber_back(F, g, input, target, reduction, delta)
+    types, broadcasts = FLOAT, True
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.
+
+    >>> ag.smooth_l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]), beta=2.0)
+    tensor(1.1250)
+    """
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return l1_loss(input, target, reduction) if beta == 0 else huber_loss(input, target, reduction, beta) / beta
+
+
+# ---- binary classification ---------------------------------------------------------------------------
+
+
+def _bce(xp, input, target, weight=None, pos_weight=None, *, reduction="mean"):
+    if input.shape != target.shape:
+        raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+    x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
+    softplus = xp.log1p(xp.exp(-xp.absolute(x))) + xp.maximum(-x, 0)  # log(1 + exp(-x))
+    values = (1 - t) * x + (softplus if pos_weight is None else softplus * (1 + (pos_weight - 1) * t))
+    return _finish(xp, values if weight is None else values * weight, reduction, input.dtype)
+
+
+def _bce_scale(g, input, weight, reduction):
+    g = _share(g, input, reduction)
+    return g if weight is None else g * weight
+
+
+def _bce_input(F, g, input, target, weight, pos_weight, reduction):
+    if pos_weight is None:
+        slope = F.sigmoid(input) - target
+    else:
+        slope = 1 - target - (1 + (pos_weight - 1) * target) * F.sigmoid(-input)
+    return slope * _bce_scale(g, input, weight, reduction)
+
+
+def _bce_target(F, g, input, weight, pos_weight, reduction):
+    slope = -input if pos_weight is None else (pos_weight - 1) * F.softplus(-input, 1.0, 40.0) - input
+    return slope * _bce_scale(g, input, weight, reduction)
+
+
+@defop
+class binary_cross_entropy_with_logits:
+    """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; exact for large logits.
+
+    `weight` scales the elements' losses and `pos_weight` the part of the positive target; both broadcast.
+
+    >>> ag.binary_cross_entropy_with_logits(ag.tensor([0.0]), ag.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    forward = _bce
+    grad_input = _bce_input
+    grad_target = _bce_target
+    nondiff = ("weight", "pos_weight")
+    types = FLOAT

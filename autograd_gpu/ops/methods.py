@@ -1,0 +1,178 @@
+"""The table that binds Tensor's methods and operators to the ops, and NumPy's and CuPy's protocols.
+
+`ci/write_stubs.py` writes core/tensor.pyi and ops/__init__.pyi from it; a test holds them against it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend import dtypes
+from ..core.dispatch import operator
+from ..core.tensor import Tensor
+from . import (
+    activation,
+    along,
+    arithmetic,
+    convert,
+    elementwise,
+    extreme,
+    index,
+    inplace,
+    join,
+    products,
+    rearrange,
+    reduce,
+    scan,
+    shape,
+    slicing,
+    softmax,
+    sorting,
+)
+
+# Methods with the name and the signature of the function.
+SAME_NAME: dict[Any, tuple[str, ...]] = {
+    arithmetic: (
+        "add", "addcdiv", "addcmul", "atan2", "clamp", "div", "eq", "floor_divide", "ge", "gt", "isfinite", "isnan",
+        "le", "lerp", "logical_and", "logical_not", "logical_or", "lt", "maximum", "minimum", "mul", "ne", "pow",
+        "remainder", "sub",
+    ),
+    elementwise: (
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2",
+        "expm1", "floor", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sign", "sin", "sinh",
+        "sqrt", "square", "tan", "trunc",
+    ),
+    extreme: ("all", "amax", "amin", "any", "argmax", "argmin", "max", "min"),
+    reduce: ("logsumexp", "mean", "norm", "std", "sum", "var"),
+    scan: ("cumsum", "prod"),
+    shape: (
+        "broadcast_to", "expand_as", "flatten", "movedim", "ravel", "squeeze", "sum_to", "t", "transpose", "unflatten",
+        "unsqueeze",
+    ),
+    rearrange: ("diagonal", "roll", "tril", "triu"),
+    slicing: ("narrow", "select"),
+    join: ("chunk", "split", "unbind"),
+    index: ("index_add", "index_select", "masked_fill", "masked_select"),
+    along: ("gather", "scatter", "scatter_add", "take_along_dim"),
+    sorting: ("argsort", "nonzero", "sort", "topk"),
+    products: ("addmm", "baddbmm", "bmm", "dot", "matmul", "mm", "mv", "outer"),
+    activation: ("relu", "sigmoid", "tanh"),
+    softmax: ("log_softmax", "softmax"),
+    convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
+    inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"),
+}  # fmt: skip
+
+# Methods that differ from the function: varargs shapes, other names.
+RENAMED: dict[str, Any] = {
+    "reshape": shape.reshape_method,
+    "view": shape.view_method,
+    "permute": shape.permute_method,
+    "flip": rearrange.flip_method,
+    "expand": shape.expand_method,
+    "repeat": rearrange.repeat_method,
+    "tile": rearrange.tile_method,
+    "bfloat16": convert.to_named(dtypes.bfloat16),
+    "bool": convert.to_named(dtypes.bool_),
+    "double": convert.to_named(dtypes.float64),
+    "float": convert.to_named(dtypes.float32),
+    "half": convert.to_named(dtypes.float16),
+    "int": convert.to_named(dtypes.int32),
+    "long": convert.to_named(dtypes.int64),
+    "__abs__": elementwise.abs,
+    "__neg__": elementwise.neg,
+    "__getitem__": index.getitem,
+    "__setitem__": inplace.setitem,
+    "__invert__": arithmetic.logical_not,
+}
+
+BINARY: dict[str, Any] = {
+    "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
+    "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": arithmetic.pow,
+    "and": arithmetic.logical_and, "or": arithmetic.logical_or,
+}  # fmt: skip
+COMPARISONS: dict[str, Any] = {
+    "eq": arithmetic.eq, "ne": arithmetic.ne, "lt": arithmetic.lt, "le": arithmetic.le, "gt": arithmetic.gt,
+    "ge": arithmetic.ge,
+}  # fmt: skip
+IN_PLACE = {"add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_}
+PROPERTIES = {"mT": shape.mT, "T": shape.transpose_all}
+
+# NumPy's and CuPy's ufuncs by name -> the op that records in their place.
+UFUNCS: dict[str, Any] = {
+    "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "divide": arithmetic.div,
+    "true_divide": arithmetic.div, "power": arithmetic.pow, "floor_divide": arithmetic.floor_divide,
+    "remainder": arithmetic.remainder, "maximum": arithmetic.maximum, "minimum": arithmetic.minimum,
+    "arctan2": arithmetic.atan2, "equal": arithmetic.eq, "not_equal": arithmetic.ne, "less": arithmetic.lt,
+    "less_equal": arithmetic.le, "greater": arithmetic.gt, "greater_equal": arithmetic.ge,
+    "logical_and": arithmetic.logical_and, "logical_or": arithmetic.logical_or, "logical_not": arithmetic.logical_not,
+    "isnan": arithmetic.isnan, "isfinite": arithmetic.isfinite, "negative": elementwise.neg,
+    "absolute": elementwise.abs,
+    "sign": elementwise.sign, "floor": elementwise.floor, "ceil": elementwise.ceil, "rint": elementwise.round,
+    "trunc": elementwise.trunc, "reciprocal": elementwise.reciprocal, "square": elementwise.square,
+    "sqrt": elementwise.sqrt, "exp": elementwise.exp, "exp2": elementwise.exp2, "expm1": elementwise.expm1,
+    "log": elementwise.log, "log2": elementwise.log2, "log10": elementwise.log10, "log1p": elementwise.log1p,
+    "sin": elementwise.sin, "cos": elementwise.cos, "tan": elementwise.tan, "arcsin": elementwise.asin,
+    "arccos": elementwise.acos, "arctan": elementwise.atan, "sinh": elementwise.sinh, "cosh": elementwise.cosh,
+    "tanh": activation.tanh, "arcsinh": elementwise.asinh, "arccosh": elementwise.acosh, "arctanh": elementwise.atanh,
+    "matmul": products.matmul,
+}  # fmt: skip
+
+
+def reflected(function: Any) -> Any:
+    """`other OP self` for an operand that does not know tensors."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        return function(other, self)
+
+    return method
+
+
+def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """NumPy's protocol: np.sin(t) and array * t record, as the op of the same meaning."""
+    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    return _record(name, UFUNCS.get(ufunc.__name__) if method == "__call__" else None, inputs, kwargs)
+
+
+def cupy_override(self: Tensor, kernel: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """The same for CuPy, which asks this of its ufuncs' and elementwise kernels' operands; its names are cupy_sin, ..."""
+    name = kernel.name.removeprefix("cupy_")
+    return _record(f"cupy.{name}", UFUNCS.get(name), inputs, kwargs)
+
+
+def _record(name: str, op: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if op is None or kwargs:
+        given = f" with {', '.join(sorted(kwargs))}=" if kwargs else ""
+        raise TypeError(f"{name}{given} is not defined for tensors; use the ag function, or {name}(t.detach().array)")
+    return op(*inputs)
+
+
+def _iterate(self: Tensor) -> Any:
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(join.unbind(self, 0))
+
+
+def bind() -> None:
+    """Gives Tensor everything that the tables above name."""
+    for module, names in SAME_NAME.items():
+        for name in names:
+            setattr(Tensor, name, getattr(module, name))
+    for name, function in RENAMED.items():
+        setattr(Tensor, name, function)
+    for name, function in BINARY.items():
+        setattr(Tensor, f"__{name}__", operator(function.op))
+        setattr(Tensor, f"__r{name}__", reflected(function))
+    for name, function in COMPARISONS.items():
+        setattr(Tensor, f"__{name}__", operator(function.op))
+    for name, function in IN_PLACE.items():
+        setattr(Tensor, f"__i{name}__", function)
+    for name, function in PROPERTIES.items():
+        setattr(Tensor, name, property(function))
+    Tensor.__matmul__ = products.matmul  # type: ignore[operator, assignment]
+    Tensor.__rmatmul__ = reflected(products.matmul)  # type: ignore[operator]
+    Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
+    Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
+    Tensor.__cupy_override_elementwise_kernel__ = cupy_override  # type: ignore[attr-defined]
+
+
+bind()

@@ -1,0 +1,108 @@
+"""Layer normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core.dispatch import defop
+from ..core.op import FLOAT
+from ..core.tensor import Tensor
+from .reduce import wide
+
+
+def _axes(x, shape):
+    """The last dimensions, those of `shape`, after PyTorch's check."""
+    n = len(shape)
+    if not n:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+                           "element, but got normalized_shape = []")
+    if x.shape[x.ndim - n :] != shape or x.ndim < n:
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape "
+                           f"[*, {', '.join(map(str, shape))}], but got input of size{list(x.shape)}")
+    return tuple(range(-n, 0))
+
+
+def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
+    axes, dtype = _axes(x, shape), x.dtype
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter.shape != shape:
+            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                               f"{list(parameter.shape)} and normalized_shape = {list(shape)}")
+    n = math.prod(shape) or 1
+    x = x.astype(wide(dtype), copy=False)
+    mean = xp.sum(x, axis=axes, keepdims=True) / n
+    out = x - mean
+    rstd = 1 / xp.sqrt(xp.sum(out * out, axis=axes, keepdims=True) / n + eps)
+    out *= rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out.astype(dtype, copy=False), mean.astype(dtype, copy=False), rstd.astype(dtype, copy=False)
+
+
+def _grad_x(F, g, x, weight, mean, rstd, shape):
+    """mean and rstd are outputs like any other, so that differentiating this formula needs nothing special."""
+    g_out, g_mean, g_rstd = g
+    axes, n = tuple(range(-len(shape), 0)), math.prod(shape) or 1
+    normal = (x - mean) * rstd
+    parts = []
+    if g_out is not None:
+        h = g_out if weight is None else g_out * weight
+        parts.append(rstd * (h - F.sum(h, axes, True) / n - normal * (F.sum(h * normal, axes, True) / n)))
+    if g_rstd is not None:
+        parts.append(normal * (rstd * rstd * g_rstd / -n))
+    total = sum(parts[1:], parts[0]) if parts else F.full_like(x, 0.0)
+    return total if g_mean is None else total + g_mean / n
+
+
+def _over_rows(F, g, shape):
+    """The sum over the dimensions before those of `shape`."""
+    lead = g.ndim - len(shape)
+    return F.sum(g, tuple(range(-g.ndim, -len(shape)))) if lead else g
+
+
+def _grad_weight(F, g, x, mean, rstd, shape):
+    return None if g[0] is None else _over_rows(F, g[0] * ((x - mean) * rstd), shape)
+
+
+def _grad_bias(F, g, shape):
+    return None if g[0] is None else _over_rows(F, g[0], shape)
+
+
+@defop
+class native_layer_norm:
+    """(x - mean) * rstd * weight + bias over the last dimensions, those of `shape`; also mean and rstd.
+
+    rstd is 1 / sqrt(variance + eps); weight and bias may be None.
+
+    >>> from autograd_gpu.ops.norm import native_layer_norm
+    >>> out, mean, rstd = native_layer_norm(ag.tensor([1.0, 3.0]), None, None, shape=(2,), eps=0.0)
+    >>> mean, rstd
+    (tensor([2.]), tensor([1.]))
+    """
+
+    def forward(xp, x, weight=None, bias=None, *, shape, eps=1e-5):
+        return _normalised(xp, x, weight, bias, shape=shape, eps=eps)
+
+    grad_x = _grad_x
+    grad_weight = _grad_weight
+    grad_bias = _grad_bias
+    outputs, types = ("out", "mean", "rstd"), FLOAT
+
+
+def layer_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
+
+    >>> ag.layer_norm(ag.tensor([[1.0, 3.0], [2.0, 8.0]]), (2,), eps=0.0)
+    tensor([[-1.,  1.],
+            [-1.,  1.]])
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, (int, np.integer)) else tuple(normalized_shape)
+    return native_layer_norm(x, weight, bias, shape=shape, eps=eps)[0]

@@ -1,0 +1,364 @@
+"""Matrix products. Each gradient is one product, and transposes are flags of it, never copies.
+
+Note [gemm]
+`gemm(a, b, ta, tb)` multiplies the last two dimensions, after swapping them in a, in b or in both. Its gradients are
+again gemm, so the derivatives of any order of every op here are one product each and nothing else:
+
+    out = a  b     grad_a = g  bᵀ    grad_b = aᵀ g
+    out = aᵀ b     grad_a = b  gᵀ    grad_b = a  g
+    out = a  bᵀ    grad_a = g  b     grad_b = gᵀ a
+
+Where one operand has a batch and the other is a single matrix, the batch is folded into the rows first.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import SAME
+
+ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape wherever they differ
+
+
+def rows(F, x):
+    """x as a matrix, all dimensions but the last one folded."""
+    return x if x.ndim == 2 else F.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _shapes(a, b):
+    return f"{'x'.join(map(str, a))} and {'x'.join(map(str, b))}"
+
+
+def _check(a, b):
+    """The inner sizes of two arrays of two dimensions or more agree; PyTorch's texts."""
+    if a.shape[-1] == b.shape[-2]:
+        return
+    if b.ndim == 2:
+        folded = (math.prod(a.shape[:-1]), a.shape[-1])
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({_shapes(folded, b.shape)})")
+    batch = math.prod(b.shape[:-2])
+    raise RuntimeError("Expected size for first two dimensions of batch2 tensor to be: "
+                       f"[{batch}, {a.shape[-1]}] but got: [{batch}, {b.shape[-2]}].")
+
+
+# ---- the one product ---------------------------------------------------------------------------------
+
+
+def _gemm(xp, a, b, *, ta=False, tb=False):
+    return backend.matmul(a.swapaxes(-1, -2) if ta else a, b.swapaxes(-1, -2) if tb else b)
+
+
+def _left(F, g, b, a_shape, ta, tb):
+    if ta:
+        return F.gemm(b, g, tb, True)
+    if len(a_shape) == 2 and g.ndim > 2:  # one matrix for a batch: (m, k) from (batch * n, m) and (batch * n, k)
+        return F.gemm(rows(F, F.mT(g)), rows(F, b if tb else F.mT(b)), True, False)
+    return F.gemm(g, b, False, not tb)
+
+
+def _right(F, g, a, b_shape, ta, tb):
+    if len(b_shape) == 2 and g.ndim > 2 and not ta:
+        a, g = rows(F, a), rows(F, g)
+    return F.gemm(g, a, True, ta) if tb else F.gemm(a, g, not ta, False)
+
+
+@defop
+class gemm:
+    """a @ b for tensors of two dimensions or more, with the last two swapped in a (`ta`) or b (`tb`); see Note [gemm].
+
+    >>> from autograd_gpu.ops.products import gemm
+    >>> gemm(ag.ones(3, 2), ag.ones(3, 4), True).shape
+    (2, 4)
+    """
+
+    forward = _gemm
+    grad_a = _left
+    grad_b = _right
+    types, broadcasts = SAME, ALWAYS
+
+
+# ---- matmul ------------------------------------------------------------------------------------------
+
+
+def _check_vectors(a, b):
+    if not a.ndim or not b.ndim:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    if b.ndim == 1 and a.shape[-1] != b.shape[0]:
+        if a.ndim == 1:
+            _refuse_vectors(a, b)
+        raise RuntimeError(f"size mismatch, got input ({a.shape[-2]}), mat ({_shape(a)}), vec ({b.shape[0]})")
+
+
+def _refuse_vectors(a, b):
+    m, n = a.shape[0], b.shape[0]
+    raise RuntimeError(f"inconsistent tensor size, expected tensor [{m}] and src [{n}] to have the same number of "
+                       f"elements, but got {m} and {n} elements respectively")
+
+
+def _shape(a):
+    return "x".join(map(str, a.shape))
+
+
+def _matmul(xp, a, b):
+    if a.ndim >= 2 and b.ndim >= 2:
+        _check(a, b)
+        return backend.matmul(a, b)
+    _check_vectors(a, b)
+    left, right = a if a.ndim > 1 else a[None], b if b.ndim > 1 else b[:, None]
+    _check(left, right)
+    out = backend.matmul(left, right)
+    out = out if b.ndim > 1 else out[..., 0]
+    return out if a.ndim > 1 else out[..., 0, :] if b.ndim > 1 else out[..., 0]
+
+
+def _matmul_left(F, g, b, a_shape):
+    if b.ndim == 1:
+        g, b = F.unsqueeze(g, -1), F.unsqueeze(b, -1)
+    if len(a_shape) > 1:
+        return _left(F, g, b, a_shape, False, False)
+    return F.squeeze(_left(F, F.unsqueeze(g, -2), b, (1, *a_shape), False, False), -2)
+
+
+def _matmul_right(F, g, a, b_shape):
+    vector = len(b_shape) == 1
+    g = F.unsqueeze(g, -1) if vector else g
+    if a.ndim == 1:
+        g, a = F.unsqueeze(g, -2), F.unsqueeze(a, -2)
+    if not vector:
+        return _right(F, g, a, b_shape, False, False)
+    return F.squeeze(_right(F, g, a, (*b_shape, 1), False, False), -1)
+
+
+@defop
+class matmul:
+    """The matrix product of the last two dimensions, broadcasting the others; a vector is a row on the left, a column
+    on the right.
+
+    >>> ag.matmul(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+
+    forward = _matmul
+    grad_a = _matmul_left
+    grad_b = _matmul_right
+    types, broadcasts = SAME, ALWAYS
+
+
+# ---- products of fixed rank --------------------------------------------------------------------------
+
+
+def _mm(xp, a, b):
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError(f"{'self' if a.ndim != 2 else 'mat2'} must be a matrix")
+    _check(a, b)
+    return backend.matmul(a, b)
+
+
+@defop
+class mm:
+    """The product of two matrices.
+
+    >>> ag.mm(ag.tensor([[1.0, 2.0]]), ag.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+
+    forward = _mm
+    def grad_a(F, g, b): return F.gemm(g, b, False, True)
+    def grad_b(F, g, a): return F.gemm(a, g, True, False)
+    types = SAME
+
+
+def _bmm(xp, a, b):
+    for i, x in enumerate((a, b), 1):
+        if x.ndim != 3:
+            raise RuntimeError(f"batch{i} must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError("Expected size for first two dimensions of batch2 tensor to be: "
+                           f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}].")
+    return backend.matmul(a, b)
+
+
+@defop
+class bmm:
+    """The products of two batches of matrices: (batch, m, k) and (batch, k, n).
+
+    >>> ag.bmm(ag.ones(5, 2, 3), ag.ones(5, 3, 4)).shape
+    (5, 2, 4)
+    """
+
+    forward = _bmm
+    def grad_a(F, g, b): return F.gemm(g, b, False, True)
+    def grad_b(F, g, a): return F.gemm(a, g, True, False)
+    types = SAME
+
+
+def _mv(xp, mat, vec):
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"matrix @ vector expected, got tensors of {mat.ndim} and {vec.ndim} dimensions")
+    _check_vectors(mat, vec)
+    return backend.matmul(mat, vec[:, None])[:, 0]
+
+
+@defop
+class mv:
+    """The product of a matrix and a vector.
+
+    >>> ag.mv(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+
+    forward = _mv
+    def grad_mat(F, g, vec): return F.outer(g, vec)
+    def grad_vec(F, g, mat): return F.matmul(g, mat)
+    types = SAME
+
+
+def _dot(xp, a, b):
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.shape != b.shape:
+        _refuse_vectors(a, b)
+    return backend.matmul(a[None], b[:, None])[0, 0]
+
+
+@defop
+class dot:
+    """The inner product of two vectors.
+
+    >>> ag.dot(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+
+    forward = _dot
+    def grad_a(F, g, b): return g * b
+    def grad_b(F, g, a): return g * a
+    types = SAME
+
+
+def _outer(xp, a, b):
+    for name, x in (("self", a), ("vec2", b)):
+        if x.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
+    return a[:, None] * b
+
+
+@defop
+class outer:
+    """All products of an element of a with one of b: a column times a row.
+
+    >>> ag.outer(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+
+    forward = _outer
+    def grad_a(F, g, b): return F.matmul(g, b)
+    def grad_b(F, g, a): return F.matmul(a, g)
+    types = SAME
+
+
+# ---- product and sum ---------------------------------------------------------------------------------
+
+
+def _scaled_sum(xp, x, out, beta, alpha):
+    """out * alpha + x * beta, in the memory of `out`."""
+    if alpha != 1:
+        out *= alpha
+    _check_expands(x, out.shape)
+    if beta != 0:  # PyTorch: with beta 0 not even a NaN of x comes through
+        out += x if beta == 1 else (x * beta).astype(out.dtype, copy=False)
+    return out
+
+
+def _check_expands(x, shape):
+    """x broadcasts to `shape`, which does not grow by it; PyTorch's texts."""
+    lead = len(shape) - x.ndim
+    if lead < 0:
+        raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the "
+                           f"number of dimensions in the tensor ({x.ndim})")
+    for i, size in enumerate(x.shape, lead):
+        if size not in (1, shape[i]):
+            raise RuntimeError(f"The expanded size of the tensor ({shape[i]}) must match the existing size ({size}) at "
+                               f"non-singleton dimension {i}.  Target sizes: {list(shape)}.  "
+                               f"Tensor sizes: {list(x.shape)}")
+
+
+def _scale(g, factor):
+    return g if factor == 1 else g * factor
+
+
+@defop
+class addmm:
+    """beta * input + alpha * (mat1 @ mat2); input broadcasts.
+
+    >>> ag.addmm(ag.tensor([1.0]), ag.tensor([[1.0, 2.0]]), ag.tensor([[3.0], [4.0]]), alpha=2)
+    tensor([[23.]])
+    """
+
+    def forward(xp, input, mat1, mat2, *, beta=1, alpha=1):
+        return _scaled_sum(xp, input, _mm(xp, mat1, mat2), beta, alpha)
+
+    def grad_input(F, g, beta): return _scale(g, beta)
+    def grad_mat1(F, g, mat2, alpha): return _scale(F.gemm(g, mat2, False, True), alpha)
+    def grad_mat2(F, g, mat1, alpha): return _scale(F.gemm(mat1, g, True, False), alpha)
+    types, broadcasts = SAME, ALWAYS
+
+
+@defop
+class baddbmm:
+    """beta * input + alpha * bmm(batch1, batch2); input broadcasts.
+
+    >>> ag.baddbmm(ag.ones(1), ag.ones(5, 2, 3), ag.ones(5, 3, 4), beta=0.5)[0, 0]
+    tensor([3.5000, 3.5000, 3.5000, 3.5000])
+    """
+
+    def forward(xp, input, batch1, batch2, *, beta=1, alpha=1):
+        return _scaled_sum(xp, input, _bmm(xp, batch1, batch2), beta, alpha)
+
+    def grad_input(F, g, beta): return _scale(g, beta)
+    def grad_batch1(F, g, batch2, alpha): return _scale(F.gemm(g, batch2, False, True), alpha)
+    def grad_batch2(F, g, batch1, alpha): return _scale(F.gemm(batch1, g, True, False), alpha)
+    types, broadcasts = SAME, ALWAYS
+
+
+def _linear(xp, x, weight, bias=None):
+    if x.ndim == 2 and weight.ndim == 2 and x.shape[1] == weight.shape[1]:
+        out = backend.matmul(x, weight.T)
+    else:
+        out = _linear_of_any_rank(xp, x, weight)
+    if bias is not None:
+        _check_expands(bias, out.shape)
+        out += bias
+    return out
+
+
+def _linear_of_any_rank(xp, x, weight):
+    if not x.ndim or weight.ndim != 2:
+        raise RuntimeError("both arguments to linear need to be at least 1D and weight 2D, but they are "
+                           f"{x.ndim}D and {weight.ndim}D")
+    folded = (math.prod(x.shape[:-1]), x.shape[-1])
+    if x.shape[-1] != weight.shape[1]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({_shapes(folded, weight.shape[::-1])})")
+    return backend.matmul(x.reshape(folded), weight.T).reshape(*x.shape[:-1], weight.shape[0])
+
+
+def _sum_rows(F, g, bias_shape):
+    g = g if g.ndim == 1 else F.sum(g, tuple(range(-g.ndim, -1)))
+    return g if g.shape == bias_shape else F.sum_to(g, bias_shape)
+
+
+@defop
+class linear:
+    """x @ weightᵀ + bias: x (..., in), weight (out, in), bias (out,) or None.
+
+    >>> ag.linear(ag.tensor([[1.0, 2.0]]), ag.tensor([[3.0, 4.0], [5.0, 6.0]]), ag.tensor([0.5, 0.0]))
+    tensor([[11.5000, 17.0000]])
+    """
+
+    forward = _linear
+    def grad_x(F, g, weight): return F.gemm(g, weight, False, False) if g.ndim > 1 else F.matmul(g, weight)
+    def grad_weight(F, g, x): return F.gemm(rows(F, g), rows(F, x), True, False)
+    grad_bias = _sum_rows
+    types = SAME

@@ -1,0 +1,104 @@
+"""Indexing with integers, slices, None and Ellipsis, which selects a view; and the rules for naming a dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.dispatch import defop
+from ..core.tensor import Tensor
+
+FULL = slice(None)
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """`dim` as a number in [0, ndim); a 0-d tensor answers to 0 and -1. IndexError beyond."""
+    size = ndim or 1
+    if not -size <= dim < size:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {dim})")
+    return dim + size if dim < 0 else dim
+
+
+def from_right(dim: int, ndim: int) -> int:
+    """`dim` as a negative number, so that it stays true when leading axes are added."""
+    return dim if dim < 0 else dim - (ndim or 1)
+
+
+def _basic_index(xp, x, *, key):
+    out = x[key]
+    if isinstance(out, np.generic):  # NumPy's scalars are copies; with Ellipsis it gives the 0-d view
+        out = x[(*key, ...)] if type(key) is tuple else x[key, ...]
+    return out
+
+
+def _basic_index_backward(xp, g, *, key, shape):
+    out = xp.zeros(shape, g.dtype)
+    out[key] = g
+    return out
+
+
+@defop
+class basic_index:
+    """x[key], a view, for a key of integers, slices, None and Ellipsis, or a tuple of them.
+
+    >>> ag.tensor([[1.0, 2.0], [3.0, 4.0]])[:, -1]
+    tensor([2., 4.])
+    """
+
+    forward = _basic_index
+    def grad_x(F, g, x_shape, key): return F.basic_index_backward(g, key, x_shape)
+    view = True
+
+
+@defop
+class basic_index_backward:
+    """Zeros of `shape` with g at `key`: the transpose of basic_index.
+
+    >>> from autograd_gpu.ops.slicing import basic_index_backward
+    >>> basic_index_backward(ag.tensor([5.0, 6.0]), slice(1, None), (3,))
+    tensor([0., 5., 6.])
+    """
+
+    forward = _basic_index_backward
+    def grad_g(F, g, key): return F.basic_index(g, key)
+
+
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """The view of x whose dimension `dim` is limited to [start, start + length).
+
+    >>> ag.narrow(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
+    tensor([2., 3.])
+    """
+    if x.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, x.ndim)
+    size = x.shape[dim]
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return basic_index(x, key_along(dim - x.ndim, slice(start, start + length)))
+
+
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """The view of x at position `index` of dimension `dim`, which is dropped.
+
+    >>> ag.select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, 0)
+    tensor([1., 3.])
+    """
+    if x.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, x.ndim)
+    size = x.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}")
+    return basic_index(x, key_along(dim - x.ndim, int(index)))
+
+
+def key_along(dim: int, part: Any) -> tuple[Any, ...]:
+    """The key that applies `part` to dimension `dim` < 0 and leaves the others alone."""
+    return (..., part, *[FULL] * (-1 - dim))

@@ -1,0 +1,115 @@
+"""Softmax and its logarithm; their gradients are blocks of their own, which derivatives of every order share."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core.dispatch import defop
+from ..core.op import FLOAT, SAME
+from .activation import in_float32
+from .slicing import from_right, wrap_dim
+
+
+def exponentials(xp, x, axis):
+    """exp(x - max) as a fresh array, its sum over `axis`, and the max; both keep their dimension."""
+    if not x.ndim:
+        return xp.ones((), x.dtype), xp.ones((), x.dtype), x
+    highest = xp.max(x, axis=axis, keepdims=True, initial=-math.inf)
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, as it should be
+        e = xp.subtract(x, highest)
+    xp.exp(e, out=e)
+    return e, xp.sum(e, axis=axis, keepdims=True), highest
+
+
+def _softmax(xp, x, *, dim):
+    e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
+    return xp.divide(e, total, out=e)
+
+
+def _log_softmax(xp, x, *, dim):
+    e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
+    with np.errstate(invalid="ignore"):
+        return xp.subtract(x, highest + xp.log(total), out=e)
+
+
+def _softmax_grad(xp, h, out, *, dim):
+    weighted = xp.multiply(h, out, out=xp.empty(np.broadcast_shapes(h.shape, out.shape), out.dtype))
+    total = xp.sum(weighted, axis=dim, keepdims=True) if out.ndim else weighted
+    weighted -= out * total
+    return weighted
+
+
+def _log_softmax_grad(xp, h, out, *, dim):
+    total = xp.sum(h, axis=dim, keepdims=True) if out.ndim else h
+    p = xp.exp(out, out=xp.empty(out.shape, out.dtype))
+    return xp.subtract(h, p * total)
+
+
+def _dot(F, a, b, dim):
+    return F.sum(a * b, dim, True)
+
+
+def _softmax_back(F, g, out, dim):
+    return F.softmax_grad(g, out, from_right(dim, out.ndim))
+
+
+@defop
+class softmax:
+    """exp(x) / sum(exp(x)) over `dim`.
+
+    >>> ag.softmax(ag.tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+
+    forward = in_float32(_softmax)
+    grad_x = _softmax_back
+    types = FLOAT
+
+
+@defop
+class softmax_grad:
+    """out * (h - sum(h * out)) over a negative `dim`: the gradient of `softmax`.
+
+    >>> from autograd_gpu.ops.softmax import softmax_grad
+    >>> softmax_grad(ag.tensor([1.0, 0.0]), ag.tensor([0.5, 0.5]), -1)
+    tensor([ 0.2500, -0.2500])
+    """
+
+    forward = in_float32(_softmax_grad)
+    def grad_h(F, g, out, dim): return F.softmax_grad(g, out, dim)
+    def grad_out(F, g, h, out, dim): return g * (h - _dot(F, h, out, dim)) - h * _dot(F, g, out, dim)
+    types, broadcasts = SAME, True
+
+
+def _log_softmax_back(F, g, out, dim):
+    return F.log_softmax_grad(g, out, from_right(dim, out.ndim))
+
+
+@defop
+class log_softmax:
+    """x - log(sum(exp(x))) over `dim`.
+
+    >>> ag.log_softmax(ag.tensor([0.0, 0.0]), 0)
+    tensor([-0.6931, -0.6931])
+    """
+
+    forward = in_float32(_log_softmax)
+    grad_x = _log_softmax_back
+    types = FLOAT
+
+
+@defop
+class log_softmax_grad:
+    """h - exp(out) * sum(h) over a negative `dim`: the gradient of `log_softmax`.
+
+    >>> from autograd_gpu.ops.softmax import log_softmax_grad
+    >>> log_softmax_grad(ag.tensor([1.0, 0.0]), ag.tensor([-0.6931472, -0.6931472]), -1)
+    tensor([ 0.5000, -0.5000])
+    """
+
+    forward = in_float32(_log_softmax_grad)
+    def grad_h(F, g, out, dim): return g - F.sum(g * F.exp(out), dim, True)
+    def grad_out(F, g, h, out, dim): return -g * F.exp(out) * F.sum(h, dim, True)
+    types, broadcasts = SAME, True

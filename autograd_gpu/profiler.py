@@ -1,0 +1,34 @@
+"""Counts of what does not depend on the machine: matrix products, kernel launches, derivative rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .backend.counters import ACTIVE, LOCK, Counts
+
+
+@contextmanager
+def count() -> Iterator[Counts]:
+    """Counts while the block runs, in every thread.
+
+    matmuls: {(m, k, n): times}, batched products as (b, m, k, n); launches: {kernel: times};
+    rules: {"linear.grad_weight": times}.
+
+    >>> w = ag.ones(3, 2, requires_grad=True)
+    >>> with ag.profiler.count() as c:
+    ...     y = ag.ones(4, 3) @ w
+    >>> dict(c.matmuls)
+    {(4, 3, 2): 1}
+    """
+    counts = Counts()
+    with LOCK:
+        ACTIVE.append(counts)
+    try:
+        yield counts
+    finally:
+        with LOCK:
+            ACTIVE[:] = [c for c in ACTIVE if c is not counts]
+
+
+__all__ = ["Counts", "count"]

@@ -1,0 +1,6 @@
+"""Datasets, and batches of them."""
+
+from .dataset import Dataset, Subset, TensorDataset, random_split
+from .loader import DataLoader, default_collate
+
+__all__ = ["DataLoader", "Dataset", "Subset", "TensorDataset", "default_collate", "random_split"]

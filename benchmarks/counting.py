@@ -1,0 +1,82 @@
+"""Counts that do not depend on the machine: matrix products by shape, operator calls, peak bytes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from types import ModuleType
+from typing import Any
+
+from .timing import Call
+
+Shape = tuple[int, ...]  # (m, k, n), batched (b, m, k, n)
+
+
+def count_ours(ag: ModuleType, call: Call) -> tuple[Counter[Shape], int]:
+    """Products by shape and kernel (or NumPy) launches of one call, from ag.profiler."""
+    with ag.profiler.count() as counted:
+        call()
+    return Counter(counted.matmuls), sum(counted.launches.values())
+
+
+def count_torch(torch: ModuleType, call: Call) -> tuple[Counter[Shape], int]:
+    """Products by shape and ATen calls of one call, seen below autograd and torch.func."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    aten = torch.ops.aten
+    operands = {
+        aten.mm.default: slice(0, 2),
+        aten.bmm.default: slice(0, 2),
+        aten.addmm.default: slice(1, 3),
+        aten.baddbmm.default: slice(1, 3),
+    }
+    products: Counter[Shape] = Counter()
+    calls = 0
+
+    class CountingMode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal calls
+            calls += 1
+            if func in operands:
+                a, b = args[operands[func]]
+                products[(*a.shape, b.shape[-1])] += 1  # (m, k) @ (k, n)
+            return func(*args, **(kwargs or {}))
+
+    with CountingMode():
+        call()
+    return products, calls
+
+
+def hidden_products(products: Counter[Shape], batch: int, hidden: int) -> int:
+    """How many products of batch x hidden x hidden the given ones amount to.
+
+    Two of (m, k, n) must be `hidden`; the third, times the batch of a bmm, is counted in units of
+    `batch` rows: one product with 3 * batch rows does the work of three.
+    """
+    if batch == hidden:
+        raise ValueError("hidden_products needs batch != hidden to tell rows from columns")
+    total = 0
+    for shape, times in products.items():
+        sides = list(shape[-3:])
+        if sides.count(hidden) < 2:
+            continue
+        sides.remove(hidden)
+        sides.remove(hidden)
+        rows = sides[0] * (shape[0] if len(shape) == 4 else 1)
+        total += times * (rows // batch)
+    return total
+
+
+def peak_bytes(ag: ModuleType, device: str, call: Call) -> int:
+    """The most bytes that arrays of one of OUR calls held at a time, beyond what was held before."""
+    if device != "cpu":
+        ag.cuda.reset_peak_memory_stats()
+        before = ag.cuda.memory_allocated()
+        call()
+        return ag.cuda.max_memory_allocated() - before
+    tracemalloc.start()  # NumPy reports its arrays to it
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,1 @@
+"""The tour: an MLP learns handwritten digits, then a network is differentiated twice."""

@@ -1,0 +1,99 @@
+"""What a result was measured on: device, CPU, versions, threads, date, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("autograd_gpu", "numpy", "torch", "jax", "jaxlib", "cupy-cuda12x", "cupy-cuda13x")
+# Variables that change how fast a product is: OPENBLAS_CORETYPE=Haswell halved it on an AVX-512 machine.
+PREFIXES = ("OPENBLAS_", "OMP_", "MKL_", "XLA_")
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Describe this machine and process; every value can be written as JSON."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": git_commit(),
+        "device": device_name(device),
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load": [round(load, 2) for load in os.getloadavg()],
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions(),
+        "threads": threads(),
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name, as the kernel gives it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def device_name(device: str) -> str:
+    """The processor that does the work: the CPU's name, or the GPU's with driver and CUDA version."""
+    if device == "cpu":
+        return cpu_model()
+    import cupy
+
+    index = int(device.partition(":")[2] or cupy.cuda.Device().id)
+    name = cupy.cuda.runtime.getDeviceProperties(index)["name"].decode()
+    driver, runtime = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
+    return f"{name} (driver API {driver}, runtime {runtime})"
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of what is compared; a package that is not installed has no entry."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    if "autograd_gpu" not in found:  # run from a checkout
+        import autograd_gpu
+
+        found["autograd_gpu"] = getattr(autograd_gpu, "__version__", "checkout")
+    return found
+
+
+def threads() -> dict[str, Any]:
+    """Thread settings of the libraries that are loaded, and the kernels that BLAS chose for this CPU."""
+    found: dict[str, Any] = {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)}
+    if "torch" in sys.modules:
+        found["torch"] = sys.modules["torch"].get_num_threads()
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return found
+    for pool in threadpool_info():
+        kernels = f", {pool['architecture']} kernels" if "architecture" in pool else ""
+        found[Path(pool["filepath"]).name.split("-")[0]] = f"{pool['num_threads']}{kernels}"
+    return found
+
+
+def git_commit() -> str | None:
+    """The checkout's commit, with `+` if files differ from it; None outside a repository."""
+    root = Path(__file__).resolve().parent.parent
+    commands = (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    answers = []
+    for command in commands:
+        try:
+            run = subprocess.run(
+                ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        answers.append(run.stdout.strip())
+    commit, changes = answers
+    return commit + ("+" if changes else "")

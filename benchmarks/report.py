@@ -1,0 +1,148 @@
+"""A benchmark's result: collected case by case, shown as a table, written as JSON.
+
+Fields of the JSON file (times in seconds):
+
+    schema       1
+    benchmark    name of the workload, `title` its heading
+    device       "cpu" or "cuda"
+    config       sizes and other settings of the run
+    environment  see environment.py
+    absent       {peer: why it was not measured}
+    cases        a list; each case has
+        case         what was measured
+        unit         unit for display: "ms" or "us"
+        repeats      samples per contender, taken in turns in this one run
+        contenders   {name: {median_s, min_s, samples_s, calls_per_sample, ratio, ratio_min, counts}}
+                     ratio: OUR median over this contender's; below 1 means that ours is faster
+                     ratio_min: the same of the minima, which a busy machine disturbs less
+                     counts: numbers that do not depend on the machine, such as products executed
+        notes        remarks for the reader, such as the variant that a peer ran
+    summary      {name: figure} for figures that span cases
+    series       {name: {library: [...]}} for curves over a run
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .environment import environment
+from .timing import Timing
+
+OURS = "autograd_gpu"
+SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6}
+PIPE_WIDTH = 150  # columns when the output is no terminal
+
+
+class Report:
+    """The results of one run of one workload."""
+
+    def __init__(
+        self,
+        benchmark: str,
+        title: str,
+        device: str,
+        config: Mapping[str, Any],
+        absent: Mapping[str, str],
+    ):
+        self.benchmark, self.title, self.device = benchmark, title, device
+        self.config, self.absent = dict(config), dict(absent)
+        self.cases: list[dict[str, Any]] = []
+        self.summary: dict[str, Any] = {}
+        self.series: dict[str, dict[str, list[float]]] = {}
+
+    def add(
+        self,
+        case: str,
+        timings: Mapping[str, Timing],
+        *,
+        unit: str = "ms",
+        counts: Mapping[str, Mapping[str, Any]] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        """Add one case: `timings` and `counts` by contender; ours must be among the timings."""
+        ours = timings[OURS]
+        contenders = {
+            name: {
+                "median_s": timing.median,
+                "min_s": timing.min,
+                "samples_s": list(timing.samples),
+                "calls_per_sample": timing.calls,
+                "ratio": ours.median / timing.median,
+                "ratio_min": ours.min / timing.min,
+                "counts": dict((counts or {}).get(name, {})),
+            }
+            for name, timing in timings.items()
+        }
+        repeats = len(ours.samples)
+        self.cases.append(
+            {"case": case, "unit": unit, "repeats": repeats, "contenders": contenders, "notes": list(notes)}
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields that this module's docstring lists."""
+        return {
+            "schema": 1,
+            "benchmark": self.benchmark,
+            "title": self.title,
+            "device": self.device,
+            "config": self.config,
+            "environment": environment(self.device),
+            "absent": self.absent,
+            "cases": self.cases,
+            "summary": self.summary,
+            "series": self.series,
+        }
+
+    def write(self, path: str | Path) -> None:
+        """Write the JSON file."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """One row per case and contender: case, contender, median, min, ratio, counts."""
+        rows: list[tuple[str, ...]] = []
+        for case in self.cases:
+            unit, label = case["unit"], case["case"]
+            for name, result in case["contenders"].items():
+                median, smallest = (result[key] * SCALE[unit] for key in ("median_s", "min_s"))
+                ratio = "" if name == OURS else f"{result['ratio']:.2f}x"
+                counts = ", ".join(f"{value:,} {key}" for key, value in result["counts"].items())
+                rows.append((label, name, f"{median:.4g} {unit}", f"{smallest:.4g} {unit}", ratio, counts))
+                label = ""
+        return rows
+
+    def print(self) -> None:
+        """Print the table, with rich where it is installed."""
+        header = ("case", "library", "median", "min", "ours / it", "counts")
+        print_table(self.title, header, self.rows())
+        for case in self.cases:
+            for note in case["notes"]:
+                print(f"  {case['case']}: {note}")
+        for peer, reason in self.absent.items():
+            print(f"  {peer}: not measured, {reason}")
+        for name, value in self.summary.items():
+            print(f"  {name}: {value}")
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with rich, or as aligned plain text where rich is not installed."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+        print(f"\n{title}")
+        for row in (header, *rows):
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if 2 <= i <= 4 else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text: `[a, b]` is no markup
+    console = Console()
+    (console if console.is_terminal else Console(width=PIPE_WIDTH)).print(table)

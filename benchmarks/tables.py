@@ -1,0 +1,125 @@
+"""README's result tables, made from benchmarks/results/*.json.
+
+    python -m benchmarks.tables --write README.md    # replaces what stands between the markers
+    python -m benchmarks.tables --check README.md    # exit code 1 if that would change the file
+
+The markers are <!-- bench:begin --> and <!-- bench:end -->.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp")
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+OURS = "autograd_gpu"
+TITLES = {
+    OURS: "autograd_gpu",
+    "torch": "PyTorch",
+    "torch.func": "torch.func",
+    "jax": "JAX jit",
+    "numpy": "NumPy alone",
+}
+SHOWN_COUNTS = {"hidden products": "products"}
+SCALE = {"ms": 1e3, "us": 1e6}
+
+
+def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """The results in a folder, CPU before CUDA, in the order of WORKLOADS."""
+    paths = [folder / f"{device}-{name}.json" for device in ("cpu", "cuda") for name in WORKLOADS]
+    results = [json.loads(path.read_text()) for path in paths if path.exists()]
+    for result in results:
+        if result["config"]["tiny"]:
+            raise ValueError(f"{result['benchmark']} was run with --tiny, which measures nothing")
+    return results
+
+
+def render(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown for all results: a table each, then what it was measured on."""
+    return "\n\n".join(render_one(result) for result in results)
+
+
+def render_one(result: dict[str, Any]) -> str:
+    """One table: a row per case, a column per library."""
+    names = list(dict.fromkeys(name for case in result["cases"] for name in case["contenders"]))
+    header = ["", *[TITLES[name] for name in names]]
+    rows = [[case["case"], *[cell(case, name) for name in names]] for case in result["cases"]]
+    for label, values in result["summary"].items():
+        rows.append([label, *[f"{values[name]:.2f}" if name in values else "" for name in names]])
+    lines = [f"**{result['title']}**", "", row(header), row(["---", *["---:"] * len(names)]), *map(row, rows)]
+    notes = [f"{case['case']}: {note}." for case in result["cases"] for note in case["notes"]]
+    return "\n".join([*lines, "", *notes, provenance(result)])
+
+
+def row(cells: Sequence[str]) -> str:
+    """One line of a markdown table."""
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+def cell(case: dict[str, Any], name: str) -> str:
+    """Median time, for a peer the ratio of ours to it, and the counts worth a reader's time."""
+    if name not in case["contenders"]:
+        return "-"
+    result = case["contenders"][name]
+    text = f"{three_digits(result['median_s'] * SCALE[case['unit']])} {case['unit']}"
+    if name != OURS:
+        text += f" ({result['ratio']:.2f}x)"
+    for key, word in SHOWN_COUNTS.items():
+        text += f", {result['counts'][key]} {word}" if key in result["counts"] else ""
+    return text
+
+
+def three_digits(value: float) -> str:
+    """A number with three significant digits, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.001 else f"{value:.6f}"
+
+
+def provenance(result: dict[str, Any]) -> str:
+    """Where and when the numbers were taken."""
+    environment = result["environment"]
+    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
+    repeats = min(case["repeats"] for case in result["cases"])
+    device = environment["device"]
+    where = f"{device}, {environment['cores']} cores" if result["device"] == "cpu" else device
+    return (
+        f"<sub>Medians of {repeats} interleaved samples; in brackets ours / theirs, below 1 ours is faster. "
+        f"{where}; Python {environment['python']}, {versions}; {environment['date'][:10]}.</sub>"
+    )
+
+
+def replace_block(text: str, block: str) -> str:
+    """`text` with `block` between the markers; ValueError if they are missing or out of order."""
+    begin, end = text.find(BEGIN), text.find(END)
+    if begin < 0 or end < begin:
+        raise ValueError(f"no {BEGIN} ... {END} to write the tables between")
+    return f"{text[: begin + len(BEGIN)]}\n{block}\n{text[end:]}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Check or write a file; answers the exit code."""
+    summary = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=summary)
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--check", metavar="FILE", type=Path, help="exit code 1 if the tables are old")
+    action.add_argument("--write", metavar="FILE", type=Path, help="put the tables between the markers")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
+    args = parser.parse_args(argv)
+    path: Path = args.check or args.write
+    old = path.read_text()
+    new = replace_block(old, render(load(args.results)))
+    if args.write:
+        path.write_text(new)
+    elif new != old:
+        print(f"{path} differs from {args.results}: run `python -m benchmarks.tables --write {path}`")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

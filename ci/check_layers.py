@@ -1,0 +1,85 @@
+"""Fail on any import that breaks the layers of autograd_gpu: python ci/check_layers.py [repository root].
+
+1. A module imports its own unit (a package, or a file at the top) or a unit with a LOWER number.
+2. No circle of imports at module level (one is shown at a time).
+3. No import of autograd_gpu inside a function: that is how circles hide.
+4. Only backend/cuda.py imports CuPy, so that one file knows whether there is a GPU.
+"""
+
+import ast
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+PACKAGE, CUPY = "autograd_gpu", {"cupy", "cupyx", "cupy_backends"}
+LAYERS = {
+    "errors": 0, "config": 0, "backend": 1, "core": 2, "random": 3.1, "ops": 3.2,
+    "autograd": 4.1, "func": 4.2, "hooks": 4.3,
+    "compile": 5, "cuda": 5, "linalg": 5, "logging": 5, "profiler": 5,
+    "nn": 6, "optim": 6, "utils": 6, "distributed": 6,
+    "": 7, "__main__": 7,  # "" is autograd_gpu/__init__.py, which shows everything to the user
+}  # fmt: skip
+
+
+def unit(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+def targets(node, package, known):
+    """The modules that an import statement names; `from . import x` means the module x where there is one."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    parents = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+    base = ".".join([*parents, node.module] if node.module else parents)
+    return [full if (full := f"{base}.{alias.name}") in known else base for alias in node.names]
+
+
+def below(tree, kind, part=lambda node: [node]):
+    return {n for top in ast.walk(tree) if isinstance(top, kind) for p in part(top) for n in ast.walk(p)}
+
+
+def check(root):
+    """Return the violations below `root` as sorted (file, line, message) rows."""
+    paths = sorted((root / PACKAGE).rglob("*.py"))
+    files = {".".join(p.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): p for p in paths}
+    found, graph = [], {module: {} for module in files}
+    for module, path in files.items():
+        own, where = unit(module), path.relative_to(root).as_posix()
+        if own not in LAYERS:
+            found.append((where, 1, f"{own} has no layer: give it a number in ci/check_layers.py"))
+        tree = ast.parse(path.read_text(encoding="utf-8"), where)
+        deferred = below(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+        # A type-only import obeys the layers, but never runs and so closes no circle.
+        type_only = below(tree, ast.If, lambda i: i.body if ast.unparse(i.test) == "TYPE_CHECKING" else [])
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        statements = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+        for node, target in [(n, t) for n in statements for t in targets(n, package, files)]:
+            top, there = target.split(".")[0], unit(target)
+            if top in CUPY and module != f"{PACKAGE}.backend.cuda":
+                found.append((where, node.lineno, f"imports {target}: only backend/cuda.py may import CuPy"))
+            if top != PACKAGE:
+                continue
+            if node in deferred:
+                found.append((where, node.lineno, f"imports {target} inside a function, not at the top"))
+            elif node not in type_only:
+                graph[module].setdefault(target, node.lineno)
+            if own != there and LAYERS.get(own, 0) <= LAYERS.get(there, 9):
+                numbers = f"layer {LAYERS.get(own)} imports {target} of layer {LAYERS.get(there)}"
+                found.append((where, node.lineno, numbers))
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:  # graphlib lists a circle from the imported to the importer
+        circle = error.args[1][::-1]
+        where = files[circle[0]].relative_to(root).as_posix()
+        found.append((where, graph[circle[0]][circle[1]], "circular import: " + " -> ".join(circle)))
+    return sorted(found)
+
+
+if __name__ == "__main__":
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    if not (root / PACKAGE).is_dir():
+        sys.exit(f"{root} holds no {PACKAGE}/ to check")
+    violations = check(root)
+    for where, line, message in violations:
+        print(f"{where}:{line}: {message}")
+    sys.exit(bool(violations))

@@ -1,0 +1,122 @@
+"""Writes core/tensor.pyi and ops/__init__.pyi: what type checkers and editors see.
+
+Tensor's methods are bound from a table at import, and a class decorator turns each op's block into a function: neither
+is visible to a type checker. `python ci/write_stubs.py` writes both files anew; with --check it fails if they differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pathlib
+import sys
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from autograd_gpu import ops  # noqa: E402
+from autograd_gpu.core.op import OpDef  # noqa: E402
+from autograd_gpu.ops import methods  # noqa: E402
+
+HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
+TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
+
+
+def of_op(op: OpDef, method: bool) -> str:
+    """(parameters) -> result of a generated function."""
+    parts = []
+    for i, name in enumerate(op.inputs):
+        kind = "Sequence[TensorLike]" if op.variadic else "TensorLike"
+        parts.append("self" if method and i == 0 else f"{name}: {kind} | None = None" if name in op.optional else f"{name}: {kind}")
+    starred = False
+    for name, default in op.attributes.items():
+        required = default is inspect.Parameter.empty
+        if required and op.optional and not starred:
+            parts.append("*")
+            starred = True
+        parts.append(f"{name}: Any" + ("" if required else f" = {default!r}"))
+    result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
+    return f"({', '.join(parts)}) -> {result}"
+
+
+def of_function(function: Any, method: bool) -> str:
+    """(parameters) -> result of a plain function, by its annotations."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if method:
+        parameters[0] = parameters[0].replace(name="self", annotation=inspect.Parameter.empty)
+    parameters = [p if p.annotation is not inspect.Parameter.empty or p.name == "self" else p.replace(annotation="Any")
+                  for p in parameters]
+    result = signature.return_annotation if signature.return_annotation is not inspect.Signature.empty else "Any"
+    return str(signature.replace(parameters=parameters, return_annotation=result)).replace("'", "")
+
+
+def signature_of(function: Any, method: bool) -> str:
+    op = getattr(function, "op", None)
+    return of_op(op, method) if op is not None else of_function(function, method)
+
+
+def bound_methods() -> list[str]:
+    """The lines of Tensor's bound methods."""
+    named = {name: getattr(module, name) for module, names in methods.SAME_NAME.items() for name in names}
+    lines = [f"def {name}{signature_of(function, True)}: ..." for name, function in {**named, **methods.RENAMED}.items()]
+    for name in methods.BINARY:
+        lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ...", f"def __r{name}__(self, other: TensorLike) -> Tensor: ..."]
+    for name in methods.COMPARISONS:
+        ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
+        lines.append(f"def __{name}__(self, other: TensorLike) -> Tensor: ...{ignored}")
+    lines += [f"def __i{name}__(self, other: TensorLike) -> Tensor: ..." for name in methods.IN_PLACE]
+    lines += [f"@property\ndef {name}(self) -> Tensor: ..." for name in methods.PROPERTIES]
+    lines += ["def __matmul__(self, other: TensorLike) -> Tensor: ...", "def __rmatmul__(self, other: TensorLike) -> Tensor: ...",
+              "def __iter__(self) -> Iterator[Tensor]: ..."]
+    lines.append("def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, "
+                 "create_graph: bool = False, inputs: Any = None) -> None: ...")
+    return lines
+
+
+class Stubber(ast.NodeTransformer):
+    """Bodies become `...`; private helpers stay, since other modules of the package use them."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.body = [ast.Expr(ast.Constant(...))]
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        kept = [b for b in node.body if isinstance(b, (ast.FunctionDef, ast.AnnAssign))]
+        node.body = [self.visit(b) for b in kept] or [ast.Expr(ast.Constant(...))]
+        if node.name == "Tensor":
+            node.body += [b for line in bound_methods() for b in ast.parse(line).body]
+        return node
+
+
+def tensor_stub() -> str:
+    tree = ast.parse((ROOT / "autograd_gpu/core/tensor.py").read_text())
+    kept = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef))]
+    body = "\n\n".join(ast.unparse(Stubber().visit(n)) for n in kept)
+    extra = "from collections.abc import Iterator, Sequence\n\nTensorLike = Any\n\n"
+    return HEADER + body.replace("\nclass Tensor", "\n" + extra + "class Tensor", 1) + "\n"
+
+
+def ops_stub() -> str:
+    lines = [f"def {name}{signature_of(getattr(ops, name), False)}: ..." for name in sorted(ops.__all__)]
+    head = ("from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
+            "from ..backend.device import Device\nfrom ..core.tensor import Tensor\n\nTensorLike = Any\n\n")
+    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {sorted(ops.__all__)!r}\n"
+
+
+def main() -> int:
+    stale = []
+    for path, text in ((TENSOR, tensor_stub()), (OPS, ops_stub())):
+        if not path.exists() or path.read_text() != text:
+            stale.append(str(path.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                path.write_text(text)
+    if "--check" in sys.argv and stale:
+        print(f"{', '.join(stale)} not current; run: python ci/write_stubs.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

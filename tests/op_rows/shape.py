@@ -1,0 +1,165 @@
+"""Rows of ops/shape.py, ops/rearrange.py and ops/join.py."""
+
+import numpy as np
+from op_db import Error, Row, Sample, normal
+
+
+def over(*cases):
+    """Samples of one input: (shape, attributes) each."""
+    return lambda rng: [Sample(normal(rng, *shape), **attributes) for shape, attributes in cases]
+
+
+def lists(*cases):
+    """Samples of a list input: (shapes, attributes) each."""
+    return lambda rng: [Sample([normal(rng, *shape) for shape in shapes], **attributes) for shapes, attributes in cases]
+
+
+def method(name):
+    """PyTorch's method of that name, all attributes in order."""
+    return lambda torch, x, **attributes: getattr(x, name)(*attributes.values())
+
+
+def sum_to(x, shape):
+    x = x.sum(axis=tuple(range(x.ndim - len(shape))))
+    return x.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True).reshape(shape)
+
+
+def expand(x, shape):
+    lead = len(shape) - x.ndim
+    return np.broadcast_to(x, [x.shape[i - lead] if n == -1 else n for i, n in enumerate(shape)])
+
+
+def squeeze(x, dim=None):
+    if dim is None:
+        return np.squeeze(x)
+    dims = [d % max(x.ndim, 1) for d in (dim if isinstance(dim, tuple) else (dim,))]
+    return x.reshape([n for i, n in enumerate(x.shape) if n != 1 or i not in dims])
+
+
+def diagonal_backward(g, shape, offset=0, dim1=0, dim2=1):
+    out = np.zeros(shape, g.dtype)
+    view = out.diagonal(offset, dim1, dim2)
+    view.flags.writeable = True
+    view[...] = g
+    return out
+
+
+def their_diagonal_backward(torch, g, shape, offset=0, dim1=0, dim2=1):
+    return torch.diagonal_scatter(torch.zeros(shape, dtype=g.dtype), g, offset, dim1, dim2)
+
+
+def constant_pad(x, pad, value=0.0):
+    pairs = [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    return np.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, constant_values=value) if x.ndim else x
+
+
+def split(x, sizes, dim=0):
+    return tuple(np.split(x, np.cumsum(sizes)[:-1], axis=dim))
+
+
+def unbind(x, dim=0):
+    return tuple(np.moveaxis(x, dim, 0))
+
+
+NO_0D = {"zero_dim": "a 0-d tensor has no dimension to work on"}
+CUBE, EMPTY = (2, 3, 4), (0, 3)
+
+SHAPE = [
+    Row("expand", reference=expand, torch=method("expand"),
+        samples=over(((2, 1, 3), {"shape": (4, 2, 5, 3)}), ((2, 3), {"shape": (2, 3)}), ((3,), {"shape": (2, -1)}),
+                     ((), {"shape": (2, 2)}), ((0, 1), {"shape": (0, 3)}), ((1,), {"shape": (0,)})),
+        errors=[Error("other size", lambda op, x: op(x(3), (4,)), RuntimeError, r"expanded size of the tensor \(4\)"),
+                Error("too few", lambda op, x: op(x(2, 3), (3,)), RuntimeError, r"number of sizes provided \(1\)"),
+                Error("-1 in front", lambda op, x: op(x(3), (-1, 3)), RuntimeError, "leading, non-existing")]),
+    Row("sum_to", reference=sum_to, torch=method("sum_to_size"), tol={"float16": 1e-2, "bfloat16": 1e-1},
+        samples=over(((4, 2, 5, 3), {"shape": (2, 1, 3)}), ((2, 3), {"shape": (2, 3)}), ((2, 3), {"shape": (1, 1)}),
+                     ((), {"shape": ()}), ((0, 3), {"shape": (1, 3)}), ((2, 3), {"shape": (3,)}))),
+    Row("reshape", reference=lambda x, shape: x.reshape(shape),
+        samples=over(((2, 6), {"shape": (3, 4)}), ((2, 6), {"shape": (3, -1, 2)}), ((), {"shape": (1, 1)}),
+                     ((1,), {"shape": ()}), ((0, 3), {"shape": (3, 0, 2)})),
+        errors=[Error("size", lambda op, x: op(x(2, 3), (4,)), RuntimeError, r"shape '\[4\]' is invalid for input of size 6"),
+                Error("two -1", lambda op, x: op(x(4), (-1, -1)), RuntimeError, "only one dimension can be inferred"),
+                Error("-2", lambda op, x: op(x(4), (-2, 2)), RuntimeError, "invalid shape dimension -2"),
+                Error("ambiguous", lambda op, x: op(x(0), (-1, 0)), RuntimeError, "ambiguous")]),
+    Row("squeeze", reference=squeeze,
+        samples=over(((1, 2, 1), {}), ((1, 2, 1), {"dim": 0}), ((1, 2, 1), {"dim": 1}), ((1, 2, 1), {"dim": (0, -1)}),
+                     ((), {"dim": 0}), ((1, 0), {})),
+        errors=[Error("dim", lambda op, x: op(x(2), 3), IndexError, "Dimension out of range")]),
+    Row("unsqueeze", reference=lambda x, dim: np.expand_dims(x, dim),
+        samples=over(((2, 3), {"dim": 0}), ((2, 3), {"dim": 1}), ((2, 3), {"dim": -1}), ((), {"dim": 0}), ((0,), {"dim": -2})),
+        errors=[Error("dim", lambda op, x: op(x(2), 3), IndexError, r"expected to be in range of \[-2, 1\], but got 3")]),
+    Row("permute", reference=lambda x, dims: x.transpose(dims),
+        samples=over((CUBE, {"dims": (2, 0, 1)}), (CUBE, {"dims": (-1, -3, -2)}), ((), {"dims": ()}), (EMPTY, {"dims": (1, 0)})),
+        errors=[Error("count", lambda op, x: op(x(2, 3), (0,)), RuntimeError, r"is not equal to len\(dims\) = 1"),
+                Error("twice", lambda op, x: op(x(2, 3), (0, 0)), RuntimeError, "duplicate dims are not allowed"),
+                Error("dim", lambda op, x: op(x(2, 3), (0, 2)), IndexError, "Dimension out of range")]),
+    Row("transpose", reference=lambda x, dim0, dim1: x.swapaxes(dim0, dim1) if x.ndim else x,
+        samples=over((CUBE, {"dim0": 0, "dim1": 2}), (CUBE, {"dim0": -2, "dim1": 0}), ((), {"dim0": 0, "dim1": -1}),
+                     (EMPTY, {"dim0": 0, "dim1": 1})),
+        errors=[Error("dim", lambda op, x: op(x(2, 3), 0, 2), IndexError, "Dimension out of range")]),
+    Row("mT", reference=lambda x: x.swapaxes(-1, -2), torch=lambda torch, x: x.mT, skip=NO_0D,
+        samples=over((CUBE, {}), ((2, 3), {}), (EMPTY, {})),
+        errors=[Error("vector", lambda op, x: op(x(3)), RuntimeError, "only supported on matrices")]),
+]
+
+REARRANGE = [
+    Row("flip", reference=lambda x, dims: np.flip(x, dims) if x.ndim else x,
+        samples=over(((3, 4), {"dims": (0,)}), (CUBE, {"dims": (0, -1)}), ((), {"dims": (0,)}), (EMPTY, {"dims": (1,)})),
+        errors=[Error("twice", lambda op, x: op(x(2, 3), (0, 0)), RuntimeError, "dim 0 appears multiple times"),
+                Error("dim", lambda op, x: op(x(2), (1,)), IndexError, "Dimension out of range")]),
+    Row("roll", reference=lambda x, shifts, dims=None: np.roll(x, shifts, dims),
+        samples=over(((3, 4), {"shifts": 1}), ((3, 4), {"shifts": -2, "dims": 0}), (CUBE, {"shifts": (1, -1), "dims": (0, -1)}),
+                     ((), {"shifts": 1}), ((0,), {"shifts": 1, "dims": 0})),
+        errors=[Error("counts", lambda op, x: op(x(3), (1, 2), (0,)), RuntimeError, "shifts and dimensions must align")]),
+    Row("repeat", reference=lambda x, sizes: np.tile(x, sizes), torch=method("repeat"),
+        samples=over(((2, 3), {"sizes": (2, 2)}), ((2, 3), {"sizes": (2, 1, 3)}), ((), {"sizes": (2,)}), ((0, 2), {"sizes": (2, 1)}),
+                     ((2,), {"sizes": (1,)}), ((2,), {"sizes": (0,)})),
+        errors=[Error("few", lambda op, x: op(x(2, 3), (2,)), RuntimeError, "can not be smaller than number of dimensions")]),
+    Row("diagonal", reference=lambda x, offset=0, dim1=0, dim2=1: x.diagonal(offset, dim1, dim2), skip=NO_0D,
+        samples=over(((3, 4), {}), ((3, 4), {"offset": 1}), (CUBE, {"offset": -1, "dim1": 2, "dim2": 0}), (EMPTY, {}),
+                     (CUBE, {"offset": 7})),
+        errors=[Error("same", lambda op, x: op(x(2, 3), 0, 1, -1), RuntimeError, "diagonal dimensions cannot be identical"),
+                Error("dim", lambda op, x: op(x(3)), IndexError, "Dimension out of range")]),
+    Row("diagonal_backward", reference=diagonal_backward, torch=their_diagonal_backward, skip=NO_0D,
+        samples=over(((3,), {"shape": (3, 4)}), ((2, 3), {"shape": (4, 2, 3), "offset": 1, "dim1": 2, "dim2": 0}),
+                     ((0,), {"shape": (0, 3)}))),
+    *[Row(name, reference=lambda x, diagonal=0, name=name: getattr(np, name)(x, diagonal), skip=NO_0D,
+          samples=over(((3, 4), {}), (CUBE, {"diagonal": 1}), ((3, 3), {"diagonal": -1}), (EMPTY, {})),
+          errors=[Error("vector", lambda op, x: op(x(3)), RuntimeError, f"{name}: input tensor must have at least 2 dim")])
+      for name in ("tril", "triu")],
+    Row("constant_pad", reference=constant_pad, torch="torch.constant_pad_nd",
+        samples=over(((2, 3), {"pad": (1, 2)}), ((2, 3), {"pad": (0, 1, 2, 0), "value": 1.5}), ((), {"pad": ()}),
+                     ((0, 3), {"pad": (1, 0, 1, 1)})),
+        integer_samples=over(((2, 3), {"pad": (1, 2)}), ((0,), {"pad": (1, 1), "value": 2})),
+        errors=[Error("negative", lambda op, x: op(x(3), (-1, 0)), RuntimeError, "negative padding"),
+                Error("odd", lambda op, x: op(x(3), (1,)), RuntimeError, "divisible by 2")]),
+]
+
+JOIN = [
+    Row("cat", reference=lambda tensors, dim=0: np.concatenate(tensors, axis=dim),
+        skip={"zero_dim": "0-d tensors cannot be concatenated"},
+        samples=lists((((2, 3), (1, 3)), {}), (((2, 1), (2, 3), (2, 0)), {"dim": -1}), (((2, 3),), {"dim": 1}),
+                      (((0, 3), (2, 3)), {"dim": 0})),
+        errors=[Error("sizes", lambda op, x: op([x(2, 3), x(2, 4)]), RuntimeError, "Sizes of tensors must match except in dim"),
+                Error("ndim", lambda op, x: op([x(2, 3), x(2)]), RuntimeError, "same number of dimensions: got 2 and 1"),
+                Error("0-d", lambda op, x: op([x(), x()]), RuntimeError, "zero-dimensional tensor"),
+                Error("nothing", lambda op, x: op([]), RuntimeError, "non-empty list"),
+                Error("no list", lambda op, x: op(x(2)), TypeError, "list or tuple of Tensors, not Tensor"),
+                Error("dim", lambda op, x: op([x(2)], 1), IndexError, "Dimension out of range")]),
+    Row("stack", reference=lambda tensors, dim=0: np.stack(tensors, axis=dim),
+        samples=lists((((2, 3), (2, 3)), {}), (((2, 3), (2, 3)), {"dim": 1}), (((2, 3),), {"dim": -1}), (((), ()), {}),
+                      (((0,), (0,)), {"dim": 1})),
+        errors=[Error("sizes", lambda op, x: op([x(2), x(3)]), RuntimeError, "stack expects each tensor to be equal size"),
+                Error("dim", lambda op, x: op([x(2)], 2), IndexError, "Dimension out of range")]),
+    Row("split_with_sizes", reference=split, skip=NO_0D,
+        torch=lambda torch, x, sizes, dim=0: torch.split_with_sizes(x, list(sizes), dim),
+        samples=over(((5, 2), {"sizes": (2, 3)}), ((2, 5), {"sizes": (1, 0, 4), "dim": -1}), ((3,), {"sizes": (3,)}),
+                     ((0, 2), {"sizes": (0, 0)})),
+        errors=[Error("sum", lambda op, x: op(x(3), (1, 1)), RuntimeError, "sum exactly to 3"),
+                Error("0-d", lambda op, x: op(x(), (1,)), RuntimeError, "at least a 1-dimensional tensor")]),
+    Row("unbind", reference=unbind, skip=NO_0D,
+        samples=over(((3, 2), {}), ((2, 3, 2), {"dim": 1}), ((2, 1), {"dim": -1}), ((3,), {}), ((2, 0), {})),
+        errors=[Error("0-d", lambda op, x: op(x()), IndexError, "tensor has no dimensions")]),
+]
+
+ROWS = [*SHAPE, *REARRANGE, *JOIN]

@@ -1,0 +1,196 @@
+"""The workloads run at tiny size, write what they document, and count what they claim."""
+
+import gc
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from benchmarks import common, counting, hessian, peers, small_graph, tables, timing, train_mlp, unrolled
+from benchmarks.demo import __main__ as demo
+from benchmarks.report import OURS
+
+WORKLOADS = {module.NAME: module for module in (small_graph, unrolled, hessian, train_mlp)}
+TOP = {
+    "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"
+}  # fmt: skip
+CONTENDER = {"median_s", "min_s", "samples_s", "calls_per_sample", "ratio", "ratio_min", "counts"}
+
+
+@pytest.fixture(scope="module")
+def results(device, tmp_path_factory):
+    """The JSON of each workload, run once at tiny size beside PyTorch where that is installed."""
+    folder = tmp_path_factory.mktemp("results")
+    found = {}
+    for name, module in WORKLOADS.items():
+        path = folder / f"{device}-{name}.json"
+        module.main(["--tiny", "--device", device, "--peers", "torch", "--json", str(path)])
+        found[name] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_json_has_the_documented_fields(results, name):
+    result = results[name]
+    assert set(result) == TOP
+    assert result["benchmark"] == name
+    assert result["config"]["tiny"] is True
+    assert {"date", "commit", "device", "cpu", "cores", "python", "versions", "threads"} <= set(
+        result["environment"]
+    )
+    assert result["cases"]
+    for case in result["cases"]:
+        assert next(iter(case["contenders"])) == OURS
+        assert case["contenders"][OURS]["ratio"] == 1
+        for contender in case["contenders"].values():
+            assert set(contender) == CONTENDER
+            assert len(contender["samples_s"]) == case["repeats"] >= common.MIN_REPEATS
+            assert 0 < contender["min_s"] <= contender["median_s"]
+        measured = set(case["contenders"]) | set(result["absent"])
+        assert measured == {OURS, "torch"}  # measured or said to be absent, never dropped
+
+
+@pytest.mark.parametrize(("activation", "products"), [("ReLU", 20), ("Tanh", 80)])
+def test_hessian_loop_runs_the_products_that_are_needed(results, activation, products):
+    (case,) = [c for c in results["hessian"]["cases"] if c["case"].startswith(f"{activation}, no backward")]
+    counts = case["contenders"][OURS]["counts"]
+    assert counts["hidden products"] == products
+    if "torch" in case["contenders"]:
+        assert case["contenders"]["torch"]["counts"]["hidden products"] == 80
+
+
+def test_training_step_runs_eight_products(results):
+    for case in results["train_mlp"]["cases"]:  # 3 forward, 3 for the weights, 2 for hidden inputs
+        for name in {OURS, "torch"} & set(case["contenders"]):
+            assert case["contenders"][name]["counts"]["products"] == 8
+
+
+def test_unrolled_reports_growth_and_the_curve(results):
+    result = results["unrolled"]
+    blocks = result["config"]["steps"] // result["config"]["block"]
+    for key in ("collector on", "collector off"):
+        assert result["summary"][f"step {result['config']['steps']} / step 200, {key}"][OURS] > 0
+        assert len(result["series"][f"seconds per block, {key}"][OURS]) == blocks
+
+
+# ---- the parts ------------------------------------------------------------------------------
+
+
+def test_hidden_products_counts_by_rows():
+    products = Counter({(24, 8, 8): 3, (8, 24, 8): 2, (24, 2, 8): 7, (72, 8, 8): 1, (3, 24, 8, 8): 1})
+    assert counting.hidden_products(products, batch=24, hidden=8) == 3 + 2 + 3 + 3
+    with pytest.raises(ValueError, match="batch != hidden"):
+        counting.hidden_products(products, batch=8, hidden=8)
+
+
+def test_samples_are_taken_in_turns_and_the_collector_is_put_back():
+    order = []
+
+    def clock(name):
+        def measure(call, count):
+            order.append(name)
+            assert not gc.isenabled()
+            return 1.0
+
+        return measure
+
+    contenders = [timing.Contender(name, int, clock(name)) for name in (OURS, "peer")]
+    timings = timing.interleave(contenders, 7, collector=False)
+    assert order[-14:] == [OURS, "peer"] * 7
+    assert gc.isenabled()
+    assert timings["peer"].median == 1.0
+
+
+def test_short_calls_are_repeated_to_fill_a_sample():
+    def clock(call, count):
+        return count * 1e-6
+
+    (taken,) = timing.interleave([timing.Contender(OURS, int, clock)], 7, sample_s=1e-3).values()
+    assert taken.calls == pytest.approx(1000, rel=0.01)
+    assert taken.median == pytest.approx(1e-6)
+
+
+def test_a_peer_that_is_not_installed_is_reported(monkeypatch):
+    monkeypatch.setitem(peers.MODULES, "torch", "no_such_library")
+    present, absent = peers.load_peers(["torch", "jax"], ["torch"], "cpu")
+    assert present == {}
+    assert absent["torch"].startswith("not installed")
+    assert absent["jax"] == "this workload has no version for it"
+
+
+@pytest.mark.parametrize("arguments", [["--peers", "torhc"], ["--repeats", "3"]])
+def test_wrong_arguments_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        hessian.main(arguments)
+    assert arguments[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [1.1, np.nan])
+def test_disagreement_stops_a_benchmark(wrong):
+    same, other = [np.ones(3), np.zeros(2)], [np.array([1, 1, wrong]), np.zeros(2)]
+    assert common.require_agreement({OURS: same, "peer": same}, 1e-6, "case") == {"peer": 0.0}
+    with pytest.raises(common.Disagreement, match="case: autograd_gpu and peer differ"):
+        common.require_agreement({OURS: same, "peer": other}, 1e-6, "case")
+
+
+# ---- README's tables ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(results, device, tmp_path):
+    """The results as if they had been measured at full size, and a file to write them to."""
+    for name, result in results.items():
+        config = result["config"] | {"tiny": False}
+        (tmp_path / f"{device}-{name}.json").write_text(json.dumps(result | {"config": config}))
+    (tmp_path / "README.md").write_text(f"above\n{tables.BEGIN}\nold\n{tables.END}\nbelow\n")
+    return tmp_path
+
+
+def test_tables_are_written_and_checked(folder, capsys):
+    readme, where = str(folder / "README.md"), ["--results", str(folder)]
+    assert tables.main(["--check", readme, *where]) == 1
+    assert "tables --write" in capsys.readouterr().out
+    assert tables.main(["--write", readme, *where]) == 0
+    assert tables.main(["--check", readme, *where]) == 0
+    text = (folder / "README.md").read_text()
+    assert text.startswith("above\n")
+    assert text.endswith("below\n")
+    assert "old" not in text
+    assert {"20 products", "80 products"} <= set(re.findall(r"\d+ products", text))
+
+
+def test_tables_refuse_tiny_results_and_missing_markers(folder, results, device):
+    with pytest.raises(ValueError, match="bench:begin"):
+        tables.replace_block("no markers", "tables")
+    (folder / f"{device}-hessian.json").write_text(json.dumps(results["hessian"]))
+    with pytest.raises(ValueError, match="--tiny"):
+        tables.load(folder)
+
+
+def test_readme_shows_the_committed_results():
+    root = tables.RESULTS.parent.parent
+    assert tables.main(["--check", str(root / "README.md")]) == 0
+
+
+# ---- the demo -------------------------------------------------------------------------------
+
+
+def test_demo_learns_and_reports(device, tmp_path, capsys):
+    assert demo.main(["--device", device, "--tiny", "--out", str(tmp_path)]) == 0
+    story = json.loads((tmp_path / "demo.json").read_text())
+    assert story["accuracy"] >= 0.97
+    assert sum(row["images"] for row in story["classes"]) == 450
+    products = {row["case"]: row["products"] for row in story["hessian"]["rows"] if row["ours"]}
+    assert [products[f"{name}, no backward"] for name in ("Tanh", "ReLU")] == [80, 20]
+    page = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http" not in page.replace("http-equiv", "")  # one file, nothing fetched
+    assert "precision" in capsys.readouterr().out
+
+
+def test_demo_fails_clearly_below_its_target(device, tmp_path, capsys):
+    assert demo.main(["--device", device, "--tiny", "--epochs", "1", "--out", str(tmp_path)]) == 1
+    assert "is below 97%" in capsys.readouterr().err
+    assert (tmp_path / "report.html").exists()

@@ -1,0 +1,114 @@
+"""Random graphs: whatever the shape of the graph, the engine's ways of asking for a gradient agree."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autograd_gpu as ag
+from autograd_gpu.autograd import grad
+
+N_LEAVES = 3
+UNARY = {
+    "sin": ag.sin,
+    "tanh": ag.tanh,
+    "neg": lambda x: -x,
+    "transpose": lambda x: x.mT,
+    "row sums": lambda x: x.sum(1, keepdim=True),
+    "column": lambda x: x[:, 0],
+    "halves": lambda x: x.chunk(2, 1)[1] * 2.0,
+    "relu": ag.relu,
+    "sign": ag.sign,
+    "reshape": lambda x: x.reshape(x.numel()).reshape(*x.shape),
+}
+BINARY = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "sub": lambda a, b: a - b,
+    "matmul": lambda a, b: a @ b * 0.3,
+    "maximum": ag.maximum,
+    "linear": lambda a, b: ag.nn.functional.linear(a, b) * 0.3,
+    "cat": lambda a, b: ag.cat([a, b], 0)[:4] + a,
+}
+
+steps = st.lists(
+    st.tuples(st.sampled_from([*UNARY, *BINARY]), st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=14
+)
+subsets = st.sets(st.integers(0, N_LEAVES - 1), min_size=1)
+
+
+def leaves(seed):
+    rng = np.random.default_rng(seed)
+    return [ag.from_numpy(rng.uniform(0.2, 1.2, (4, 4))).requires_grad_() for _ in range(N_LEAVES)]
+
+
+def build(program, inputs):
+    """The value of a random program: each step applies an op to earlier 4x4 values; the loss uses them all."""
+    values = list(inputs)
+    for name, i, j in program:
+        a, b = values[i % len(values)], values[j % len(values)]
+        out = UNARY[name](a) if name in UNARY else BINARY[name](a, b)
+        values.append(out if out.shape == (4, 4) else out + ag.zeros(4, 4, dtype=ag.float64) if out.ndim < 2 or 1 in out.shape
+                      else ag.cat([out, out], 1))
+    return sum((v.sin().sum() for v in values[N_LEAVES:]), ag.tensor(0.0, dtype=ag.float64))
+
+
+@settings(max_examples=80, deadline=None)
+@given(steps, subsets, st.integers(0, 5))
+def test_a_subset_gets_what_everything_gets(program, subset, seed):
+    xs = leaves(seed)
+    full = grad(build(program, xs), xs, materialize_grads=True)
+    some = grad(build(program, xs), [xs[i] for i in subset], materialize_grads=True)
+    for i, g in zip(subset, some, strict=True):
+        np.testing.assert_allclose(g.numpy(), full[i].numpy(), rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps, st.integers(0, 5))
+def test_raw_recorded_and_accumulated_agree(program, seed):
+    xs = leaves(seed)
+    raw = grad(build(program, xs), xs, materialize_grads=True)
+    recorded = grad(build(program, xs), xs, create_graph=True, materialize_grads=True)
+    build(program, xs).backward()
+    for x, r, c in zip(xs, raw, recorded, strict=True):
+        np.testing.assert_allclose(c.detach().numpy(), r.numpy(), rtol=1e-12, atol=1e-12)
+        accumulated = np.zeros((4, 4)) if x.grad is None else x.grad.numpy()
+        np.testing.assert_allclose(accumulated, r.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps, st.integers(0, 5))
+def test_directional_derivative(program, seed):
+    """First and second derivative along one direction, against differences. Kinks of this program are rare but real."""
+    smooth = [s for s in program if s[0] not in ("relu", "sign", "maximum")]
+    xs = leaves(seed)
+    rng = np.random.default_rng(seed + 100)
+    vs = [ag.from_numpy(rng.standard_normal((4, 4))) for _ in xs]
+
+    def along(t):
+        return build(smooth, [(x.detach() + v * t).requires_grad_() for x, v in zip(xs, vs, strict=True)]).item()
+
+    gs = grad(build(smooth, xs), xs, create_graph=True, materialize_grads=True)
+    first = sum((g * v).sum() for g, v in zip(gs, vs, strict=True))
+    eps = 1e-4
+    np.testing.assert_allclose(first.item(), (along(eps) - along(-eps)) / (2 * eps), rtol=1e-4, atol=1e-5)
+    if first.requires_grad:
+        hs = grad(first, xs, materialize_grads=True)
+        second = sum((h * v).sum() for h, v in zip(hs, vs, strict=True)).item()
+        numeric = (along(eps) - 2 * along(0.0) + along(-eps)) / eps**2
+        np.testing.assert_allclose(second, numeric, rtol=1e-3, atol=1e-3 * (1 + abs(numeric)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps, st.integers(0, 5))
+def test_intermediate_gradients_chain(program, seed):
+    """grad(y, x) equals grad(y, u) followed by grad(u, x) where u is the only way from x to y."""
+    xs = leaves(seed)
+    us = [ag.tanh(x) for x in xs]
+    y = build(program, us)
+    gus = grad(y, us, retain_graph=True, materialize_grads=True)
+    direct = grad(y, xs, retain_graph=True, materialize_grads=True)
+    chained = grad(us, xs, gus)
+    for a, b in zip(direct, chained, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)

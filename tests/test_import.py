@@ -1,0 +1,68 @@
+"""`import autograd_gpu` is quick, quiet and alone: no GPU library, no heavy library, no thread."""
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 0.3
+
+
+def in_new_process(code):
+    """Run `code` in a fresh interpreter, warnings being errors, and return the JSON that it prints."""
+    command = [sys.executable, "-W", "error", "-c", code]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def test_takes_less_than_the_limit():
+    """The time includes NumPy's own import; five processes, of which the first may write bytecode."""
+    code = (
+        "import time; begin = time.perf_counter(); import autograd_gpu; end = time.perf_counter();"
+        "print(end - begin)"
+    )
+    times = [in_new_process(code) for _ in range(5)]
+    assert statistics.median(times) < SECONDS, times
+
+
+def test_leaves_large_libraries_alone():
+    modules = in_new_process("import autograd_gpu, json, sys; print(json.dumps(list(sys.modules)))")
+    loaded = {name.partition(".")[0] for name in modules}
+    assert "autograd_gpu" in loaded
+    assert not loaded & {"cupy", "cupyx", "cupy_backends", "jax", "matplotlib", "scipy", "sklearn", "torch"}
+
+
+def test_starts_no_python_thread():
+    assert in_new_process("import autograd_gpu, threading; print(threading.active_count())") == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts through Linux's /proc")
+def test_starts_no_native_thread():
+    """NumPy's BLAS starts its own threads at import, so NumPy goes first and only the difference counts."""
+    code = (
+        "import os, numpy; before = len(os.listdir('/proc/self/task')); import autograd_gpu;"
+        "print(len(os.listdir('/proc/self/task')) - before)"
+    )
+    assert in_new_process(code) == 0
+
+
+def test_works_where_cupy_cannot_be_imported():
+    code = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"cupy", "cupyx", "cupy_backends"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import autograd_gpu as ag
+print("true" if ag.cuda.is_available() else "false")
+"""
+    assert in_new_process(code) is False

@@ -1,0 +1,146 @@
+"""ci/check_layers.py finds every kind of forbidden import, and the library has none."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(root):
+    command = [sys.executable, str(ROOT / "ci" / "check_layers.py"), str(root)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Write the files of a small autograd_gpu and return the exit status and what was printed."""
+
+    def write_and_check(files):
+        for name, source in files.items():
+            path = tmp_path / "autograd_gpu" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+        result = run(tmp_path)
+        assert result.stderr == ""
+        return result.returncode, result.stdout.splitlines()
+
+    return write_and_check
+
+
+LEGAL = {
+    "__init__.py": "from . import nn\nfrom .core import tensor\n",
+    "errors.py": "",
+    "backend/__init__.py": "from . import cpu, cuda\n",
+    "backend/cpu.py": "import numpy\nfrom .. import errors\ndef erf():\n    import scipy.special\n",
+    "backend/cuda.py": "from ..errors import E\ndef load():\n    import cupy, cupyx\n",
+    "core/__init__.py": "",
+    "core/tensor.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .node import Node\n",
+    "core/node.py": "from .tensor import Tensor\nfrom autograd_gpu.backend import cpu\n",
+    "autograd/__init__.py": "import autograd_gpu.core.node\n",
+    "func/__init__.py": "from autograd_gpu import autograd\n",
+    "hooks/__init__.py": "from ..func import vmap\nfrom ..autograd import grad\n",
+    "nn/__init__.py": "from ..core import tensor\n",
+}
+
+
+def test_legal_imports_pass(check):
+    assert check(LEGAL) == (0, [])
+
+
+# id: the one file that differs from LEGAL, its source, and what is printed after the file's name
+WRONG = {
+    "upwards": ("errors.py", "\nfrom .nn import x", "2: layer 0 imports autograd_gpu.nn of layer 6"),
+    "upwards by name": ("errors.py", "from . import nn", "1: layer 0 imports autograd_gpu.nn of layer 6"),
+    "upwards, absolute": (
+        "core/op.py",
+        "import autograd_gpu.nn.linear",
+        "1: layer 2 imports autograd_gpu.nn.linear of layer 6",
+    ),
+    "upwards, for types only": (
+        "core/op.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .. import nn",
+        "3: layer 2 imports autograd_gpu.nn of layer 6",
+    ),
+    "sideways": ("optim.py", "from . import nn", "1: layer 6 imports autograd_gpu.nn of layer 6"),
+    "autograd < func": (
+        "autograd/a.py",
+        "from .. import func",
+        "1: layer 4.1 imports autograd_gpu.func of layer 4.2",
+    ),
+    "func < hooks": (
+        "func/f.py",
+        "from .. import hooks",
+        "1: layer 4.2 imports autograd_gpu.hooks of layer 4.3",
+    ),
+    "the whole package": ("nn/m.py", "import autograd_gpu", "1: layer 6 imports autograd_gpu of layer 7"),
+    "no layer": ("extra.py", "", "1: extra has no layer: give it a number in ci/check_layers.py"),
+    "in a method": (
+        "nn/m.py",
+        "class A:\n    def f(self):\n        from ..core import node",
+        "3: imports autograd_gpu.core.node inside a function, not at the top",
+    ),
+    "in an async function": (
+        "core/op.py",
+        "async def f():\n    if 1:\n        import autograd_gpu.errors",
+        "3: imports autograd_gpu.errors inside a function, not at the top",
+    ),
+    "cupy": (
+        "core/op.py",
+        "import cupy.cuda",
+        "1: imports cupy.cuda: only backend/cuda.py may import CuPy",
+    ),
+    "cupyx in a function": (
+        "backend/cpu.py",
+        "def f():\n    from cupyx import empty_pinned",
+        "2: imports cupyx: only backend/cuda.py may import CuPy",
+    ),
+    "circle": (
+        "core/tensor.py",
+        "import numpy\nfrom .node import Node",
+        "2: circular import: autograd_gpu.core.tensor -> autograd_gpu.core.node -> autograd_gpu.core.tensor",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "source", "message"), WRONG.values(), ids=WRONG)
+def test_one_wrong_file(check, name, source, message):
+    assert check(LEGAL | {name: source}) == (1, [f"autograd_gpu/{name}:{message}"])
+
+
+def test_a_package_that_shows_its_modules_makes_no_circle(check):
+    files = {"core/__init__.py": "from .op import defop", "core/op.py": "from . import node"}
+    assert check(LEGAL | files) == (0, [])
+
+
+def test_circle_through_the_package_itself(check):
+    files = {"core/__init__.py": "from .op import defop", "core/op.py": "from . import defop"}
+    status, lines = check(LEGAL | files)
+    assert status == 1
+    assert len(lines) == 1
+    assert "circular import: " in lines[0]
+
+
+def test_every_violation_is_printed(check):
+    wrong = {"errors.py": "import cupy\nfrom . import nn", "core/op.py": "def f():\n    from .. import nn"}
+    status, lines = check(LEGAL | wrong)
+    assert status == 1
+    assert [line.split(": ")[0] for line in lines] == [
+        "autograd_gpu/core/op.py:2",
+        "autograd_gpu/core/op.py:2",
+        "autograd_gpu/errors.py:1",
+        "autograd_gpu/errors.py:2",
+    ]
+
+
+def test_a_root_without_the_package_is_an_error(tmp_path):
+    result = run(tmp_path)
+    assert result.returncode == 1
+    assert "holds no autograd_gpu/ to check" in result.stderr
+
+
+def test_the_library_keeps_its_layers():
+    result = run(ROOT)
+    assert (result.returncode, result.stdout) == (0, "")

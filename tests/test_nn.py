@@ -1,0 +1,588 @@
+"""Modules: registration, modes, state, hooks, initial values; layers against PyTorch if it is there."""
+
+import copy
+import gc
+import math
+import weakref
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.act = nn.Tanh()
+        self.second = nn.Linear(4, 2)
+        self.scale = nn.Parameter(ag.ones(2))
+        self.register_buffer("count", ag.zeros(1))
+        self.register_buffer("scratch", ag.zeros(1), persistent=False)
+
+    def forward(self, x):
+        return self.second(self.act(self.first(x))) * self.scale
+
+
+# ---- attributes ------------------------------------------------------------------------------
+
+
+def test_attributes_are_registered_in_order():
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == [
+        "scale", "first.weight", "first.bias", "second.weight", "second.bias"]  # fmt: skip
+    assert [n for n, _ in net.named_buffers()] == ["count", "scratch"]
+    assert [n for n, _ in net.named_children()] == ["first", "act", "second"]
+    assert [n for n, _ in net.named_modules()] == ["", "first", "act", "second"]
+    assert list(net.state_dict()) == [
+        "scale",
+        "count",
+        "first.weight",
+        "first.bias",
+        "second.weight",
+        "second.bias",
+    ]
+    assert [n for n, _ in net.named_parameters("p", recurse=False)] == ["p.scale"]
+
+
+def test_attributes_are_plain():
+    net = Net()
+    assert net.__dict__["scale"] is net.scale
+    assert "__getattr__" not in nn.Module.__dict__  # alone it would slow every attribute read
+
+
+def test_reassigning_keeps_position_and_deleting_forgets():
+    net = Net()
+    new = net.first.weight = nn.Parameter(ag.zeros(4, 3))
+    assert next(net.first.parameters()) is new
+    net.first.bias = None
+    assert [n for n, _ in net.first.named_parameters()] == ["weight"]
+    assert net.first(ag.ones(1, 3)).tolist() == [[0.0] * 4]
+    del net.scale
+    assert "scale" not in net.state_dict()
+    with pytest.raises(AttributeError, match="scale"):
+        net.scale  # noqa: B018
+    with pytest.raises(AttributeError):
+        del net.scale
+
+
+def test_an_attribute_can_change_its_kind():
+    module = nn.Module()
+    module.x = 3
+    module.x = nn.Parameter(ag.zeros(1))
+    assert [n for n, _ in module.named_parameters()] == ["x"]
+    module.register_buffer("b", ag.zeros(1))
+    module.b = nn.Parameter(ag.zeros(1))
+    assert [n for n, _ in module.named_parameters()] == ["x", "b"]
+    assert not list(module.buffers())
+    module.b = None
+    module.b = nn.Parameter(ag.ones(1))
+    assert len(list(module.parameters())) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("scale", ag.zeros(2), r"cannot assign .*Tensor' as parameter 'scale' .Parameter or None expected"),
+        ("scale", nn.ReLU(), "as parameter 'scale'"),
+        ("act", 3, "cannot assign 'int' as child module 'act' .Module or None expected"),
+        ("count", 3.0, "cannot assign 'float' as buffer 'count' .Tensor or None expected"),
+    ],
+)
+def test_assigning_the_wrong_kind(name, value, message):
+    net = Net()
+    with pytest.raises(TypeError, match=message):
+        setattr(net, name, value)
+
+
+def test_registration_errors():
+    module = nn.Module()
+    with pytest.raises(KeyError, match=r"can't contain"):
+        module.register_buffer("a.b", None)
+    with pytest.raises(KeyError, match="empty string"):
+        module.register_parameter("", None)
+    with pytest.raises(KeyError, match="attribute 'training' already exists"):
+        module.register_buffer("training", None)
+    with pytest.raises(TypeError, match=r"object to parameter 'w' .Parameter or None required"):
+        module.register_parameter("w", ag.zeros(1))
+    with pytest.raises(TypeError, match="module name should be a string"):
+        module.add_module(3, nn.ReLU())
+    with pytest.raises(NotImplementedError, match='missing the required "forward"'):
+        module(1)
+
+    class Early(nn.Module):
+        def __init__(self):
+            self.layer = nn.ReLU()
+
+    with pytest.raises(AttributeError, match="before Module"):
+        Early()
+
+
+def test_shared_parameters_and_modules_count_once():
+    net = Net()
+    net.again = net.first
+    net.tied = net.second.weight
+    assert len(list(net.parameters())) == 5
+    assert len(list(net.modules())) == 4
+    assert len(list(net.named_parameters(remove_duplicate=False))) == 8
+    assert "again.weight" in net.state_dict()
+
+
+def test_repr():
+    assert repr(Net()) == (
+        "Net(\n  (first): Linear(in_features=3, out_features=4, bias=True)\n  (act): Tanh()\n"
+        "  (second): Linear(in_features=4, out_features=2, bias=True)\n)"
+    )
+    nested = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Dropout(0.1))
+    assert repr(nested) == "Sequential(\n  (0): Sequential(\n    (0): ReLU()\n  )\n  (1): Dropout(p=0.1)\n)"
+
+
+# ---- modes -----------------------------------------------------------------------------------
+
+
+def test_train_eval_and_apply():
+    net = nn.Sequential(Net(), nn.Dropout())
+    assert net.eval() is net
+    assert not any(m.training for m in net.modules())
+    assert all(m.training for m in net.train().modules())
+    with pytest.raises(ValueError, match="boolean"):
+        net.train(1)
+    order = []
+    net.apply(order.append)
+    assert order[-1] is net
+    assert len(order) == 6
+
+
+def test_zero_grad_and_requires_grad():
+    net = Net()
+    net(ag.ones(1, 3)).sum().backward()
+    held = net.scale.grad
+    net.zero_grad(set_to_none=False)
+    assert net.scale.grad is held
+    assert held.tolist() == [0.0, 0.0]
+    net.zero_grad()
+    assert net.scale.grad is None
+    net.requires_grad_(False)
+    assert not net(ag.ones(1, 3)).requires_grad
+
+
+def test_to_keeps_the_parameter_objects(device):
+    net = Net()
+    net(ag.ones(1, 3)).sum().backward()
+    before = list(net.parameters())
+    net.register_buffer("index", ag.tensor([1, 2]))
+    assert net.to(device, ag.float64) is net
+    assert all(a is b for a, b in zip(before, net.parameters(), strict=True))
+    assert {str(p.device.type) for p in net.parameters()} == {device.partition(":")[0]}
+    assert net.scale.dtype == net.scale.grad.dtype == net.count.dtype == ag.float64
+    assert net.index.dtype == ag.int64
+    out = net(ag.ones(1, 3, dtype=ag.float64, device=device))
+    out.sum().backward()
+    assert out.dtype == ag.float64
+    assert net.half().scale.dtype == ag.float16
+    assert net.bfloat16().scale.dtype == ag.bfloat16
+    assert net.float().scale.dtype == ag.float32
+    assert net.double().cpu().scale.dtype == ag.float64
+    assert net.to(ag.zeros(1)).scale.dtype == ag.float32
+    with pytest.raises(TypeError, match="only accepts floating point dtypes"):
+        net.to(ag.int32)
+
+
+def test_deepcopy_is_independent():
+    net = Net()
+    net.tied = net.scale
+    twin = copy.deepcopy(net)
+    assert twin.tied is twin.scale is not net.scale
+    assert twin.training is net.training
+    with ag.no_grad():
+        twin.scale.fill_(5)
+    assert net.scale.tolist() == [1.0, 1.0]
+    assert list(twin.state_dict()) == list(net.state_dict())
+
+
+def test_a_dropped_module_is_freed_without_the_collector():
+    gc.disable()
+    try:
+        net = Net()
+        gone = weakref.ref(net)
+        net(ag.ones(1, 3)).sum().backward()
+        del net
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+# ---- state -----------------------------------------------------------------------------------
+
+
+def test_state_dict_round_trip():
+    net, other = Net(), Net()
+    result = other.load_state_dict(net.state_dict())
+    assert result.missing_keys == []
+    assert repr(result) == "<All keys matched successfully>"
+    x = ag.ones(2, 3)
+    assert net(x).tolist() == other(x).tolist()
+    state = net.state_dict()
+    assert not any(t.requires_grad for t in state.values())
+    assert state["scale"].array is net.scale.array
+    assert net.state_dict(keep_vars=True)["scale"] is net.scale
+
+
+def test_load_converts_dtype():
+    net, other = Net(), Net().double()
+    other.load_state_dict(net.state_dict())
+    assert other.scale.dtype == ag.float64
+
+
+def test_load_reports_everything_and_changes_nothing():
+    net = Net()
+    with ag.no_grad():
+        net.scale.fill_(7)
+    state = Net().state_dict()
+    del state["first.weight"], state["count"]
+    state["extra"] = ag.zeros(1)
+    state["second.bias"] = ag.zeros(5)
+    with pytest.raises(RuntimeError) as raised:
+        net.load_state_dict(state)
+    assert str(raised.value) == (
+        "Error(s) in loading state_dict for Net:\n"
+        '\tMissing key(s) in state_dict: "count", "first.weight". \n'
+        '\tUnexpected key(s) in state_dict: "extra". \n'
+        "\tsize mismatch for second.bias: copying a param with shape (5,) from checkpoint, "
+        "the shape in current model is (2,)."
+    )
+    assert net.scale.tolist() == [7.0, 7.0]
+    with pytest.raises(RuntimeError, match="size mismatch for second"):
+        net.load_state_dict(state, strict=False)
+    del state["second.bias"]
+    missing, unexpected = net.load_state_dict(state, strict=False)
+    assert (missing, unexpected) == (["count", "first.weight", "second.bias"], ["extra"])
+    assert net.scale.tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match='parameter named "scale", expected Tensor'):
+        net.load_state_dict({"scale": [1.0, 1.0]}, strict=False)
+    with pytest.raises(TypeError, match="dict-like"):
+        net.load_state_dict([1])
+
+
+def test_load_after_forward_is_seen_by_backward():
+    net = Net()
+    out = net(ag.ones(1, 3)).sum()
+    net.load_state_dict(Net().state_dict())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+
+
+# ---- hooks -----------------------------------------------------------------------------------
+
+
+def test_forward_hooks_run_in_order_and_can_be_removed():
+    seen = []
+    layer = nn.Identity()
+    handles = [
+        layer.register_forward_pre_hook(lambda m, args: seen.append("pre")),
+        layer.register_forward_hook(lambda m, args, out: seen.append("post")),
+        layer.register_forward_hook(lambda m, args, out: seen.append("first"), prepend=True),
+    ]
+    assert layer(1) == 1
+    assert seen == ["pre", "first", "post"]
+    for handle in handles:
+        handle.remove()
+        handle.remove()
+    layer(1)
+    assert len(seen) == 3
+
+
+def test_forward_hooks_replace_arguments_and_output():
+    layer = nn.Identity()
+    layer.register_forward_pre_hook(lambda m, args: args[0] + 1)
+    assert layer(1) == 2
+    with layer.register_forward_hook(lambda m, args, out: out * 10):
+        assert layer(1) == 20
+    assert layer(1) == 2
+
+
+def test_forward_hooks_with_kwargs():
+    class Power(nn.Module):
+        def forward(self, x, exponent=1):
+            return x**exponent
+
+    layer, seen = Power(), []
+    layer.register_forward_pre_hook(lambda m, args, kw: (args, {"exponent": 3}), with_kwargs=True)
+    layer.register_forward_hook(lambda m, args, kw, out: seen.append((args, kw, out)), with_kwargs=True)
+    assert layer(2, exponent=2) == 8
+    assert seen == [((2,), {"exponent": 3}, 8)]
+    layer.register_forward_pre_hook(lambda m, args, kw: 5, with_kwargs=True)
+    with pytest.raises(RuntimeError, match=r"None or a tuple of \(new_args, new_kwargs\)"):
+        layer(2)
+
+
+# ---- containers ------------------------------------------------------------------------------
+
+
+def test_sequential():
+    layers = [nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)]
+    net = nn.Sequential(*layers)
+    assert [n for n, _ in net.named_children()] == ["0", "1", "2"]
+    assert net[0] is layers[0]
+    assert net[-1] is layers[2]
+    assert list(net) == layers
+    assert isinstance(net[1:], nn.Sequential)
+    assert list(net[1:]) == layers[1:]
+    x = ag.ones(4, 2)
+    assert net(x).tolist() == layers[2](layers[1](layers[0](x))).tolist()
+    net[1] = nn.Tanh()
+    assert isinstance(net[1], nn.Tanh)
+    del net[0]
+    assert [n for n, _ in net.named_children()] == ["0", "1"]
+    assert len(net.append(nn.ReLU()).extend([nn.ReLU()])) == 4
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        net[9]
+    with pytest.raises(TypeError, match="Module or None required"):
+        nn.Sequential(nn.ReLU(), 3)
+
+
+def test_sequential_by_name():
+    net = nn.Sequential({"a": nn.Linear(1, 1), "b": nn.ReLU()})
+    assert list(net.state_dict()) == ["a.weight", "a.bias"]
+    assert net.b is net[1]
+    net.add_module("c", nn.Tanh())
+    del net[1]
+    assert [n for n, _ in net.named_children()] == ["a", "c"]
+    assert repr(net[:1]) == "Sequential(\n  (a): Linear(in_features=1, out_features=1, bias=True)\n)"
+
+
+def test_module_list():
+    layers = nn.ModuleList(nn.Linear(1, 1) for _ in range(3))
+    assert len(list(layers.parameters())) == 6
+    extra = nn.ReLU()
+    layers.insert(1, extra)
+    assert layers[1] is extra
+    assert len(layers[2:]) == 2
+    assert isinstance(layers[:1], nn.ModuleList)
+    assert len(layers.append(nn.ReLU())) == 5
+    with pytest.raises(NotImplementedError, match="not called"):
+        layers(1)
+
+
+# ---- layers ----------------------------------------------------------------------------------
+
+
+def test_dropout_only_in_training(device):
+    ag.manual_seed(0)
+    x = ag.ones(1000, device=device)
+    drop = nn.Dropout(0.25)
+    kept = drop(x).numpy(force=True)
+    assert set(np.unique(kept)) == {0.0, np.float32(1 / 0.75)}
+    assert 0.7 < np.count_nonzero(kept) / 1000 < 0.8
+    assert drop.eval()(x).tolist() == x.tolist()
+    ag.manual_seed(0)
+    assert nn.Dropout(0.25)(x).tolist() == kept.tolist()
+    with pytest.raises(ValueError, match="between 0 and 1, but got"):
+        nn.Dropout(1.5)
+
+
+def test_initial_values_follow_the_seed_and_the_bounds(device):
+    ag.manual_seed(3)
+    one = nn.Linear(16, 8, device=device)
+    ag.manual_seed(3)
+    two = nn.Linear(16, 8, device=device)
+    assert one.weight.tolist() == two.weight.tolist()
+    assert one.weight.tolist() != nn.Linear(16, 8, device=device).weight.tolist()
+    for parameter in one.parameters():
+        values = np.abs(parameter.numpy(force=True))
+        assert values.max() <= 0.25
+        assert values.max() > 0.15
+        assert parameter.is_leaf
+        assert parameter.requires_grad
+    norm = nn.LayerNorm((2, 3), device=device)
+    assert norm.weight.tolist() == [[1.0] * 3] * 2
+    assert norm.bias.tolist() == [[0.0] * 3] * 2
+    assert nn.Linear(0, 2).bias.tolist() == [0.0, 0.0]
+    assert [n for n, _ in nn.LayerNorm(3, elementwise_affine=False).named_parameters()] == []
+    assert [n for n, _ in nn.LayerNorm(3, bias=False).named_parameters()] == ["weight"]
+    assert [n for n, _ in nn.Linear(3, 2, bias=False).named_parameters()] == ["weight"]
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "normal"])
+def test_variances(distribution):
+    ag.manual_seed(0)
+    w = ag.empty(200, 300)
+    xavier, kaiming = (
+        getattr(nn.init, f"xavier_{distribution}_"),
+        getattr(nn.init, f"kaiming_{distribution}_"),
+    )
+    assert np.std(xavier(w, gain=2.0).numpy()) == pytest.approx(2 * math.sqrt(2 / 500), rel=0.02)
+    assert np.std(kaiming(w, nonlinearity="relu").numpy()) == pytest.approx(math.sqrt(2 / 300), rel=0.02)
+    assert np.std(kaiming(w, mode="fan_out", nonlinearity="tanh").numpy()) == pytest.approx(
+        5 / 3 / math.sqrt(200), rel=0.02
+    )
+
+
+def test_init_errors_and_versions():
+    with pytest.raises(ValueError, match="fewer than 2 dimensions"):
+        nn.init.xavier_uniform_(ag.empty(3))
+    with pytest.raises(ValueError, match="Mode fan_up not supported"):
+        nn.init.kaiming_normal_(ag.empty(3, 3), mode="fan_up")
+    with pytest.raises(ValueError, match="Unsupported nonlinearity swish"):
+        nn.init.calculate_gain("swish")
+    with pytest.raises(ValueError, match="not a valid number"):
+        nn.init.calculate_gain("leaky_relu", "x")
+    assert nn.init._calculate_fan_in_and_fan_out(ag.empty(2, 3, 5)) == (15, 10)
+    w = ag.ones(2, requires_grad=True)
+    y = (w * w).sum()
+    assert nn.init.zeros_(w) is w
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_losses_check_their_reduction():
+    with pytest.raises(ValueError, match="avg is not a valid value for reduction"):
+        nn.MSELoss(reduction="avg")
+
+
+def test_loss_weight_moves_with_the_module():
+    loss = nn.CrossEntropyLoss(weight=ag.ones(3)).double()
+    assert loss.weight.dtype == ag.float64
+    assert not list(loss.parameters())
+
+
+# ---- against PyTorch -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+def same(ours, theirs, **kwargs):
+    tolerance = {"rtol": 1e-10, "atol": 1e-12} | kwargs
+    np.testing.assert_allclose(ours.numpy(force=True), theirs.detach().numpy(), **tolerance)
+
+
+def check_layer(torch, ours, theirs, x, device):
+    """Forward, input gradient and parameter gradients agree once the weights are copied."""
+    ours = ours.to(device, ag.float64)
+    theirs = theirs.double()
+    own = dict(ours.named_parameters())
+    for name, parameter in theirs.named_parameters():
+        with ag.no_grad():
+            own[name].copy_(ag.tensor(parameter.detach().numpy(), device=device))
+    a = ag.tensor(x, device=device, requires_grad=x.dtype.kind == "f")
+    b = torch.tensor(x, requires_grad=x.dtype.kind == "f")
+    out, expected = ours(a), theirs(b)
+    same(out, expected)
+    g = np.random.default_rng(1).standard_normal(expected.shape)
+    if not expected.requires_grad:
+        return
+    out.backward(ag.tensor(g, device=device))
+    expected.backward(torch.tensor(g))
+    if a.requires_grad:
+        same(a.grad, b.grad)
+    for name, parameter in theirs.named_parameters():
+        same(own[name].grad, parameter.grad)
+    assert ours.extra_repr() == theirs.extra_repr()
+
+
+LAYERS = {
+    "Linear": (5, 3),
+    "Linear-no-bias": (5, 3),
+    "ReLU": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "SiLU": (),
+    "GELU": (),
+    "GELU-tanh": ("tanh",),
+    "Softplus": (2.0, 3.0),
+    "LeakyReLU": (0.2,),
+    "Softmax": (-1,),
+    "LogSoftmax": (1,),
+    "LayerNorm": (5,),
+    "LayerNorm-2d": ((4, 5),),
+    "LayerNorm-plain": (5, 1e-3, False),
+    "Flatten": (),
+    "Identity": (),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_equals_pytorch(torch, name, device):
+    args, cls = LAYERS[name], name.partition("-")[0]
+    kwargs = {"Linear-no-bias": {"bias": False}, "GELU-tanh": {"approximate": "tanh"}}.get(name, {})
+    args = () if "approximate" in kwargs else args
+    x = np.random.default_rng(0).standard_normal((3, 4, 5))
+    check_layer(torch, getattr(nn, cls)(*args, **kwargs), getattr(torch.nn, cls)(*args, **kwargs), x, device)
+
+
+def test_embedding_equals_pytorch(torch, device):
+    x = np.array([[1, 2], [2, 0]])
+    check_layer(torch, nn.Embedding(4, 3), torch.nn.Embedding(4, 3), x, device)
+
+
+def test_network_equals_pytorch(torch, device):
+    def build(m):
+        return m.Sequential(
+            m.Linear(6, 8), m.Tanh(), m.LayerNorm(8), m.Linear(8, 8), m.GELU(), m.Linear(8, 3)
+        )
+
+    check_layer(torch, build(nn), build(torch.nn), np.random.default_rng(0).standard_normal((7, 6)), device)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ["MSELoss", "L1Loss", "CrossEntropyLoss", "NLLLoss"])
+def test_loss_equals_pytorch(torch, name, reduction, device):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((6, 4))
+    classes = name in ("CrossEntropyLoss", "NLLLoss")
+    target = np.array([0, 3, -100, 1, 2, 2]) if classes else rng.standard_normal((6, 4))
+    weight = rng.random(4)
+    kwargs = [{}, {"weight": weight}] if classes else [{}]
+    if name == "CrossEntropyLoss":
+        kwargs.append({"weight": weight, "label_smoothing": 0.1, "ignore_index": 2})
+        target[2] = 0
+    for options in kwargs:
+        a = ag.tensor(x, device=device, requires_grad=True)
+        b = torch.tensor(x, requires_grad=True)
+        ours = {k: ag.tensor(v, device=device) if k == "weight" else v for k, v in options.items()}
+        theirs = {k: torch.tensor(v) if k == "weight" else v for k, v in options.items()}
+        out = getattr(nn, name)(**ours, reduction=reduction)(a, ag.tensor(target, device=device))
+        expected = getattr(torch.nn, name)(**theirs, reduction=reduction)(b, torch.tensor(target))
+        same(out, expected)
+        (out * 2).sum().backward()
+        (expected * 2).sum().backward()
+        same(a.grad, b.grad)
+
+
+def test_state_dict_messages_equal_pytorch(torch):
+    def build(m):
+        return m.Sequential(m.Linear(2, 3), m.ReLU(), m.Linear(3, 1))
+
+    def message(net, zeros):
+        state = net.state_dict()
+        del state["0.weight"]
+        state["x"], state["2.bias"] = zeros(1), zeros(4)
+        with pytest.raises(RuntimeError) as raised:
+            net.load_state_dict(state)
+        return str(raised.value)
+
+    theirs = (
+        message(build(torch.nn), torch.zeros)
+        .replace("torch.Size([4])", "(4,)")
+        .replace("torch.Size([1])", "(1,)")
+    )
+    assert message(build(nn), ag.zeros) == theirs
+
+
+def test_repr_equals_pytorch(torch):
+    def build(m):
+        return m.Sequential(
+            m.Linear(2, 3), m.Sequential(m.GELU(), m.LayerNorm(3), m.Softplus()), m.ModuleList([m.SiLU()])
+        )
+
+    assert repr(build(nn)) == repr(build(torch.nn))
+
+
+def test_gains_equal_pytorch(torch):
+    for name in ("linear", "sigmoid", "tanh", "relu", "selu", "leaky_relu"):
+        assert nn.init.calculate_gain(name) == pytest.approx(torch.nn.init.calculate_gain(name))

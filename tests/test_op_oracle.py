@@ -1,0 +1,210 @@
+"""The op table against PyTorch, where it is installed: values, first and second gradients, result dtypes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from op_db import FLOATS, Call, Sample, as_tuple, assert_close, values
+from op_rows import ROWS
+
+from autograd_gpu import backend
+from autograd_gpu.autograd.backward import grad
+from autograd_gpu.backend.device import Device
+from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.tensor import wrap
+
+torch = pytest.importorskip("torch")
+
+INPUTS = 6  # samples per op, at least
+TOLERANCE = 1e-9
+DTYPES = (*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool")
+
+
+def against_torch(name):
+    """Parametrises over the rows that have a counterpart and do not skip this check."""
+    known = [row for row in ROWS if row.op in REGISTRY and row.torch is not None]
+    rows = [row for row in known if not {"oracle", name} & set(row.skip)]
+    return pytest.mark.parametrize("row", rows, ids=[row.op for row in rows])
+
+
+def samples_of(row):
+    found, seed = [], 1
+    while len(found) < INPUTS:
+        found += row.draw(seed)
+        seed += 1
+    return found
+
+
+class Theirs:
+    """A call's counterpart: the same values in torch, and its outputs."""
+
+    def __init__(self, call):
+        self.inputs, self.call = [], call
+        self.args = [self._convert(a) for a in call.args]
+        self.outs = as_tuple(torch_call(call.row, self.args, call.sample.kwargs))
+
+    def _convert(self, value):
+        if isinstance(value, list):
+            return [self._convert(item) for item in value]
+        if not hasattr(value, "_array"):
+            return value
+        tensor = to_torch(value)
+        if any(value is x for x in self.call.inputs):
+            self.inputs.append(tensor.requires_grad_())
+        return tensor
+
+
+def to_torch(tensor):
+    array = backend.to_numpy(tensor._array)
+    if str(tensor.dtype) == "bfloat16":
+        return torch.tensor(array.astype(np.float32)).to(torch.bfloat16)
+    return torch.tensor(array.copy())
+
+
+def torch_call(row, args, kwargs):
+    """PyTorch's function; numbers become 0-d tensors where it takes tensors only, which promote in the same way."""
+    if callable(row.torch):
+        return row.torch(torch, *args, **kwargs)
+    function = torch
+    for part in (f"torch.{row.op}" if row.torch == "auto" else row.torch).split(".")[1:]:
+        function = getattr(function, part)
+    if any(isinstance(a, (bool, int, float)) for a in args) and row.definition.numbers:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            floats = [a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
+            kinds = {bool: torch.bool, int: torch.int64, float: floats[0] if floats else torch.get_default_dtype()}
+            args = [torch.tensor(a, dtype=kinds[type(a)]) if type(a) in kinds else a for a in args]
+    return function(*args, **kwargs)
+
+
+def same(ours, theirs, what):
+    """Equal values; None on either side stands for zeros."""
+    if ours is None or theirs is None:
+        assert ours is None or not np.any(values(ours)), f"{what}: not zero"
+        assert theirs is None or not np.any(theirs.numpy(force=True)), f"{what}: not zero"
+        return
+    assert_close(ours, theirs.numpy(force=True), TOLERANCE, what)
+
+
+@against_torch("oracle")
+def test_forward(row, device):
+    for sample in samples_of(row):
+        call = Call(row, sample, device)
+        theirs = Theirs(call)
+        call.run()
+        assert len(call.outs) == len(theirs.outs)
+        for out, expected in zip(call.outs, theirs.outs, strict=True):
+            assert str(out.dtype) == str(expected.dtype).removeprefix("torch."), sample
+            same(out, expected, sample)
+
+
+def first_order(call, theirs):
+    """(outputs, cotangents) on both sides, cotangents requiring grad."""
+    pairs = [(o, t) for o, t in zip(call.outs, theirs.outs, strict=True) if o.requires_grad]
+    call.outs = tuple(o for o, _ in pairs)
+    ours = [g.requires_grad_() for g in call.cotangents()]
+    return ours, [t for _, t in pairs], [torch.tensor(values(g), requires_grad=True) for g in ours]
+
+
+@against_torch("oracle_grad")
+def test_gradients(row, device):
+    for sample in [*samples_of(row), *(point.sample for point in row.points)]:
+        call = Call(row, sample, device).run()
+        theirs = Theirs(call)
+        ours_g, outs, theirs_g = first_order(call, theirs)
+        if ours_g and all(out.requires_grad for out in outs):
+            found = grad(call.outs, call.inputs, ours_g, allow_unused=True)
+            expected = torch.autograd.grad(outs, theirs.inputs, theirs_g, allow_unused=True)
+            for i, (g, e) in enumerate(zip(found, expected, strict=True)):
+                same(g, e, f"gradient {i} of {sample}")
+
+
+@against_torch("oracle_gradgrad")
+def test_second_gradients(row, device):
+    """The gradients of <first gradients, w> with respect to inputs and cotangents."""
+    for sample in samples_of(row):
+        call = Call(row, sample, device).run()
+        theirs = Theirs(call)
+        ours_g, outs, theirs_g = first_order(call, theirs)
+        if not ours_g or not all(out.requires_grad for out in outs):
+            continue
+        first = grad(call.outs, call.inputs, ours_g, create_graph=True, allow_unused=True)
+        expected = torch.autograd.grad(outs, theirs.inputs, theirs_g, create_graph=True, allow_unused=True)
+        found = _second(first, [*call.inputs, *ours_g], grad, lambda w: _ours(w, device))
+        expected = _second(expected, [*theirs.inputs, *theirs_g], torch.autograd.grad, torch.tensor)
+        for i, (g, e) in enumerate(zip(found, expected, strict=True)):
+            same(g, e, f"second gradient {i} of {sample}")
+
+
+def _second(first, variables, differentiate, make):
+    rng = np.random.default_rng(3)
+    outs, weights = [], []
+    for g, w in [(g, rng.normal(size=tuple(g.shape))) if g is not None else (None, None) for g in first]:
+        if g is not None and g.requires_grad:
+            outs.append(g)
+            weights.append(make(np.asarray(w)))
+    if not outs:
+        return [None] * len(variables)
+    return differentiate(outs, variables, weights, allow_unused=True)
+
+
+def _ours(array, device):
+    return wrap(backend.to_device(array, Device(device)))
+
+
+# ---- result dtypes ----------------------------------------------------------------------------------
+
+
+def cast(array, dtype):
+    """A float array of the sample in any dtype: integers away from zero, unsigned ones and bool by absolute value."""
+    if isinstance(array, list):
+        return [cast(item, dtype) for item in array]
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or dtype in FLOATS:
+        return array
+    whole = np.nan_to_num(np.where(array >= 0, np.ceil(array), np.floor(array)), posinf=1, neginf=-1)
+    return (np.abs(whole) if dtype in ("uint8", "bool") else whole).astype(dtype)
+
+
+def check_dtype(row, sample, dtype, device):
+    call = Call(row, sample, device, dtype=dtype)
+    try:
+        theirs = torch_call(row, [_plain(a) for a in call.args], sample.kwargs)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return
+    with np.errstate(all="ignore"):
+        ours = call.run().outs
+    found = [str(out.dtype) for out in ours]
+    assert found == [str(out.dtype).removeprefix("torch.") for out in as_tuple(theirs)], f"{sample} in {dtype}"
+
+
+def _plain(value):
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return to_torch(value) if hasattr(value, "_array") else value
+
+
+@against_torch("oracle_dtypes")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_result_dtypes(row, dtype, device):
+    """All float inputs in one dtype, beside numbers where the op takes them."""
+    if dtype == "bool" and "oracle_bool" in row.skip:
+        pytest.skip(row.skip["oracle_bool"])
+    integral = dtype not in FLOATS and row.integer_samples is not None
+    for sample in row.integer_samples(np.random.default_rng(0)) if integral else row.draw():
+        args = [cast(a, dtype) for a in sample.args]
+        check_dtype(row, Sample(*args, **sample.kwargs), dtype if dtype in FLOATS else "float32", device)
+
+
+@against_torch("oracle_dtypes")
+def test_promotion(row, device):
+    """Two tensor inputs of different dtypes, and 0-d beside dimensioned ones."""
+    for sample in row.draw():
+        positions = [i for i, a in enumerate(sample.args) if isinstance(a, np.ndarray) and a.dtype.kind == "f"][:2]
+        if len(positions) == 2:
+            for position, dtype, other in itertools.product(positions, FLOATS, ("int64", "uint8", "bool")):
+                args = list(sample.args)
+                args[position] = cast(args[position], other)
+                check_dtype(row, Sample(*args, **sample.kwargs), dtype, device)
