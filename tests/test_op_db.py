@@ -320,8 +320,10 @@ def reversed_(array):
 
 
 def stretched(array):
-    """The first slice, repeated with stride 0."""
-    return backend.namespace(array).broadcast_to(array[:1], array.shape) if array.ndim and array.size else array
+    """The first slice, repeated with stride 0; masks stay, since they decide about shapes."""
+    if not array.ndim or not array.size or array.dtype == bool:
+        return array
+    return backend.namespace(array).broadcast_to(array[:1], array.shape)
 
 
 def stretched_copy(array):

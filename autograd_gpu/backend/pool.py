@@ -1,7 +1,7 @@
 """Reused memory for large NumPy arrays.
 
-A fresh array above 128 KiB is mapped by the C library and page-faulted at the first write: 1.2 ms for 4 MB, where filling it
-takes 0.1 ms. Arrays from `empty` give their memory back here when the last view of them dies.
+A fresh array above 128 KiB is mapped by the C library and page-faulted at the first write: 1.2 ms for 4 MB, where
+filling it takes 0.1 ms. Arrays from `empty` give their memory back here when the last view of them dies.
 """
 
 from __future__ import annotations

@@ -231,7 +231,9 @@ def _load(w: Source, op: OpDef, kind: str, what: str, bits: int, recorded: bool)
         w.depth += 1
         w(f"s = {source}")
         if kind == "input" and (op.numbers or what in op.optional):
-            w(f"if type(s) is not SavedTensor: {local} = s")
+            w("if type(s) is not SavedTensor:")
+            w("if s is FREED: s.unpack(self)", 1)
+            w(f"{local} = s", 1)
             w("else:")
             w.depth += 1
             _unpack(w, local, recorded)

@@ -103,7 +103,7 @@ class GraphTask:
     def plan(self, roots: list[Node]) -> None:
         zero_nodes = self.walk(roots)
         if zero_nodes:
-            self._behind_zero(roots, zero_nodes)
+            self._behind_zero(roots, list(zero_nodes))
         if self.accumulate:
             if zero_nodes:
                 self._exec_info(set(self.leaves))

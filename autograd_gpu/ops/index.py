@@ -15,7 +15,6 @@ import numpy as np
 from .. import backend
 from ..backend.dtypes import INTEGERS, bfloat16, bool_, float32, int32, int64, uint8
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from .arithmetic import add
 from .shape import common_shape, expand, reshape
@@ -282,12 +281,17 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 def _masked_fill(xp, x, mask, value):
     if mask.dtype != bool_:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
-    return xp.where(mask, value, x)
+    return xp.where(mask, value, x).astype(x.dtype, copy=False)
+
+
+def _masked_value_back(F, g, mask, value_dtype):
+    g = F.where(mask, g, 0.0)
+    return g if g.dtype == value_dtype else F.cast(g, value_dtype)
 
 
 @defop
 class masked_fill:
-    """x with `value`, a number or 0-d tensor, where `mask` is True; mask and x broadcast.
+    """x with `value`, a number or 0-d tensor, where `mask` is True, in the dtype of x; mask and x broadcast.
 
     >>> ag.masked_fill(ag.tensor([1.0, 2.0]), ag.tensor([True, False]), 0.0)
     tensor([0., 2.])
@@ -295,9 +299,8 @@ class masked_fill:
 
     forward = _masked_fill
     def grad_x(F, g, mask): return F.where(mask, 0.0, g)
-    def grad_value(F, g, mask): return F.where(mask, g, 0.0)
-    nondiff, promoted = ("mask",), ("x", "value")
-    types, broadcasts, numbers = PROMOTE, True, True
+    grad_value = _masked_value_back
+    nondiff, broadcasts, numbers = ("mask",), True, True
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -336,7 +339,7 @@ def _embedding_back(F, g, x, weight_shape, padding_idx):
 class embedding:
     """The rows of `weight` that the integers x name; row `padding_idx` gets no gradient.
 
-    >>> ag.nn.functional.embedding(ag.tensor([1, 1]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> ag.embedding(ag.tensor([1, 1]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [3., 4.]])
     """
@@ -362,7 +365,7 @@ def _one_hot(xp, x, *, num_classes=-1):
 class one_hot:
     """int64 vectors with a 1 at the place that x names; `num_classes` long, by default as long as x.max() asks for.
 
-    >>> ag.nn.functional.one_hot(ag.tensor([0, 2]), 3)
+    >>> ag.one_hot(ag.tensor([0, 2]), 3)
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """

@@ -134,7 +134,7 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
 
 
 def cupy_override(self: Tensor, kernel: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """The same for CuPy, which asks this of its ufuncs' and elementwise kernels' operands; its names are cupy_sin, ..."""
+    """The same for CuPy, which asks this of its ufuncs' operands; their names are cupy_sin and the like."""
     name = kernel.name.removeprefix("cupy_")
     return _record(f"cupy.{name}", UFUNCS.get(name), inputs, kwargs)
 

@@ -242,7 +242,7 @@ class constant_pad:
     """x with `value` around it: pad[0] before and pad[1] after along the last dimension, pad[2] and pad[3] along
     the one before it, and so on.
 
-    >>> ag.nn.functional.pad(ag.ones(2), (1, 0))
+    >>> ag.pad(ag.ones(2), (1, 0))
     tensor([0., 1., 1.])
     """
 
@@ -254,6 +254,9 @@ def pad(x: Tensor, pad: tuple[int, ...], mode: str = "constant", value: float | 
     """x with `value` (default 0) around it: pad[0] before and pad[1] after along the last dimension, and so on.
 
     Only `mode="constant"`; NotImplementedError for the others, RuntimeError for negative padding.
+
+    >>> ag.pad(ag.ones(1, 1), (1, 0), value=5.0)
+    tensor([[5., 1.]])
     """
     if mode != "constant":
         raise NotImplementedError(f"pad: mode {mode!r} is not supported; only 'constant' is")
