@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections import Counter
 from types import ModuleType
@@ -13,7 +14,7 @@ Shape = tuple[int, ...]  # (m, k, n), batched (b, m, k, n)
 
 
 def count_ours(ag: ModuleType, call: Call) -> tuple[Counter[Shape], int]:
-    """Products by shape and kernel (or NumPy) launches of one call, from ag.profiler."""
+    """Products by shape and kernel launches (on the CPU there are none) of one call, from ag.profiler."""
     with ag.profiler.count() as counted:
         call()
     return Counter(counted.matmuls), sum(counted.launches.values())
@@ -67,13 +68,20 @@ def hidden_products(products: Counter[Shape], batch: int, hidden: int) -> int:
     return total
 
 
-def peak_bytes(ag: ModuleType, device: str, call: Call) -> int:
-    """The most bytes that arrays of one of OUR calls held at a time, beyond what was held before."""
+def peak_bytes(device: str, call: Call) -> int:
+    """The most bytes that one of OUR calls needed at a time, beyond what was held before.
+
+    On the CPU the bytes of arrays, on CUDA what CuPy's pool had to take from the device.
+    """
     if device != "cpu":
-        ag.cuda.reset_peak_memory_stats()
-        before = ag.cuda.memory_allocated()
+        import cupy
+
+        pool = cupy.get_default_memory_pool()
+        gc.collect()
+        pool.free_all_blocks()
+        before = pool.total_bytes()
         call()
-        return ag.cuda.max_memory_allocated() - before
+        return pool.total_bytes() - before
     tracemalloc.start()  # NumPy reports its arrays to it
     try:
         call()

@@ -34,7 +34,8 @@ PEERS = ("torch", "torch.func", "jax")
 INPUTS, OUTPUTS = 2, 3  # (x, y) -> (u, v, p)
 BATCH = {"cpu": 2_000, "cuda": 10_000}
 TOLERANCE = {"fp32": 1e-4, "tf32": 3e-2}
-MATMUL_PRECISION = {"fp32": "highest", "tf32": "high"}
+PRECISION = {"fp32": "highest", "tf32": "high"}
+JAX_PRECISION = {"fp32": "float32", "tf32": "tensorfloat32"}
 
 
 @dataclass(frozen=True)
@@ -154,20 +155,25 @@ def matmul_precision(precision: str, present: dict[str, ModuleType], device: str
         yield
         return
     libraries = {module.__name__: module for module in (ag, *present.values())}
-    set_precision(libraries, MATMUL_PRECISION[precision])
+    set_precision(libraries, precision)
     try:
         yield
     finally:
-        set_precision(libraries, MATMUL_PRECISION["fp32"])
+        set_precision(libraries, "fp32")
 
 
 def set_precision(libraries: dict[str, ModuleType], precision: str) -> None:
-    """Set float32 products to "highest" (FP32) or "high" (TF32) in each library."""
+    """Let float32 products run as "fp32" or "tf32" in each library."""
     for name, lib in libraries.items():
         if name == "jax":
-            lib.config.update("jax_default_matmul_precision", precision)
-        else:
-            lib.set_float32_matmul_precision(precision)
+            lib.config.update("jax_default_matmul_precision", JAX_PRECISION[precision])
+        elif name == "torch" or has_tf32():
+            lib.set_float32_matmul_precision(PRECISION[precision])
+
+
+def has_tf32() -> bool:
+    """Whether our side can be asked for TF32; if not, its products are FP32."""
+    return hasattr(ag, "set_float32_matmul_precision")
 
 
 # ---- measuring ------------------------------------------------------------------------------
@@ -184,9 +190,8 @@ def count(name: str, module: ModuleType, call: Call, problem: Problem) -> dict[s
     products, launches = counting.count_ours(ag, call)
     return {
         "hidden products": counting.hidden_products(products, batch, hidden),
-        "launches": launches,
-        "peak bytes": counting.peak_bytes(ag, problem.device, call),
-    }
+        "peak bytes": counting.peak_bytes(problem.device, call),
+    } | ({} if problem.device == "cpu" else {"launches": launches})
 
 
 def measure(problem: Problem, label: str, args: argparse.Namespace, precision: str, report: Report) -> None:
@@ -220,7 +225,7 @@ def run(args: argparse.Namespace) -> Report:
     """Run every case; the report's counts hold the hidden products of each library."""
     kind = device_kind(args.device)
     args.batch = args.batch or BATCH[kind]
-    args.precisions = args.precisions or ("fp32" if kind == "cpu" else "fp32,tf32")
+    args.precisions = args.precisions or ("fp32,tf32" if kind == "cuda" and has_tf32() else "fp32")
     if args.tiny:
         args.batch, args.hidden = 24, 8
     args.present, absent = load_peers(args.peers, PEERS, args.device)
@@ -230,6 +235,8 @@ def run(args: argparse.Namespace) -> Report:
     network = f"{INPUTS} -> {args.layers} x {args.hidden} -> {OUTPUTS}"
     title = f"Hessian, {network}, batch {args.batch}, {args.device}"
     config = {"batch": args.batch, "hidden": args.hidden, "layers": args.layers, "tiny": args.tiny}
+    if kind == "cuda" and not has_tf32():
+        absent["TF32"] = "autograd_gpu has no set_float32_matmul_precision here"
     report = Report(NAME, title, kind, config, absent)
     for problem, label, precision in cases(args, weights, x):
         measure(problem, label, args, precision, report)

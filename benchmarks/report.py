@@ -109,7 +109,7 @@ class Report:
             for name, result in case["contenders"].items():
                 median, smallest = (result[key] * SCALE[unit] for key in ("median_s", "min_s"))
                 ratio = "" if name == OURS else f"{result['ratio']:.2f}x"
-                counts = ", ".join(f"{value:,} {key}" for key, value in result["counts"].items())
+                counts = ", ".join(f"{key} {value:,}" for key, value in result["counts"].items())
                 rows.append((label, name, f"{median:.4g} {unit}", f"{smallest:.4g} {unit}", ratio, counts))
                 label = ""
         return rows

@@ -132,7 +132,7 @@ def operators(case: str) -> int:
 
 
 def run(args: argparse.Namespace) -> Report:
-    """Time every case; counts give the operators of a call and the microseconds for each."""
+    """Time every case; counts give the forward operators of a call, and its time for each of them."""
     present, absent = load_peers(args.peers, PEERS, args.device)
     calls = {OURS: tensor_calls(ag, args.device)}
     builders: dict[str, Callable[[], dict[str, Call]]] = {
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> Report:
         timings = interleave(contenders, args.repeats, sample_s=1e-4 if args.tiny else 5e-3)
         n = operators(case)
         counts = {
-            name: {"forward operators": n, "us for each": round(timing.median * 1e6 / n, 3)}
+            name: {"forward operators": n, "us per operator": round(timing.median * 1e6 / n, 3)}
             for name, timing in timings.items()
         }
         report.add(case, timings, unit="us", counts=counts)

@@ -185,7 +185,9 @@ def measure(
         name: {"steps/s": round(1 / timing.median)} for name, timing in timings.items()
     }
     products, launches = counting.count_ours(ag, steps[OURS])
-    counts[OURS] |= {"products": products.total(), "launches": launches}
+    counts[OURS] |= {"products": products.total()}
+    if device_kind(args.device) == "cuda":
+        counts[OURS] |= {"launches": launches}
     if "torch" in present:
         products, calls = counting.count_torch(present["torch"], steps["torch"])
         counts["torch"] |= {"products": products.total(), "ATen calls": calls}

@@ -40,16 +40,34 @@ def of_op(op: OpDef, method: bool) -> str:
     return f"({', '.join(parts)}) -> {result}"
 
 
+class Raw:
+    """Source text as an annotation that inspect prints as it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Builtins(ast.NodeTransformer):
+    """bool -> builtins.bool, where Tensor has a method of that name."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Attribute(ast.Name("builtins"), node.id) if node.id in ("bool", "float", "int") else node
+
+
 def of_function(function: Any, method: bool) -> str:
     """(parameters) -> result of a plain function, by its annotations."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if method:
         parameters[0] = parameters[0].replace(name="self", annotation=inspect.Parameter.empty)
-    parameters = [p if p.annotation is not inspect.Parameter.empty or p.name == "self" else p.replace(annotation="Any")
+    empty = inspect.Parameter.empty
+    parameters = [p if p.name == "self" else p.replace(annotation=Raw("Any" if p.annotation is empty else p.annotation))
                   for p in parameters]
-    result = signature.return_annotation if signature.return_annotation is not inspect.Signature.empty else "Any"
-    return str(signature.replace(parameters=parameters, return_annotation=result)).replace("'", "")
+    result = Raw("Any" if signature.return_annotation is empty else signature.return_annotation)
+    return str(signature.replace(parameters=parameters, return_annotation=result))
 
 
 def signature_of(function: Any, method: bool) -> str:
@@ -64,8 +82,7 @@ def bound_methods() -> list[str]:
     for name in methods.BINARY:
         lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ...", f"def __r{name}__(self, other: TensorLike) -> Tensor: ..."]
     for name in methods.COMPARISONS:
-        ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
-        lines.append(f"def __{name}__(self, other: TensorLike) -> Tensor: ...{ignored}")
+        lines.append(f"def __{name}__(self, other: TensorLike) -> Tensor: ...")
     lines += [f"def __i{name}__(self, other: TensorLike) -> Tensor: ..." for name in methods.IN_PLACE]
     lines += [f"@property\ndef {name}(self) -> Tensor: ..." for name in methods.PROPERTIES]
     lines += ["def __matmul__(self, other: TensorLike) -> Tensor: ...", "def __rmatmul__(self, other: TensorLike) -> Tensor: ...",
@@ -86,7 +103,8 @@ class Stubber(ast.NodeTransformer):
         kept = [b for b in node.body if isinstance(b, (ast.FunctionDef, ast.AnnAssign))]
         node.body = [self.visit(b) for b in kept] or [ast.Expr(ast.Constant(...))]
         if node.name == "Tensor":
-            node.body += [b for line in bound_methods() for b in ast.parse(line).body]
+            node.body += [b for line in bound_methods() for b in ast.parse(line, type_comments=True).body]
+            node = Builtins().visit(node)
         return node
 
 
@@ -94,7 +112,10 @@ def tensor_stub() -> str:
     tree = ast.parse((ROOT / "autograd_gpu/core/tensor.py").read_text())
     kept = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef))]
     body = "\n\n".join(ast.unparse(Stubber().visit(n)) for n in kept)
-    extra = "from collections.abc import Iterator, Sequence\n\nTensorLike = Any\n\n"
+    extra = "import builtins\nfrom collections.abc import Iterator, Sequence\n\nTensorLike = Any\n\n"
+    for name in ("__eq__", "__ne__"):  # elementwise, where object promises a bool
+        line = f"    def {name}(self, other: TensorLike) -> Tensor:"
+        body = body.replace(line, f"{line}  # type: ignore[override]")
     return HEADER + body.replace("\nclass Tensor", "\n" + extra + "class Tensor", 1) + "\n"
 
 

@@ -1,5 +1,6 @@
 """The workloads run at tiny size, write what they document, and count what they claim."""
 
+import contextlib
 import gc
 import json
 import re
@@ -7,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from benchmarks import common, counting, hessian, peers, small_graph, tables, timing, train_mlp, unrolled
 from benchmarks.demo import __main__ as demo
@@ -17,6 +19,15 @@ TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"
 }  # fmt: skip
 CONTENDER = {"median_s", "min_s", "samples_s", "calls_per_sample", "ratio", "ratio_min", "counts"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Tiny products on one thread: waiting for a second one on a busy machine takes minutes."""
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401  what is not loaded yet is not limited
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="module")

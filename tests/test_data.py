@@ -138,7 +138,7 @@ def test_random_split(dataset):
     assert random_split(dataset, [5, 5])[0].indices == first
     with pytest.raises(ValueError, match="does not equal the length"):
         random_split(dataset, [7, 4])
-    with pytest.raises(ValueError, match="Fraction at index 1"):
+    with pytest.raises(ValueError, match="Fraction at index 0"):
         random_split(dataset, [1.5, -0.5])
 
 

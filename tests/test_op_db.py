@@ -355,7 +355,6 @@ def test_layouts(row, device, layout, plain):
 @pytest.fixture
 def no_gc():
     """Without the cycle collector: memory falls by reference counts alone."""
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

@@ -122,7 +122,7 @@ def tensor_backward(
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
-Tensor.backward = tensor_backward  # type: ignore[attr-defined]
+Tensor.backward = tensor_backward  # type: ignore[method-assign]
 
 
 def _several(items: Outputs) -> Sequence[Output]:
@@ -137,10 +137,11 @@ def _captures(inputs: Sequence[Output]) -> list[Capture]:
     for item in inputs:
         if type(item) is GradientEdge:
             captures.append(capture_of(item))
-        elif item._node is None:  # type: ignore[union-attr]
+            continue
+        node = item._node  # type: ignore[union-attr]
+        if node is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-        else:
-            captures.append((item._node, item._nr, item._array))
+        captures.append((node, item._nr, item._array))  # type: ignore[union-attr]
     return captures
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, namespace_on
+from ..backend.device import Device
 from ..config import GRAD_OFF, MODES
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
@@ -39,6 +40,8 @@ class FunctionNode(Node):
 
     function: type[Function]
     materialize = True
+    device: Device
+    shapes: tuple[tuple[int, ...], ...]
 
     def __init__(self) -> None:
         self.extra = None
@@ -134,14 +137,14 @@ class FunctionNode(Node):
             if g is not None and not isinstance(g, Tensor):
                 raise TypeError(f"{name}.backward returned a {type(g).__name__} for argument {position}; "
                                 "expected a Tensor or None")
-            if g is not None and g.shape != self._shapes[i]:
+            if g is not None and g.shape != self.shapes[i]:
                 g = self._fitted(g, i, position)
             grads.append(g if need >> i & 1 else None)
         return tuple(grads)
 
     def _fitted(self, g: Tensor, i: int, position: int) -> Tensor:
         """A gradient whose shape broadcasts from the input's is summed by the engine; anything else is an error."""
-        shape = self._shapes[i]
+        shape = self.shapes[i]
         padded = (1,) * (g.ndim - len(shape)) + tuple(shape)
         if g.ndim < len(shape) or any(want not in (1, got) for want, got in zip(padded, g.shape, strict=True)):
             raise RuntimeError(f"Function {self.name()} returned an invalid gradient at index {position} - got "
@@ -154,7 +157,7 @@ def _array(g: Any) -> Any:
 
 
 def _zeros(node: FunctionNode, shape: Any, dtype: Any) -> Tensor:
-    return wrap(namespace_on(node.device).zeros(shape, dtype))  # type: ignore[attr-defined]
+    return wrap(namespace_on(node.device).zeros(shape, dtype))
 
 
 class Function:
@@ -230,13 +233,12 @@ def _record(ctx: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) 
     """Edges, metadata and saved tensors of ctx; the outputs linked to it."""
     linked = [(i, a) for i, a in enumerate(args) if isinstance(a, Tensor)]
     ctx._positions = tuple(i for i, _ in linked)
-    ctx._shapes = tuple(a.shape for _, a in linked)  # type: ignore[attr-defined]
-    ctx.shapes = ctx._shapes  # type: ignore[attr-defined]
+    ctx.shapes = tuple(a.shape for _, a in linked)
     ctx.edges = tuple(a._node for _, a in linked)
     ctx.nrs = tuple(a._nr for _, a in linked) if any(a._nr for _, a in linked) else None
     ctx.mask = sum(1 << k for k, node in enumerate(ctx.edges) if node is not None)
     ctx.topological_nr = 1 + max(node.topological_nr for node in ctx.edges if node is not None)
-    ctx.device = linked[0][1].device  # type: ignore[attr-defined]
+    ctx.device = linked[0][1].device
     inputs = {id(a) for _, a in linked}
     excluded = {id(t) for t in ctx._non_differentiable}
     # An input handed through becomes an alias: the caller's tensor keeps its own history.

@@ -12,6 +12,9 @@ class Device:
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, name: str | Device, index: int | None = None) -> None:
         if isinstance(name, Device):
             self.type, self.index = name.type, name.index

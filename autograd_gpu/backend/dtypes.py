@@ -55,12 +55,12 @@ def set_default_dtype(dtype: object) -> None:
 
 def as_dtype(dtype: object) -> np.dtype:
     """`dtype` as one of ours; accepts NumPy dtypes, their names, and Python's float, int and bool."""
+    found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
     try:
-        found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
         found = np.dtype(dtype) if found is None else found  # type: ignore[call-overload]
     except TypeError:
         found = None
-    if found not in ALL:
+    if found is None or found not in ALL:
         raise TypeError(f"unsupported dtype {dtype!r}; use one of {', '.join(sorted(map(str, ALL)))}")
     return found
 

@@ -132,7 +132,7 @@ def adam_step(
             # lr / correction1 * m / (sqrt(v) / root2 + eps), multiplied through by root2: one pass less.
             factors = (lr * root2 / (1.0 - beta1**step), 1.0 - beta1, 1.0 - beta2)
             constants = (beta1, beta2, eps * root2, decay)
-        arrays = (param, grads[i], exp_avgs[i], exp_avg_sqs[i])
+        arrays: tuple[Array, ...] = (param, grads[i], exp_avgs[i], exp_avg_sqs[i])
         if max_exp_avg_sqs:
             arrays = (*arrays, max_exp_avg_sqs[i])
         _each_chunk(_adam, arrays, factors, constants, flags)
@@ -144,7 +144,7 @@ def _descend(param: Array, grad: Array, a: float) -> bool:
         return False
     if not (param.flags.carray and grad.flags.c_contiguous and grad.dtype is param.dtype):
         return False
-    _axpy_by_blas(param.reshape(-1), grad.reshape(-1), a, None)
+    _axpy_by_blas(param.reshape(-1), grad.reshape(-1), a)
     return True
 
 
@@ -201,7 +201,7 @@ def _adam(
     axpy(v, s, one_minus_beta2, s)
     if largest:
         (top,) = largest
-        v = xp.maximum(top, v, top)
+        v = xp.maximum(top, v, out=top)
     # p -= scale m / (sqrt(v) + eps)
     xp.add(xp.sqrt(v, s), eps, s)
     axpy(p, xp.divide(m, s, s), -scale, s)
@@ -276,10 +276,10 @@ def _axpy_by_ufuncs(xp: Any, y: Array, x: Array, a: float, work: Array) -> None:
     xp.add(y, xp.multiply(x, a, work), y)
 
 
-def _axpy_by_blas(y: np.ndarray, x: np.ndarray, a: float, work: np.ndarray) -> None:
+def _axpy_by_blas(y: np.ndarray, x: np.ndarray, a: float, work: np.ndarray | None = None) -> None:
     axpy = _blas()[y.dtype.char]
     size = y.size
-    if size <= _AXPY_BLOCK:
+    if 0 < size <= _AXPY_BLOCK:
         axpy(x, y, size, a)
         return
     for start in range(0, size, _AXPY_BLOCK):

@@ -124,7 +124,7 @@ def _checked_body(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
     _unwrap(w, op, kinds)
     w("if " + " and ".join(["mode <= 1", *_dtype_checks(op, kinds)]) + ":")
     w.depth += 1
-    _body(w, op, kinds)
+    _body(w, op, kinds, guarded=True)
     w.depth -= 1
 
 
@@ -141,13 +141,20 @@ def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
     return checks
 
 
-def _body(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
+def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -> None:
+    """forward, the result, its node. `guarded`: a failure of forward is left to `general`, which explains it."""
     live = tensors(op, kinds)
     w(f"xp = numpy if type(x_{live[0]}) is ndarray else namespace({', '.join('x_' + n for n in live)})")
     arrays = ", ".join("x_" + n for n in op.inputs)
     target = "_out" if op.single else "outs"
     target += ", extras" if op.saved else ""
-    w(f"{target} = forward(xp, {arrays}{keyword_attributes(op)})")
+    call = f"{target} = forward(xp, {arrays}{keyword_attributes(op)})"
+    if guarded:
+        inputs = "".join(f"{n}, " for n in op.inputs)
+        w(f"try: {call}")
+        w(f"except (ValueError, IndexError, TypeError): return general(OP, ({inputs}), {attributes_tuple(op)})")
+    else:
+        w(call)
     if op.single:
         w("if type(_out) is not ndarray and xp is numpy: _out = asarray(_out)")
         w("t = new(Tensor)")

@@ -126,12 +126,12 @@ class AccumulateGrad(Node):
         return self._ref()
 
     @property
-    def shape(self) -> Any:  # type: ignore[override]
+    def shape(self) -> Any:
         leaf = self._ref()
         return None if leaf is None else leaf.shape
 
     @property
-    def dtype(self) -> Any:  # type: ignore[override]
+    def dtype(self) -> Any:
         leaf = self._ref()
         return None if leaf is None else leaf.dtype
 

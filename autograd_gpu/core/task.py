@@ -55,7 +55,8 @@ class GraphTask:
         self.prune = False  # whether some reached leaf is not asked for
         self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
         self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
-        self.captures = captured = {}  # node -> positions in `results`, with the output number
+        captured: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with the output number
+        self.captures = captured
         self.floor = floor = 0
         if captures is not None:
             self.results: list[Any] = [None] * len(captures)
@@ -266,7 +267,7 @@ class GraphTask:
             held += g
             return held
         total = held + g
-        if not self.recording and getattr(total, "ndim", 0) and total.dtype in NATIVE_FLOATS:
+        if not self.recording and total.ndim and total.dtype in NATIVE_FLOATS:
             self.owned.add(key)  # not a NumPy scalar, nor a type that would not take a wider summand
         return total
 
@@ -363,9 +364,9 @@ def _calibrate() -> int:
 
     def fire(buffers: dict[int, Any]) -> int:
         g = buffers.pop(0)
-        return own(g)
+        return own(g, g.dtype)
 
-    def own(g: Any) -> int:
+    def own(g: Any, dtype: Any) -> int:
         return sys.getrefcount(g)
 
     return fire({0: np.empty(1)})

@@ -33,7 +33,7 @@ class Sigmoid(Module):
     """1 / (1 + exp(-x)).
 
     >>> ag.nn.Sigmoid()(ag.zeros(1))
-    tensor([0.5000])
+    tensor([0.5])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class Softmax(Module):
     """exp(x) / sum(exp(x)) over `dim`.
 
     >>> ag.nn.Softmax(dim=-1)(ag.zeros(1, 2))
-    tensor([[0.5000, 0.5000]])
+    tensor([[0.5, 0.5]])
     """
 
     def __init__(self, dim: int) -> None:

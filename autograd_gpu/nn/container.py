@@ -76,12 +76,10 @@ class Sequential(_Ordered):
 
     def __init__(self, *args: Module | dict[str, Module]) -> None:
         super().__init__()
-        if len(args) == 1 and isinstance(args[0], dict):
-            for name, module in args[0].items():
-                self.add_module(name, module)
-        else:
-            for i, module in enumerate(args):
-                self.add_module(str(i), module)  # type: ignore[arg-type]  # add_module checks
+        only = args[0] if len(args) == 1 else None
+        named: dict[str, Any] = only if isinstance(only, dict) else {str(i): m for i, m in enumerate(args)}
+        for name, module in named.items():
+            self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
         for module in self:

@@ -31,6 +31,7 @@ from .arithmetic import (
     sub,
     where,
 )
+from .classification import cross_entropy, nll_loss
 from .convert import clone, contiguous, to
 from .creation import (
     arange,
@@ -49,8 +50,6 @@ from .creation import (
     zeros,
     zeros_like,
 )
-from .cross_entropy import cross_entropy, nll_loss
-from .dropout import dropout
 from .einsum import einsum
 from .elementwise import (
     abs,
@@ -89,7 +88,9 @@ from .extreme import all, amax, amin, any, argmax, argmin, max, min
 from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
 from .join import cat, chunk, hstack, split, stack, unbind, vstack
 from .loss import binary_cross_entropy_with_logits, huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from .noise import dropout
 from .norm import layer_norm
+from .probability import log_softmax, softmax
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
 from .reduce import logsumexp, mean, norm, std, sum, var
@@ -111,7 +112,6 @@ from .shape import (
     unsqueeze,
 )
 from .slicing import narrow, select
-from .softmax import log_softmax, softmax
 from .sorting import argsort, nonzero, sort, topk
 
 __all__ = [

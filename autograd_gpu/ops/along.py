@@ -94,8 +94,8 @@ def _checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None =
         for d, (size, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
             if size > limit and (d != dim or what == "src") and index.numel():
                 apart = "" if what == "src" else f" apart from dimension {dim}"
-                raise RuntimeError(f"Size does not match at dimension {d} expected index {list(index.shape)} to be no larger "
-                                   f"than {what} {list(other.shape)}{apart}")
+                raise RuntimeError(f"Size does not match at dimension {d} expected index {list(index.shape)} to be "
+                                   f"no larger than {what} {list(other.shape)}{apart}")
     if src is not None and src.dtype != x.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}")
     return dim - (x.ndim or 1)
@@ -163,8 +163,8 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     if dim is None:
         return gather(ravel(x), 0, ravel(indices))
     if x.ndim != indices.ndim:
-        raise RuntimeError(f"take_along_dim(): input and indices should have the same number of dimensions, but got {x.ndim} "
-                           f"dimensions for input, and {indices.ndim} dimensions for indices")
+        raise RuntimeError("take_along_dim(): input and indices should have the same number of dimensions, but got "
+                           f"{x.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     at = wrap_dim(dim, x.ndim)
     others = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (x, indices)]
     shape = common_shape("take_along_dim", *others)

@@ -170,15 +170,16 @@ def _without_repeats(x: Tensor, subscripts: str) -> Operand:
     return x, subscripts
 
 
-def _reduced(x: Tensor, subscripts: str, needed: str, sizes: dict[str, int]) -> Operand:
-    """x without dimensions of size 1 that are stretched elsewhere, and summed over what is not needed."""
+def _unstretched(x: Tensor, subscripts: str, sizes: dict[str, int]) -> Operand:
+    """x without dimensions of size 1 that another operand stretches."""
     kept = "".join(s for s, size in zip(subscripts, x.shape, strict=True) if size == sizes[s])
-    if kept != subscripts:
-        x = reshape(x, tuple(sizes[s] for s in kept))
-    drop = [i for i, s in enumerate(kept) if s not in needed]
-    if drop:
-        x = sum_over(x, tuple(drop))
-    return x, "".join(s for s in kept if s in needed)
+    return x if kept == subscripts else reshape(x, tuple(sizes[s] for s in kept)), kept
+
+
+def _reduced(x: Tensor, subscripts: str, needed: str) -> Operand:
+    """x summed over what is not needed."""
+    drop = [i for i, s in enumerate(subscripts) if s not in needed]
+    return sum_over(x, tuple(drop)) if drop else x, "".join(s for s in subscripts if s in needed)
 
 
 def _finished(x: Tensor, subscripts: str, output: str, sizes: dict[str, int]) -> Tensor:
@@ -217,11 +218,11 @@ def _path(inputs: tuple[str, ...], output: str, sizes: tuple[tuple[str, int], ..
     return np.einsum_path(f"{','.join(inputs)}->{output}", *shapes, optimize=search)[0][1:]
 
 
-def _multiplied(a: Operand, b: Operand, needed: str, output: str, sizes: dict[str, int]) -> Operand:
+def _multiplied(a: Operand, b: Operand, needed: str, output: str) -> Operand:
     """Step 3 for one pair: what neither `needed` nor the output names is summed."""
     wanted = needed + output
-    x, x_subs = _reduced(*a, wanted + b[1], sizes)
-    y, y_subs = _reduced(*b, wanted + x_subs, sizes)
+    x, x_subs = _reduced(*a, wanted + b[1])
+    y, y_subs = _reduced(*b, wanted + x_subs)
     out = "".join(s for s in dict.fromkeys(x_subs + y_subs) if s in wanted)
     if sorted(out) == sorted(output):
         out = output
@@ -246,12 +247,13 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     inputs, output = _parse(equation, operands)
     left = [_without_repeats(x, subs) for subs, x in zip(inputs, operands, strict=True)]
     sizes = _sizes([subs for _, subs in left], [x for x, _ in left])
+    left = [_unstretched(x, subs, sizes) for x, subs in left]
     for step in _path(tuple(subs for _, subs in left), output, tuple(sizes.items())):
         chosen = [left.pop(i) for i in sorted(step, reverse=True)]
         while len(chosen) > 1:
             a, b = chosen.pop(), chosen.pop()
             others = "".join(subs for _, subs in left + chosen)
-            chosen.append(_multiplied(a, b, others, output, sizes))
+            chosen.append(_multiplied(a, b, others, output))
         left += chosen
-    x, subs = _reduced(*left[0], output, sizes)
+    x, subs = _reduced(*left[0], output)
     return _finished(x, subs, output, sizes)

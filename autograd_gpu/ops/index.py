@@ -168,10 +168,11 @@ def _in_our_words(text: str) -> str:
 
 def _leads(array: Any, index: Any) -> bool:
     """Whether `index` can index the first dimensions of `array` as it is: the common case, without the sorting out."""
-    if type(index) is not type(array):
+    if type(index) is not type(array) or not index.ndim:
         return False
-    most = array.ndim if index.dtype is bool_ else math.inf if index.dtype is int64 and array.ndim else 0
-    return 0 < index.ndim <= most
+    if index.dtype is bool_:
+        return index.shape == array.shape[: index.ndim]
+    return index.dtype is int64 and array.ndim > 0
 
 
 def _part(x: Tensor, part: Any) -> Any:
@@ -189,7 +190,8 @@ def _part(x: Tensor, part: Any) -> Any:
         raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
                          f"indices (got {type(part).__name__})")
     if index.dtype == uint8 or (index.dtype not in INTEGERS and index.dtype != bool_):
-        raise IndexError(f"tensors used as indices must be int64, int32 or bool, got {index.dtype}; convert with .to(...)")
+        raise IndexError("tensors used as indices must be int64, int32 or bool tensors, "
+                         f"got {index.dtype}; convert with .to(...)")
     if not index.ndim and index.dtype != bool_ and not index.is_cuda:
         return int(index)
     return index if index.is_cuda == x.is_cuda else wrap(backend.to_device(index._array, x.device))
@@ -215,7 +217,17 @@ def _mixed(x: Tensor, parts: list[Any]) -> Tensor:
         raise IndexError(f"at most {MOST} tensors can index at once, got {len(indices)}; index in two steps")
     if basic.count(FULL) < len(basic):
         x = basic_index(x, tuple(basic))
+    for index, start in zip(indices, starts, strict=True):
+        _check_mask(x, index, start)
     return advanced_index(x, *indices, dims=tuple(start - at for start in starts))
+
+
+def _check_mask(x: Tensor, index: Tensor, start: int) -> None:
+    if index.dtype == bool_:
+        for i, size in enumerate(index.shape):
+            if size != x.shape[start + i]:
+                raise IndexError(f"The shape of the mask {list(index.shape)} at index {i} does not match the shape of "
+                                 f"the indexed tensor {list(x.shape)} at index {start + i}")
 
 
 def _plain(part: Any) -> Any:
@@ -270,8 +282,8 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         return reshape(index_add(reshape(x, (1,)), 0, index, reshape(source, (1,)), alpha=alpha), ())
     expected = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
     if source.shape != expected:
-        raise RuntimeError(f"index_add(): source must have the shape of self with the number of indices at dimension {dim}: "
-                           f"expected {list(expected)}, got {list(source.shape)}")
+        raise RuntimeError("index_add(): source must have the shape of self, with the number of indices at dimension "
+                           f"{dim}: expected {list(expected)}, got {list(source.shape)}")
     return add(x, advanced_index_backward(source, index, dims=(dim - x.ndim,), shape=x.shape), alpha)
 
 
@@ -281,6 +293,11 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 def _masked_fill(xp, x, mask, value):
     if mask.dtype != bool_:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if hasattr(value, "dtype"):
+        if value.ndim:
+            raise RuntimeError("masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+                               f"{value.ndim} dimension(s)")
+        value = value.astype(x.dtype)
     return xp.where(mask, value, x).astype(x.dtype, copy=False)
 
 

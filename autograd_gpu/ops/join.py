@@ -148,7 +148,8 @@ def _split_back(F, g, x_shape, sizes, dim):
 class split_with_sizes:
     """x cut along `dim` into views of the given sizes.
 
-    >>> ag.split_with_sizes(ag.tensor([1.0, 2.0, 3.0]), (1, 2))
+    >>> from autograd_gpu.ops.join import split_with_sizes
+    >>> split_with_sizes(ag.tensor([1.0, 2.0, 3.0]), (1, 2))
     (tensor([1.]), tensor([2., 3.]))
     """
 

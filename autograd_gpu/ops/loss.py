@@ -105,7 +105,7 @@ class huber_loss:
     """d ** 2 / 2 where |d| < delta, else delta * (|d| - delta / 2), with d = input - target.
 
     >>> ag.huber_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
-    tensor(1.5000)
+    tensor(1.5)
     """
 
     forward = _huber
@@ -118,7 +118,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.
 
     >>> ag.smooth_l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]), beta=2.0)
-    tensor(1.1250)
+    tensor(1.125)
     """
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")

@@ -20,13 +20,13 @@ from . import (
     index,
     inplace,
     join,
+    probability,
     products,
     rearrange,
     reduce,
     scan,
     shape,
     slicing,
-    softmax,
     sorting,
 )
 
@@ -57,7 +57,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     sorting: ("argsort", "nonzero", "sort", "topk"),
     products: ("addmm", "baddbmm", "bmm", "dot", "matmul", "mm", "mv", "outer"),
     activation: ("relu", "sigmoid", "tanh"),
-    softmax: ("log_softmax", "softmax"),
+    probability: ("log_softmax", "softmax"),
     convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
     inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"),
 }  # fmt: skip

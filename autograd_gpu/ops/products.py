@@ -311,7 +311,7 @@ class baddbmm:
     """beta * input + alpha * bmm(batch1, batch2); input broadcasts.
 
     >>> ag.baddbmm(ag.ones(1), ag.ones(5, 2, 3), ag.ones(5, 3, 4), beta=0.5)[0, 0]
-    tensor([3.5000, 3.5000, 3.5000, 3.5000])
+    tensor([3.5, 3.5, 3.5, 3.5])
     """
 
     def forward(xp, input, batch1, batch2, *, beta=1, alpha=1):
@@ -354,7 +354,7 @@ class linear:
     """x @ weightᵀ + bias: x (..., in), weight (out, in), bias (out,) or None.
 
     >>> ag.linear(ag.tensor([[1.0, 2.0]]), ag.tensor([[3.0, 4.0], [5.0, 6.0]]), ag.tensor([0.5, 0.0]))
-    tensor([[11.5000, 17.0000]])
+    tensor([[11.5, 17. ]])
     """
 
     forward = _linear

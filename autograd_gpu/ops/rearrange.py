@@ -58,7 +58,7 @@ def flip_method(x: Tensor, *dims: Any) -> Tensor:
 def _roll(xp, x, *, shifts, dims=None):
     if dims is None:
         return xp.roll(x, shifts)
-    by, along = _as_dims(shifts), [wrap_dim(dim, x.ndim) for dim in _as_dims(dims)]
+    by, along = _as_dims(shifts), tuple([wrap_dim(dim, x.ndim) for dim in _as_dims(dims)])
     if len(by) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
     return xp.roll(x, by, along)
@@ -219,7 +219,7 @@ class triu:
 def _inside(shape, pad):
     """The key of the part of a padded array that holds the original of `shape`; `pad` goes by (before, after) pairs
     from the last dimension on."""
-    pairs = zip(pad[::2], reversed(shape))
+    pairs = zip(pad[::2], reversed(shape), strict=False)
     return (..., *reversed([slice(before, before + size) for before, size in pairs]))
 
 

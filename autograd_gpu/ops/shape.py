@@ -238,8 +238,9 @@ class unsqueeze:
 
 def _permute(xp, x, *, dims):
     if len(dims) != x.ndim:
-        raise RuntimeError("permute: number of dimensions in the tensor input does not match the length of the desired "
-                           f"ordering of dimensions i.e. input.dim() = {x.ndim} is not equal to len(dims) = {len(dims)}")
+        raise RuntimeError("permute: number of dimensions in the tensor input does not match the length of the "
+                           f"desired ordering of dimensions i.e. input.dim() = {x.ndim} is not equal to "
+                           f"len(dims) = {len(dims)}")
     try:
         return x.transpose(dims)
     except ValueError:
@@ -343,8 +344,8 @@ def movedim(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[i
     sources = (source,) if isinstance(source, int) else source
     targets = (destination,) if isinstance(destination, int) else destination
     if len(sources) != len(targets):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(sources)}) should contain the same "
-                           f"number of dims as destination ({list(targets)})")
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(sources)}) should contain "
+                           f"the same number of dims as destination ({list(targets)})")
     froms, tos = [wrap_dim(dim, x.ndim) for dim in sources], [wrap_dim(dim, x.ndim) for dim in targets]
     if len(set(froms)) < len(froms) or len(set(tos)) < len(tos):
         raise RuntimeError(f"movedim: repeated dim in source or destination: {source}, {destination}")

@@ -88,7 +88,8 @@ class argsort:
 class argwhere:
     """The indices of the elements that are not zero, one per row.
 
-    >>> ag.argwhere(ag.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    >>> from autograd_gpu.ops.sorting import argwhere
+    >>> argwhere(ag.tensor([[1.0, 0.0], [0.0, 2.0]]))
     tensor([[0, 0],
             [1, 1]])
     """

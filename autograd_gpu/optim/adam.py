@@ -22,7 +22,7 @@ class Adam(Optimizer):
     >>> (w * 2).sum().backward()
     >>> optimizer.step()
     >>> w
-    tensor([0.7500], requires_grad=True)
+    tensor([0.75], requires_grad=True)
     """
 
     _decoupled = False

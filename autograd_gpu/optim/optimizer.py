@@ -28,7 +28,7 @@ class Optimizer:
     >>> w.sum().backward()
     >>> optimizer.step()
     >>> w
-    tensor([0.5000], requires_grad=True)
+    tensor([0.5], requires_grad=True)
     """
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: dict[str, Any]) -> None:

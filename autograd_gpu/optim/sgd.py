@@ -21,7 +21,7 @@ class SGD(Optimizer):
     >>> (w * 2).sum().backward()
     >>> optimizer.step()
     >>> w
-    tensor([0.8000], requires_grad=True)
+    tensor([0.8], requires_grad=True)
     """
 
     def __init__(

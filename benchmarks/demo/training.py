@@ -118,7 +118,7 @@ def train(
     train_x, train_y = ag.tensor(digits.train_x, device=device), ag.tensor(digits.train_y, device=device)
     test_x = ag.tensor(digits.test_x, device=device)
     dataset = ag.utils.data.TensorDataset(train_x, train_y)
-    loader = ag.utils.data.DataLoader(dataset, batch_size=BATCH, shuffle=True)
+    loader = ag.utils.data.DataLoader(dataset, batch_size=BATCH, shuffle=True, seed=seed)
     optimizer = ag.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     loss_of = ag.nn.CrossEntropyLoss()
     start = time.perf_counter()

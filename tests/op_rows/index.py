@@ -6,8 +6,8 @@ from op_db import Error, Row, Sample, bools, distinct, indices, normal
 # ---- slicing -------------------------------------------------------------------------------------------
 
 KEYS = (
-    ((3, 4), 1), ((3, 4), (-1, 2)), ((3, 4), (slice(None), slice(1, None, 2))), ((3, 4), (None, ..., 0)), ((2, 3, 4), (..., 1, None)),
-    ((), ...), ((0, 3), slice(0, 2)), ((3,), slice(2, 1)),
+    ((3, 4), 1), ((3, 4), (-1, 2)), ((3, 4), (slice(None), slice(1, None, 2))), ((3, 4), (None, ..., 0)),
+    ((2, 3, 4), (..., 1, None)), ((), ...), ((0, 3), slice(0, 2)), ((3,), slice(2, 1)),
 )  # fmt: skip
 
 
@@ -27,7 +27,8 @@ def basic_backward(g, key, shape):
 
 def their_basic_backward(torch, g, key, shape):
     places = torch.arange(int(np.prod(shape))).reshape(shape)[key]
-    return torch.zeros(int(np.prod(shape)), dtype=g.dtype).index_put((places.reshape(-1),), g.reshape(-1)).reshape(shape)
+    zeros = torch.zeros(int(np.prod(shape)), dtype=g.dtype)
+    return zeros.index_put((places.reshape(-1),), g.reshape(-1)).reshape(shape)
 
 
 SLICING = [
@@ -59,7 +60,7 @@ def keys(rng):
         ((3, 2), [mask], (-2,)),
         ((2, 3), [mask], (-1,)),
         ((2, 3, 3), [bools(rng, 2, 3)], (-3,)),
-        ((3, 3), [mask, np.array([1, 1])], (-2, -1)),
+        ((3, 3), [mask, np.array([1])], (-2, -1)),
         ((3,), [np.asarray(1)], (-1,)),
         ((), [np.asarray(True)], (0,)),
         ((3, 2), [np.zeros(0, np.int64)], (-2,)),
@@ -102,7 +103,7 @@ def fill_samples(rng):
 def embedding_samples(rng):
     weight = normal(rng, 4, 3)
     return [
-        Sample(indices(rng, 4, 2, 5), weight), Sample(np.asarray(2), weight), Sample(np.zeros((0,), np.int64), weight),
+        Sample(indices(rng, 4, 2, 5), weight), Sample(np.asarray(2), weight), Sample(indices(rng, 4, 2), weight[:, :0]),
         Sample(np.array([1, 3, 1]), weight, padding_idx=1), Sample(np.array([3, 0, 3]), weight, padding_idx=-1),
     ]  # fmt: skip
 
@@ -112,18 +113,20 @@ ONE_HOT = [(np.array([[0, 2], [1, 1]]), 4), (np.asarray(1), 2), (np.zeros(0, np.
 INDEX = [
     Row("advanced_index", samples=advanced_samples, reference=advanced,
         torch=lambda torch, x, *found, dims: x[key_of(x.ndim, dims, found)],
-        errors=[Error("range", lambda op, x: op(x(3), x(2, dtype="int64") * 5, dims=(-1,)), IndexError, "out of bounds")]),
+        errors=[Error("range", lambda op, x: op(x(3), x(2, dtype="int64") * 5, dims=(-1,)), IndexError, "out of")]),
     Row("advanced_index_backward", samples=advanced_backward_samples, reference=advanced_backward,
         torch=their_advanced_backward, tol={"float16": 1e-2, "bfloat16": 1e-1},
+        skip={"layouts": "a stretched mask names another number of places"},
         errors=[Error("range", lambda op, x: op(x(2), x(2, dtype="int64") * 5, dims=(-1,), shape=(3,)), IndexError,
                       "index 5 is out of bounds for dimension 0 with size 3")]),
     Row("masked_fill", samples=fill_samples, reference=lambda x, mask, value: np.where(mask, value, x),
         integer_samples=lambda rng: [Sample(normal(rng, 3), bools(rng, 3), 2)],
-        errors=[Error("integer mask", lambda op, x: op(x(3), x(3, dtype="int64"), 0.0), RuntimeError, "boolean masks")]),
+        errors=[Error("mask", lambda op, x: op(x(3), x(3, dtype="int64"), 0.0), RuntimeError, "boolean masks"),
+                Error("value", lambda op, x: op(x(3), x(3, dtype="bool"), x(3)), RuntimeError, "0-dimensional value")]),
     Row("embedding", samples=embedding_samples, reference=lambda x, weight, padding_idx=None: weight[x],
         torch="torch.nn.functional.embedding",
         errors=[Error("float", lambda op, x: op(x(2), x(4, 3)), RuntimeError, "scalar types: Long, Int"),
-                Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError, "index out of range in self")],
+                Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError, "index out of range")],
         skip={"gradcheck": "row padding_idx has no gradient by definition", "gradgradcheck": "as gradcheck"}),
     Row("one_hot", samples=lambda rng: [Sample(x, num_classes=n) for x, n in ONE_HOT],
         reference=lambda x, num_classes: np.eye(num_classes if num_classes > 0 else x.max() + 1, dtype=np.int64)[x],
@@ -135,7 +138,10 @@ INDEX = [
 
 # ---- gather and scatter --------------------------------------------------------------------------------
 
-ALONG = (((3, 4), (2, 4), -2), ((3, 4), (3, 6), -1), ((2, 3, 4), (1, 2, 3), -2), ((3,), (5,), -1), ((2, 3), (0, 3), -2), ((0, 3), (0, 2), -1))
+ALONG = (
+    ((3, 4), (2, 4), -2), ((3, 4), (3, 6), -1), ((2, 3, 4), (1, 2, 3), -2), ((3,), (5,), -1), ((2, 3), (0, 3), -2),
+    ((0, 3), (0, 2), -1),
+)  # fmt: skip
 BLOCK_0D = {"zero_dim": "the public functions make 0-d tensors 1-d"}
 
 
@@ -150,14 +156,18 @@ def gather_samples(rng):
 
 
 def gather_backward_samples(rng):
-    return [Sample(normal(rng, *size), indices(rng, max(shape[dim], 1), *size), dim=dim, shape=shape) for shape, size, dim in ALONG]
+    return [Sample(normal(rng, *size), indices(rng, max(shape[dim], 1), *size), dim=dim, shape=shape)
+            for shape, size, dim in ALONG]
 
 
 def scatter_samples(rng):
     """Indices without duplicates: which of two wins is not defined."""
     rows = np.array([[2, 0, 3], [1, 3, 0]])
-    found = [Sample(normal(rng, 2, 4), rows, normal(rng, 2, 3), dim=-1), Sample(normal(rng, 4, 2), rows.T, normal(rng, 3, 2), dim=-2)]
-    return [*found, Sample(normal(rng, 2, 4), rows, 2.5, dim=-1), Sample(normal(rng, 3), np.zeros(0, np.int64), normal(rng, 0), dim=-1)]
+    return [
+        Sample(normal(rng, 2, 4), rows, normal(rng, 2, 3), dim=-1), Sample(normal(rng, 2, 4), rows, 2.5, dim=-1),
+        Sample(normal(rng, 4, 2), rows.T, normal(rng, 3, 2), dim=-2),
+        Sample(normal(rng, 3), np.zeros(0, np.int64), normal(rng, 0), dim=-1),
+    ]  # fmt: skip
 
 
 def gather_backward(g, index, dim, shape):
@@ -188,16 +198,21 @@ GATHER = [
 
 # ---- order ---------------------------------------------------------------------------------------------
 
-SORTED = (((5,), {}), ((3, 4), {"dim": 0}), ((3, 4), {"dim": -1, "descending": True}), ((), {}), ((0, 2), {"dim": 1}), ((2, 3, 2), {"dim": 1}))
-TOPK = (((5,), {"k": 2}), ((3, 4), {"k": 2, "dim": 0}), ((3, 4), {"k": 3, "largest": False}), ((), {"k": 1}), ((2, 0), {"k": 0}))
+SORTED = (
+    ((5,), {}), ((3, 4), {"dim": 0}), ((3, 4), {"dim": -1, "descending": True}), ((), {}), ((0, 2), {"dim": 1}),
+    ((2, 3, 2), {"dim": 1}),
+)  # fmt: skip
+TOPK = (
+    ((5,), {"k": 2}), ((3, 4), {"k": 2, "dim": 0}), ((3, 4), {"k": 3, "largest": False}), ((), {"k": 1}),
+    ((2, 0), {"k": 0}),
+)  # fmt: skip
 
 
 def order(x, dim, descending):
-    """Stable, by sorting (value, position) pairs."""
-    if not x.ndim:
-        return np.zeros((), np.int64)
-    return np.apply_along_axis(lambda v: sorted(range(len(v)), key=lambda i: -v[i] if descending else v[i]), dim, x) if x.size else (
-        np.zeros(x.shape, np.int64))
+    """Stable, by Python's sort of each line."""
+    if not x.ndim or not x.size:
+        return np.zeros(x.shape, np.int64)
+    return np.apply_along_axis(lambda v: sorted(range(len(v)), key=lambda i: -v[i] if descending else v[i]), dim, x)
 
 
 def sort(x, dim=-1, descending=False, stable=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import backend, random
 from ..core.dispatch import defop
+from ..core.op import FLOAT
 from ..core.tensor import Tensor
 
 
@@ -26,7 +27,7 @@ class random_dropout:
 
     forward = _dropped
     def grad_x(F, g, mask, p): return F.where(mask, g * _survivors(p), 0.0)
-    saved = ("mask",)
+    saved, types = ("mask",), FLOAT
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:

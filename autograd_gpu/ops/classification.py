@@ -18,10 +18,10 @@ from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from .arithmetic import where
 from .loss import check_reduction
+from .probability import exponentials, log_softmax
 from .products import ALWAYS
 from .reduce import wide
 from .shape import movedim
-from .softmax import exponentials, log_softmax
 
 # ---- classes -----------------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ def _weighed(xp, x, target, weight, ignore_index, reduction):
     if weight is None:
         scale = xp.ones(target.shape, dtype)
     else:
-        scale = weight[_within(xp, target, classes)].astype(dtype).reshape(target.shape)
+        scale = xp.asarray(weight[_within(xp, target, classes)]).astype(dtype)
     if ignored is not None:
         scale[ignored] = 0
     if reduction == "mean":
@@ -107,9 +107,9 @@ def _cross_entropy_back(F, g, probs, target, scale):
 class class_cross_entropy:
     """The cross entropy of softmax(x) and classes, and that softmax; see Note [Fused cross entropy].
 
-    >>> from autograd_gpu.ops.cross_entropy import class_cross_entropy
+    >>> from autograd_gpu.ops.classification import class_cross_entropy
     >>> class_cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
-    (tensor(0.6931), tensor([[0.5000, 0.5000]]))
+    (tensor(0.6931), tensor([[0.5, 0.5]]))
     """
 
     forward = _cross_entropy
@@ -120,9 +120,9 @@ class class_cross_entropy:
 
 def _cross_entropy_grad(xp, h, probs, target, scale):
     rows = xp.asarray(h * scale)
-    out = probs * rows[..., None]
+    out = xp.multiply(probs, rows[..., None], out=xp.empty(probs.shape, probs.dtype))  # C order, whatever that of probs
     out.reshape(-1, out.shape[-1])[_spots(xp, probs, target)] -= rows.reshape(-1)
-    return out.astype(probs.dtype, copy=False)
+    return out
 
 
 def _sum_of_rows(F, g, probs, target, scale):
@@ -134,7 +134,7 @@ def _sum_of_rows(F, g, probs, target, scale):
 class cross_entropy_grad:
     """h * scale * (probs - onehot(target)), h and scale per row: the gradient of `class_cross_entropy`.
 
-    >>> from autograd_gpu.ops.cross_entropy import cross_entropy_grad
+    >>> from autograd_gpu.ops.classification import cross_entropy_grad
     >>> cross_entropy_grad(ag.tensor(1.0), ag.tensor([[0.5, 0.5]]), ag.tensor([1]), ag.tensor([2.0]))
     tensor([[ 1., -1.]])
     """
@@ -143,6 +143,7 @@ class cross_entropy_grad:
     grad_h = _sum_of_rows
     def grad_probs(F, g, h, scale): return g * F.unsqueeze(h * scale, -1)
     nondiff, broadcasts = ("target", "scale"), ALWAYS
+    promoted, types = ("h", "probs"), FLOAT
 
 
 # ---- negative log-likelihood -------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def _nll_back(F, g, x_shape, target, weight, ignore_index, reduction):
 class class_nll:
     """Minus the elements of x that the classes name.
 
-    >>> from autograd_gpu.ops.cross_entropy import class_nll
+    >>> from autograd_gpu.ops.classification import class_nll
     >>> class_nll(ag.tensor([[-1.0, -2.0]]), ag.tensor([1]))
     tensor(2.)
     """
@@ -182,7 +183,7 @@ class class_nll:
 class class_nll_grad:
     """Zeros with -h, weighed, where the classes are: the transpose of `class_nll`.
 
-    >>> from autograd_gpu.ops.cross_entropy import class_nll_grad
+    >>> from autograd_gpu.ops.classification import class_nll_grad
     >>> class_nll_grad(ag.tensor(1.0), ag.tensor([1]), None, classes=2, ignore_index=-100, reduction="sum")
     tensor([[ 0., -1.]])
     """
@@ -190,7 +191,7 @@ class class_nll_grad:
     forward = _nll_grad
     def grad_h(F, g, target, weight, ignore_index, reduction):
         return F.class_nll(g, target, weight, ignore_index, reduction)
-    nondiff = ("target", "weight")
+    nondiff, promoted, types = ("target", "weight"), ("h",), FLOAT
 
 
 # ---- the public functions ----------------------------------------------------------------------------

@@ -1,0 +1,39 @@
+"""Rows of ops/norm.py."""
+
+import numpy as np
+from op_db import Error, Row, Sample, normal
+
+
+def samples(rng):
+    def affine(shape):
+        return normal(rng, *shape), normal(rng, *shape)
+
+    return [
+        Sample(normal(rng, 2, 4), *affine((4,)), shape=(4,)), Sample(normal(rng, 2, 3, 4), *affine((3, 4)), shape=(3, 4)),
+        Sample(normal(rng, 2, 4), normal(rng, 4), None, shape=(4,)), Sample(normal(rng, 2, 4), None, normal(rng, 4), shape=(4,)),
+        Sample(normal(rng, 4), None, None, shape=(4,), eps=0.1), Sample(normal(rng, 0, 4), *affine((4,)), shape=(4,)),
+    ]  # fmt: skip
+
+
+def reference(x, weight=None, bias=None, *, shape, eps=1e-5):
+    axes = tuple(range(-len(shape), 0))
+    mean = x.mean(axis=axes, keepdims=True)
+    rstd = 1 / np.sqrt(((x - mean) ** 2).mean(axis=axes, keepdims=True) + eps)
+    return (x - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias), mean, rstd
+
+
+def theirs(torch, x, weight=None, bias=None, *, shape, eps=1e-5):
+    """Written out: torch.native_layer_norm takes mean and rstd for constants in its second derivative."""
+    axes = tuple(range(-len(shape), 0))
+    mean = x.mean(axes, keepdim=True)
+    rstd = 1 / torch.sqrt(((x - mean) ** 2).mean(axes, keepdim=True) + eps)
+    return (x - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias), mean, rstd
+
+
+ROWS = [
+    Row("native_layer_norm", samples=samples, reference=reference, torch=theirs, tol={"float16": 2e-2, "bfloat16": 0.1},
+        skip={"zero_dim": "at least one dimension is normalised", "integers": "the default tolerance of sums of squares"},
+        errors=[Error("shape", lambda op, x: op(x(2, 4), shape=(3,)), RuntimeError, "expected input with shape"),
+                Error("none", lambda op, x: op(x(2, 4), shape=()), RuntimeError, "at least 1-dimensional"),
+                Error("weight", lambda op, x: op(x(2, 4), x(3), shape=(4,)), RuntimeError, "Expected weight to be of same shape")]),
+]  # fmt: skip
