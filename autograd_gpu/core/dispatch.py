@@ -31,7 +31,7 @@ def defop(block: type) -> Any:
     if op.has_rules:
         op.node = nodegen.make_node_class(op)
     op.raw = generate.make_raw(op)
-    public = generate.make_public(op, general_list if op.variadic else general)
+    public: Any = generate.make_public(op, general_list if op.variadic else general)
     public.__doc__, public.__module__ = op.doc, block.__module__
     public.__name__ = public.__qualname__ = op.name
     public.op = op

@@ -106,7 +106,7 @@ def make_core(op: OpDef, kinds: tuple[str, ...]) -> Callable[..., Any]:
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
-        "differentiable": op.differentiable,
+        "differentiable": op.differentiable, "RESULT": op.result,
     }  # fmt: skip
 
 
@@ -177,6 +177,6 @@ def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     if op.view:
         w(f"if shares_memory(t._array, x_{first}): t._storage = storage_of({first})", 1)
     w("ts.append(t)", 1)
-    w("ts = tuple(ts)")
+    w("ts = tuple(ts)" if op.result is None else "ts = RESULT._make(ts)")
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import inspect
 import types as python_types
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,6 +77,7 @@ class OpDef:
     differentiable: Callable[..., bool] | None
     jvp: Any
     batch: Any
+    result: Any = None  # the namedtuple of several named outputs
     node: type[Node] = Node
     raw: Callable[..., Any] = None  # type: ignore[assignment]
     cores: dict[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
@@ -151,6 +153,8 @@ def parse(block: type) -> OpDef:
         promoted=tuple(promoted) if promoted is not None else names, **words,
     )  # fmt: skip
     _check(op, nondiff)
+    if op.outputs is not None and op.outputs != ("*",):
+        op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]
     return op
 
 

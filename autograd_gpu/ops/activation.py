@@ -110,7 +110,7 @@ class relu_grad:
     forward = _relu_grad
     def grad_h(F, g, out): return F.relu_grad(g, out)
     grad_out = ZERO
-    broadcasts = True
+    types, broadcasts = FLOAT, True
 
 
 @defop

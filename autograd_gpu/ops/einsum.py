@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import backend
 from ..core.dispatch import defop
-from ..core.op import SAME
+from ..core.op import PROMOTE
 from ..core.tensor import Tensor
 from .rearrange import diagonal
 from .reduce import sum as sum_over
@@ -86,7 +86,7 @@ class contract:
     forward = _contract
     def grad_a(F, g, b, equation): return F.contract(g, b, _left_equation(equation))
     def grad_b(F, g, a, equation): return F.contract(a, g, _right_equation(equation))
-    types = SAME
+    types = PROMOTE
 
 
 # ---- subscripts --------------------------------------------------------------------------------------

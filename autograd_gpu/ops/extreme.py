@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..backend import dtypes
 from ..core.dispatch import defop
@@ -10,13 +10,6 @@ from ..core.tensor import Tensor
 from .arithmetic import maximum, minimum
 from .reduce import axes, kept
 from .slicing import from_right
-
-
-class ValuesIndices(NamedTuple):
-    """What `max` and `min` along a dimension return."""
-
-    values: Any
-    indices: Any
 
 
 def _refuse_empty(name, x, dim):
@@ -184,7 +177,7 @@ def max(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """
     if dim is None:
         return amax(x)
-    return maximum(x, dim) if isinstance(dim, Tensor) else ValuesIndices(*max_dim(x, dim, keepdim))
+    return maximum(x, dim) if isinstance(dim, Tensor) else max_dim(x, dim, keepdim)
 
 
 def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
@@ -195,29 +188,34 @@ def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """
     if dim is None:
         return amin(x)
-    return minimum(x, dim) if isinstance(dim, Tensor) else ValuesIndices(*min_dim(x, dim, keepdim))
+    return minimum(x, dim) if isinstance(dim, Tensor) else min_dim(x, dim, keepdim)
 
 
 # ---- truth -------------------------------------------------------------------------------------------
 
 
+def _truth(reduction, x, dim, keepdim):
+    found = reduction(x, axis=_axis(x, dim), keepdims=keepdim)
+    return found.astype(dtypes.uint8) if x.dtype == dtypes.uint8 else found
+
+
 @defop
 class any:
-    """Whether some element over `dim` (an int, a tuple, or None for all) is not zero.
+    """Whether some element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
 
     >>> ag.any(ag.tensor([[True, False], [False, False]]), 1)
     tensor([ True, False])
     """
 
-    def forward(xp, x, *, dim=None, keepdim=False): return xp.any(x, axis=_axis(x, dim), keepdims=keepdim)
+    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp.any, x, dim, keepdim)
 
 
 @defop
 class all:
-    """Whether every element over `dim` (an int, a tuple, or None for all) is not zero.
+    """Whether every element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
 
     >>> ag.all(ag.tensor([[True, False], [True, True]]), 1)
     tensor([False,  True])
     """
 
-    def forward(xp, x, *, dim=None, keepdim=False): return xp.all(x, axis=_axis(x, dim), keepdims=keepdim)
+    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp.all, x, dim, keepdim)

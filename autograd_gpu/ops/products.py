@@ -17,7 +17,7 @@ import math
 
 from .. import backend
 from ..core.dispatch import defop
-from ..core.op import SAME
+from ..core.op import PROMOTE, SAME
 
 ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape wherever they differ
 
@@ -256,7 +256,7 @@ class outer:
     forward = _outer
     def grad_a(F, g, b): return F.matmul(g, b)
     def grad_b(F, g, a): return F.matmul(a, g)
-    types = SAME
+    types = PROMOTE
 
 
 # ---- product and sum ---------------------------------------------------------------------------------

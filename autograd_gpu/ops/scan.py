@@ -33,7 +33,9 @@ def _prod_back(F, g, x, x_dtype, dim, keepdim, dtype):
         g = F.cast(g, x_dtype)
     if dim is None:
         return F.reshape(F.exclusive_prod(F.reshape(x, (-1,))), x.shape) * g
-    if x.ndim and not keepdim:
+    if not x.ndim:
+        return g
+    if not keepdim:
         g = F.unsqueeze(g, from_right(dim, x.ndim))
     return F.exclusive_prod(x, from_right(dim, x.ndim)) * g
 
@@ -55,8 +57,6 @@ class prod:
 
 
 def _exclusive_prod(xp, x, *, dim=-1):
-    if not x.ndim:
-        return xp.ones((), x.dtype)
     y = xp.moveaxis(x.astype(wide(x.dtype), copy=False), dim, 0)
     out = xp.ones(y.shape, y.dtype)
     if len(y) > 1:
@@ -67,8 +67,6 @@ def _exclusive_prod(xp, x, *, dim=-1):
 
 def _exclusive_prod_back(F, g, x, dim):
     """sum over j of g_j * product of x without j and k: row j of `others` is x with 1 in place of x_j."""
-    if x.ndim == 0:
-        return F.full_like(x, 0.0)
     last, n = F.transpose(x, dim, -1), x.shape[dim]
     square = F.expand(F.unsqueeze(last, -2), (*last.shape[:-1], n, n))
     diagonal = F.tril(F.triu(F.full_like(square, 1.0))) != 0
@@ -78,7 +76,7 @@ def _exclusive_prod_back(F, g, x, dim):
 
 @defop
 class exclusive_prod:
-    """Along `dim`, the product of all other elements.
+    """Along a negative `dim`, the product of all other elements.
 
     >>> from autograd_gpu.ops.scan import exclusive_prod
     >>> exclusive_prod(ag.tensor([2.0, 3.0, 0.0]))

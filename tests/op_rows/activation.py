@@ -38,7 +38,7 @@ WRONG = Error("approximate", lambda op, x: op(*[x(2)] * (2 if "grad" in str(op) 
               "approximate argument must be either none or tanh")
 OUTPUTS = uniform(-0.9, 0.9)
 PROBABILITIES = uniform(0.1, 0.9)
-NO_FORWARD = {"oracle": "torch has the op as a backward only"}
+NO_FUNCTION = {"oracle_dtypes": "torch has no such function"}
 HALVES = {"float16": 1e-2, "bfloat16": 6e-2}
 
 
@@ -48,7 +48,7 @@ def functional(name):
 
 ELEMENTWISE = [
     unary("relu", lambda x: np.maximum(x, 0), nonzero, points=[Point(Sample(KINK), [[0, 0, 1]])]),
-    binary("relu_grad", lambda h, out: h * (out > 0), normal, positive, numbers=False,
+    binary("relu_grad", lambda h, out: h * (out > 0), normal, positive, numbers=False, skip=NO_FUNCTION,
            torch=lambda torch, h, out: torch.where(out > 0, h, 0.0)),
     Row("leaky_relu", samples=with_attributes(nonzero, {}, {"negative_slope": 0.3}), torch=functional("leaky_relu"),
         reference=lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope),
@@ -56,13 +56,13 @@ ELEMENTWISE = [
     Row("elu", samples=with_attributes(nonzero, *ELU), torch=functional("elu"),
         reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)), points=[Point(Sample(KINK * 1e3), [[0, 1, 1]])]),
     unary("sigmoid", expit, points=[Point(Sample(np.array([-1e3, 1e3])), [0.0])]),
-    binary("sigmoid_grad", lambda h, out: h * out * (1 - out), normal, PROBABILITIES, numbers=False,
+    binary("sigmoid_grad", lambda h, out: h * out * (1 - out), normal, PROBABILITIES, numbers=False, skip=NO_FUNCTION,
            torch=lambda torch, h, out: h * out * (1 - out)),
     unary("tanh", np.tanh),
-    binary("tanh_grad", lambda h, out: h * (1 - out * out), normal, OUTPUTS, numbers=False,
+    binary("tanh_grad", lambda h, out: h * (1 - out * out), normal, OUTPUTS, numbers=False, skip=NO_FUNCTION,
            torch=lambda torch, h, out: h * (1 - out * out)),
     unary("silu", lambda x: x * expit(x), torch=functional("silu")),
-    binary("silu_grad", lambda h, x: h * silu_slope(x), numbers=False, tol=HALVES,
+    binary("silu_grad", lambda h, x: h * silu_slope(x), numbers=False, tol=HALVES, skip=NO_FUNCTION,
            torch=lambda torch, h, x: h * torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x)))),
     Row("gelu", samples=with_attributes(normal, *APPROXIMATE), reference=gelu, torch=functional("gelu"), errors=[WRONG]),
     Row("gelu_grad", samples=with_attributes(normal, *APPROXIMATE, inputs=2), tol=HALVES, torch=None,
@@ -77,6 +77,10 @@ ELEMENTWISE = [
 SHAPES = (((2, 3), 0), ((2, 3), -1), ((2, 3, 4), 1), ((), 0), ((2, 0), 1), ((0, 3), 1))
 NEGATIVE = (((2, 3), -2), ((2, 3), -1), ((2, 3, 4), -2), ((), -1), ((2, 0), -1), ((0, 3), -1))
 RANGE = Error("range", lambda op, x: op(x(2, 3), dim=2), IndexError, "Dimension out of range")
+
+
+def matrix(rng):
+    return [Sample(normal(rng, 2, 3), dim=1)]
 
 
 def on(function):
@@ -108,12 +112,13 @@ def grad_samples(function):
 
 SOFTMAX = [
     Row("softmax", samples=lambda rng: [Sample(normal(rng, *s), dim=dim) for s, dim in SHAPES], reference=on(softmax),
-        errors=[RANGE]),
+        errors=[RANGE], integer_samples=matrix),
     Row("log_softmax", samples=lambda rng: [Sample(normal(rng, *s), dim=dim) for s, dim in SHAPES],
-        reference=on(log_softmax), errors=[RANGE]),
-    Row("softmax_grad", samples=grad_samples(softmax), reference=softmax_grad, tol=HALVES, integers="int64",
+        reference=on(log_softmax), errors=[RANGE], integer_samples=matrix),
+    Row("softmax_grad", samples=grad_samples(softmax), reference=softmax_grad, tol=HALVES, skip=NO_FUNCTION,
         torch=lambda torch, h, out, dim: out * (h - (h * out).sum(dim, keepdim=True))),
     Row("log_softmax_grad", samples=grad_samples(log_softmax), reference=log_softmax_grad, tol=HALVES,
+        skip=NO_FUNCTION,
         torch=lambda torch, h, out, dim: h - out.exp() * h.sum(dim, keepdim=True)),
 ]
 

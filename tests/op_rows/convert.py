@@ -1,0 +1,27 @@
+"""Rows of ops/convert.py and of the op in ops/creation.py."""
+
+import numpy as np
+from op_db import Row, Sample, normal
+
+import autograd_gpu as ag
+
+
+def plain(rng):
+    return [Sample(normal(rng, 2, 3)), Sample(normal(rng)), Sample(normal(rng, 0, 2)), Sample(normal(rng, 4))]
+
+
+def over(**attributes):
+    return lambda rng: [Sample(*sample.args, **attributes) for sample in plain(rng)]
+
+
+CHANGES = "the dtype is what the call says, whatever the input's is"
+
+ROWS = [
+    Row("cast", samples=over(dtype=ag.float64), reference=lambda x, dtype: x.astype(dtype), torch=None,
+        integers="float64", result=lambda dtype: "float64", skip={"oracle_dtypes": CHANGES}),
+    Row("clone", samples=plain, reference=np.copy, torch="torch.clone"),
+    Row("contiguous", samples=plain, reference=np.copy, torch=lambda torch, x: x.contiguous()),
+    Row("to_device", samples=over(device=ag.device("cpu")), reference=lambda x, device: x, torch=None),
+    Row("full_like", samples=over(value=2.5), reference=lambda x, value: np.full_like(x, value), integers="int64",
+        torch=lambda torch, x, value: torch.full_like(x, value)),
+]
