@@ -375,3 +375,17 @@ class TestAccumulation:
         handle.remove()
         y.backward()
         np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy())
+
+    def test_gradient_of_a_sum_can_be_written_to(self):
+        x = leaf(3)
+        (g,) = grad(x.sum(), x)
+        g.add_(1)
+        assert g.tolist() == [2.0] * 3
+
+    def test_hook_on_an_accumulator(self):
+        seen = []
+        x = leaf(3)
+        y = x * 2
+        y.grad_fn.next_functions[0][0].register_hook(lambda grads, gs: seen.append((grads, gs[0].tolist())))
+        y.sum().backward()
+        assert seen == [((), [2.0] * 3)]

@@ -120,9 +120,7 @@ def test_other_dtypes(cls, options, dtype, rtol, device):
     exact, _ = run(cls, options, 5, device)
     for a, b in zip(ours, exact, strict=True):
         assert str(a.dtype) == dtype
-        np.testing.assert_allclose(
-            a.numpy(force=True).astype(float), b.numpy(force=True), rtol=rtol, atol=rtol
-        )
+        np.testing.assert_allclose(a.numpy(force=True).astype(float), b.numpy(force=True), rtol=rtol, atol=rtol)
 
 
 def layouts(shape):

@@ -191,9 +191,7 @@ def test_damaged_files(path):
     assert "__metadata__" in header
     broken = [b"", b"x", b"\x80\x04pickle of something", whole[:-1], whole[:50], whole + b"z"]
     broken.append(whole.replace(b'"dict', b'"dxct').replace(b'\\"dict', b'\\"dxct'))
-    broken.append(
-        whole.replace(b'tensor\\":\\"a', b'tensor\\":\\"z').replace(b'tensor\\": \\"a', b'tensor\\": \\"z')
-    )
+    broken.append(whole.replace(b'tensor\\":\\"a', b'tensor\\":\\"z').replace(b'tensor\\": \\"a', b'tensor\\": \\"z'))
     for data in broken:
         assert data != whole
         path.write_bytes(data)

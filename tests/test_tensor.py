@@ -320,6 +320,8 @@ class TestInPlace:
             ag.ones(2, dtype=ag.int64).add_(1.5)
         with pytest.raises(RuntimeError, match="broadcast shape"):
             ag.ones(2).add_(ag.ones(3, 2))
+        with pytest.raises(RuntimeError, match="single memory location"):
+            ag.ones(1).expand(3).add_(1)
 
 
 def test_cuda_without_a_device_says_what_is_missing():

@@ -148,9 +148,7 @@ def _descend(param: Array, grad: Array, a: float) -> bool:
     return True
 
 
-def _sgd(
-    xp: Any, axpy: Axpy, arrays: tuple, work: tuple, factors: tuple, constants: tuple, flags: tuple
-) -> None:
+def _sgd(xp: Any, axpy: Axpy, arrays: tuple, work: tuple, factors: tuple, constants: tuple, flags: tuple) -> None:
     """One chunk: arrays = (param, gradient[, momentum buffer])."""
     p, g, *buffer = arrays
     s, u = work
@@ -179,9 +177,7 @@ def _sgd(
     axpy(p, g, -lr * factor, u)
 
 
-def _adam(
-    xp: Any, axpy: Axpy, arrays: tuple, work: tuple, factors: tuple, constants: tuple, flags: tuple
-) -> None:
+def _adam(xp: Any, axpy: Axpy, arrays: tuple, work: tuple, factors: tuple, constants: tuple, flags: tuple) -> None:
     """One chunk: arrays = (param, gradient, exp_avg, exp_avg_sq[, max_exp_avg_sq])."""
     p, g, m, v, *largest = arrays
     s, u = work

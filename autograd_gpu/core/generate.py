@@ -160,7 +160,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
         w("t = new(Tensor)")
         w("t._array = _out")
         w("t._nr = 0")
-        w("t._node = t._grad = t._extra = t._storage = None")
+        w("t._node = t._grad = t._storage = None")
         if op.view:
             w(f"if shares_memory(_out, x_{live[0]}): t._storage = storage_of({live[0]})")
     else:

@@ -306,8 +306,9 @@ class GraphTask:
         if counters.ACTIVE or LOGGER.isEnabledFor(DEBUG):
             observe(leaf, g, 0)
         leaf.accumulate(g if self.recording else wrap(own(g, variable.dtype)), self.recording)
-        if leaf.extra is not None and leaf.extra.post_accumulate:
+        if leaf.extra is not None and (leaf.extra.post or leaf.extra.post_accumulate):
             with user_code(self.recording):
+                hooks.run_post_hooks(leaf, (), (self.to_tensor(g),))
                 for hook in list(leaf.extra.post_accumulate.values()):
                     hook(variable)
 
@@ -349,6 +350,8 @@ def as_array(g: Any, dtype: Any = None) -> Any:
     """A gradient as an array of `dtype`: rules may leave NumPy scalars, and bfloat16 may have been widened."""
     if type(g) is not np.ndarray and isinstance(g, np.generic):
         g = np.asarray(g)
+    elif g.base is not None and 0 in g.strides:
+        g = g.copy()  # of a stretched view: whoever gets it may write to it
     return g if dtype is None or g.dtype is dtype else g.astype(dtype, copy=False)
 
 

@@ -28,14 +28,13 @@ class Tensor:
     tensor([2., 4.])
     """
 
-    __slots__ = ("__weakref__", "_array", "_extra", "_grad", "_node", "_nr", "_storage")
+    __slots__ = ("__weakref__", "_array", "_grad", "_node", "_nr", "_storage")
 
     _array: Any
     _node: Node | None  # grad_fn of a result, AccumulateGrad of a leaf that requires grad, None for a constant
     _nr: int  # 0: sole output of its node; k > 0: output k - 1 of several
     _storage: Storage | None
     _grad: Tensor | None
-    _extra: dict[str, Any] | None  # rare state
 
     __hash__ = object.__hash__
     __array_priority__ = 1000.0  # CuPy arrays defer to us in `array * tensor`
@@ -354,7 +353,7 @@ def wrap(array: Any, node: Node | None = None) -> Tensor:
     result._array = array
     result._node = node
     result._nr = 0
-    result._storage = result._grad = result._extra = None
+    result._storage = result._grad = None
     return result
 
 
@@ -363,7 +362,7 @@ def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
     result = object.__new__(StorageTensor)
     result._array = codes
     result._codes_dtype = dtype
-    result._node = result._storage = result._grad = result._extra = None
+    result._node = result._storage = result._grad = None
     result._nr = 0
     return result
 
@@ -382,7 +381,7 @@ def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> A
     """A leaf of class `cls`; what pickle calls."""
     result = object.__new__(cls)
     result._array = array
-    result._node = result._storage = result._grad = result._extra = None
+    result._node = result._storage = result._grad = None
     result._nr = 0
     if state is not None:
         result._codes_dtype = state  # type: ignore[attr-defined]

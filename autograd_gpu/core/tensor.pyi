@@ -35,7 +35,6 @@ class Tensor:
     _nr: builtins.int
     _storage: Storage | None
     _grad: Tensor | None
-    _extra: dict[str, Any] | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         ...
@@ -288,31 +287,7 @@ class Tensor:
     def abs(self) -> Tensor:
         ...
 
-    def acos(self) -> Tensor:
-        ...
-
-    def acosh(self) -> Tensor:
-        ...
-
-    def asin(self) -> Tensor:
-        ...
-
-    def asinh(self) -> Tensor:
-        ...
-
-    def atan(self) -> Tensor:
-        ...
-
-    def atanh(self) -> Tensor:
-        ...
-
     def ceil(self) -> Tensor:
-        ...
-
-    def cos(self) -> Tensor:
-        ...
-
-    def cosh(self) -> Tensor:
         ...
 
     def erf(self) -> Tensor:
@@ -360,22 +335,46 @@ class Tensor:
     def sign(self) -> Tensor:
         ...
 
-    def sin(self) -> Tensor:
-        ...
-
-    def sinh(self) -> Tensor:
-        ...
-
     def sqrt(self) -> Tensor:
         ...
 
     def square(self) -> Tensor:
         ...
 
-    def tan(self) -> Tensor:
+    def trunc(self) -> Tensor:
         ...
 
-    def trunc(self) -> Tensor:
+    def acos(self) -> Tensor:
+        ...
+
+    def acosh(self) -> Tensor:
+        ...
+
+    def asin(self) -> Tensor:
+        ...
+
+    def asinh(self) -> Tensor:
+        ...
+
+    def atan(self) -> Tensor:
+        ...
+
+    def atanh(self) -> Tensor:
+        ...
+
+    def cos(self) -> Tensor:
+        ...
+
+    def cosh(self) -> Tensor:
+        ...
+
+    def sin(self) -> Tensor:
+        ...
+
+    def sinh(self) -> Tensor:
+        ...
+
+    def tan(self) -> Tensor:
         ...
 
     def all(self, dim: Any=None, keepdim: Any=False) -> Tensor:

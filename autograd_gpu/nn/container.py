@@ -17,8 +17,7 @@ class _Ordered(Module):
         return len(self._names())
 
     def __iter__(self) -> Iterator[Module]:
-        values = self.__dict__
-        return iter([values[name] for name in self._names()])
+        return iter([getattr(self, name) for name in self._names()])
 
     def _names(self) -> list[str]:
         return [name for name, kind in self._kinds.items() if kind == MODULE]
@@ -36,8 +35,8 @@ class _Ordered(Module):
 
     def __getitem__(self, index: int | slice) -> Module:
         if isinstance(index, slice):
-            return self._of([(name, self.__dict__[name]) for name in self._names()[index]])
-        return self.__dict__[self._name_at(index)]
+            return self._of([(name, getattr(self, name)) for name in self._names()[index]])
+        return getattr(self, self._name_at(index))
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name_at(index), module)
@@ -45,7 +44,7 @@ class _Ordered(Module):
     def __delitem__(self, index: int | slice) -> None:
         names = self._names()
         doomed = names[index] if isinstance(index, slice) else [self._name_at(index)]
-        children = [(name, self.__dict__[name]) for name in names]
+        children = [(name, getattr(self, name)) for name in names]
         for name in names:
             delattr(self, name)
         kept = [(name, module) for name, module in children if name not in doomed]

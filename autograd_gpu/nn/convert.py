@@ -25,9 +25,7 @@ def parse(
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
-        elif isinstance(value, Device) or (
-            isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")
-        ):
+        elif isinstance(value, Device) or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
             device = value
         elif value is not None and not isinstance(value, bool):
             dtype = value

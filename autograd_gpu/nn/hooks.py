@@ -53,6 +53,4 @@ def _new_arguments(changed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return args, kwargs
     if isinstance(changed, tuple) and len(changed) == 2:
         return changed
-    raise RuntimeError(
-        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed!r}."
-    )
+    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed!r}.")

@@ -38,9 +38,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
         return tensor.copy_(random.uniform(tensor.shape, tensor.dtype, tensor.device, a, b, generator))
 
 
-def normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
-) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Draws from the normal distribution.
 
     >>> ag.nn.init.normal_(ag.empty(2), mean=1.0, std=0.0)

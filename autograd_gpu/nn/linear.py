@@ -46,9 +46,7 @@ class Linear(Module):
         return linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 class Embedding(Module):
@@ -58,9 +56,7 @@ class Embedding(Module):
     (3, 4)
     """
 
-    def __init__(
-        self, num_embeddings: int, embedding_dim: int, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim

@@ -84,13 +84,9 @@ class NLLLoss(_WeightedLoss):
     2.0
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(weight, reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.nll_loss(
-            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
+        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)

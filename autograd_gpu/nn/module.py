@@ -17,7 +17,8 @@ from .state import IncompatibleKeys
 # A parameter, buffer or child is an ordinary attribute: `self.weight` is found in the instance's dict, and
 # Module has no __getattr__ (which alone would cost each attribute read of each module 20 ns, Python then
 # having no fast path for them). `_kinds` says in the order of registration which attributes are more than
-# plain ones; the values are in one place only, so the two cannot disagree.
+# plain ones; the values are in one place only, so the two cannot disagree. Nothing here reads
+# `self.__dict__`, whose creation makes each later read slower (19 ns instead of 8).
 PARAMETER, BUFFER, TRANSIENT, MODULE = "parameter", "buffer", "non-persistent buffer", "child module"
 
 Self = TypeVar("Self", bound="Module")
@@ -53,9 +54,7 @@ class Module:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines its own."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks is None:
@@ -69,7 +68,7 @@ class Module:
         def __getattr__(self, name: str) -> Any: ...  # what register_buffer and add_module define
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kinds = self.__dict__.get("_kinds")
+        kinds: dict[str, str] | None = getattr(self, "_kinds", None)
         kind = None if kinds is None else kinds.get(name)
         if isinstance(value, (Parameter, Module)):
             wanted = PARAMETER if isinstance(value, Parameter) else MODULE
@@ -79,11 +78,7 @@ class Module:
                 raise _wrong_kind(name, kind, value)
             self._register(name, value, wanted)
             return
-        if (
-            kind is not None
-            and value is not None
-            and not (kind in (BUFFER, TRANSIENT) and isinstance(value, Tensor))
-        ):
+        if kind is not None and value is not None and not (kind in (BUFFER, TRANSIENT) and isinstance(value, Tensor)):
             raise _wrong_kind(name, kind, value)
         object.__setattr__(self, name, value)
 
@@ -102,15 +97,14 @@ class Module:
         object.__setattr__(self, name, value)
 
     def _register_new(self, name: str, value: Any, kind: str, allowed: type) -> None:
-        if "_kinds" not in self.__dict__:
+        if not hasattr(self, "_kinds"):
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         _check_name(name, kind)
         if hasattr(self, name) and self._kinds.get(name) != kind:
             raise KeyError(f"attribute '{name}' already exists")
         if value is not None and not isinstance(value, allowed):
             raise TypeError(
-                f"cannot assign '{_typename(value)}' object to {kind} '{name}' "
-                f"({allowed.__name__} or None required)"
+                f"cannot assign '{_typename(value)}' object to {kind} '{name}' ({allowed.__name__} or None required)"
             )
         self._register(name, value, kind)
 
@@ -126,8 +120,7 @@ class Module:
         >>> list(module.state_dict())
         ['mean']
         """
-        old = self.__dict__.get("_kinds", {}).get(name)
-        if old in (BUFFER, TRANSIENT):
+        if getattr(self, "_kinds", {}).get(name) in (BUFFER, TRANSIENT):
             self._kinds[name] = BUFFER if persistent else TRANSIENT
         self._register_new(name, tensor, BUFFER if persistent else TRANSIENT, Tensor)
 
@@ -140,9 +133,8 @@ class Module:
     # ---- walking the tree ----------------------------------------------------------------------
 
     def _members(self, *kinds: str) -> Iterator[tuple[str, Any]]:
-        values = self.__dict__
         for name, kind in self._kinds.items():
-            if kind in kinds and (value := values[name]) is not None:
+            if kind in kinds and (value := getattr(self, name)) is not None:
                 yield name, value
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -328,9 +320,7 @@ class Module:
         table = self._hook_table()
         return table.add(table.pre, hook, with_kwargs, prepend)
 
-    def register_forward_hook(
-        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
+    def register_forward_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Calls `hook(module, args, output)` after each forward; what it returns replaces the output.
 
         With `with_kwargs` it is `hook(module, args, kwargs, output)`.

@@ -36,9 +36,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool) -> Incompa
             if keys
         ]
     if errors:
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(errors)
-        )
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(errors))
     with no_grad():
         for key, tensor in own.items():
             if key in state_dict:
@@ -58,8 +56,7 @@ def _mismatches(own: dict[str, Tensor], state_dict: Mapping[str, Any]) -> list[s
         value = state_dict[key]
         if not isinstance(value, Tensor):
             errors.append(
-                f'While copying the parameter named "{key}", '
-                f"expected Tensor from checkpoint but received {type(value)}"
+                f'While copying the parameter named "{key}", expected Tensor from checkpoint but received {type(value)}'
             )
         elif value.shape != tensor.shape:
             errors.append(

@@ -19,7 +19,7 @@ from ..core.views import bump_version
 def _operand(name: str, x: Tensor, other: Any) -> Any:
     """`other` as something NumPy or CuPy may combine with x's array, after all checks."""
     value = other._array if isinstance(other, Tensor) else other
-    _check_recording(name, x, other)
+    _check_writable(name, x, other)
     if isinstance(x, StorageTensor) or isinstance(other, StorageTensor):
         raise TypeError(f"{name}: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
     if backend.is_array(value):
@@ -35,7 +35,11 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     return value
 
 
-def _check_recording(name: str, x: Tensor, other: Any = None) -> None:
+def _check_writable(name: str, x: Tensor, other: Any = None) -> None:
+    """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
+    if 0 in x._array.strides and x._array.size > 1:
+        raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
+                           "single memory location. Please clone() the tensor before performing the operation.")
     if MODES.bits & GRAD_OFF:
         return
     if type(x._node) is AccumulateGrad:
@@ -79,7 +83,7 @@ def div_(x: Tensor, other: Any) -> Tensor:
 
 def copy_(x: Tensor, source: Any) -> Tensor:
     """The values of `source` into x, broadcasting, converting dtype and device."""
-    _check_recording("copy_", x, source)
+    _check_writable("copy_", x, source)
     value = source if isinstance(source, Tensor) else None
     if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
         x._array[...] = source.to(x.device, x.dtype)._array
@@ -92,7 +96,7 @@ def copy_(x: Tensor, source: Any) -> Tensor:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value` everywhere in x."""
-    _check_recording("fill_", x, value)
+    _check_writable("fill_", x, value)
     x._array[...] = _operand("fill_", x, value)
     bump_version(x)
     return x
@@ -100,7 +104,7 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 def zero_(x: Tensor) -> Tensor:
     """Zeros everywhere in x."""
-    _check_recording("zero_", x)
+    _check_writable("zero_", x)
     x._array[...] = 0
     bump_version(x)
     return x
@@ -108,7 +112,7 @@ def zero_(x: Tensor) -> Tensor:
 
 def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
     """x limited to [min, max], in place."""
-    _check_recording("clamp_", x)
+    _check_writable("clamp_", x)
     if min is None and max is None:
         raise RuntimeError("clamp_: At least one of 'min' or 'max' must not be None")
     if min is not None:
@@ -128,7 +132,7 @@ def array_index(index: Any) -> Any:
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value, under no_grad or between constants."""
-    _check_recording("x[index] = value", x, value)
+    _check_writable("x[index] = value", x, value)
     array = value._array if isinstance(value, Tensor) else value
     if backend.is_array(array) and backend.device_of(array) != x.device:
         if array.ndim:

@@ -28,6 +28,7 @@ from . import (
     shape,
     slicing,
     sorting,
+    trigonometric,
 )
 
 # Methods with the name and the signature of the function.
@@ -38,9 +39,11 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
         "remainder", "sub",
     ),
     elementwise: (
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2",
-        "expm1", "floor", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sign", "sin", "sinh",
-        "sqrt", "square", "tan", "trunc",
+        "abs", "ceil", "erf", "erfc", "exp", "exp2", "expm1", "floor", "log", "log10", "log1p", "log2", "neg",
+        "reciprocal", "round", "rsqrt", "sign", "sqrt", "square", "trunc",
+    ),
+    trigonometric: (
+        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "sin", "sinh", "tan",
     ),
     extreme: ("all", "amax", "amin", "any", "argmax", "argmin", "max", "min"),
     reduce: ("logsumexp", "mean", "norm", "std", "sum", "var"),
@@ -111,9 +114,9 @@ UFUNCS: dict[str, Any] = {
     "trunc": elementwise.trunc, "reciprocal": elementwise.reciprocal, "square": elementwise.square,
     "sqrt": elementwise.sqrt, "exp": elementwise.exp, "exp2": elementwise.exp2, "expm1": elementwise.expm1,
     "log": elementwise.log, "log2": elementwise.log2, "log10": elementwise.log10, "log1p": elementwise.log1p,
-    "sin": elementwise.sin, "cos": elementwise.cos, "tan": elementwise.tan, "arcsin": elementwise.asin,
-    "arccos": elementwise.acos, "arctan": elementwise.atan, "sinh": elementwise.sinh, "cosh": elementwise.cosh,
-    "tanh": activation.tanh, "arcsinh": elementwise.asinh, "arccosh": elementwise.acosh, "arctanh": elementwise.atanh,
+    "sin": trigonometric.sin, "cos": trigonometric.cos, "tan": trigonometric.tan, "arcsin": trigonometric.asin,
+    "arccos": trigonometric.acos, "arctan": trigonometric.atan, "sinh": trigonometric.sinh, "cosh": trigonometric.cosh,
+    "tanh": activation.tanh, "arcsinh": trigonometric.asinh, "arccosh": trigonometric.acosh, "arctanh": trigonometric.atanh,
     "matmul": products.matmul,
 }  # fmt: skip
 

@@ -71,9 +71,7 @@ class Optimizer:
     def _check_options(self, group: Group) -> None:
         """Raises ValueError for an option out of its range; a subclass extends it."""
         if isinstance(group["lr"], Tensor):
-            raise TypeError(
-                "lr as a Tensor is not supported; pass a number, and change group['lr'] between steps"
-            )
+            raise TypeError("lr as a Tensor is not supported; pass a number, and change group['lr'] between steps")
         if not group["lr"] >= 0.0:
             raise ValueError(f"Invalid learning rate: {group['lr']}")
         if not group["weight_decay"] >= 0.0:
@@ -142,14 +140,11 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         if [len(g["params"]) for g in saved] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
-                "group"
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
         for group in saved:
             if absent := [option for option in self.defaults if option not in group]:
-                raise ValueError(
-                    f"loaded state dict lacks the options {', '.join(absent)} of {type(self).__name__}"
-                )
+                raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {type(self).__name__}")
             self._check_options(group)
         indices = chain.from_iterable(g["params"] for g in saved)
         params = dict(zip(indices, self._params(), strict=True))
@@ -170,9 +165,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = []
         for i, group in enumerate(self.param_groups):
-            lines += [f"Parameter Group {i}"] + [
-                f"    {k}: {group[k]}" for k in sorted(group) if k != "params"
-            ]
+            lines += [f"Parameter Group {i}"] + [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
 
 
@@ -222,15 +215,11 @@ def _as_list(params: Any) -> list[Any]:
 
 def _check_param(param: Any) -> None:
     if not isinstance(param, Tensor):
-        raise TypeError(
-            f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}"
-        )
+        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
     if not param.is_leaf:
         raise ValueError("can't optimize a non-leaf Tensor")
     if param.dtype not in FLOATS:
-        raise TypeError(
-            f"optimizer can only optimize floating point Tensors, but one of the params is {param.dtype}"
-        )
+        raise TypeError(f"optimizer can only optimize floating point Tensors, but one of the params is {param.dtype}")
 
 
 def _adapted(name: str, value: Any, param: Tensor) -> Any:
@@ -240,7 +229,5 @@ def _adapted(name: str, value: Any, param: Tensor) -> Any:
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
     if value.shape != param.shape:
-        raise ValueError(
-            f"loaded state {name!r} has shape {value.shape}, but the parameter has {param.shape}"
-        )
+        raise ValueError(f"loaded state {name!r} has shape {value.shape}, but the parameter has {param.shape}")
     return wrap(value.detach().to(param.device).to(param.dtype).array.copy())

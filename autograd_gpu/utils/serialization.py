@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import uuid
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,7 @@ def _write(tensors: dict[str, np.ndarray], path: Path, metadata: dict[str, str])
 
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no directory {str(path.parent)!r} to save {path.name!r} in")
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         safetensors.numpy.save_file(tensors, temporary, metadata)
         with temporary.open("rb+") as file:

@@ -6,8 +6,9 @@ from scipy.special import log_softmax, softmax
 
 REDUCTIONS = ("mean", "sum", "none")
 HALVES = {"float16": 1e-2, "bfloat16": 6e-2}
-WRONG = Error("reduction", lambda op, x: op(x(2), x(2), reduction="max"), RuntimeError,
-              "max is not a valid value for reduction")
+WRONG = Error(
+    "reduction", lambda op, x: op(x(2), x(2), reduction="max"), RuntimeError, "max is not a valid value for reduction"
+)
 PROBABILITIES = uniform(0.1, 0.9)
 
 
@@ -44,17 +45,23 @@ def bce(input, target, weight=None, pos_weight=None, reduction="mean"):
 
 
 def bce_samples(rng):
-    found = [Sample(normal(rng, *s), PROBABILITIES(rng, *s), None, None, reduction=r) for s in ((2, 3), ()) for r in REDUCTIONS]
+    found = [
+        Sample(normal(rng, *s), PROBABILITIES(rng, *s), None, None, reduction=r)
+        for s in ((2, 3), ())
+        for r in REDUCTIONS
+    ]
     return [
-        *found, Sample(normal(rng, 0, 3), PROBABILITIES(rng, 0, 3), None, None, reduction="sum"),
+        *found,
+        Sample(normal(rng, 0, 3), PROBABILITIES(rng, 0, 3), None, None, reduction="sum"),
         Sample(normal(rng, 2, 3), PROBABILITIES(rng, 2, 3), positive(rng, 3), None),
         Sample(normal(rng, 2, 3), PROBABILITIES(rng, 2, 3), positive(rng, 2, 3), positive(rng, 3), reduction="none"),
         Sample(normal(rng, 2, 3) * 50, PROBABILITIES(rng, 2, 3), None, positive(rng, 3), reduction="sum"),
-    ]  # fmt: skip
+    ]
 
 
 def their(name):
     """torch.nn.functional, which broadcasts only equal shapes without a warning."""
+
     def call(torch, input, target, *rest, **attributes):
         if not rest:
             input, target = torch.broadcast_tensors(input, target)
@@ -65,17 +72,42 @@ def their(name):
 
 
 REGRESSION = [
-    Row("mse_loss", samples=pairs, torch=their("mse_loss"), tol=HALVES, errors=[WRONG],
-        reference=lambda input, target, reduction="mean": finish((input - target) ** 2, reduction)),
-    Row("l1_loss", samples=pairs, torch=their("l1_loss"), tol=HALVES, errors=[WRONG],
+    Row(
+        "mse_loss",
+        samples=pairs,
+        torch=their("mse_loss"),
+        tol=HALVES,
+        errors=[WRONG],
+        reference=lambda input, target, reduction="mean": finish((input - target) ** 2, reduction),
+    ),
+    Row(
+        "l1_loss",
+        samples=pairs,
+        torch=their("l1_loss"),
+        tol=HALVES,
+        errors=[WRONG],
         integer_samples=lambda rng: [Sample(normal(rng, 3), normal(rng, 3))],
-        reference=lambda input, target, reduction="mean": finish(np.abs(input - target), reduction)),
-    Row("huber_loss", samples=lambda rng: [*pairs(rng), Sample(normal(rng, 3), normal(rng, 3) + 0.3, delta=5.0)],
-        reference=huber, torch=their("huber_loss"), tol=HALVES,
-        errors=[WRONG, Error("delta", lambda op, x: op(x(2), x(2), delta=0.0), RuntimeError, "non-positive values for delta")]),
-    Row("binary_cross_entropy_with_logits", samples=bce_samples, reference=bce, tol=HALVES,
+        reference=lambda input, target, reduction="mean": finish(np.abs(input - target), reduction),
+    ),
+    Row(
+        "huber_loss",
+        samples=lambda rng: [*pairs(rng), Sample(normal(rng, 3), normal(rng, 3) + 0.3, delta=5.0)],
+        reference=huber,
+        torch=their("huber_loss"),
+        tol=HALVES,
+        errors=[
+            WRONG,
+            Error("delta", lambda op, x: op(x(2), x(2), delta=0.0), RuntimeError, "non-positive values for delta"),
+        ],
+    ),
+    Row(
+        "binary_cross_entropy_with_logits",
+        samples=bce_samples,
+        reference=bce,
+        tol=HALVES,
         torch=their("binary_cross_entropy_with_logits"),
-        errors=[WRONG, Error("shapes", lambda op, x: op(x(2), x(3)), RuntimeError, "Target size")]),
+        errors=[WRONG, Error("shapes", lambda op, x: op(x(2), x(3)), RuntimeError, "Target size")],
+    ),
 ]
 
 
@@ -100,8 +132,13 @@ def class_samples(rng):
     found = []
     for shape in ((4, 3), (3,), (2, 2, 3)):
         target = indices(rng, 3, *shape[:-1])
-        found += [Sample(normal(rng, *shape), target, weight, reduction=r, ignore_index=ignore)
-                  for weight in (None, positive(rng, 3)) for r in REDUCTIONS for ignore in (-100, 1) if shape != (3,) or ignore < 0]
+        found += [
+            Sample(normal(rng, *shape), target, weight, reduction=r, ignore_index=ignore)
+            for weight in (None, positive(rng, 3))
+            for r in REDUCTIONS
+            for ignore in (-100, 1)
+            if shape != (3,) or ignore < 0
+        ]
     target = np.array([0, -100, 2, 1])
     found += [Sample(normal(rng, 4, 3), target, None, reduction=r) for r in REDUCTIONS]
     return [*found, Sample(normal(rng, 0, 3), indices(rng, 3, 0), None, reduction="sum")]
@@ -120,8 +157,12 @@ def their_classes(name):
 
 
 def grad_samples(rng):
-    found = [Sample(normal(rng, *h), softmax(normal(rng, *shape), -1), indices(rng, 3, *shape[:-1]), positive(rng, *shape[:-1]))
-             for h, shape in (((), (4, 3)), ((4,), (4, 3)), ((2, 2), (2, 2, 3)), ((), (3,)))]
+    found = [
+        Sample(
+            normal(rng, *h), softmax(normal(rng, *shape), -1), indices(rng, 3, *shape[:-1]), positive(rng, *shape[:-1])
+        )
+        for h, shape in (((), (4, 3)), ((4,), (4, 3)), ((2, 2), (2, 2, 3)), ((), (3,)))
+    ]
     return [*found, Sample(normal(rng), normal(rng, 0, 3), indices(rng, 3, 0), positive(rng, 0))]
 
 
@@ -137,12 +178,13 @@ def nll_grad_samples(rng):
     given = {"classes": 3, "ignore_index": -100}
     target = indices(rng, 3, 4)
     return [
-        Sample(normal(rng), target, None, reduction="mean", **given), Sample(normal(rng, 4), target, None, reduction="none", **given),
+        Sample(normal(rng), target, None, reduction="mean", **given),
+        Sample(normal(rng, 4), target, None, reduction="none", **given),
         Sample(normal(rng), target, positive(rng, 3), reduction="sum", **given),
         Sample(normal(rng), target, positive(rng, 3), reduction="mean", classes=3, ignore_index=int(target[0])),
         Sample(normal(rng), indices(rng, 3), None, reduction="sum", **given),
         Sample(normal(rng, 0), indices(rng, 3, 0), None, reduction="none", **given),
-    ]  # fmt: skip
+    ]
 
 
 def nll_grad(h, target, weight=None, *, classes, ignore_index, reduction):
@@ -157,11 +199,34 @@ NUMBERS = {"integers": "float32", "integer_samples": lambda rng: [Sample(normal(
 
 ROWS = [
     *REGRESSION,
-    Row("class_cross_entropy", samples=class_samples, torch=their_classes("cross_entropy"), errors=CLASSES, tol=HALVES,
-        reference=lambda x, target, weight=None, **given: (nll(log_softmax(x, -1), target, weight, **given), softmax(x, -1)),
-        **NUMBERS),
-    Row("cross_entropy_grad", samples=grad_samples, reference=cross_entropy_grad, torch=their_cross_entropy_grad, tol=HALVES,
-        skip={"oracle_dtypes": "torch has no such function"}),
-    Row("class_nll", samples=class_samples, reference=nll, torch=their_classes("nll_loss"), errors=CLASSES, tol=HALVES, **NUMBERS),
+    Row(
+        "class_cross_entropy",
+        samples=class_samples,
+        torch=their_classes("cross_entropy"),
+        errors=CLASSES,
+        tol=HALVES,
+        reference=lambda x, target, weight=None, **given: (
+            nll(log_softmax(x, -1), target, weight, **given),
+            softmax(x, -1),
+        ),
+        **NUMBERS,
+    ),
+    Row(
+        "cross_entropy_grad",
+        samples=grad_samples,
+        reference=cross_entropy_grad,
+        torch=their_cross_entropy_grad,
+        tol=HALVES,
+        skip={"oracle_dtypes": "torch has no such function"},
+    ),
+    Row(
+        "class_nll",
+        samples=class_samples,
+        reference=nll,
+        torch=their_classes("nll_loss"),
+        errors=CLASSES,
+        tol=HALVES,
+        **NUMBERS,
+    ),
     Row("class_nll_grad", samples=nll_grad_samples, reference=nll_grad, torch=None, tol=HALVES),
 ]

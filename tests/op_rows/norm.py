@@ -9,10 +9,13 @@ def samples(rng):
         return normal(rng, *shape), normal(rng, *shape)
 
     return [
-        Sample(normal(rng, 2, 4), *affine((4,)), shape=(4,)), Sample(normal(rng, 2, 3, 4), *affine((3, 4)), shape=(3, 4)),
-        Sample(normal(rng, 2, 4), normal(rng, 4), None, shape=(4,)), Sample(normal(rng, 2, 4), None, normal(rng, 4), shape=(4,)),
-        Sample(normal(rng, 4), None, None, shape=(4,), eps=0.1), Sample(normal(rng, 0, 4), *affine((4,)), shape=(4,)),
-    ]  # fmt: skip
+        Sample(normal(rng, 2, 4), *affine((4,)), shape=(4,)),
+        Sample(normal(rng, 2, 3, 4), *affine((3, 4)), shape=(3, 4)),
+        Sample(normal(rng, 2, 4), normal(rng, 4), None, shape=(4,)),
+        Sample(normal(rng, 2, 4), None, normal(rng, 4), shape=(4,)),
+        Sample(normal(rng, 4), None, None, shape=(4,), eps=0.1),
+        Sample(normal(rng, 0, 4), *affine((4,)), shape=(4,)),
+    ]
 
 
 def reference(x, weight=None, bias=None, *, shape, eps=1e-5):
@@ -31,9 +34,25 @@ def theirs(torch, x, weight=None, bias=None, *, shape, eps=1e-5):
 
 
 ROWS = [
-    Row("native_layer_norm", samples=samples, reference=reference, torch=theirs, tol={"float16": 2e-2, "bfloat16": 0.1},
-        skip={"zero_dim": "at least one dimension is normalised", "integers": "the default tolerance of sums of squares"},
-        errors=[Error("shape", lambda op, x: op(x(2, 4), shape=(3,)), RuntimeError, "expected input with shape"),
-                Error("none", lambda op, x: op(x(2, 4), shape=()), RuntimeError, "at least 1-dimensional"),
-                Error("weight", lambda op, x: op(x(2, 4), x(3), shape=(4,)), RuntimeError, "Expected weight to be of same shape")]),
-]  # fmt: skip
+    Row(
+        "native_layer_norm",
+        samples=samples,
+        reference=reference,
+        torch=theirs,
+        tol={"float16": 2e-2, "bfloat16": 0.1},
+        skip={
+            "zero_dim": "at least one dimension is normalised",
+            "integers": "the default tolerance of sums of squares",
+        },
+        errors=[
+            Error("shape", lambda op, x: op(x(2, 4), shape=(3,)), RuntimeError, "expected input with shape"),
+            Error("none", lambda op, x: op(x(2, 4), shape=()), RuntimeError, "at least 1-dimensional"),
+            Error(
+                "weight",
+                lambda op, x: op(x(2, 4), x(3), shape=(4,)),
+                RuntimeError,
+                "Expected weight to be of same shape",
+            ),
+        ],
+    ),
+]

@@ -8,8 +8,12 @@ from scipy.special import logsumexp
 
 TUPLES = (None, 0, -1, (0, 2), (-1, 0), ())
 SINGLE = (0, 1, -1)
-RANGE = Error("range", lambda op, x: op(x(2, 3), dim=2), IndexError,
-              r"Dimension out of range \(expected to be in range of \[-2, 1\], but got 2\)")
+RANGE = Error(
+    "range",
+    lambda op, x: op(x(2, 3), dim=2),
+    IndexError,
+    r"Dimension out of range \(expected to be in range of \[-2, 1\], but got 2\)",
+)
 TWICE = Error("twice", lambda op, x: op(x(2, 3), dim=(0, -2)), RuntimeError, "dim 0 appears multiple times")
 
 
@@ -33,6 +37,7 @@ def axis(dim):
 
 def numpy_over(function, **options):
     """A NumPy reduction as a reference."""
+
     def reference(x, dim=None, keepdim=False):
         if x.ndim == 0:
             dim = None
@@ -43,6 +48,7 @@ def numpy_over(function, **options):
 
 def moment(name):
     """torch.var or torch.std with the arguments of ours; it warns about empty tensors."""
+
     def call(torch, x, dim=None, unbiased=None, keepdim=False, correction=None):
         correction = (1 if unbiased in (None, True) else 0) if correction is None else correction
         with warnings.catch_warnings(action="ignore"):
@@ -62,18 +68,23 @@ def numpy_moment(function):
 def moment_samples(rng):
     return [
         *(Sample(normal(rng, 2, 3, 4), dim=dim, keepdim=keep) for dim in TUPLES[:-1] for keep in (False, True)),
-        Sample(normal(rng, 5), correction=0), Sample(normal(rng, 5, 2), dim=0, unbiased=False),
-        Sample(normal(rng, 5, 2), dim=0, correction=2), Sample(normal(rng), correction=0),
+        Sample(normal(rng, 5), correction=0),
+        Sample(normal(rng, 5, 2), dim=0, unbiased=False),
+        Sample(normal(rng, 5, 2), dim=0, correction=2),
+        Sample(normal(rng), correction=0),
         Sample(normal(rng, 2, 0), dim=0, correction=0),
-    ]  # fmt: skip
+    ]
 
 
 ORDERS = ("fro", 1, 2, 3, 2.5, 0.5, float("inf"), -float("inf"))
 
 
 def norm_samples(rng):
-    found = [Sample(nonzero(rng, 2, 3), p=p, dim=dim, keepdim=keep)
-             for p in ORDERS for dim, keep in ((None, False), (1, False), ((0, 1), True))]
+    found = [
+        Sample(nonzero(rng, 2, 3), p=p, dim=dim, keepdim=keep)
+        for p in ORDERS
+        for dim, keep in ((None, False), (1, False), ((0, 1), True))
+    ]
     return [*found, Sample(nonzero(rng)), Sample(nonzero(rng, 0, 2), dim=0), Sample(nonzero(rng, 2, 3), p=0)]
 
 
@@ -95,23 +106,61 @@ HALVES = {"float16": 1e-2, "bfloat16": 6e-2}
 
 SUMS = [
     Row("sum", samples=over(TUPLES), reference=numpy_over(np.sum), tol=HALVES, errors=[RANGE, TWICE]),
-    Row("mean", samples=lambda rng: over(TUPLES)(rng)[:-4] + [Sample(normal(rng)), Sample(normal(rng, 2, 0), dim=0)],
-        reference=numpy_over(np.mean), tol=HALVES, integers=None,
-        errors=[RANGE, TWICE, Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "floating point")]),
-    Row("var", samples=moment_samples, reference=numpy_moment(np.var), torch=moment("var"), tol=HALVES, integers=None,
-        errors=[RANGE, Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "std and var only support")]),
-    Row("std", samples=lambda rng: [s for s in moment_samples(rng) if s.args[0].ndim], reference=numpy_moment(np.std),
-        torch=moment("std"), tol=HALVES, integers=None, skip={"zero_dim": "the root of a variance of 0 is not smooth",
-        "layouts": "a stretched array has deviation 0"},
-        points=[Point(Sample(np.ones((2, 3)), dim=0), [0.0])]),
-    Row("logsumexp", samples=over((0, (0, 2), -1), empty=False), torch="torch.logsumexp", tol=HALVES,
-        reference=lambda x, dim, keepdim=False: np.asarray(logsumexp(x, axis=dim if x.ndim else None, keepdims=keepdim)),
-        errors=[RANGE]),
-    Row("norm", samples=norm_samples, reference=reference_norm, torch=their_norm, tol={"float16": 2e-2, "bfloat16": 0.1},
-        integers=None, skip={"layouts": "a stretched array has ties", "oracle_gradgrad": "ties"},
-        points=[Point(Sample(np.zeros(3)), [0.0]), Point(Sample(np.array([2.0, -2.0, 1.0]), p=np.inf), [[0.5, -0.5, 0]])],
-        errors=[RANGE, Error("order", lambda op, x: op(x(2), p="nuc"), RuntimeError, "p is a number or 'fro'")]),
-]  # fmt: skip
+    Row(
+        "mean",
+        samples=lambda rng: [*over(TUPLES)(rng)[:-4], Sample(normal(rng)), Sample(normal(rng, 2, 0), dim=0)],
+        reference=numpy_over(np.mean),
+        tol=HALVES,
+        integers=None,
+        errors=[RANGE, TWICE, Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "floating point")],
+    ),
+    Row(
+        "var",
+        samples=moment_samples,
+        reference=numpy_moment(np.var),
+        torch=moment("var"),
+        tol=HALVES,
+        integers=None,
+        errors=[
+            RANGE,
+            Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "std and var only support"),
+        ],
+    ),
+    Row(
+        "std",
+        samples=lambda rng: [s for s in moment_samples(rng) if s.args[0].ndim],
+        reference=numpy_moment(np.std),
+        torch=moment("std"),
+        tol=HALVES,
+        integers=None,
+        skip={"zero_dim": "the root of a variance of 0 is not smooth", "layouts": "a stretched array has deviation 0"},
+        points=[Point(Sample(np.ones((2, 3)), dim=0), [0.0])],
+    ),
+    Row(
+        "logsumexp",
+        samples=over((0, (0, 2), -1), empty=False),
+        torch="torch.logsumexp",
+        tol=HALVES,
+        reference=lambda x, dim, keepdim=False: np.asarray(
+            logsumexp(x, axis=dim if x.ndim else None, keepdims=keepdim)
+        ),
+        errors=[RANGE],
+    ),
+    Row(
+        "norm",
+        samples=norm_samples,
+        reference=reference_norm,
+        torch=their_norm,
+        tol={"float16": 2e-2, "bfloat16": 0.1},
+        integers=None,
+        skip={"layouts": "a stretched array has ties", "oracle_gradgrad": "ties"},
+        points=[
+            Point(Sample(np.zeros(3)), [0.0]),
+            Point(Sample(np.array([2.0, -2.0, 1.0]), p=np.inf), [[0.5, -0.5, 0]]),
+        ],
+        errors=[RANGE, Error("order", lambda op, x: op(x(2), p="nuc"), RuntimeError, "p is a number or 'fro'")],
+    ),
+]
 
 
 # ---- the largest and the smallest ----------------------------------------------------------------------
@@ -119,9 +168,10 @@ SUMS = [
 
 def empty_errors(name):
     return [
-        RANGE, Error("nothing", lambda op, x: op(x(0)), RuntimeError, rf"{name}\(\): Expected reduction dim to be specified"),
+        RANGE,
+        Error("nothing", lambda op, x: op(x(0)), RuntimeError, rf"{name}\(\): Expected reduction dim to be specified"),
         Error("empty dim", lambda op, x: op(x(2, 0), dim=1), IndexError, f"{name}.*dim 1 to have non-zero size"),
-    ]  # fmt: skip
+    ]
 
 
 TIES = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
@@ -144,16 +194,36 @@ def along(value, place):
 
 
 EXTREMES = [
-    Row("amax", samples=over(TUPLES, distinct, empty=False), reference=numpy_over(np.max), errors=empty_errors("amax"),
-        points=[Point(Sample(TIES, dim=1), [[[0, 0.5, 0.5], [1 / 3] * 3]])]),
-    Row("amin", samples=over(TUPLES, distinct, empty=False), reference=numpy_over(np.min), errors=empty_errors("amin"),
-        points=[Point(Sample(TIES, dim=1), [[[1, 0, 0], [1 / 3] * 3]])]),
+    Row(
+        "amax",
+        samples=over(TUPLES, distinct, empty=False),
+        reference=numpy_over(np.max),
+        errors=empty_errors("amax"),
+        points=[Point(Sample(TIES, dim=1), [[[0, 0.5, 0.5], [1 / 3] * 3]])],
+    ),
+    Row(
+        "amin",
+        samples=over(TUPLES, distinct, empty=False),
+        reference=numpy_over(np.min),
+        errors=empty_errors("amin"),
+        points=[Point(Sample(TIES, dim=1), [[[1, 0, 0], [1 / 3] * 3]])],
+    ),
     Row("argmax", samples=over((None, *SINGLE), distinct, empty=False), reference=flat_arg(np.argmax), errors=[RANGE]),
     Row("argmin", samples=over((None, *SINGLE), distinct, empty=False), reference=flat_arg(np.argmin), errors=[RANGE]),
-    Row("max_dim", samples=over(SINGLE, distinct, empty=False), reference=along(np.max, np.argmax), torch="torch.max",
-        errors=[RANGE, Error("empty dim", lambda op, x: op(x(2, 0), 1), IndexError, "dim 1 to have non-zero size")]),
-    Row("min_dim", samples=over(SINGLE, distinct, empty=False), reference=along(np.min, np.argmin), torch="torch.min",
-        errors=[RANGE]),
+    Row(
+        "max_dim",
+        samples=over(SINGLE, distinct, empty=False),
+        reference=along(np.max, np.argmax),
+        torch="torch.max",
+        errors=[RANGE, Error("empty dim", lambda op, x: op(x(2, 0), 1), IndexError, "dim 1 to have non-zero size")],
+    ),
+    Row(
+        "min_dim",
+        samples=over(SINGLE, distinct, empty=False),
+        reference=along(np.min, np.argmin),
+        torch="torch.min",
+        errors=[RANGE],
+    ),
     Row("any", samples=over((None, 0, (0, 2))), reference=numpy_over(np.any), integers="bool", errors=[RANGE]),
     Row("all", samples=over((None, 0, (0, 2))), reference=numpy_over(np.all), integers="bool", errors=[RANGE]),
 ]
@@ -166,10 +236,18 @@ def prod_samples(rng):
     zeros = normal(rng, 3, 4)
     zeros[0, 1] = zeros[1, 2:] = 0.0
     return [
-        Sample(positive(rng), dim=0), *(Sample(x, dim=dim, keepdim=keep) for x in (positive(rng, 2, 3), zeros) for dim, keep in ((0, False), (1, True))),
-        Sample(positive(rng, 2, 3)), Sample(zeros), Sample(positive(rng)), Sample(positive(rng, 0, 3), dim=0),
+        Sample(positive(rng), dim=0),
+        *(
+            Sample(x, dim=dim, keepdim=keep)
+            for x in (positive(rng, 2, 3), zeros)
+            for dim, keep in ((0, False), (1, True))
+        ),
+        Sample(positive(rng, 2, 3)),
+        Sample(zeros),
+        Sample(positive(rng)),
+        Sample(positive(rng, 0, 3), dim=0),
         Sample(np.array([2.0, 0.0, 3.0])),
-    ]  # fmt: skip
+    ]
 
 
 def their_prod(torch, x, dim=None, keepdim=False):
@@ -203,10 +281,23 @@ def their_cumsum(torch, x, dim, reverse=False):
 
 
 SCANS = [
-    Row("prod", samples=prod_samples, torch=their_prod, tol=HALVES, errors=[RANGE],
-        reference=lambda x, dim=None, keepdim=False: np.asarray(np.prod(x, axis=dim, keepdims=keepdim))),
-    Row("exclusive_prod", samples=exclusive_samples, reference=reference_exclusive_prod, torch=None, tol=HALVES,
-        integers="int64", skip={"zero_dim": "prod handles it"}),
+    Row(
+        "prod",
+        samples=prod_samples,
+        torch=their_prod,
+        tol=HALVES,
+        errors=[RANGE],
+        reference=lambda x, dim=None, keepdim=False: np.asarray(np.prod(x, axis=dim, keepdims=keepdim)),
+    ),
+    Row(
+        "exclusive_prod",
+        samples=exclusive_samples,
+        reference=reference_exclusive_prod,
+        torch=None,
+        tol=HALVES,
+        integers="int64",
+        skip={"zero_dim": "prod handles it"},
+    ),
     Row("cumsum", samples=cumsum_samples, reference=reference_cumsum, torch=their_cumsum, tol=HALVES, errors=[RANGE]),
 ]
 

@@ -61,9 +61,7 @@ class TensorDataset(Dataset):
         if len({len(t) for t in tensors}) > 1:
             raise ValueError(f"Size mismatch between tensors: their lengths are {[len(t) for t in tensors]}")
         if len({t.device for t in tensors}) > 1:
-            raise ValueError(
-                f"TensorDataset wants tensors on one device, got {[str(t.device) for t in tensors]}"
-            )
+            raise ValueError(f"TensorDataset wants tensors on one device, got {[str(t.device) for t in tensors]}")
         self.tensors = tensors
         self.device = tensors[0].device
 

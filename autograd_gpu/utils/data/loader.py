@@ -37,15 +37,11 @@ class DataLoader:
         collate_fn: Callable[[list[Any]], Any] | None = None,
     ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-            )
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         if not shuffle and (seed is not None or generator is not None):
             raise ValueError("DataLoader: a seed or generator is given, but shuffle is False")
         if seed is not None and (generator is not None or seed < 0):
-            raise ValueError(
-                "DataLoader: seed has to be positive or 0, and stands alone, without a generator"
-            )
+            raise ValueError("DataLoader: seed has to be positive or 0, and stands alone, without a generator")
         self.dataset = dataset
         self.batch_size = batch_size
         self.shuffle = shuffle

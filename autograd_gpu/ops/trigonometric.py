@@ -1,0 +1,149 @@
+"""Trigonometric and hyperbolic functions. Integers are taken as the default float dtype."""
+
+from __future__ import annotations
+
+from ..core.dispatch import defop
+from ..core.op import FLOAT
+
+
+@defop
+class sin:
+    """The sine of x in radians.
+
+    >>> ag.sin(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8415])
+    """
+
+    def forward(xp, x): return xp.sin(x)
+    def grad_x(F, g, x): return g * F.cos(x)
+    types = FLOAT
+
+
+@defop
+class cos:
+    """The cosine of x in radians.
+
+    >>> ag.cos(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 0.5403])
+    """
+
+    def forward(xp, x): return xp.cos(x)
+    def grad_x(F, g, x): return -g * F.sin(x)
+    types = FLOAT
+
+
+@defop
+class tan:
+    """The tangent of x in radians.
+
+    >>> ag.tan(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.5574])
+    """
+
+    def forward(xp, x): return xp.tan(x)
+    def grad_x(F, g, out): return g * (out * out + 1)
+    types = FLOAT
+
+
+@defop
+class asin:
+    """The angle in radians whose sine is x, |x| <= 1.
+
+    >>> ag.asin(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.5708])
+    """
+
+    def forward(xp, x): return xp.arcsin(x)
+    def grad_x(F, g, x): return g * F.rsqrt(1 - x * x)
+    types = FLOAT
+
+
+@defop
+class acos:
+    """The angle in radians whose cosine is x, |x| <= 1.
+
+    >>> ag.acos(ag.tensor([1.0, 0.0]))
+    tensor([0.    , 1.5708])
+    """
+
+    def forward(xp, x): return xp.arccos(x)
+    def grad_x(F, g, x): return -g * F.rsqrt(1 - x * x)
+    types = FLOAT
+
+
+@defop
+class atan:
+    """The angle in radians whose tangent is x.
+
+    >>> ag.atan(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.7854])
+    """
+
+    def forward(xp, x): return xp.arctan(x)
+    def grad_x(F, g, x): return g / (x * x + 1)
+    types = FLOAT
+
+
+@defop
+class sinh:
+    """The hyperbolic sine.
+
+    >>> ag.sinh(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.1752])
+    """
+
+    def forward(xp, x): return xp.sinh(x)
+    def grad_x(F, g, x): return g * F.cosh(x)
+    types = FLOAT
+
+
+@defop
+class cosh:
+    """The hyperbolic cosine.
+
+    >>> ag.cosh(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 1.5431])
+    """
+
+    def forward(xp, x): return xp.cosh(x)
+    def grad_x(F, g, x): return g * F.sinh(x)
+    types = FLOAT
+
+
+@defop
+class asinh:
+    """The inverse of sinh.
+
+    >>> ag.asinh(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8814])
+    """
+
+    def forward(xp, x): return xp.arcsinh(x)
+    def grad_x(F, g, x): return g * F.rsqrt(x * x + 1)
+    types = FLOAT
+
+
+@defop
+class acosh:
+    """The inverse of cosh, for x >= 1.
+
+    >>> ag.acosh(ag.tensor([1.0, 2.0]))
+    tensor([0.   , 1.317])
+    """
+
+    def forward(xp, x): return xp.arccosh(x)
+    def grad_x(F, g, x): return g * F.rsqrt(x * x - 1)
+    types = FLOAT
+
+
+@defop
+class atanh:
+    """The inverse of tanh, for |x| < 1.
+
+    >>> ag.atanh(ag.tensor([0.0, 0.5]))
+    tensor([0.    , 0.5493])
+    """
+
+    def forward(xp, x): return xp.arctanh(x)
+    def grad_x(F, g, x): return g / (1 - x * x)
+    types = FLOAT

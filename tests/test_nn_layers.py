@@ -1,0 +1,224 @@
+"""Layers, losses and initial values, by themselves and against PyTorch."""
+
+import math
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu import nn
+
+# ---- layers ----------------------------------------------------------------------------------
+
+
+def test_dropout_only_in_training(device):
+    ag.manual_seed(0)
+    x = ag.ones(1000, device=device)
+    drop = nn.Dropout(0.25)
+    kept = drop(x).numpy(force=True)
+    assert set(np.unique(kept)) == {0.0, np.float32(1 / 0.75)}
+    assert 0.7 < np.count_nonzero(kept) / 1000 < 0.8
+    assert drop.eval()(x).tolist() == x.tolist()
+    ag.manual_seed(0)
+    assert nn.Dropout(0.25)(x).tolist() == kept.tolist()
+    with pytest.raises(ValueError, match="between 0 and 1, but got"):
+        nn.Dropout(1.5)
+
+
+def test_initial_values_follow_the_seed_and_the_bounds(device):
+    ag.manual_seed(3)
+    one = nn.Linear(16, 8, device=device)
+    ag.manual_seed(3)
+    two = nn.Linear(16, 8, device=device)
+    assert one.weight.tolist() == two.weight.tolist()
+    assert one.weight.tolist() != nn.Linear(16, 8, device=device).weight.tolist()
+    for parameter in one.parameters():
+        values = np.abs(parameter.numpy(force=True))
+        assert values.max() <= 0.25
+        assert values.max() > 0.15
+        assert parameter.is_leaf
+        assert parameter.requires_grad
+    norm = nn.LayerNorm((2, 3), device=device)
+    assert norm.weight.tolist() == [[1.0] * 3] * 2
+    assert norm.bias.tolist() == [[0.0] * 3] * 2
+    assert nn.Linear(0, 2).bias.tolist() == [0.0, 0.0]
+    assert [n for n, _ in nn.LayerNorm(3, elementwise_affine=False).named_parameters()] == []
+    assert [n for n, _ in nn.LayerNorm(3, bias=False).named_parameters()] == ["weight"]
+    assert [n for n, _ in nn.Linear(3, 2, bias=False).named_parameters()] == ["weight"]
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "normal"])
+def test_variances(distribution):
+    ag.manual_seed(0)
+    w = ag.empty(200, 300)
+    xavier, kaiming = (
+        getattr(nn.init, f"xavier_{distribution}_"),
+        getattr(nn.init, f"kaiming_{distribution}_"),
+    )
+    assert np.std(xavier(w, gain=2.0).numpy()) == pytest.approx(2 * math.sqrt(2 / 500), rel=0.02)
+    assert np.std(kaiming(w, nonlinearity="relu").numpy()) == pytest.approx(math.sqrt(2 / 300), rel=0.02)
+    assert np.std(kaiming(w, mode="fan_out", nonlinearity="tanh").numpy()) == pytest.approx(
+        5 / 3 / math.sqrt(200), rel=0.02
+    )
+
+
+def test_init_errors_and_versions():
+    with pytest.raises(ValueError, match="fewer than 2 dimensions"):
+        nn.init.xavier_uniform_(ag.empty(3))
+    with pytest.raises(ValueError, match="Mode fan_up not supported"):
+        nn.init.kaiming_normal_(ag.empty(3, 3), mode="fan_up")
+    with pytest.raises(ValueError, match="Unsupported nonlinearity swish"):
+        nn.init.calculate_gain("swish")
+    with pytest.raises(ValueError, match="not a valid number"):
+        nn.init.calculate_gain("leaky_relu", "x")
+    assert nn.init._calculate_fan_in_and_fan_out(ag.empty(2, 3, 5)) == (15, 10)
+    w = ag.ones(2, requires_grad=True)
+    y = (w * w).sum()
+    assert nn.init.zeros_(w) is w
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_losses_check_their_reduction():
+    with pytest.raises(ValueError, match="avg is not a valid value for reduction"):
+        nn.MSELoss(reduction="avg")
+
+
+def test_loss_weight_moves_with_the_module():
+    loss = nn.CrossEntropyLoss(weight=ag.ones(3)).double()
+    assert loss.weight.dtype == ag.float64
+    assert not list(loss.parameters())
+
+
+# ---- against PyTorch -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+def same(ours, theirs, **kwargs):
+    tolerance = {"rtol": 1e-10, "atol": 1e-12} | kwargs
+    np.testing.assert_allclose(ours.numpy(force=True), theirs.detach().numpy(), **tolerance)
+
+
+def check_layer(torch, ours, theirs, x, device):
+    """Forward, input gradient and parameter gradients agree once the weights are copied."""
+    ours = ours.to(device, ag.float64)
+    theirs = theirs.double()
+    own = dict(ours.named_parameters())
+    for name, parameter in theirs.named_parameters():
+        with ag.no_grad():
+            own[name].copy_(ag.tensor(parameter.detach().numpy(), device=device))
+    a = ag.tensor(x, device=device, requires_grad=x.dtype.kind == "f")
+    b = torch.tensor(x, requires_grad=x.dtype.kind == "f")
+    out, expected = ours(a), theirs(b)
+    same(out, expected)
+    g = np.random.default_rng(1).standard_normal(expected.shape)
+    if not expected.requires_grad:
+        return
+    out.backward(ag.tensor(g, device=device))
+    expected.backward(torch.tensor(g))
+    if a.requires_grad:
+        same(a.grad, b.grad)
+    for name, parameter in theirs.named_parameters():
+        same(own[name].grad, parameter.grad)
+    assert ours.extra_repr() == theirs.extra_repr()
+
+
+LAYERS = {
+    "Linear": (5, 3),
+    "Linear-no-bias": (5, 3),
+    "ReLU": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "SiLU": (),
+    "GELU": (),
+    "GELU-tanh": ("tanh",),
+    "Softplus": (2.0, 3.0),
+    "LeakyReLU": (0.2,),
+    "Softmax": (-1,),
+    "LogSoftmax": (1,),
+    "LayerNorm": (5,),
+    "LayerNorm-2d": ((4, 5),),
+    "LayerNorm-plain": (5, 1e-3, False),
+    "Flatten": (),
+    "Identity": (),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_equals_pytorch(torch, name, device):
+    args, cls = LAYERS[name], name.partition("-")[0]
+    kwargs = {"Linear-no-bias": {"bias": False}, "GELU-tanh": {"approximate": "tanh"}}.get(name, {})
+    args = () if "approximate" in kwargs else args
+    x = np.random.default_rng(0).standard_normal((3, 4, 5))
+    check_layer(torch, getattr(nn, cls)(*args, **kwargs), getattr(torch.nn, cls)(*args, **kwargs), x, device)
+
+
+def test_embedding_equals_pytorch(torch, device):
+    x = np.array([[1, 2], [2, 0]])
+    check_layer(torch, nn.Embedding(4, 3), torch.nn.Embedding(4, 3), x, device)
+
+
+def test_network_equals_pytorch(torch, device):
+    def build(m):
+        return m.Sequential(m.Linear(6, 8), m.Tanh(), m.LayerNorm(8), m.Linear(8, 8), m.GELU(), m.Linear(8, 3))
+
+    check_layer(torch, build(nn), build(torch.nn), np.random.default_rng(0).standard_normal((7, 6)), device)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ["MSELoss", "L1Loss", "CrossEntropyLoss", "NLLLoss"])
+def test_loss_equals_pytorch(torch, name, reduction, device):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((6, 4))
+    classes = name in ("CrossEntropyLoss", "NLLLoss")
+    target = np.array([0, 3, -100, 1, 2, 2]) if classes else rng.standard_normal((6, 4))
+    weight = rng.random(4)
+    kwargs = [{}, {"weight": weight}] if classes else [{}]
+    if name == "CrossEntropyLoss":
+        kwargs.append({"weight": weight, "label_smoothing": 0.1, "ignore_index": 2})
+        target[2] = 0
+    for options in kwargs:
+        a = ag.tensor(x, device=device, requires_grad=True)
+        b = torch.tensor(x, requires_grad=True)
+        ours = {k: ag.tensor(v, device=device) if k == "weight" else v for k, v in options.items()}
+        theirs = {k: torch.tensor(v) if k == "weight" else v for k, v in options.items()}
+        out = getattr(nn, name)(**ours, reduction=reduction)(a, ag.tensor(target, device=device))
+        expected = getattr(torch.nn, name)(**theirs, reduction=reduction)(b, torch.tensor(target))
+        same(out, expected)
+        (out * 2).sum().backward()
+        (expected * 2).sum().backward()
+        same(a.grad, b.grad)
+
+
+def test_state_dict_messages_equal_pytorch(torch):
+    def build(m):
+        return m.Sequential(m.Linear(2, 3), m.ReLU(), m.Linear(3, 1))
+
+    def message(net, zeros):
+        state = net.state_dict()
+        del state["0.weight"]
+        state["x"], state["2.bias"] = zeros(1), zeros(4)
+        with pytest.raises(RuntimeError) as raised:
+            net.load_state_dict(state)
+        return str(raised.value)
+
+    theirs = message(build(torch.nn), torch.zeros).replace("torch.Size([4])", "(4,)").replace("torch.Size([1])", "(1,)")
+    assert message(build(nn), ag.zeros) == theirs
+
+
+def test_repr_equals_pytorch(torch):
+    def build(m):
+        return m.Sequential(
+            m.Linear(2, 3), m.Sequential(m.GELU(), m.LayerNorm(3), m.Softplus()), m.ModuleList([m.SiLU()])
+        )
+
+    assert repr(build(nn)) == repr(build(torch.nn))
+
+
+def test_gains_equal_pytorch(torch):
+    for name in ("linear", "sigmoid", "tanh", "relu", "selu", "leaky_relu"):
+        assert nn.init.calculate_gain(name) == pytest.approx(torch.nn.init.calculate_gain(name))
