@@ -28,7 +28,8 @@ def of_op(op: OpDef, method: bool) -> str:
     parts = []
     for i, name in enumerate(op.inputs):
         kind = "Sequence[TensorLike]" if op.variadic else "TensorLike"
-        parts.append("self" if method and i == 0 else f"{name}: {kind} | None = None" if name in op.optional else f"{name}: {kind}")
+        default = " | None = None" if name in op.optional else ""
+        parts.append("self" if method and i == 0 else f"{name}: {kind}{default}")
     starred = False
     for name, default in op.attributes.items():
         required = default is inspect.Parameter.empty
@@ -78,15 +79,13 @@ def signature_of(function: Any, method: bool) -> str:
 def bound_methods() -> list[str]:
     """The lines of Tensor's bound methods."""
     named = {name: getattr(module, name) for module, names in methods.SAME_NAME.items() for name in names}
-    lines = [f"def {name}{signature_of(function, True)}: ..." for name, function in {**named, **methods.RENAMED}.items()]
-    for name in methods.BINARY:
-        lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ...", f"def __r{name}__(self, other: TensorLike) -> Tensor: ..."]
-    for name in methods.COMPARISONS:
-        lines.append(f"def __{name}__(self, other: TensorLike) -> Tensor: ...")
-    lines += [f"def __i{name}__(self, other: TensorLike) -> Tensor: ..." for name in methods.IN_PLACE]
+    named.update(methods.RENAMED)
+    lines = [f"def {name}{signature_of(function, True)}: ..." for name, function in named.items()]
+    operators = [*methods.BINARY, *[f"r{name}" for name in methods.BINARY], *methods.COMPARISONS]
+    operators += [*[f"i{name}" for name in methods.IN_PLACE], "matmul", "rmatmul"]
+    lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ..." for name in operators]
     lines += [f"@property\ndef {name}(self) -> Tensor: ..." for name in methods.PROPERTIES]
-    lines += ["def __matmul__(self, other: TensorLike) -> Tensor: ...", "def __rmatmul__(self, other: TensorLike) -> Tensor: ...",
-              "def __iter__(self) -> Iterator[Tensor]: ..."]
+    lines.append("def __iter__(self) -> Iterator[Tensor]: ...")
     lines.append("def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, "
                  "create_graph: bool = False, inputs: Any = None) -> None: ...")
     return lines

@@ -60,30 +60,20 @@ def _relu(xp, x):
 
 
 def _relu_grad(xp, h, out):
+    """As integers the bits of a positive float are positive, so that -bits >> 31 is a mask of ones there, else of zeros.
+
+    np.where takes 20 times as long on a random mask, where the processor cannot predict its branch.
+    """
     if xp is not np or h.dtype != out.dtype or h.size < 512:
         return xp.where(out > 0, h, h.dtype.type(0))
-    if h.shape[h.ndim - out.ndim :] != out.shape:
-        out = np.broadcast_to(out, np.broadcast_shapes(h.shape, out.shape))
-        h = np.broadcast_to(h, out.shape)
-    return _masked(h, np.ascontiguousarray(out).reshape(-1)).reshape(h.shape)
-
-
-def _masked(g, out):
-    """g where `out`, which is not negative, is not 0. The last dimensions of g are those of the flat `out`.
-
-    By its bits, as an unsigned number, a float is 0 or at least 1; times that 0 or 1 the bits of g come out exactly,
-    infinities too. np.where takes 20 times as long on a random mask, where the processor cannot predict its branch.
-    """
-    bits = np.dtype(f"u{out.itemsize}")
-    steps, ones = out.view(bits), np.ones(min(BLOCK, out.size), bits)
-    source = np.ascontiguousarray(g).view(bits).reshape(-1, out.size)
-    result = np.empty(source.shape, bits)
-    for row, target in zip(source, result, strict=True):
-        for i in range(0, out.size, BLOCK):
-            part = target[i : i + BLOCK]
-            np.minimum(steps[i : i + BLOCK], ones[: part.size], out=part)
-            np.multiply(part, row[i : i + BLOCK], out=part)
-    return result.view(g.dtype)
+    bits = np.dtype(f"i{out.itemsize}")
+    mask = np.negative(out.view(bits))
+    mask >>= 8 * out.itemsize - 1
+    if mask.shape == h.shape:
+        mask &= h.view(bits)
+    else:
+        mask = mask & h.view(bits)
+    return mask.view(h.dtype)
 
 
 @defop
@@ -290,12 +280,35 @@ def _gelu_inner(x):
 
 
 def _normal_cdf(xp, x):
+    if xp is np and x.dtype == dtypes.float32 and x.ndim:
+        return _normal_cdf_float32(x)
     return 0.5 * (1 + backend.special(xp).erf(x * math.sqrt(0.5)))
+
+
+def _normal_cdf_float32(x):
+    """Abramowitz and Stegun 7.1.26, to 1.5e-7: a tenth of the time of SciPy's erf."""
+    z = np.absolute(x)
+    z *= math.sqrt(0.5)
+    t = z * 0.3275911
+    t += 1
+    np.reciprocal(t, out=t)
+    tail = t * 1.061405429
+    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        tail += coefficient
+        tail *= t
+    np.multiply(z, z, out=t)
+    np.exp(np.negative(t, out=t), out=t)
+    tail *= t
+    np.subtract(1, tail, out=t)
+    np.copysign(t, x, out=t)
+    t += 1
+    t *= 0.5
+    return t
 
 
 def _gelu(xp, x, *, approximate="none"):
     if _gelu_is_exact(approximate):
-        return x * _normal_cdf(xp, x)
+        return times(xp, x, _normal_cdf(xp, x))
     return 0.5 * x * (1 + xp.tanh(_gelu_inner(x)[0]))
 
 

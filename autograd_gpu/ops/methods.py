@@ -116,8 +116,8 @@ UFUNCS: dict[str, Any] = {
     "log": elementwise.log, "log2": elementwise.log2, "log10": elementwise.log10, "log1p": elementwise.log1p,
     "sin": trigonometric.sin, "cos": trigonometric.cos, "tan": trigonometric.tan, "arcsin": trigonometric.asin,
     "arccos": trigonometric.acos, "arctan": trigonometric.atan, "sinh": trigonometric.sinh, "cosh": trigonometric.cosh,
-    "tanh": activation.tanh, "arcsinh": trigonometric.asinh, "arccosh": trigonometric.acosh, "arctanh": trigonometric.atanh,
-    "matmul": products.matmul,
+    "tanh": activation.tanh, "arcsinh": trigonometric.asinh, "arccosh": trigonometric.acosh,
+    "arctanh": trigonometric.atanh, "matmul": products.matmul,
 }  # fmt: skip
 
 

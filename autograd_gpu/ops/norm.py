@@ -25,6 +25,13 @@ def _axes(x, shape):
     return tuple(range(-n, 0))
 
 
+def _squares(xp, x, axes):
+    """The sum of x * x, without that array where NumPy can."""
+    if xp is np and len(axes) == 1:
+        return np.vecdot(x, x)[..., None]
+    return xp.sum(x * x, axis=axes, keepdims=True)
+
+
 def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     axes, dtype = _axes(x, shape), x.dtype
     for name, parameter in (("weight", weight), ("bias", bias)):
@@ -35,7 +42,7 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     x = x.astype(wide(dtype), copy=False)
     mean = xp.sum(x, axis=axes, keepdims=True) / n
     out = x - mean
-    rstd = 1 / xp.sqrt(xp.sum(out * out, axis=axes, keepdims=True) / n + eps)
+    rstd = 1 / xp.sqrt(_squares(xp, out, axes) / n + eps)
     out *= rstd
     if weight is not None:
         out *= weight

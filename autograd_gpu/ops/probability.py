@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..core.dispatch import defop
@@ -16,11 +14,12 @@ def exponentials(xp, x, axis):
     """exp(x - max) as a fresh array, its sum over `axis`, and the max; both keep their dimension."""
     if not x.ndim:
         return xp.ones((), x.dtype), xp.ones((), x.dtype), x
-    highest = xp.max(x, axis=axis, keepdims=True, initial=-math.inf)
+    largest, total = (np.maximum.reduce, np.add.reduce) if xp is np else (xp.max, xp.sum)
+    highest = largest(x, axis=axis, keepdims=True) if x.shape[axis] else xp.sum(x, axis=axis, keepdims=True)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, as it should be
         e = xp.subtract(x, highest)
     xp.exp(e, out=e)
-    return e, xp.sum(e, axis=axis, keepdims=True), highest
+    return e, total(e, axis=axis, keepdims=True), highest
 
 
 def _softmax(xp, x, *, dim):
