@@ -49,8 +49,9 @@ def build(program, inputs):
     for name, i, j in program:
         a, b = values[i % len(values)], values[j % len(values)]
         out = UNARY[name](a) if name in UNARY else BINARY[name](a, b)
-        values.append(out if out.shape == (4, 4) else out + ag.zeros(4, 4, dtype=ag.float64) if out.ndim < 2 or 1 in out.shape
-                      else ag.cat([out, out], 1))
+        if out.ndim < 2 or 1 in out.shape:
+            out = out + ag.zeros(4, 4, dtype=ag.float64)
+        values.append(out if out.shape == (4, 4) else ag.cat([out, out], 1))
     return sum((v.sin().sum() for v in values[N_LEAVES:]), ag.tensor(0.0, dtype=ag.float64))
 
 

@@ -60,7 +60,7 @@ def _relu(xp, x):
 
 
 def _relu_grad(xp, h, out):
-    """As integers the bits of a positive float are positive, so that -bits >> 31 is a mask of ones there, else of zeros.
+    """As integers the bits of a positive float are positive, so that -bits >> 31 is all ones there, and else 0.
 
     np.where takes 20 times as long on a random mask, where the processor cannot predict its branch.
     """

@@ -20,7 +20,7 @@ from .arithmetic import where
 from .loss import check_reduction
 from .probability import exponentials, log_softmax
 from .products import ALWAYS
-from .reduce import wide
+from .reduce import reduced, wide
 from .shape import movedim
 
 # ---- classes -----------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ def _clean(target, classes, ignore_index):
     """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
     if not target.size:
         return True
-    if target.min() >= 0 and target.max() < classes:
+    if np.minimum.reduce(target, axis=None) >= 0 and np.maximum.reduce(target, axis=None) < classes:
         return not 0 <= ignore_index < classes
     wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
     if wrong.size:
@@ -50,16 +50,17 @@ def _weighed(xp, x, target, weight, ignore_index, reduction):
         scale = xp.asarray(weight[_within(xp, target, classes)]).astype(dtype)
     if ignored is not None:
         scale[ignored] = 0
-    if reduction == "mean":
-        total = target.size if weight is None and ignored is None else scale.sum()
+    if reduction == "mean" and weight is None and ignored is None:
+        scale /= target.size or 1
+    elif reduction == "mean":
         with np.errstate(invalid="ignore"):  # the mean of ignored rows is 0 / 0
-            scale /= total
+            scale /= scale.sum()
     return scale, ignored
 
 
 def _within(xp, target, classes):
     """`target` with ignored rows moved to some class."""
-    return xp.clip(target, 0, classes - 1)
+    return xp.minimum(xp.maximum(target, 0), classes - 1)
 
 
 def _spots(xp, x, target):
@@ -78,8 +79,8 @@ def _combined(xp, losses, ignored, scale, reduction, dtype):
         losses = xp.where(ignored, 0, losses)  # an ignored row may be infinite
     rows = losses * scale
     if reduction != "none":
-        rows = xp.sum(rows) if rows.size or reduction == "sum" else xp.full((), math.nan, rows.dtype)
-    return rows.astype(dtype, copy=False)
+        rows = reduced(xp, "add", rows, None, False) if rows.size or reduction == "sum" else rows.dtype.type(math.nan)
+    return xp.asarray(rows, dtype)
 
 
 # ---- cross entropy -----------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ class class_cross_entropy:
 
     >>> from autograd_gpu.ops.classification import class_cross_entropy
     >>> class_cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
-    (tensor(0.6931), tensor([[0.5, 0.5]]))
+    class_cross_entropy_result(loss=tensor(0.6931), probs=tensor([[0.5, 0.5]]))
     """
 
     forward = _cross_entropy
