@@ -308,7 +308,7 @@ def _normal_cdf_float32(x):
 
 def _gelu(xp, x, *, approximate="none"):
     if _gelu_is_exact(approximate):
-        return times(xp, x, _normal_cdf(xp, x))
+        return x * _normal_cdf(xp, x)
     return 0.5 * x * (1 + xp.tanh(_gelu_inner(x)[0]))
 
 
