@@ -217,12 +217,21 @@ class tanh_grad:
 # ---- silu and gelu -----------------------------------------------------------------------------------
 
 
+def _gate(xp, x):
+    """sigmoid(x) as (1 + tanh(x / 2)) / 2: faster, and exact to the last bit of 1, enough for a factor of x."""
+    s = xp.multiply(x, 0.5, out=xp.empty(x.shape, x.dtype))
+    xp.tanh(s, out=s)
+    s += 1
+    s *= 0.5
+    return s
+
+
 def _silu(xp, x):
-    return times(xp, x, _sigmoid(xp, x))
+    return times(xp, x, _gate(xp, x))
 
 
 def _silu_grad(xp, h, x):
-    s = _sigmoid(xp, x)
+    s = _gate(xp, x)
     t = xp.subtract(1, s, out=xp.empty(x.shape, x.dtype))
     t *= x
     t += 1

@@ -203,12 +203,14 @@ class std:
 
 
 def _logsumexp(xp, x, *, dim, keepdim=False):
-    axis = axes(dim, x.ndim)
-    highest = xp.max(x, axis=axis, keepdims=True, initial=-xp.inf)
-    highest = xp.where(xp.isfinite(highest), highest, xp.zeros((), x.dtype)).astype(wide(x.dtype), copy=False)
+    axis, dtype = axes(dim, x.ndim), x.dtype
+    x = x.astype(wide(dtype), copy=False)
+    # the sum of nothing has the shape that its maximum would have
+    highest = (xp.max if x.size else xp.sum)(x, axis=axis, keepdims=True)
+    highest = xp.where(xp.isfinite(highest), highest, x.dtype.type(0))
     with np.errstate(divide="ignore"):
         out = xp.log(xp.sum(xp.exp(x - highest), axis=axis, keepdims=True)) + highest
-    return (out if keepdim else out.squeeze(axis)).astype(x.dtype, copy=False)
+    return (out if keepdim else out.squeeze(axis)).astype(dtype, copy=False)
 
 
 def _logsumexp_back(F, g, x, out, dim, keepdim):
