@@ -13,6 +13,10 @@ class MissingRuleError(NotImplementedError):
     """Raised when a derivative is asked for that an op does not declare: never a silent zero."""
 
 
+class ArgumentError(ValueError):
+    """A bad value of an op's attribute, as PyTorch raises ValueError for it."""
+
+
 def freed_twice() -> RuntimeError:
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have "

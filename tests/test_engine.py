@@ -395,3 +395,12 @@ class TestAccumulation:
         y.grad_fn.next_functions[0][0].register_hook(lambda grads, gs: seen.append((grads, gs[0].tolist())))
         y.sum().backward()
         assert seen == [((), [2.0] * 3)]
+
+
+class TestHalfPrecision:
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_broadcast_gradients_are_summed_in_float32(self, dtype):
+        x = ag.zeros(1, dtype=dtype, requires_grad=True)
+        (g,) = grad((x + ag.zeros(4000, dtype=dtype)), x, ag.ones(4000, dtype=dtype))
+        assert g.dtype == dtype
+        assert abs(g.item() - 4000) <= 16  # the spacing of bfloat16 there

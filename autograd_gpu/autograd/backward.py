@@ -154,17 +154,17 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     roots: list[tuple[Node, int, Tensor]] = []
-    for output, g in zip(outputs, grads, strict=False):
+    for i, output in enumerate(outputs):
+        g = grads[i]
         if type(output) is GradientEdge:
             roots.append((output.node, internal_nr(output), _edge_gradient(output, g)))
             continue
         node, array = output._node, output._array  # type: ignore[union-attr]
         if node is None:
-            raise RuntimeError(f"element {len(roots)} of tensors does not require grad and does not have a grad_fn")
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
             g = _implicit(array)
         elif g._array.shape != array.shape:
-            i = len(roots)
             raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] "
                                f"has a shape of {array.shape}.")
         elif g._array.dtype is not array.dtype:

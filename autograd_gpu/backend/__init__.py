@@ -8,6 +8,7 @@ import numpy as np
 
 from . import counters, cpu, cuda, pool
 from .device import CPU, Device
+from .dtypes import HALF, float32
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
 
@@ -104,8 +105,12 @@ def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
 
 def sum_to(array: Any, shape: tuple[int, ...]) -> Any:
     """Sums `array` over the dimensions that broadcasting from `shape` added or stretched."""
+    dtype = array.dtype
+    wide = float32 if dtype in HALF else dtype  # 4000 ones of float16 would add up to 2048
     lead = array.ndim - len(shape)
     if lead:
-        array = array.sum(axis=tuple(range(lead)))
-    stretched = tuple(i for i, size in enumerate(shape) if size == 1 and array.shape[i] != 1)
-    return array.sum(axis=stretched, keepdims=True) if stretched else array
+        array = array.sum(axis=tuple(range(lead)), dtype=wide)
+    stretched = tuple([i for i, size in enumerate(shape) if size == 1 and array.shape[i] != 1])
+    if stretched:
+        array = array.sum(axis=stretched, keepdims=True, dtype=wide)
+    return array if wide is dtype else array.astype(dtype, copy=False)

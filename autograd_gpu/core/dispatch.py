@@ -82,7 +82,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
             _add_variants(op, kinds)
         return core(*prepared, *attributes)
     except (ValueError, IndexError, TypeError) as error:
-        raise _explained(op, prepared, error) from error
+        raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
 
 
 def _names(op: OpDef, args: tuple[Any, ...]) -> tuple[str, ...]:
@@ -176,6 +176,8 @@ def _refuse_storage(op: OpDef, args: list[Any]) -> None:
 
 def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     """NumPy's complaint with the op's name and the shapes it was given, as the type a PyTorch user catches."""
+    if isinstance(error, errors.ArgumentError):
+        return error
     shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
     kind = RuntimeError if isinstance(error, ValueError) else type(error)
     return kind(f"{op.name}: {error} (input shapes: {shapes})")

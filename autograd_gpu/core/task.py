@@ -55,16 +55,20 @@ class GraphTask:
         self.prune = False  # whether some reached leaf is not asked for
         self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
         self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
-        captured: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with the output number
-        self.captures = captured
-        self.floor = floor = 0
+        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with output numbers
+        self.floor = 0
         if captures is not None:
             self.results: list[Any] = [None] * len(captures)
+            captured = self.captures
             floor = captures[0][0].topological_nr
             for i, (node, nr, _) in enumerate(captures):
-                if node.topological_nr < floor:
-                    floor = node.topological_nr
-                captured.setdefault(node, []).append((i, nr))
+                depth = node.topological_nr
+                if depth < floor:
+                    floor = depth
+                if depth == 0 or node not in captured:
+                    captured[node] = [(i, nr)]  # a leaf's gradient is read at the end, from its buffer
+                else:
+                    captured[node].append((i, nr))
             self.floor = floor
 
     # ---- 1, 2: discovery ---------------------------------------------------------------------------
@@ -192,7 +196,9 @@ class GraphTask:
             if shapes is not None:
                 grads = [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
             if nrs is None:
-                for child, g in zip(node.edges, grads, strict=False):
+                edges = node.edges
+                for i, g in enumerate(grads):
+                    child = edges[i]
                     if g is None or child is None:
                         continue
                     held = buffers.get(child)
@@ -203,9 +209,10 @@ class GraphTask:
                     else:
                         buffers[child] = self.sum(child, held, g)
             else:
-                for child, nr, g in zip(node.edges, nrs, grads, strict=False):
+                for i, g in enumerate(grads):
+                    child = node.edges[i]
                     if g is not None and child is not None:
-                        self.add(child, nr, g)
+                        self.add(child, nrs[i], g)
             if accumulate:
                 grads = g = None  # a leaf takes an array over only if nobody else holds it
                 self.fire_complete(node)
@@ -320,17 +327,14 @@ class GraphTask:
 
     def collect(self, captures: list[Capture]) -> list[Tensor | None]:
         """The captured gradients as tensors: zeros behind ZERO edges, None for what was not reached."""
-        results, buffers = self.results, self.buffers
-        for node, places in self.captures.items():
+        results, buffers, recording = self.results, self.buffers, self.recording
+        found: list[Tensor | None] = []
+        for i, (node, nr, like) in enumerate(captures):
+            g = results[i]
             if node.topological_nr == 0:
                 g = buffers.get(node)
                 if g is not None and node.extra is not None:
-                    g = self.tensor_hooks(node, g)
-                for i, _ in places:
-                    results[i] = g
-        found: list[Tensor | None] = []
-        recording = self.recording
-        for g, (node, nr, like) in zip(results, captures, strict=True):
+                    g = self.leaf_hooks(node, g)
             if g is not None:
                 found.append(g if recording else wrap(as_array(g, like.dtype)))
             elif self.used is not None and (node, nr) in self.used:
@@ -338,6 +342,12 @@ class GraphTask:
             else:
                 found.append(None)
         return found
+
+    def leaf_hooks(self, leaf: Node, g: Any) -> Any:
+        """Tensor hooks of a captured leaf, once however often it was asked for."""
+        if self.captures.pop(leaf, None) is not None:
+            self.buffers[leaf] = g = self.tensor_hooks(leaf, g)
+        return g
 
 
 def zeros(like: Any) -> Any:
@@ -348,11 +358,11 @@ def zeros(like: Any) -> Any:
 
 def as_array(g: Any, dtype: Any = None) -> Any:
     """A gradient as an array of `dtype`: rules may leave NumPy scalars, and bfloat16 may have been widened."""
-    if type(g) is not np.ndarray and isinstance(g, np.generic):
-        g = np.asarray(g)
-    elif g.base is not None and 0 in g.strides:
+    if g.base is not None and 0 in g.strides:
         g = g.copy()  # of a stretched view: whoever gets it may write to it
-    return g if dtype is None or g.dtype is dtype else g.astype(dtype, copy=False)
+    elif type(g) is not np.ndarray and isinstance(g, np.generic):
+        g = np.asarray(g)
+    return g if g.dtype is dtype or dtype is None else g.astype(dtype, copy=False)
 
 
 def own(g: Any, dtype: Any) -> Any:

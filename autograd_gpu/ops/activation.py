@@ -16,7 +16,6 @@ from .. import backend
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
-from .reduce import HALF
 
 BLOCK = 65536  # elements that are passed over several times before going on: they stay in the L2 cache
 
@@ -29,7 +28,7 @@ def in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
         dtype = args[0].dtype
         if dtype.itemsize > 2:
             return forward(xp, *args, **attributes)
-        widened = [a.astype(dtypes.float32) if a is not None and a.dtype in HALF else a for a in args]
+        widened = [a.astype(dtypes.float32) if a is not None and a.dtype in dtypes.HALF else a for a in args]
         return forward(xp, *widened, **attributes).astype(dtype)
 
     return wrapped
@@ -42,7 +41,7 @@ def times(xp: Any, g: Any, t: Any) -> Any:
 
 def _squared(xp, x):
     """x * x as a fresh array, which a NumPy scalar and a 0-d array would not give."""
-    return xp.multiply(x, x, out=xp.empty(x.shape, x.dtype))
+    return xp.multiply(x, x, out=backend.empty(xp, x.shape, x.dtype))
 
 
 # ---- relu --------------------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ class elu:
 
 
 def _sigmoid(xp, x):
-    out = xp.negative(x, out=xp.empty(x.shape, x.dtype))
+    out = xp.negative(x, out=backend.empty(xp, x.shape, x.dtype))
     with np.errstate(over="ignore"):  # exp(-x) may be inf, and the result 0 then
         xp.exp(out, out=out)
     out += 1
@@ -146,7 +145,7 @@ def _sigmoid(xp, x):
 
 
 def _sigmoid_grad(xp, h, out):
-    t = xp.subtract(1, out, out=xp.empty(out.shape, out.dtype))
+    t = xp.subtract(1, out, out=backend.empty(xp, out.shape, out.dtype))
     t *= out
     return times(xp, h, t)
 
@@ -219,7 +218,7 @@ class tanh_grad:
 
 def _gate(xp, x):
     """sigmoid(x) as (1 + tanh(x / 2)) / 2: faster, and exact to the last bit of 1, enough for a factor of x."""
-    s = xp.multiply(x, 0.5, out=xp.empty(x.shape, x.dtype))
+    s = xp.multiply(x, 0.5, out=backend.empty(xp, x.shape, x.dtype))
     xp.tanh(s, out=s)
     s += 1
     s *= 0.5
@@ -232,7 +231,7 @@ def _silu(xp, x):
 
 def _silu_grad(xp, h, x):
     s = _gate(xp, x)
-    t = xp.subtract(1, s, out=xp.empty(x.shape, x.dtype))
+    t = xp.subtract(1, s, out=backend.empty(xp, x.shape, x.dtype))
     t *= x
     t += 1
     t *= s

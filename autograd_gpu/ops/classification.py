@@ -16,6 +16,7 @@ from ..backend.dtypes import FLOATS
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
+from ..errors import ArgumentError
 from .arithmetic import where
 from .loss import check_reduction
 from .probability import exponentials, log_softmax
@@ -205,7 +206,7 @@ def _classes_last(x: Tensor, target: Tensor, name: str) -> Tensor:
     if target.dtype in FLOATS:
         raise RuntimeError(f"{name}: expected classes of dtype int64, but got {target.dtype}")
     if x.ndim > 1 and target.ndim and x.shape[0] != target.shape[0]:
-        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]}).")
+        raise ArgumentError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]}).")
     last = movedim(x, 1, -1) if x.ndim > 2 else x
     if last.shape[:-1] != target.shape:
         raise RuntimeError(f"{name}: expected target of size {list(last.shape[:-1])}, got {list(target.shape)}")

@@ -7,6 +7,7 @@ import math
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tensor import Tensor
+from ..errors import ArgumentError
 from .reduce import reduced, wide
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -14,7 +15,7 @@ REDUCTIONS = ("mean", "sum", "none")
 
 def check_reduction(reduction: str) -> None:
     if reduction not in REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
+        raise ArgumentError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
 
 
 def _finish(xp, values, reduction, dtype):
@@ -130,7 +131,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 
 def _bce(xp, input, target, weight=None, pos_weight=None, *, reduction="mean"):
     if input.shape != target.shape:
-        raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+        raise ArgumentError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
     x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
     softplus = xp.log1p(xp.exp(-xp.absolute(x))) + xp.maximum(-x, 0)  # log(1 + exp(-x))
     values = (1 - t) * x + (softplus if pos_weight is None else softplus * (1 + (pos_weight - 1) * t))

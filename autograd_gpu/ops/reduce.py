@@ -13,9 +13,6 @@ from ..core.dispatch import defop
 from ..core.op import FLOAT
 from .slicing import from_right, wrap_dim
 
-HALF = frozenset((dtypes.float16, dtypes.bfloat16))
-
-
 # ---- dimensions --------------------------------------------------------------------------------------
 
 
@@ -61,7 +58,7 @@ def reduced(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any
 
 def wide(dtype: np.dtype) -> np.dtype:
     """The dtype to accumulate `dtype` in."""
-    return dtypes.float32 if dtype in HALF else dtype
+    return dtypes.float32 if dtype in dtypes.HALF else dtype
 
 
 # ---- sums --------------------------------------------------------------------------------------------
