@@ -45,7 +45,9 @@ class _Zero:
 
 ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it exists
 
-GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "t", "ts", "xp"))  # names taken by core/generate.py
+# Names that the generated functions use themselves: in core/nodegen.py, where rules run, and in core/generate.py.
+RUNNING = frozenset(("F", "g", "grads", "need", "release", "s", "self"))
+GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "t", "ts", "xp"))
 
 REGISTRY: dict[str, OpDef] = {}
 RAW = python_types.SimpleNamespace()  # F when no graph is built: arrays in, arrays out
@@ -174,7 +176,10 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
                                          f"grad_{name} = ZERO, or nondiff = ({name!r},)")
     for rule in [*op.rules.values(), op.joint]:
         if rule is not None:
-            op.asked(rule)  # raises for a misspelt name
+            asked = {name for name, _, _ in op.asked(rule)}  # raises for a misspelt name
+            if taken := RUNNING & asked:
+                raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
+                                         "something else in the generated code; rename the input")
     if taken := GENERATED & {*op.inputs, *op.attributes}:
         raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
     if op.types not in (PROMOTE, FLOAT, SAME, ANY):

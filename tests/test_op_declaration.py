@@ -1,0 +1,50 @@
+"""What a block may not say: refused at import, naming the op and the argument."""
+
+import pytest
+
+from autograd_gpu.core.dispatch import defop
+from autograd_gpu.core.op import REGISTRY, ZERO
+from autograd_gpu.errors import OpDeclarationError
+
+
+def block(name="bad", **body):
+    def forward(xp, x, y): return x + y
+    def grad(F, g): return g
+    return type(name, (), {"forward": forward, "grad_x": grad, "grad_y": grad, **body})
+
+
+def without(name):
+    made = block()
+    delattr(made, name)
+    return made
+
+
+def asks_for_nothing_known(F, g, resutl): return g
+
+
+@pytest.mark.parametrize(("bad", "match"), [
+    (without("forward"), "op bad has no forward"),
+    (without("grad_y"), r"op bad: input 'y' has no rule; write grad_y, grad_y = ZERO, or nondiff"),
+    (block(grad_x=asks_for_nothing_known), r"bad.asks_for_nothing_known asks for 'resutl'; it may ask for x, y, out"),
+    (block(grad_z=ZERO), "op bad: 'z' is not an input; inputs are x, y"),
+    (block(nondiff=("z",)), "op bad: 'z' is not an input"),
+    (block(tpyes="same"), r"op bad: unknown word\(s\) tpyes"),
+    (block(types="wide"), "op bad: types is one of promote, float, same, any; got 'wide'"),
+    (block("mul"), "op mul is declared twice"),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_refused(bad, match):
+    with pytest.raises(OpDeclarationError, match=match):
+        defop(bad)
+    assert "bad" not in REGISTRY
+
+
+def test_names_that_the_generated_code_uses():
+    def forward(xp, g): return g
+    def rule(F, grad, g): return g
+    with pytest.raises(OpDeclarationError, match="g"):
+        defop(type("bad", (), {"forward": forward, "grad_g": rule}))
+    assert "bad" not in REGISTRY
+
+
+def test_every_op_says_what_it_is():
+    assert not [name for name, op in REGISTRY.items() if not op.doc]
