@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
-from .report import OURS, SCALE, Report
+from .report import OURS, SCALE, Report, three_digits
 
 COLOURS = {
     OURS: "#2b6cb0",
@@ -48,8 +49,8 @@ def plot_report(report: Report, path: str | Path) -> None:
         bars = ax.bar(names, medians, color=[COLOURS[name] for name in names], width=0.65)
         spread = [m - low for m, low in zip(medians, minima, strict=True)]
         ax.errorbar(names, medians, yerr=[spread, [0] * len(names)], fmt="none", ecolor=INK, lw=1, capsize=3)
-        ax.bar_label(bars, fmt="%.3g", fontsize=9, color=INK, padding=2)
-        ax.set_title(case["case"], fontsize=10, color=INK)
+        ax.bar_label(bars, fmt=three_digits, fontsize=9, color=INK, padding=2)
+        ax.set_title(textwrap.fill(case["case"], 28), fontsize=10, color=INK)
         ax.set_ylabel(case["unit"], color=INK)
         ax.tick_params(axis="x", rotation=25)
         ax.margins(y=0.15)

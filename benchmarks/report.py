@@ -127,6 +127,11 @@ class Report:
             print(f"  {name}: {value}")
 
 
+def three_digits(value: float) -> str:
+    """A number with three significant digits, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.001 else f"{value:.6f}"
+
+
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table with rich, or as aligned plain text where rich is not installed."""
     try:

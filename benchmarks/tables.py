@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .report import OURS, SCALE, three_digits
+
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp")
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-OURS = "autograd_gpu"
 TITLES = {
     OURS: "autograd_gpu",
     "torch": "PyTorch",
@@ -27,7 +28,10 @@ TITLES = {
     "numpy": "NumPy alone",
 }
 SHOWN_COUNTS = {"hidden products": "products"}
-SCALE = {"ms": 1e3, "us": 1e6}
+READING = (
+    "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. "
+    "`python -m benchmarks` measures all of this again."
+)
 
 
 def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
@@ -41,8 +45,13 @@ def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def render(results: Sequence[dict[str, Any]]) -> str:
-    """Markdown for all results: a table each, then what it was measured on."""
-    return "\n\n".join(render_one(result) for result in results)
+    """Markdown for all results: how to read them, then for each device a table each and what it was."""
+    parts = [READING] if results else []
+    for device in dict.fromkeys(result["device"] for result in results):
+        group = [result for result in results if result["device"] == device]
+        parts += [render_one(result) for result in group]
+        parts += dict.fromkeys(provenance(result) for result in group)
+    return "\n\n".join(parts)
 
 
 def render_one(result: dict[str, Any]) -> str:
@@ -52,9 +61,11 @@ def render_one(result: dict[str, Any]) -> str:
     rows = [[case["case"], *[cell(case, name) for name in names]] for case in result["cases"]]
     for label, values in result["summary"].items():
         rows.append([label, *[f"{values[name]:.2f}" if name in values else "" for name in names]])
-    lines = [f"**{result['title']}**", "", row(header), row(["---", *["---:"] * len(names)]), *map(row, rows)]
+    repeats = min(case["repeats"] for case in result["cases"])
+    lines = [f"**{result['title']}** (medians of {repeats})", "", row(header)]
+    lines += [row(["---", *["---:"] * len(names)]), *map(row, rows)]
     notes = [f"{case['case']}: {note}." for case in result["cases"] for note in case["notes"]]
-    return "\n".join([*lines, "", *notes, provenance(result)])
+    return "\n".join([*lines, *(["", f"<sub>{' '.join(notes)}</sub>"] if notes else [])])
 
 
 def row(cells: Sequence[str]) -> str:
@@ -75,22 +86,16 @@ def cell(case: dict[str, Any], name: str) -> str:
     return text
 
 
-def three_digits(value: float) -> str:
-    """A number with three significant digits, without an exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.001 else f"{value:.6f}"
-
-
 def provenance(result: dict[str, Any]) -> str:
     """Where and when the numbers were taken."""
     environment = result["environment"]
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
-    repeats = min(case["repeats"] for case in result["cases"])
-    device = environment["device"]
-    where = f"{device}, {environment['cores']} cores" if result["device"] == "cpu" else device
-    return (
-        f"<sub>Medians of {repeats} interleaved samples; in brackets ours / theirs, below 1 ours is faster. "
-        f"{where}; Python {environment['python']}, {versions}; {environment['date'][:10]}.</sub>"
-    )
+    where = environment["device"]
+    if result["device"] == "cpu":
+        pools = [str(pool) for pool in environment["threads"].values()]  # such as "2, Haswell kernels"
+        kernels = sorted({pool.partition(", ")[2] for pool in pools if pool.endswith("kernels")})
+        where += "".join([f", {environment['cores']} cores", *[f", OpenBLAS with {name}" for name in kernels]])
+    return f"<sub>{where}; Python {environment['python']}, {versions}; {environment['date'][:10]}.</sub>"
 
 
 def replace_block(text: str, block: str) -> str:
