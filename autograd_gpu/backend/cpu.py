@@ -7,17 +7,36 @@ from typing import Any
 import numpy as np
 
 from . import pool
-from .dtypes import bfloat16, float16, float32
+from .blas import LARGEST, SMALLEST, on_one_thread
+from .dtypes import HALF, float32
+
+
+# Up to so many rows np.dot(w, x.T).T is faster than np.dot(x, w.T), for matrices w of so many elements. Measured with
+# OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29, or 39 instead of 88.
+FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b for arrays of at least two dimensions; half types accumulate in float32."""
-    if a.dtype == bfloat16 or a.dtype == float16:
+    if a.dtype in HALF:
         return matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
-    if a.ndim == 2 and b.ndim == 2:  # np.dot has half the call overhead of np.matmul, and makes the same BLAS call
-        if a.shape[0] * b.shape[1] * a.itemsize < pool.SMALLEST:
-            return np.dot(a, b)
-        return np.dot(a, b, out=pool.empty((a.shape[0], b.shape[1]), a.dtype))
+    work = a.shape[-2] * a.shape[-1] * b.shape[-1]
+    product = _product if a.ndim == 2 and b.ndim == 2 else _products
+    return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """One product, by np.dot: half the call overhead of np.matmul, and the same BLAS call."""
+    m, n = a.shape[0], b.shape[1]
+    if m * n * a.itemsize >= pool.SMALLEST:
+        return np.dot(a, b, out=pool.empty((m, n), a.dtype))
+    if m <= FEW_ROWS and b.size >= MANY_ELEMENTS and b.flags.f_contiguous:
+        return np.ascontiguousarray(np.dot(b.T, a.T).T)
+    return np.dot(a, b)
+
+
+def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A batch of products, broadcasting."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 

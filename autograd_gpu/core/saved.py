@@ -49,7 +49,7 @@ class SavedOutput(SavedTensor):
     __slots__ = ("kind", "nr")
 
     nr: int  # as Tensor._nr
-    kind: str  # the node's class name, for messages
+    kind: type[Node]  # for messages
 
     def unpack(self, node: Node) -> Tensor:
         result = alias(super().unpack(node))
@@ -57,7 +57,7 @@ class SavedOutput(SavedTensor):
         return result
 
     def _where(self) -> str:
-        return f"output {max(self.nr - 1, 0)} of {self.kind}"
+        return f"output {max(self.nr - 1, 0)} of {self.kind.__name__}"
 
 
 class _Freed(SavedTensor):
@@ -69,8 +69,9 @@ FREED.tensor, FREED.version = None, 0
 
 
 def save_output(tensor: Tensor, node: Node) -> SavedOutput:
+    """Keeps `tensor`, an output that `node` has just made."""
     saved = SavedOutput()
     saved.tensor = alias(tensor)
-    saved.version = version_of(tensor)
-    saved.nr, saved.kind = tensor._nr, node.name()
+    saved.version = saved.tensor._storage.version  # type: ignore[union-attr]
+    saved.nr, saved.kind = tensor._nr, type(node)
     return saved

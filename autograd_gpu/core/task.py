@@ -285,8 +285,10 @@ class GraphTask:
         leaves = self.leaves
         for child in node.edges:
             if child in leaves:
-                leaves[child] -= 1
-                if not leaves[child]:
+                left = leaves[child] - 1
+                if left:
+                    leaves[child] = left
+                else:
                     del leaves[child]
                     self.fire(child)
 
@@ -367,9 +369,8 @@ def as_array(g: Any, dtype: Any = None) -> Any:
 
 def own(g: Any, dtype: Any) -> Any:
     """`g` as an array that nobody else holds or views: itself if it is fresh, else a copy."""
-    if isinstance(g, np.generic) or not pool.owns(g) or g.dtype is not dtype or sys.getrefcount(g) > FRESH:
-        return backend.namespace(g).array(g, dtype=dtype, order="C")
-    return g
+    fresh = g.dtype is dtype and sys.getrefcount(g) <= FRESH and pool.owns(g) and not isinstance(g, np.generic)
+    return g if fresh else backend.namespace(g).array(g, dtype=dtype, order="C")
 
 
 def _calibrate() -> int:

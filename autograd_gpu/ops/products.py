@@ -345,8 +345,7 @@ def _linear_of_any_rank(xp, x, weight):
 
 
 def _sum_rows(F, g, bias_shape):
-    g = g if g.ndim == 1 else F.sum(g, tuple(range(-g.ndim, -1)))
-    return g if g.shape == bias_shape else F.sum_to(g, bias_shape)
+    return g if g.shape == bias_shape else F.sum_to(rows(F, g) if g.ndim > 2 else g, bias_shape)
 
 
 @defop
