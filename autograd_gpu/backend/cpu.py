@@ -10,7 +10,6 @@ from . import pool
 from .blas import LARGEST, SMALLEST, on_one_thread
 from .dtypes import HALF, float32
 
-
 # Up to so many rows np.dot(w, x.T).T is faster than np.dot(x, w.T), for matrices w of so many elements. Measured with
 # OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29, or 39 instead of 88.
 FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16

@@ -88,9 +88,9 @@ def _combined(xp, losses, ignored, scale, reduction, dtype):
 
 
 def _cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
-    if xp is np and weight is None and reduction == "mean" and x.ndim == 2 and x.dtype.itemsize > 2 and target.size:
-        if _clean(target, x.shape[1], ignore_index):
-            return _mean_cross_entropy(x, target)
+    alike = xp is np and weight is None and reduction == "mean" and x.ndim == 2 and x.dtype.itemsize > 2
+    if alike and target.size and _clean(target, x.shape[1], ignore_index):
+        return _mean_cross_entropy(x, target)
     dtype, x = x.dtype, x.astype(wide(x.dtype), copy=False)
     scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
     e, total, highest = exponentials(xp, x, -1)
