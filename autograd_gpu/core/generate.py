@@ -14,20 +14,22 @@ from .nodegen import write_record
 from .op import ANY, FLOAT, OpDef
 from .source import Source
 
-_EMPTY = inspect.Parameter.empty
-
 
 def signature(op: OpDef) -> str:
     """The public parameter list: inputs, then attributes, positional or by keyword."""
     parts = [name + ("=None" if name in op.optional else "") for name in op.inputs]
     defaulted = bool(op.optional) and not op.variadic
     for name, default in op.attributes.items():
-        required = default is _EMPTY
-        if required and defaulted:
-            parts.append("*") if "*" not in parts else None
+        required = default is inspect.Parameter.empty
+        if required and defaulted and "*" not in parts:
+            parts.append("*")
         defaulted = defaulted or not required
         parts.append(name if required else f"{name}={default!r}")
     return ", ".join(parts)
+
+
+def inputs_tuple(op: OpDef) -> str:
+    return "(" + "".join(f"{name}, " for name in op.inputs) + ")"
 
 
 def attributes_tuple(op: OpDef) -> str:
@@ -44,7 +46,7 @@ def make_raw(op: OpDef) -> Callable[..., Any]:
     star = "*" if op.variadic else ""  # a list input is one argument: cat([a, b], dim)
     names = ", ".join(op.inputs)
     w(f"def {op.name}({signature(op)}):")
-    first = op.inputs[0] + ("[0]" if op.variadic else "") if op.inputs else "None"
+    first = op.inputs[0] + ("[0]" if op.variadic else "")
     w(f"xp = numpy if type({first}) is ndarray else namespace({star}{names})", 1)
     call = f"forward(xp, {star}{names}{keyword_attributes(op)})"
     w(f"return {call}[0]" if op.saved else f"return {call}", 1)
@@ -61,10 +63,6 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     if op.variadic:
         w(f"return general(OP, {op.inputs[0]}, {attrs})")
         return w.compile(name, {"general": general, "OP": op})
-    args = "(" + "".join(f"{n}, " for n in op.inputs) + ")"
-    if not op.inputs:
-        w(f"return general(OP, (), {attrs})")
-        return w.compile(name, {"general": general, "OP": op})
     w("if " + " and ".join(f"(type({n}) is Tensor or type({n}) is Parameter)" for n in op.inputs) + ":")
     w.depth = 2
     _checked_body(w, op, ("T",) * len(op.inputs))
@@ -75,7 +73,7 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
         w(f"variant = VARIANTS.get({types})", 1)
         w("if variant is not None:", 1)
         w(f"return variant({', '.join([*op.inputs, *op.attributes])})", 2)
-    w(f"return general(OP, {args}, {attrs})")
+    w(f"return general(OP, {inputs_tuple(op)}, {attrs})")
     function = w.compile(name, _scope(op, general))
     function.__doc__ = op.doc
     return function
@@ -87,8 +85,7 @@ def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any])
     w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
     w.depth = 1
     _checked_body(w, op, kinds)
-    args = "(" + "".join(f"{n}, " for n in op.inputs) + ")"
-    w(f"return general(OP, {args}, {attributes_tuple(op)})")
+    w(f"return general(OP, {inputs_tuple(op)}, {attributes_tuple(op)})")
     return w.compile(op.name, _scope(op, general))
 
 
@@ -150,9 +147,9 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
     target += ", extras" if op.saved else ""
     call = f"{target} = forward(xp, {arrays}{keyword_attributes(op)})"
     if guarded:
-        inputs = "".join(f"{n}, " for n in op.inputs)
         w(f"try: {call}")
-        w(f"except (ValueError, IndexError, TypeError): return general(OP, ({inputs}), {attributes_tuple(op)})")
+        again = f"general(OP, {inputs_tuple(op)}, {attributes_tuple(op)})"
+        w(f"except (ValueError, IndexError, TypeError): return {again}")
     else:
         w(call)
     if op.single:

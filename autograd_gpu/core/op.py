@@ -180,6 +180,8 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
             if taken := RUNNING & asked:
                 raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
                                          "something else in the generated code; rename the input")
+    if not op.inputs:
+        raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
     if taken := GENERATED & {*op.inputs, *op.attributes}:
         raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
     if op.types not in (PROMOTE, FLOAT, SAME, ANY):
