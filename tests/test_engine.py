@@ -370,6 +370,14 @@ class TestAccumulation:
         assert b.grad is None
         np.testing.assert_allclose(a.grad.numpy(), b.detach().numpy())
 
+    def test_inputs_argument_runs_the_leafs_hooks(self):
+        seen = []
+        a, b = leaf(2), leaf(2)
+        for t in (a, b):
+            t.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.tolist()))
+        ag.autograd.backward((a * b).sum(), inputs=[a])
+        assert seen == [b.tolist()]
+
     def test_error_in_a_node_leaves_the_graph_usable(self):
         fail = [True]
         x = leaf(3)

@@ -12,7 +12,7 @@ from ..backend.dtypes import FLOATS
 from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node
 from ..core.op import RECORD
-from ..core.task import Capture, zeros
+from ..core.task import Capture, accumulate, zeros
 from ..core.tensor import Tensor, wrap
 from .edges import GradientEdge, capture_of, internal_nr
 
@@ -104,7 +104,7 @@ def _accumulate_into(item: Output, g: Tensor, recording: bool) -> None:
         g = wrap(g._array.copy())
     node = item.node if isinstance(item, GradientEdge) else item._node
     if isinstance(node, AccumulateGrad):
-        node.accumulate(g, recording)
+        accumulate(node, g, recording)
     elif isinstance(item, Tensor):
         item._grad = g if item._grad is None else item._grad + g
     else:

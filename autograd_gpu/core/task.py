@@ -43,7 +43,7 @@ class GraphTask:
 
     __slots__ = (
         "accumulate", "buffers", "captures", "floor", "keep", "leaves", "needs", "nodes", "owned", "prune", "recording",
-        "results", "used",
+        "results", "used", "watched",
     )  # fmt: skip
 
     def __init__(self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool) -> None:
@@ -171,7 +171,7 @@ class GraphTask:
     def run(self) -> None:
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, recording = not self.keep, self.recording
-        watched = counters.ACTIVE or LOGGER.isEnabledFor(DEBUG)
+        watched = self.watched = bool(counters.ACTIVE) or LOGGER.isEnabledFor(DEBUG)
         sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
@@ -300,11 +300,11 @@ class GraphTask:
             variable = leaf.variable if isinstance(leaf, AccumulateGrad) else None
             if variable is not None and variable._grad is None:
                 zeros = backend.namespace(variable._array).zeros_like(variable._array)
-                leaf.accumulate(wrap(zeros), False)  # type: ignore[attr-defined]
+                accumulate(leaf, wrap(zeros), False)  # type: ignore[arg-type]
 
     def fire(self, leaf: Any) -> None:
         g = self.buffers.pop(leaf, None)
-        variable = leaf.variable
+        variable = leaf._ref()
         if g is None or variable is None:
             return
         if leaf.extra is not None:
@@ -312,14 +312,9 @@ class GraphTask:
             if leaf.extra.pre:
                 with user_code(self.recording):
                     g = self.from_tensor(hooks.run_pre_hooks(leaf, (self.to_tensor(g),))[0])
-        if counters.ACTIVE or LOGGER.isEnabledFor(DEBUG):
+        if self.watched:
             observe(leaf, g, 0)
-        leaf.accumulate(g if self.recording else wrap(own(g, variable.dtype)), self.recording)
-        if leaf.extra is not None and (leaf.extra.post or leaf.extra.post_accumulate):
-            with user_code(self.recording):
-                hooks.run_post_hooks(leaf, (), (self.to_tensor(g),))
-                for hook in list(leaf.extra.post_accumulate.values()):
-                    hook(variable)
+        accumulate(leaf, g if self.recording else wrap(own(g, variable._array.dtype)), self.recording)
 
     # ---- 7: captures -------------------------------------------------------------------------------
 
@@ -350,6 +345,17 @@ class GraphTask:
         if self.captures.pop(leaf, None) is not None:
             self.buffers[leaf] = g = self.tensor_hooks(leaf, g)
         return g
+
+
+def accumulate(leaf: AccumulateGrad, g: Tensor, recording: bool) -> None:
+    """Adds `g`, which is the caller's to give away, to the leaf's `.grad`; then come the leaf's hooks."""
+    leaf.accumulate(g, recording)
+    extra = leaf.extra
+    if extra is not None and (extra.post or extra.post_accumulate):
+        with user_code(recording):
+            hooks.run_post_hooks(leaf, (), (g,))
+            for hook in list(extra.post_accumulate.values()):
+                hook(leaf.variable)
 
 
 def zeros(like: Any) -> Any:
