@@ -29,6 +29,10 @@ class _GradMode:
 
     _off: bool
 
+    def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
+        """no_grad() is the mode; `@no_grad` without parentheses decorates at once."""
+        return object.__new__(cls) if fn is None else object.__new__(cls)(fn)
+
     def __enter__(self) -> None:
         self._previous = MODES.bits
         MODES.bits = self._previous | GRAD_OFF if self._off else self._previous & ~GRAD_OFF
@@ -111,6 +115,9 @@ class set_grad_enabled(_GradMode):
     ...     ag.is_grad_enabled()
     False
     """
+
+    def __new__(cls, mode: bool) -> Any:
+        return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:
         self._off = not mode

@@ -30,8 +30,7 @@ def modified_in_place(kind: str, shape: tuple[int, ...], where: str, found: int,
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{kind} {list(shape)}], which is {where}, is at version {found}; expected version {expected} instead. "
-        "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-        "autograd_gpu.autograd.set_detect_anomaly(True)."
+        "Hint: write to a clone() of it, or use the out-of-place operation."
     )
 
 

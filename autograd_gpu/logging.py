@@ -16,20 +16,24 @@ _LEVELS = {"+": std.DEBUG, "": std.INFO, "-": std.ERROR}
 _handler: list[std.Handler] = []
 
 
-def set_logs(*, autograd: int = std.WARNING) -> None:
-    """Sets the level of the engine's log; DEBUG prints each node, its gradients and the inputs that it skips.
+def set_logs(*, autograd: int | str = std.WARNING) -> None:
+    """Sets the level of the engine's log, by number or name, and where it goes: below WARNING to stderr, by itself.
+
+    DEBUG prints each node, its gradients and the inputs that it skips.
 
     >>> import logging
     >>> ag.logging.set_logs(autograd=logging.WARNING)
     """
     LOGGER.setLevel(autograd)
-    if not _handler and autograd < std.WARNING:
+    shown = LOGGER.level < std.WARNING
+    if shown and not _handler:
         handler = std.StreamHandler()
         handler.setFormatter(std.Formatter(FORMAT))
         LOGGER.addHandler(handler)
         _handler.append(handler)
-    elif _handler and autograd >= std.WARNING:
+    elif not shown and _handler:
         LOGGER.removeHandler(_handler.pop())
+    LOGGER.propagate = not _handler  # a handler of the root's would print each line again
 
 
 def configure_from_environment() -> None:
@@ -41,4 +45,5 @@ def configure_from_environment() -> None:
         set_logs(autograd=_LEVELS[sign])
 
 
+LOGGER.setLevel(std.WARNING)  # a root logger at DEBUG is no wish to see every node
 configure_from_environment()

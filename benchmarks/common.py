@@ -43,6 +43,19 @@ def make_parser(
     return parser
 
 
+def list_of(*known: str) -> Callable[[str], list[str]]:
+    """A parser of comma-separated values out of `known`; anything else is refused."""
+
+    def parse(text: str) -> list[str]:
+        values = [value.strip() for value in text.split(",")]
+        unknown = [value for value in values if value not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown value {unknown[0]!r}; known: {', '.join(known)}")
+        return values
+
+    return parse
+
+
 def peer_list(text: str) -> list[str]:
     """Parse --peers; an unknown name is refused."""
     names = [] if text in ("", "none") else [name.strip() for name in text.split(",")]

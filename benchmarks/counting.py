@@ -8,6 +8,8 @@ from collections import Counter
 from types import ModuleType
 from typing import Any
 
+from autograd_gpu.backend import pool
+
 from .timing import Call
 
 Shape = tuple[int, ...]  # (m, k, n), batched (b, m, k, n)
@@ -71,20 +73,25 @@ def hidden_products(products: Counter[Shape], batch: int, hidden: int) -> int:
 def peak_bytes(device: str, call: Call) -> int:
     """The most bytes that one of OUR calls needed at a time, beyond what was held before.
 
-    On the CPU the bytes of arrays, on CUDA what CuPy's pool had to take from the device.
+    On the CPU the bytes of arrays, on CUDA what CuPy's pool had to take from the device. NumPy reports to
+    tracemalloc what it allocates, but not what our pool hands out again: the pool keeps nothing meanwhile,
+    so that every array is a fresh one and each block is given back when its last array dies.
     """
     if device != "cpu":
         import cupy
 
-        pool = cupy.get_default_memory_pool()
+        device_pool = cupy.get_default_memory_pool()
         gc.collect()
-        pool.free_all_blocks()
-        before = pool.total_bytes()
+        device_pool.free_all_blocks()
+        before = device_pool.total_bytes()
         call()
-        return pool.total_bytes() - before
-    tracemalloc.start()  # NumPy reports its arrays to it
+        return device_pool.total_bytes() - before
+    kept, pool.KEPT = pool.KEPT, 0
+    pool.release()
+    tracemalloc.start()
     try:
         call()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+        pool.KEPT = kept

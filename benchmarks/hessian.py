@@ -24,7 +24,7 @@ import numpy as np
 import autograd_gpu as ag
 
 from . import counting, models
-from .common import device_kind, make_parser, require_agreement, run_workload
+from .common import device_kind, list_of, make_parser, require_agreement, run_workload
 from .peers import clock_for, jax_device, load_peers
 from .report import OURS, Report
 from .timing import Call, Contender, interleave
@@ -55,9 +55,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, help="rows of x (default: 2000 on the CPU, 10000 on CUDA)")
     parser.add_argument("--hidden", type=int, default=512, help="width of the hidden layers")
     parser.add_argument("--layers", type=int, default=6, help="number of hidden layers")
-    parser.add_argument("--activations", default="Tanh,ReLU", help="comma-separated: Tanh, ReLU")
-    parser.add_argument("--parts", default="hessian,backward", help="comma-separated: hessian, backward")
-    parser.add_argument("--precisions", help="fp32, tf32 (default: fp32 on the CPU, both on CUDA)")
+    for name, values in (("activations", ("Tanh", "ReLU")), ("parts", ("hessian", "backward"))):
+        help = f"comma-separated: {', '.join(values)} (default: both)"
+        parser.add_argument(f"--{name}", type=list_of(*values), default=list(values), help=help)
+    help = "comma-separated: fp32, tf32 (default: fp32 on the CPU, both on CUDA)"
+    parser.add_argument("--precisions", type=list_of(*PRECISION), help=help)
     return parser
 
 
@@ -211,10 +213,10 @@ def measure(problem: Problem, label: str, args: argparse.Namespace, precision: s
 def cases(args: argparse.Namespace, weights: models.Weights, x: np.ndarray) -> list[tuple[Problem, str, str]]:
     """(problem, label, precision) of every case asked for."""
     chosen = []
-    for precision in args.precisions.split(","):
+    for precision in args.precisions:
         suffix = "" if device_kind(args.device) == "cpu" else f", {precision.upper()}"
-        for activation in args.activations.split(","):
-            for part in args.parts.split(","):
+        for activation in args.activations:
+            for part in args.parts:
                 backward = part == "backward"
                 label = f"{activation}, {'with' if backward else 'no'} backward{suffix}"
                 chosen.append((Problem(weights, x, activation, backward, args.device), label, precision))
@@ -225,7 +227,7 @@ def run(args: argparse.Namespace) -> Report:
     """Run every case; the report's counts hold the hidden products of each library."""
     kind = device_kind(args.device)
     args.batch = args.batch or BATCH[kind]
-    args.precisions = args.precisions or ("fp32,tf32" if kind == "cuda" and has_tf32() else "fp32")
+    args.precisions = args.precisions or (["fp32", "tf32"] if kind == "cuda" and has_tf32() else ["fp32"])
     if args.tiny:
         args.batch, args.hidden = 24, 8
     args.present, absent = load_peers(args.peers, PEERS, args.device)

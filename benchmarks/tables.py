@@ -27,9 +27,11 @@ TITLES = {
     "jax": "JAX jit",
     "numpy": "NumPy alone",
 }
+APART = 1.15  # ratios of medians and of minima that differ by this factor are both shown
 SHOWN_COUNTS = {"hidden products": "products"}
 READING = (
-    "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. "
+    "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. Where the ratio of "
+    "the fastest samples (minima) differs from that of the medians by more than 15 %, it stands beside it. "
     "`python -m benchmarks` measures all of this again."
 )
 
@@ -74,13 +76,15 @@ def row(cells: Sequence[str]) -> str:
 
 
 def cell(case: dict[str, Any], name: str) -> str:
-    """Median time, for a peer the ratio of ours to it, and the counts worth a reader's time."""
+    """Median time, for a peer the ratio (or two, see APART) of ours to it, and the counts worth a reader's time."""
     if name not in case["contenders"]:
         return "-"
     result = case["contenders"][name]
     text = f"{three_digits(result['median_s'] * SCALE[case['unit']])} {case['unit']}"
     if name != OURS:
-        text += f" ({result['ratio']:.2f}x)"
+        ratios = result["ratio"], result["ratio_min"]
+        beside = f"; minima {ratios[1]:.2f}x" if max(ratios) > APART * min(ratios) else ""
+        text += f" ({ratios[0]:.2f}x{beside})"
     for key, word in SHOWN_COUNTS.items():
         text += f", {result['counts'][key]} {word}" if key in result["counts"] else ""
     return text

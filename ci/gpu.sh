@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Run the tests and the benchmarks on a CUDA machine, without a network: ci/gpu.sh OUTDIR
 #
-# Needs Python 3.11 or newer with cupy, torch, jax and pytest; nothing is installed. All ends within nine
-# minutes. OUTDIR receives at most eight files: device.json, log.txt, pytest.xml, summary.json (exit code
+# Nothing is installed. Needs Python 3.11 or newer with
+#   the package's own    numpy, cupy, scipy, ml-dtypes, safetensors, nvidia-ml-py
+#   for the tests        pytest, pytest-timeout, hypothesis, scikit-learn, matplotlib, rich, jinja2; tests whose
+#                        module among the last five is missing are skipped
+#   for the benchmarks   torch, jax, jaxlib; a missing one is named in the results
+# All ends within nine minutes. OUTDIR receives at most eight files: device.json, log.txt, pytest.xml, summary.json (exit code
 # and seconds of every step; 124 is a timeout) and one JSON for each benchmark.
 set -uo pipefail
 

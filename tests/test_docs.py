@@ -29,12 +29,16 @@ def test_docstrings(name):
 
 
 def test_readme():
-    """The blocks in order, in one process; what the second one differentiates is left by the first."""
+    """The blocks in order, in one process, print what their comments say; the first leaves what the second needs."""
     assert len(BLOCKS) >= 2
     code = "\n".join(BLOCKS).replace("range(200)", "range(3)")
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "residual" in done.stdout
+    promised = re.findall(r"^print\(.*\) +# (\{.*?\})", code, re.MULTILINE)
+    assert len(promised) == len(re.findall(r"^print\(.*\) +#", code, re.MULTILINE)) >= 2
+    printed = done.stdout.splitlines()
+    assert [line for line in printed if line.startswith("{")] == promised
 
 
 def test_public_functions_have_docstrings():

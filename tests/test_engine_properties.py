@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import grad
+
+hypothesis = pytest.importorskip("hypothesis")
+given, settings, st = hypothesis.given, hypothesis.settings, pytest.importorskip("hypothesis.strategies")
 
 N_LEAVES = 3
 UNARY = {

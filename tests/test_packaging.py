@@ -44,7 +44,8 @@ def sdist(dist):
         return {PurePosixPath(*PurePosixPath(name).parts[1:]).as_posix() for name in archive.getnames()}
 
 
-def test_wheel_holds_every_kernel(wheel):
+def test_wheel_holds_the_kernels_folder(wheel):
+    """Every file of it: so far its README, for there is no kernel yet."""
     kernels = {f"autograd_gpu/_kernels/{name}" for name in files("kernels")}
     assert kernels
     assert kernels <= wheel

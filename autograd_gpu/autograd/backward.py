@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..backend import is_array
 from ..backend.dtypes import FLOATS
 from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node
@@ -138,10 +139,12 @@ def _captures(inputs: Sequence[Output]) -> list[Capture]:
         if type(item) is GradientEdge:
             captures.append(capture_of(item))
             continue
-        node = item._node  # type: ignore[union-attr]
+        if not isinstance(item, Tensor):
+            raise TypeError(f"inputs must be Tensors or GradientEdges, not {type(item).__name__}")
+        node = item._node
         if node is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-        captures.append((node, item._nr, item._array))  # type: ignore[union-attr]
+        captures.append((node, item._nr, item._array))
     return captures
 
 
@@ -149,8 +152,8 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
     """(node, nr, gradient) per output, gradients checked."""
     if grads is None:
         grads = (None,) * len(outputs)
-    elif isinstance(grads, Tensor):
-        grads = (grads,)
+    elif isinstance(grads, Tensor) or is_array(grads):
+        grads = (grads,)  # type: ignore[assignment]
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     roots: list[tuple[Node, int, Tensor]] = []
@@ -159,7 +162,11 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
         if type(output) is GradientEdge:
             roots.append((output.node, internal_nr(output), _edge_gradient(output, g)))
             continue
-        node, array = output._node, output._array  # type: ignore[union-attr]
+        if not isinstance(output, Tensor):
+            raise TypeError(f"element {i} of tensors must be a Tensor or a GradientEdge, not {type(output).__name__}")
+        node, array = output._node, output._array
+        if g is not None and not isinstance(g, Tensor):
+            g = _gradient(g, i)
         if node is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
@@ -169,8 +176,14 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
                                f"has a shape of {array.shape}.")
         elif g._array.dtype is not array.dtype:
             g = _cast(g, array.dtype)
-        roots.append((node, output._nr, g))  # type: ignore[union-attr]
+        roots.append((node, output._nr, g))
     return roots
+
+
+def _gradient(value: Any, i: int) -> Tensor:
+    if not is_array(value):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(value).__name__} for output {i}")
+    return wrap(value)
 
 
 def _implicit(array: Any) -> Tensor:

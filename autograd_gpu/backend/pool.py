@@ -12,11 +12,17 @@ from typing import Any
 import numpy as np
 
 SMALLEST = 1 << 17  # bytes; below this malloc reuses memory by itself
-KEPT = 1 << 29  # bytes per size class that stay here; the rest goes back to the system
+KEPT = 1 << 30  # bytes that may wait here; one more block, and all that waits goes back to the system
 _GRAIN = 1 << 16
 
 _free: dict[int, list[np.ndarray]] = {}
 _types: dict[int, type] = {}
+
+
+class _Waiting:
+    """Bytes in _free, as good as threads without a lock can count; `release` starts again from 0."""
+
+    size = 0
 
 
 class Block:
@@ -24,11 +30,13 @@ class Block:
 
     memory: np.ndarray
 
-    def __del__(self) -> None:
+    def __del__(self) -> None:  # may run anywhere, also while this module runs: hence no lock, and atomic list calls
         memory = self.memory
-        held = _free.setdefault(memory.nbytes, [])
-        if len(held) * memory.nbytes < KEPT:
-            held.append(memory)  # list operations are atomic: no lock, for __del__ may run anywhere
+        if _Waiting.size + memory.nbytes > KEPT:
+            release()
+        if memory.nbytes <= KEPT:
+            _Waiting.size += memory.nbytes
+            _free.setdefault(memory.nbytes, []).append(memory)
 
 
 def _block_type(size: int) -> type:
@@ -48,6 +56,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = -(-size // _GRAIN) * _GRAIN
     try:
         memory = _free[size].pop()
+        _Waiting.size -= size
     except (KeyError, IndexError):
         memory = np.empty(size, np.uint8)
     block: Any = _block_type(size).from_buffer(memory)  # type: ignore[attr-defined]
@@ -57,13 +66,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def held_bytes() -> int:
     """Bytes that wait here to be used again."""
-    return sum(size * len(blocks) for size, blocks in _free.items())
+    return sum([size * len(blocks) for size, blocks in list(_free.items())])
 
 
 def release() -> None:
     """Gives all waiting memory back to the system."""
-    for blocks in _free.values():
+    for blocks in list(_free.values()):
         blocks.clear()
+    _Waiting.size = 0
 
 
 def owns(array: Any) -> bool:

@@ -141,6 +141,9 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
     chosen = [isinstance(a, Tensor) and name in op.promoted for name, a in zip(names, args, strict=True)]
     tensors = [a for a, c in zip(args, chosen, strict=True) if c]
     plain = [a for a in args if not isinstance(a, Tensor) and a is not None]
+    if not tensors:  # where(mask, 1.0, 0): numbers only, which become 0-d tensors
+        target = dtypes.result_type([], [], plain)
+        return [wrap(np.asarray(a, target)) if a is not None and not isinstance(a, Tensor) else a for a in args]
     if op.types == SAME:
         if len({t.dtype for t in tensors}) > 1:
             found = " and ".join(dict.fromkeys(str(t.dtype) for t in tensors))
@@ -151,6 +154,8 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
     if op.types == FLOAT and target not in FLOATS and target not in dtypes.STORAGE:
         target = dtypes.get_default_dtype()
     promoted = [RECORD.cast(a, target) if c and a.dtype != target else a for a, c in zip(args, chosen, strict=True)]
+    if not op.has_rules and target in dtypes.INTEGERS:
+        return promoted  # comparisons: NumPy answers for numbers out of range, too
     return [_fit_number(a, target, tensors) for a in promoted]
 
 
@@ -179,7 +184,8 @@ def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     if isinstance(error, errors.ArgumentError):
         return error
     shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
-    kind = RuntimeError if isinstance(error, ValueError) else type(error)
+    kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError))
+                if isinstance(error, e))
     return kind(f"{op.name}: {error} (input shapes: {shapes})")
 
 

@@ -39,5 +39,5 @@ def _moderate(values: np.ndarray) -> bool:
     """Whether fixed-point notation loses nothing a reader would miss."""
     if values.dtype.kind != "f" or values.size == 0:
         return True
-    magnitudes = np.abs(values[np.isfinite(values) & (values != 0)])
+    magnitudes = np.abs(values[np.isfinite(values) & (values != 0)].astype(np.float64))  # 1e8 overflows float16
     return magnitudes.size == 0 or bool(magnitudes.min() >= 1e-4 and magnitudes.max() < 1e8)

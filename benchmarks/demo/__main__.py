@@ -24,7 +24,7 @@ try:
     from rich.table import Table
 
     from . import report
-    from .training import Outcome, load_digits, train
+    from .training import PLACES, Outcome, load_digits, train
 except ImportError as error:
     sys.exit(f"the demo needs {error.name}: pip install 'autograd-gpu[demo]', or run `make demo`")
 
@@ -66,7 +66,11 @@ def choose_device(wanted: str, console: Console) -> str:
 def train_with_progress(args: argparse.Namespace, device: str, console: Console) -> Outcome:
     """Train under a progress bar that shows loss and accuracies."""
     digits = load_digits()
-    console.print(f"Digits: {len(digits.train_y)} to learn from, {len(digits.test_y)} to be tested on\n")
+    shown = len(digits.train_y)
+    console.print(
+        f"Digits to learn from: {shown // PLACES} images, each also shifted by a pixel in four directions: {shown}"
+    )
+    console.print(f"Digits to be tested on: {len(digits.test_y)} images\n")
     columns = (
         TextColumn("[bold blue]training"),
         BarColumn(),

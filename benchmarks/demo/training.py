@@ -77,7 +77,7 @@ def load_digits(seed: int = 0) -> Digits:
     train_x, test_x, train_y, test_y = model_selection.train_test_split(
         images, labels, test_size=0.25, stratify=labels, random_state=seed
     )
-    return Digits(shifted(train_x), np.tile(train_y, 5), test_x, test_y)
+    return Digits(shifted(train_x), np.tile(train_y, PLACES), test_x, test_y)
 
 
 def shifted(images: np.ndarray) -> np.ndarray:
