@@ -8,7 +8,9 @@ time, so the answer lives in the thread, not on the ctx.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +18,11 @@ import numpy as np
 
 from ..backend import is_array, namespace_on
 from ..backend.device import Device
-from ..config import GRAD_OFF, MODES
+from ..backend.dtypes import FLOATS
+from ..config import GRAD_OFF, MODES, no_grad
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
+from ..core.op import RECORD
 from ..core.saved import FREED, SavedTensor, save_output
 from ..core.tensor import Tensor, alias, wrap
 from ..core.views import version_of
@@ -26,34 +30,24 @@ from ..errors import MissingRuleError
 
 
 class _Running(threading.local):
-    """The Function nodes whose backward this thread is in, innermost last, with what the call needs."""
+    """The ctx of each backward that this thread is in, innermost last, with what the call needs."""
 
     def __init__(self) -> None:
-        self.stack: list[tuple[FunctionNode, tuple[bool, ...]]] = []
+        self.stack: list[tuple[Context, tuple[bool, ...]]] = []
 
 
 RUNNING = _Running()
 
 
-class FunctionNode(Node):
-    """The node of a custom Function, and the `ctx` that its forward and backward get."""
+class Context:
+    """The `ctx` of one application: what forward leaves for backward. Any other attribute is the user's own."""
 
-    function: type[Function]
-    materialize = True
-    device: Device
-    shapes: tuple[tuple[int, ...], ...]
-
-    def __init__(self) -> None:
-        self.extra = None
-        self._saved: Any = ()
+    def __init__(self, needs: tuple[bool, ...]) -> None:
+        self._forward_needs = needs
         self._to_save: tuple[Tensor | None, ...] = ()
         self._non_differentiable: tuple[Tensor, ...] = ()
-        self._materialize_grads = True
-        self._inputs_require: tuple[bool, ...] = ()
-        self._positions: tuple[int, ...] = ()  # argument number of each edge
-        self.outputs = 1
-
-    # ---- ctx -----------------------------------------------------------------------------------
+        self._materialize = True
+        self._node: weakref.ref[FunctionNode] | None = None  # the node owns its ctx
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs or outputs for backward, with the version check of SavedTensor; None is allowed."""
@@ -66,17 +60,16 @@ class FunctionNode(Node):
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """What save_for_backward kept. RuntimeError after the buffers were freed, or if one was modified in place."""
-        if self._saved is FREED:
-            FREED.unpack(self)
-        return tuple(None if s is None else s.unpack(self) for s in self._saved)
+        node = None if self._node is None else self._node()
+        return self._to_save if node is None else node.saved_tensors
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
         """Per argument: in backward whether THIS call needs its gradient, in forward whether it requires one."""
-        for node, need in reversed(RUNNING.stack):
-            if node is self:
+        for ctx, need in reversed(RUNNING.stack):
+            if ctx is self:
                 return need
-        return self._inputs_require
+        return self._forward_needs
 
     def mark_non_differentiable(self, *outputs: Tensor) -> None:
         """Says that these outputs do not require grad."""
@@ -84,80 +77,96 @@ class FunctionNode(Node):
 
     def set_materialize_grads(self, value: bool) -> None:
         """False: backward gets None, instead of zeros, for outputs without a gradient."""
-        self._materialize_grads = value
+        self._materialize = value
 
-    # ---- node ----------------------------------------------------------------------------------
+
+class FunctionNode(Node):
+    """The node of a custom Function."""
+
+    function: type[Function]
+    materialize = True
+    shapes: tuple[tuple[int, ...], ...]
+
+    def __init__(self, ctx: Context, arguments: int) -> None:
+        self.ctx = ctx
+        self.arguments = arguments  # of forward
+        self.extra = None
+        self.saved: Any = ()
+        self.positions: tuple[int, ...] = ()  # argument number of each edge
+        self.slots: tuple[int | None, ...] = ()  # per returned value the output number, None if it is no tensor
+        self.inputs: tuple[tuple[np.dtype, Device], ...] = ()
+        self.outputs = 1
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What forward gave to save_for_backward."""
+        if self.saved is FREED:
+            FREED.unpack(self)
+        return tuple(None if s is None else s.unpack(self) for s in self.saved)
 
     def input_name(self, i: int) -> str:
-        return f"input {self._positions[i]}"
+        return f"input {self.positions[i]}"
 
     def rules(self, need: int) -> list[str]:
         return [f"{self.function.__name__}.backward"]
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         gs = g if self.outputs != 1 else (g,)
-        grads = self._backward(tuple(None if x is None else wrap(_array(x)) for x in gs), need, False)
-        if release:
-            self._saved = FREED if self._saved else self._saved
-        return tuple(None if x is None else x._array for x in grads)
+        wrapped = [None if x is None else wrap(x if is_array(x) else np.asarray(x)) for x in gs]
+        grads = self._backward(wrapped, need, release, False)
+        return tuple([None if x is None else x._array for x in grads])
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        grads = self._backward(tuple(g) if self.outputs != 1 else (g,), need, True)
-        if release:
-            self._saved = FREED if self._saved else self._saved
-        return grads
+        return self._backward(list(g) if self.outputs != 1 else [g], need, release, True)
 
-    def _backward(self, gs: tuple[Tensor | None, ...], need: int, recording: bool) -> tuple[Tensor | None, ...]:
-        if self._materialize_grads:
+    def _backward(self, gs: list[Tensor | None], need: int, release: bool, recording: bool) -> tuple[Any, ...]:
+        if self.ctx._materialize:
             metadata = zip(self.shape, self.dtype, strict=True) if self.outputs != 1 else [(self.shape, self.dtype)]
-            gs = tuple(_zeros(self, s, d) if x is None else x for x, (s, d) in zip(gs, metadata, strict=True))
-        wanted = [False] * len(self._inputs_require)
-        for i, position in enumerate(self._positions):
+            home = namespace_on(self.inputs[0][1])
+            gs = [wrap(home.zeros(s, d)) if x is None else x for x, (s, d) in zip(gs, metadata, strict=True)]
+        wanted = [False] * self.arguments
+        for i, position in enumerate(self.positions):
             wanted[position] = bool(need >> i & 1)
-        RUNNING.stack.append((self, tuple(wanted)))
+        RUNNING.stack.append((self.ctx, tuple(wanted)))
         try:
             with user_code(recording):
-                result = self.function.backward(self, *gs)
+                result = self.function.backward(self.ctx, *[None if k is None else gs[k] for k in self.slots])
+                grads = self._checked(result if isinstance(result, tuple) else (result,), need)
         finally:
             RUNNING.stack.pop()
-        return self._checked(result if isinstance(result, tuple) else (result,), need)
+        if release and self.saved:
+            self.saved = FREED
+        return grads
 
     def _checked(self, result: tuple[Any, ...], need: int) -> tuple[Tensor | None, ...]:
-        name, expected = self.function.__name__, len(self._inputs_require)
+        """backward's answer per edge, in the input's dtype."""
+        expected = self.arguments
         if len(result) > expected and all(extra is None for extra in result[expected:]):
             result = result[:expected]
         if len(result) != expected:
             raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients "
                                f"(expected {expected}, got {len(result)})")
-        grads: list[Tensor | None] = []
-        for i, position in enumerate(self._positions):
-            g = result[position]
-            if is_array(g):
-                g = wrap(g)
-            if g is not None and not isinstance(g, Tensor):
-                raise TypeError(f"{name}.backward returned a {type(g).__name__} for argument {position}; "
-                                "expected a Tensor or None")
-            if g is not None and g.shape != self.shapes[i]:
-                g = self._fitted(g, i, position)
-            grads.append(g if need >> i & 1 else None)
-        return tuple(grads)
+        for position, g in enumerate(result):
+            if g is not None and position not in self.positions:
+                raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
+                                   f"{position}, but the corresponding forward input was not a Tensor")
+        grads = [self._fitted(result[position], i) for i, position in enumerate(self.positions)]
+        return tuple([g if need >> i & 1 else None for i, g in enumerate(grads)])
 
-    def _fitted(self, g: Tensor, i: int, position: int) -> Tensor:
-        """A gradient whose shape broadcasts from the input's is summed by the engine; anything else is an error."""
-        shape = self.shapes[i]
+    def _fitted(self, g: Any, i: int) -> Tensor | None:
+        """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
+        if g is None:
+            return None
+        g = wrap(g) if is_array(g) else g
+        position, shape, (dtype, _) = self.positions[i], self.shapes[i], self.inputs[i]
+        if not isinstance(g, Tensor):
+            raise TypeError(f"{self.function.__name__}.backward returned a {type(g).__name__} for argument {position}; "
+                            "expected a Tensor or None")
         padded = (1,) * (g.ndim - len(shape)) + tuple(shape)
         if g.ndim < len(shape) or any(want not in (1, got) for want, got in zip(padded, g.shape, strict=True)):
             raise RuntimeError(f"Function {self.name()} returned an invalid gradient at index {position} - got "
                                f"{list(g.shape)} but expected shape compatible with {list(shape)}")
-        return g
-
-
-def _array(g: Any) -> Any:
-    return g if is_array(g) else np.asarray(g)
-
-
-def _zeros(node: FunctionNode, shape: Any, dtype: Any) -> Tensor:
-    return wrap(namespace_on(node.device).zeros(shape, dtype))
+        return RECORD.cast(g, dtype) if g.dtype != dtype and dtype in FLOATS else g
 
 
 class Function:
@@ -203,74 +212,78 @@ class Function:
         raise MissingRuleError("You must implement backward for your custom autograd.Function to use it with autograd.")
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Runs forward and records a node whose backward is the class's."""
-        ctx = cls._node_class()
-        ctx._inputs_require = tuple(isinstance(a, Tensor) and a._node is not None for a in args)
-        recording = not MODES.bits & GRAD_OFF and any(ctx._inputs_require)
-        bits = MODES.bits
-        MODES.bits = bits | GRAD_OFF
-        try:
-            if cls.setup_context is not Function.setup_context:
-                output = cls.forward(*args)
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs forward and records a node whose backward is the class's. Keywords: with setup_context only."""
+        separate = cls.setup_context is not Function.setup_context
+        if kwargs and not separate:
+            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments unless it defines setup_context")
+        if separate:
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = (*bound.args, *bound.kwargs.values())
+        ctx = Context(tuple(isinstance(a, Tensor) and a._node is not None for a in args))
+        recording = not MODES.bits & GRAD_OFF and any(ctx._forward_needs)
+        with no_grad():
+            output = cls.forward(*args) if separate else cls.forward(ctx, *args)
+            if separate:
                 cls.setup_context(ctx, args, output)
-            else:
-                output = cls.forward(ctx, *args)
-        finally:
-            MODES.bits = bits
-        single = not isinstance(output, tuple)
-        outputs = (output,) if single else output
-        for o in outputs:
-            if not isinstance(o, Tensor) and o is not None and single:
-                raise TypeError(f"{cls.__name__}.forward must return a Tensor or a tuple of Tensors; "
-                                f"got {type(o).__name__}")
+        outputs = output if isinstance(output, tuple) else (output,)
         if recording:
-            outputs = _record(ctx, args, outputs)
-        return outputs[0] if single else tuple(outputs)
+            outputs = _record(cls, ctx, args, outputs)
+        return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
-def _record(ctx: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Edges, metadata and saved tensors of ctx; the outputs linked to it."""
+def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The node of ctx, and the outputs linked to it."""
+    node = cls._node_class(ctx, len(args))
     linked = [(i, a) for i, a in enumerate(args) if isinstance(a, Tensor)]
-    ctx._positions = tuple(i for i, _ in linked)
-    ctx.shapes = tuple(a.shape for _, a in linked)
-    ctx.edges = tuple(a._node for _, a in linked)
-    ctx.nrs = tuple(a._nr for _, a in linked) if any(a._nr for _, a in linked) else None
-    ctx.mask = sum(1 << k for k, node in enumerate(ctx.edges) if node is not None)
-    ctx.topological_nr = 1 + max(node.topological_nr for node in ctx.edges if node is not None)
-    ctx.device = linked[0][1].device
+    node.positions = tuple([i for i, _ in linked])
+    node.shapes = tuple([a.shape for _, a in linked])
+    node.inputs = tuple([(a.dtype, a.device) for _, a in linked])
+    node.edges = tuple([a._node for _, a in linked])
+    node.nrs = tuple([a._nr for _, a in linked]) if any(a._nr for _, a in linked) else None
+    node.mask = sum([1 << k for k, child in enumerate(node.edges) if child is not None])
+    node.topological_nr = 1 + max([child.topological_nr for child in node.edges if child is not None])
     inputs = {id(a) for _, a in linked}
-    excluded = {id(t) for t in ctx._non_differentiable}
     # An input handed through becomes an alias: the caller's tensor keeps its own history.
     returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._node is not None) else o for o in outputs]
     pairs = [(old, new) for old, new in zip(outputs, returned, strict=True) if isinstance(new, Tensor)]
-    ctx.outputs = len(pairs)
-    shapes, kinds = tuple(t.shape for _, t in pairs), tuple(t.dtype for _, t in pairs)
-    ctx.shape, ctx.dtype = (shapes[0], kinds[0]) if len(pairs) == 1 else (shapes, kinds)
-    for nr, (old, new) in enumerate(pairs, 1):
-        if id(old) not in excluded and new.is_floating_point():
-            new._node, new._nr = ctx, nr if len(pairs) > 1 else 0
+    if not pairs:
+        return outputs
+    _link(node, pairs, {id(t) for t in ctx._non_differentiable})
+    numbers = iter(range(len(pairs)))
+    node.slots = tuple([next(numbers) if isinstance(o, Tensor) else None for o in returned])
     replaced = {id(old): new for old, new in pairs if id(old) not in inputs}
-    ctx._saved = tuple(None if t is None else _saved(ctx, t, replaced) for t in ctx._to_save)
-    ctx._to_save = ()
-    ctx.sequence_nr = next_sequence_nr()
+    node.saved = tuple([None if t is None else _saved(node, t, replaced) for t in ctx._to_save])
+    ctx._to_save, ctx._non_differentiable, ctx._node = (), (), weakref.ref(node)
+    node.sequence_nr = next_sequence_nr()
     return tuple(returned)
 
 
-def _saved(ctx: FunctionNode, tensor: Tensor, outputs: dict[int, Tensor]) -> SavedTensor:
-    if id(tensor) in outputs:
-        return save_output(outputs[id(tensor)], ctx)
+def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[int]) -> None:
+    node.outputs = len(pairs)
+    shapes, kinds = tuple([t.shape for _, t in pairs]), tuple([t.dtype for _, t in pairs])
+    node.shape, node.dtype = (shapes[0], kinds[0]) if len(pairs) == 1 else (shapes, kinds)
+    for nr, (old, new) in enumerate(pairs, 1):
+        if id(old) not in excluded and new.is_floating_point():
+            new._node, new._nr = node, nr if len(pairs) > 1 else 0
+
+
+def _saved(node: FunctionNode, tensor: Tensor, outputs: dict[int, Tensor]) -> SavedTensor:
+    new = outputs.get(id(tensor), tensor)
+    if new._node is node:
+        return save_output(new, node)
     saved = SavedTensor()
-    saved.tensor, saved.version = tensor, version_of(tensor)
+    saved.tensor, saved.version = new, version_of(new)
     return saved
 
 
 class _NotTwice(Function):
-    """Gives results a node that refuses to be differentiated."""
+    """Hands out `results`, which then depend on `sources` by a node that refuses to be differentiated."""
 
     @staticmethod
-    def forward(ctx: Any, *tensors: Tensor) -> Any:
-        return tuple(wrap(t._array) for t in tensors)
+    def forward(ctx: Any, results: list[Tensor], *sources: Tensor) -> Any:
+        return tuple(wrap(t._array) for t in results)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -282,32 +295,18 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapped(ctx: Any, *gs: Any) -> Any:
-        bits = MODES.bits
-        MODES.bits = bits | GRAD_OFF
-        try:
+        recording = not MODES.bits & GRAD_OFF
+        with no_grad():
             result = fn(ctx, *gs)
-        finally:
-            MODES.bits = bits
-        if bits & GRAD_OFF:
+        if not recording:
             return result
         results = result if isinstance(result, tuple) else (result,)
         found = [r for r in results if isinstance(r, Tensor)]
-        sources = [*[g for g in gs if isinstance(g, Tensor)], *[t for t in ctx.saved_tensors if t is not None]]
+        sources = [t for t in (*gs, *ctx.saved_tensors) if isinstance(t, Tensor)]
         if not found or not any(s._node is not None for s in sources):
             return result
-        marked = iter(_guarded(found, sources))
-        results = tuple(next(marked) if isinstance(r, Tensor) else r for r in results)
+        marked = iter(_NotTwice.apply(found, *sources))
+        results = tuple([next(marked) if isinstance(r, Tensor) else r for r in results])
         return results if isinstance(result, tuple) else results[0]
 
     return wrapped
-
-
-def _guarded(found: list[Tensor], sources: list[Tensor]) -> tuple[Tensor, ...]:
-    """`found`, behind a _NotTwice node that depends on `sources`."""
-
-    class NotTwice(_NotTwice):
-        @staticmethod
-        def forward(ctx: Any, *_: Tensor) -> Any:
-            return tuple(wrap(t._array) for t in found)
-
-    return NotTwice.apply(*sources)

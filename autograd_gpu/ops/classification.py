@@ -96,6 +96,8 @@ def _cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="
     e, total, highest = exponentials(xp, x, -1)
     losses = (xp.log(total) + highest)[..., 0] - _picked(xp, x, target)
     loss = _combined(xp, losses, ignored, scale, reduction, dtype)
+    if ignored is not None and reduction == "mean":
+        scale[ignored] = 0  # the mean of nothing but ignored rows is NaN, their gradients are 0
     return (loss, xp.divide(e, total, out=e).astype(dtype, copy=False)), {"scale": scale}
 
 
@@ -171,8 +173,11 @@ def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
 
 def _nll_grad(xp, h, target, weight=None, *, classes, ignore_index, reduction):
     out = xp.zeros((*target.shape, classes), h.dtype)
-    scale, _ = _weighed(xp, out, target, weight, ignore_index, reduction)
-    out.reshape(-1, classes)[_spots(xp, out, target)] = (h * -scale).reshape(-1)
+    scale, ignored = _weighed(xp, out, target, weight, ignore_index, reduction)
+    picked = h * -scale
+    if ignored is not None:
+        picked = xp.where(ignored, 0, picked)  # not NaN where no row counts
+    out.reshape(-1, classes)[_spots(xp, out, target)] = picked.reshape(-1)
     return out
 
 
@@ -237,7 +242,10 @@ def nll_loss(
 ) -> Tensor:
     """Minus the log-probabilities of the classes: input (N, C, ...) or (C), target (N, ...).
 
-    `weight` (C) weighs the classes, in the mean's divisor too; elements of class `ignore_index` do not count.
+    `weight` (C) weighs the classes; elements of class `ignore_index` do not count. `reduction` "mean" (the default)
+    divides the sum of the losses by that of the weights (NaN if no element counts, with gradients of 0), "sum" does not
+    divide, "none" gives a loss per target (0 for an ignored one); another one is a ValueError. IndexError for a
+    target on the CPU that is no class, RuntimeError or ValueError for shapes or dtypes that do not fit.
 
     >>> ag.nll_loss(ag.tensor([[-1.0, -2.0]]), ag.tensor([1]))
     tensor(2.)
@@ -255,7 +263,10 @@ def cross_entropy(
     """Cross entropy of logits (N, C, ...) or (C), and of classes (N, ...) or probabilities of the logits' shape.
 
     `weight` (C) weighs the classes; elements of class `ignore_index` do not count; `label_smoothing` mixes that share
-    of the uniform distribution into the target.
+    of the uniform distribution into the target. `reduction` "mean" (the default) divides the sum of the losses by that
+    of the weights (NaN if no element counts, with gradients of 0) and for probabilities by N and the positions, "sum"
+    does not divide, "none" gives a loss per target (0 for an ignored one); another one is a ValueError. IndexError
+    for a class on the CPU that is out of range, RuntimeError or ValueError for shapes or dtypes that do not fit.
 
     >>> ag.cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
     tensor(0.6931)

@@ -1,8 +1,10 @@
-"""Losses of a prediction and a target, with `reduction` "mean", "sum" or "none"."""
+"""Losses of a prediction and a target, with `reduction` "mean", "sum" or "none" (one loss per element)."""
 
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -35,7 +37,26 @@ def _share(g, y, reduction):
 
 
 def _difference(xp, input, target):
+    if input.shape != target.shape:
+        _warn_of_broadcasting(input.shape, target.shape)
     return xp.subtract(input, target).astype(wide(input.dtype), copy=False)
+
+
+def _warn_of_broadcasting(input_shape, target_shape):
+    """PyTorch's warning, at the line outside the package that called the loss."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
+    while frame.f_back is not None and _is_ours(frame, package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"Using a target size ({list(target_shape)}) that is different to the input size ({list(input_shape)}). "
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+        UserWarning,
+        stacklevel=level,
+    )
+
+
+def _is_ours(frame, package):
+    return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__
 
 
 # ---- regression --------------------------------------------------------------------------------------
@@ -54,6 +75,9 @@ def _mse_back(F, g, input, target, reduction):
 @defop
 class mse_loss:
     """(input - target) ** 2.
+
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
 
     >>> ag.mse_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
     tensor(5.)
@@ -77,6 +101,9 @@ def _l1_back(F, g, input, target, reduction):
 @defop
 class l1_loss:
     """|input - target|.
+
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
 
     >>> ag.l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
     tensor(2.)
@@ -105,6 +132,10 @@ def _huber_back(F, g, input, target, reduction, delta):
 class huber_loss:
     """d ** 2 / 2 where |d| < delta, else delta * (|d| - delta / 2), with d = input - target.
 
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError. RuntimeError
+    unless delta > 0.
+
     >>> ag.huber_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
     tensor(1.5)
     """
@@ -117,6 +148,10 @@ class huber_loss:
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.
+
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError. RuntimeError
+    if beta < 0; beta = 0 gives `l1_loss`.
 
     >>> ag.smooth_l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]), beta=2.0)
     tensor(1.125)
@@ -161,6 +196,8 @@ class binary_cross_entropy_with_logits:
     """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; exact for large logits.
 
     `weight` scales the elements' losses and `pos_weight` the part of the positive target; both broadcast.
+    `reduction` "mean" (the default; weights do not count in the divisor) or "sum" makes one number of the elements'
+    losses, "none" keeps their shape; another one, or a target of another shape, is a ValueError.
 
     >>> ag.binary_cross_entropy_with_logits(ag.tensor([0.0]), ag.tensor([1.0]))
     tensor(0.6931)

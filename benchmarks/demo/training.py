@@ -15,6 +15,8 @@ CLASSES = 10
 BATCH = 64
 LEARNING_RATE = 2e-3
 WEIGHT_DECAY = 1e-2
+CORNERS = ((1, 1), (0, 1), (2, 1), (1, 0), (1, 2))  # of the window on a padded image: it, moved each way by a pixel
+PLACES = len(CORNERS)
 
 
 class Digits(NamedTuple):
@@ -83,8 +85,7 @@ def load_digits(seed: int = 0) -> Digits:
 def shifted(images: np.ndarray) -> np.ndarray:
     """The images, then each of them moved down, up, right and left by a pixel."""
     padded = np.pad(images.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
-    corners = ((1, 1), (0, 1), (2, 1), (1, 0), (1, 2))
-    return np.concatenate([padded[:, y : y + 8, x : x + 8].reshape(-1, 64) for y, x in corners])
+    return np.concatenate([padded[:, y : y + 8, x : x + 8].reshape(-1, 64) for y, x in CORNERS])
 
 
 def make_model(device: str) -> Any:
