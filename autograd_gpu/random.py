@@ -14,6 +14,25 @@ from .backend import dtypes
 from .backend.device import CPU, Device
 from .core.tensor import Tensor, wrap
 
+__all__ = [
+    "Generator",
+    "bernoulli_mask",
+    "default_generator",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "normal",
+    "rand",
+    "rand_like",
+    "randint",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+    "uniform",
+]
+
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
 
 
@@ -31,7 +50,14 @@ class Generator:
         self.seed()
 
     def manual_seed(self, seed: int) -> Generator:
-        """Starts the stream that belongs to `seed`; returns this generator."""
+        """Starts the stream that belongs to `seed`, and returns this generator.
+
+        RuntimeError unless -2^63 <= seed < 2^64.
+
+        >>> g = ag.random.Generator()
+        >>> bool((ag.rand(2, generator=g.manual_seed(7)) == ag.rand(2, generator=g.manual_seed(7))).all())
+        True
+        """
         if not -(2**63) <= seed < _HIGHEST:
             raise RuntimeError(f"manual_seed: Overflow when unpacking long, seed {seed} is not in [-2^63, 2^64)")
         with self._lock:
@@ -40,12 +66,21 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Starts an unpredictable stream; returns its seed."""
+        """Starts an unpredictable stream, and returns its seed, with which `manual_seed` starts it again.
+
+        >>> g = ag.random.Generator()
+        >>> g.seed() == g.initial_seed()
+        True
+        """
         self.manual_seed(secrets.randbits(63))
         return self._seed
 
     def initial_seed(self) -> int:
-        """The seed that the current stream began with."""
+        """The seed that the current stream began with.
+
+        >>> ag.random.Generator().manual_seed(7).initial_seed()
+        7
+        """
         return self._seed
 
     def _make(self) -> Any:
@@ -56,14 +91,25 @@ class Generator:
             return xp.random.Generator(xp.random.Philox4x3210(self._seed))
 
     def get_state(self) -> Any:
-        """Where in its stream the generator is; for `set_state`."""
+        """Where in its stream the generator is, as a copy for `set_state`: a dict on the CPU, an array on CUDA.
+
+        >>> ag.random.Generator().get_state()["bit_generator"]
+        'PCG64'
+        """
         with self._lock:
             if self.device == CPU:
                 return copy.deepcopy(self._stream.bit_generator.state)
             return backend.to_numpy(self._stream.bit_generator._state)
 
     def set_state(self, state: Any) -> None:
-        """Continues where a generator on a device of the same type was at its `get_state`."""
+        """Continues where a generator on a device of the same type was at its `get_state`.
+
+        >>> g = ag.random.Generator()
+        >>> state, first = g.get_state(), ag.rand(2, generator=g)
+        >>> g.set_state(state)
+        >>> bool((ag.rand(2, generator=g) == first).all())
+        True
+        """
         with self._lock:
             if self.device == CPU:
                 self._stream.bit_generator.state = state
@@ -71,7 +117,11 @@ class Generator:
                 self._stream.bit_generator._state[...] = backend.to_device(state, self.device)
 
     def draw(self, distribution: str, *args: Any, **kwargs: Any) -> Any:
-        """An array from the method `distribution` of numpy.random.Generator."""
+        """An array on the generator's device from the method `distribution` of numpy.random.Generator.
+
+        >>> ag.random.Generator().draw("random", (2, 3)).shape
+        (2, 3)
+        """
         with self._lock:
             if self.device == CPU:
                 return getattr(self._stream, distribution)(*args, **kwargs)
@@ -128,22 +178,40 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seeds the default generators of all devices with one unpredictable number and returns it."""
+    """Seeds the default generators of all devices with one unpredictable number and returns it.
+
+    >>> ag.random.seed() == ag.random.initial_seed()
+    True
+    """
     return manual_seed(secrets.randbits(63)).initial_seed()
 
 
 def initial_seed() -> int:
-    """The seed of the CPU's default generator."""
+    """The seed that the CPU's default generator began its stream with.
+
+    >>> ag.manual_seed(3) and ag.random.initial_seed()
+    3
+    """
     return default_generator().initial_seed()
 
 
 def get_rng_state(device: Any = "cpu") -> Any:
-    """The state of the default generator of `device`."""
+    """The state of the default generator of `device`, as a copy: a dict on the CPU, an array on CUDA.
+
+    >>> ag.random.get_rng_state()["bit_generator"]
+    'PCG64'
+    """
     return default_generator(device).get_state()
 
 
 def set_rng_state(state: Any, device: Any = "cpu") -> None:
-    """Puts the default generator of `device` back to where `get_rng_state` found it."""
+    """Puts the default generator of `device` back to where `get_rng_state` found it.
+
+    >>> state, first = ag.random.get_rng_state(), ag.rand(2)
+    >>> ag.random.set_rng_state(state)
+    >>> bool((ag.rand(2) == first).all())
+    True
+    """
     default_generator(device).set_state(state)
 
 
@@ -177,7 +245,11 @@ def _floats(
 
 
 def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, generator: Generator | None = None) -> Any:
-    """A bool array of `shape`, each element True with probability `keep`."""
+    """A bool array of `shape` (no tensor), each element True with probability `keep`.
+
+    >>> ag.random.bernoulli_mask((2,), 1.0)
+    array([ True,  True])
+    """
     return _source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
 
 

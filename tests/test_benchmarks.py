@@ -110,7 +110,7 @@ def test_peak_bytes_sees_memory_that_the_pool_would_hand_out_again():
     kept = pool.KEPT
     call()  # now the pool holds such arrays
     assert 8 << 20 <= counting.peak_bytes("cpu", call) < 9 << 20
-    assert pool.KEPT == kept
+    assert kept == pool.KEPT
 
 
 def test_samples_are_taken_in_turns_and_the_collector_is_put_back():

@@ -1,6 +1,7 @@
 """The public functions that are made of several ops: einsum, losses of classes, max and min, dropout, layer_norm."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -128,6 +129,37 @@ def test_cross_entropy_of_probabilities(shape, smoothing, device):
     given = [torch.tensor(t) for t in (x.numpy(force=True), q.numpy(force=True), weight)]
     assert_equal(ours, torch.nn.functional.cross_entropy(*given, label_smoothing=smoothing).numpy())
     assert gradcheck(lambda x, q: F.cross_entropy(x, q, label_smoothing=smoothing), (x, q))
+
+
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"ignore_index": 1}])
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("name", ["cross_entropy", "nll_loss"])
+def test_when_every_row_is_ignored_the_mean_is_nan_and_gradients_are_zero(name, weighed, options, device):
+    if name == "nll_loss" and "label_smoothing" in options:
+        pytest.skip("nll_loss has no label_smoothing")
+    x = leaf(device, 2, 3)
+    target = ag.tensor([options.get("ignore_index", -100)] * 2, device=device)
+    weight = ag.tensor([0.0, 1.0, 2.0], dtype=x.dtype, device=device) if weighed else None
+    loss = getattr(F, name)(x, target, weight, **options)
+    assert np.isnan(loss.item())
+    (g,) = ag.autograd.grad(loss, x, create_graph=True)
+    assert_equal(g, np.zeros((2, 3)))
+    if name == "cross_entropy":
+        (second,) = ag.autograd.grad(g.sum(), x)
+        assert_equal(second, np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, ag.huber_loss, ag.smooth_l1_loss, ag.nn.MSELoss()])
+def test_a_target_of_another_shape_is_warned_of_where_the_loss_is_called(loss, device, recwarn):
+    x, target = leaf(device, 2, 3), ag.zeros(3, device=device)
+    loss(x, x.detach() * 2).backward()
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=re.escape(
+        "Using a target size ([3]) that is different to the input size ([2, 3]). This will likely lead to incorrect "
+        "results due to broadcasting. Please ensure they have the same size."
+    )) as caught:
+        loss(x, target).backward()
+    assert [w.filename for w in caught] == [__file__]
 
 
 def test_class_loss_errors(device):

@@ -94,8 +94,10 @@ def backward(
     inputs = _several(inputs)
     if not inputs:
         raise RuntimeError("'inputs' argument to backward() cannot be empty.")
-    found = execute(roots, _captures(inputs), False, keep, create_graph)
-    for item, g in zip(inputs, found, strict=True):
+    captures = _captures(inputs)
+    found = execute(roots, captures, False, keep, create_graph)
+    unique = {capture[:2]: (item, g) for capture, item, g in zip(captures, inputs, found, strict=True)}
+    for item, g in unique.values():
         if g is not None:
             _accumulate_into(item, g, create_graph)
 

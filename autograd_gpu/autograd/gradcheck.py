@@ -55,6 +55,8 @@ def gradgradcheck(
     args = _tuple(inputs)
     positions = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
     outputs = _differentiable(func(*args))
+    if not outputs:
+        raise ValueError("gradgradcheck: no output of the function requires grad, so there is nothing to check")
     if grad_outputs is None:
         rng = np.random.default_rng(0)
         cotangents = [_like(o, rng.standard_normal(o.shape)).requires_grad_() for o in outputs]
@@ -81,6 +83,9 @@ def _check(func: Any, inputs: Inputs, eps: float, atol: float, rtol: float, nond
         if args[i].dtype != float64:
             raise ValueError(f"gradcheck: input {i} has dtype {args[i].dtype}; finite differences need float64")
     outputs = _differentiable(func(*args))
+    if not outputs:
+        raise ValueError("gradcheck: no output of the function requires grad, so there is nothing to check; does it "
+                         "detach its inputs?")
     for k, output in enumerate(outputs):
         analytic = _analytic(func, args, checked, k, output)
         again = _analytic(func, args, checked, k, output)

@@ -15,7 +15,8 @@ bool_ = np.dtype("bool")
 float8_e4m3fn = np.dtype(ml_dtypes.float8_e4m3fn)
 float8_e5m2 = np.dtype(ml_dtypes.float8_e5m2)
 
-NATIVE_FLOATS = frozenset((float16, float32, float64))  # NumPy keeps these in `array * 2.0`; bfloat16 it widens
+NATIVE_FLOATS = frozenset((float16, float32, float64))
+FULL_FLOATS = frozenset((float32, float64))
 FLOATS = NATIVE_FLOATS | {bfloat16}
 HALF = frozenset((float16, bfloat16))  # summed and multiplied in float32, rounded once
 INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))

@@ -70,6 +70,8 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
     prepared = _same_device(op, prepared)
     if op.types != ANY:
+        if _half_beside_number(op, prepared):
+            return _in_float32(op, prepared, attributes)
         prepared = _promote(op, prepared)
     _refuse_storage(op, prepared)
     try:
@@ -108,6 +110,8 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
         return None
     if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
         return value if op.numbers else wrap(np.asarray(value, _number_dtype(value)))
+    if isinstance(value, np.generic) and value.dtype in dtypes.ALL:  # a NumPy scalar counts as a Python number
+        return _argument(op, name, value.item())
     if backend.is_array(value) or isinstance(value, np.generic):
         array = value if backend.is_array(value) else np.asarray(value)
         if array.dtype not in dtypes.ALL:
@@ -157,6 +161,22 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
     if not op.has_rules and target in dtypes.INTEGERS:
         return promoted  # comparisons: NumPy answers for numbers out of range, too
     return [_fit_number(a, target, tensors) for a in promoted]
+
+
+def _half_beside_number(op: OpDef, args: list[Any]) -> bool:
+    """Whether a number meets half-precision tensors only: NumPy would round the number to half before it computes."""
+    named = zip(_names(op, tuple(args)), args, strict=False)
+    tensors = [a for name, a in named if isinstance(a, Tensor) and name in op.promoted]
+    halves = bool(tensors) and all(t.dtype in dtypes.HALF for t in tensors) and len({t.dtype for t in tensors}) == 1
+    return halves and op.numbers and op.has_rules and any(type(a) in (int, float) for a in args)
+
+
+def _in_float32(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
+    """The op in float32, its result rounded once, as PyTorch's kernels compute."""
+    chosen = [isinstance(a, Tensor) and name in op.promoted for name, a in zip(op.inputs, args, strict=True)]
+    half = next(a.dtype for a, c in zip(args, chosen, strict=True) if c)
+    wide = [RECORD.cast(a, dtypes.float32) if c else a for a, c in zip(args, chosen, strict=True)]
+    return RECORD.cast(general(op, tuple(wide), attributes), half)
 
 
 def _fit_number(value: Any, target: np.dtype, tensors: list[Tensor]) -> Any:

@@ -10,7 +10,7 @@ from ..config import MODES, enable_grad
 from .nesting import MAX_NESTED, NESTING
 from .node import Node
 from .task import Capture, GraphTask
-from .tensor import Tensor
+from .tensor import Tensor, alias
 
 
 def execute(
@@ -33,7 +33,15 @@ def execute(
             task.run()
     else:
         task.run()
-    return task.collect(captures) if captures is not None else []
+    if captures is None:
+        return []
+    found = task.collect(captures)
+    if not recording:
+        for i, result in enumerate(found):
+            for _, _, g in roots:
+                if result is not None and result._array is g._array:
+                    found[i] = alias(g)  # handed through: one memory, one version counter
+    return found
 
 
 def _on_helper_thread(*args: Any) -> list[Tensor | None]:

@@ -130,9 +130,11 @@ def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
     if op.types == ANY:
         return []
     promoted = [n for n in tensors(op, kinds) if n in op.promoted]
+    if not promoted:
+        return ["False"]  # where(mask, 1.0, 0.0): `general` decides on the dtype
     checks = [f"x_{promoted[0]}.dtype is x_{n}.dtype" for n in promoted[1:]]
-    if "N" in kinds:  # NumPy widens bfloat16 * 2.0, PyTorch makes int * 2.0 a float32
-        checks.append(f"x_{promoted[0]}.dtype in NATIVE_FLOATS")
+    if "N" in kinds:  # NumPy rounds the number to float16, widens bfloat16, makes int * 2.0 a float64
+        checks.append(f"x_{promoted[0]}.dtype in FULL_FLOATS")
     elif op.types == FLOAT:
         checks.append(f"({' or '.join(f'{n}._node is not None' for n in promoted)} or x_{promoted[0]}.dtype in FLOATS)")
     return checks

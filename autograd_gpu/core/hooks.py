@@ -79,7 +79,7 @@ def run_tensor_hooks(node: Node, nr: int, g: Tensor) -> Tensor:
     if nr in extra.retained:
         tensor = extra.retained[nr]()
         if tensor is not None:
-            tensor._grad = g if tensor._grad is None else tensor._grad + g
+            tensor._grad = g.clone() if tensor._grad is None else tensor._grad + g
     return g
 
 

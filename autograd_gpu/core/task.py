@@ -43,7 +43,7 @@ class GraphTask:
 
     __slots__ = (
         "accumulate", "buffers", "captures", "floor", "keep", "leaves", "needs", "nodes", "owned", "prune", "recording",
-        "results", "used", "watched",
+        "results", "used", "watched", "watchers",
     )  # fmt: skip
 
     def __init__(self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool) -> None:
@@ -55,6 +55,7 @@ class GraphTask:
         self.prune = False  # whether some reached leaf is not asked for
         self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
         self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
+        self.watchers: set[Node] | tuple[()] = ()  # nodes that run though nothing behind them is needed
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with output numbers
         self.floor = 0
         if captures is not None:
@@ -109,11 +110,23 @@ class GraphTask:
         zero_nodes = self.walk(roots)
         if zero_nodes:
             self._behind_zero(roots, list(zero_nodes))
+        if zero_nodes:
+            self._watch()
         if self.accumulate:
             if zero_nodes:
-                self._exec_info(set(self.leaves))
+                self._exec_info({*self.leaves, *self.watchers})
         elif self.prune or zero_nodes or self.floor:  # else every leaf is asked for, and so every node is needed
-            self._exec_info(set(self.captures))
+            self._exec_info({*self.captures, *self.watchers})
+
+    def _watch(self) -> None:
+        """Nodes that a user watches run although only ZERO edges lead on from them to what is asked for."""
+        leads = set(self.leaves if self.accumulate else self.captures)
+        for node in self.nodes:
+            if any(child in leads for child in node.edges) or any(child in leads for _, child, _ in node.zero_edges):
+                leads.add(node)
+        if self.accumulate:
+            leads.update(self.nodes)
+        self.watchers = {n for n in self.nodes if n in leads and (n.materialize or hooks.watch(n))}
 
     def _exec_info(self, wanted: set[Node]) -> None:
         needs: dict[Node, int] = {}
@@ -144,7 +157,7 @@ class GraphTask:
                     if child not in seen:
                         seen.add(child)
                         stack.append(child)
-        self.used = used
+        self.used = {edge for edge in used if edge[0] not in self.leaves}
         watched = [n for n in seen - live if n.topological_nr and (n.materialize or hooks.watch(n))]
         if watched:
             self._run_on_zeros(roots, watched)
@@ -170,12 +183,12 @@ class GraphTask:
 
     def run(self) -> None:
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
-        release, recording = not self.keep, self.recording
+        release, recording, watchers = not self.keep, self.recording, self.watchers
         watched = self.watched = bool(counters.ACTIVE) or LOGGER.isEnabledFor(DEBUG)
         sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
-            if not need and node not in captures:
+            if not need and node not in captures and node not in watchers:
                 continue
             g = buffers.pop(node, None)
             if g is None:  # every rule above answered None
@@ -184,7 +197,7 @@ class GraphTask:
                 g = self.tensor_hooks(node, g)
             if node in captures:
                 self.capture(node, g)
-                if not need:
+                if not need and node not in watchers:
                     continue
             if watched:
                 observe(node, g, need)
@@ -214,7 +227,7 @@ class GraphTask:
                     if g is not None and child is not None:
                         self.add(child, nrs[i], g)
             if accumulate:
-                grads = g = None  # a leaf takes an array over only if nobody else holds it
+                grads = g = held = None  # a leaf takes an array over only if nobody else holds it
                 self.fire_complete(node)
         if accumulate:
             self.fire_rest()
@@ -298,9 +311,9 @@ class GraphTask:
             self.fire(leaf)
         for leaf, _ in self.used or ():
             variable = leaf.variable if isinstance(leaf, AccumulateGrad) else None
-            if variable is not None and variable._grad is None:
-                zeros = backend.namespace(variable._array).zeros_like(variable._array)
-                accumulate(leaf, wrap(zeros), False)  # type: ignore[arg-type]
+            if variable is not None and (variable._grad is None or hooks.watch(leaf)):
+                self.buffers[leaf] = wrap(zeros(variable._array)) if self.recording else zeros(variable._array)
+                self.fire(leaf)
 
     def fire(self, leaf: Any) -> None:
         g = self.buffers.pop(leaf, None)
@@ -335,7 +348,10 @@ class GraphTask:
             if g is not None:
                 found.append(g if recording else wrap(as_array(g, like.dtype)))
             elif self.used is not None and (node, nr) in self.used:
-                found.append(wrap(zeros(like)))
+                g = wrap(zeros(like)) if recording else zeros(like)
+                if node.topological_nr == 0 and node.extra is not None:
+                    g = self.tensor_hooks(node, g)
+                found.append(g if recording else wrap(g))
             else:
                 found.append(None)
         return found
@@ -348,8 +364,8 @@ class GraphTask:
 
 
 def accumulate(leaf: AccumulateGrad, g: Tensor, recording: bool) -> None:
-    """Adds `g`, which is the caller's to give away, to the leaf's `.grad`; then come the leaf's hooks."""
-    leaf.accumulate(g, recording)
+    """Adds `g`, the caller's to give away unless recording, to the leaf's `.grad`; then come the leaf's hooks."""
+    leaf.accumulate(RECORD.clone(g) if recording else g, recording)
     extra = leaf.extra
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(recording):
@@ -367,7 +383,7 @@ def zeros(like: Any) -> Any:
 def as_array(g: Any, dtype: Any = None) -> Any:
     """A gradient as an array of `dtype`: rules may leave NumPy scalars, and bfloat16 may have been widened."""
     if g.base is not None and 0 in g.strides:
-        g = g.copy()  # of a stretched view: whoever gets it may write to it
+        g = g.copy()  # perhaps of a stretched view: whoever gets it may write to it
     elif type(g) is not np.ndarray and isinstance(g, np.generic):
         g = np.asarray(g)
     return g if g.dtype is dtype or dtype is None else g.astype(dtype, copy=False)

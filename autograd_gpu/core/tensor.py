@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import backend, errors
 from ..backend.device import Device
-from ..backend.dtypes import FLOATS, STORAGE
+from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from . import hooks
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
@@ -274,9 +274,9 @@ class Tensor:
         return tensor_repr(self)
 
     def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
+        if self.ndim == 0:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)  # the repr; with a spec a TypeError
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -379,8 +379,9 @@ def alias(tensor: Tensor) -> Tensor:
 
 def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> Any:
     """A leaf of class `cls`; what pickle calls."""
+    known = as_dtype(array.dtype)
     result = object.__new__(cls)
-    result._array = array
+    result._array = array if array.dtype is known else array.view(known)  # a pickled dtype is not NumPy's own object
     result._node = result._storage = result._grad = None
     result._nr = 0
     if state is not None:

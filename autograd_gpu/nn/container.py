@@ -86,12 +86,20 @@ class Sequential(_Ordered):
         return input
 
     def append(self, module: Module) -> Sequential:
-        """Adds `module` at the end, and returns the container."""
+        """Adds `module` at the end, under its number as name, and returns the container; TypeError if it is no Module.
+
+        >>> len(ag.nn.Sequential(ag.nn.Linear(2, 3)).append(ag.nn.ReLU()))
+        2
+        """
         self._append(module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> Sequential:
-        """Adds all of `modules` at the end, and returns the container."""
+        """Adds all of `modules` at the end, in order, and returns the container; TypeError for what is no Module.
+
+        >>> len(ag.nn.Sequential(ag.nn.Linear(2, 3)).extend([ag.nn.ReLU(), ag.nn.Linear(3, 1)]))
+        3
+        """
         for module in list(modules):
             self._append(module)
         return self
@@ -113,12 +121,20 @@ class ModuleList(_Ordered):
         self.extend([] if modules is None else modules)
 
     def append(self, module: Module) -> ModuleList:
-        """Adds `module` at the end, and returns the list."""
+        """Adds `module` at the end, under its number as name, and returns the list; TypeError if it is no Module.
+
+        >>> len(ag.nn.ModuleList([ag.nn.Linear(2, 3)]).append(ag.nn.ReLU()))
+        2
+        """
         self._append(module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Adds all of `modules` at the end, and returns the list."""
+        """Adds all of `modules` at the end, in order, and returns the list; TypeError for what is no Module.
+
+        >>> len(ag.nn.ModuleList([ag.nn.Linear(2, 3)]).extend([ag.nn.ReLU(), ag.nn.Linear(3, 1)]))
+        3
+        """
         for module in list(modules):
             self._append(module)
         return self

@@ -9,7 +9,6 @@ import numpy as np
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, as_dtype
 from ..core.tensor import Tensor
-from ..core.views import bump_version
 
 if TYPE_CHECKING:
     from .module import Module
@@ -57,17 +56,3 @@ def _converted(tensor: Tensor, device: Device | None, dtype: np.dtype | None) ->
     if dtype is not None and tensor.dtype in FLOATS:
         wanted = wanted.to(dtype)
     return wanted.array
-
-
-def zero_grad(parameter: Tensor, set_to_none: bool) -> None:
-    """Drops the gradient of `parameter`, or zeroes it in place and cuts its history."""
-    grad = parameter.grad
-    if grad is None:
-        return
-    if set_to_none:
-        parameter.grad = None
-        return
-    if grad.requires_grad:
-        grad = parameter.grad = grad.detach()
-    grad.array[...] = 0
-    bump_version(grad)

@@ -16,7 +16,10 @@ class _Loss(Module):
 
 
 class MSELoss(_Loss):
-    """(input - target)^2, for tensors of one shape.
+    """(input - target)^2, for float tensors of one shape: others broadcast, with a warning.
+
+    `reduction` "mean" (the default) or "sum" makes one number of the elements' losses, "none" keeps their
+    shape; another one is a ValueError.
 
     >>> ag.nn.MSELoss()(ag.zeros(2), ag.tensor([1.0, 3.0])).item()
     5.0
@@ -27,7 +30,10 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|, for tensors of one shape.
+    """|input - target|, for float tensors of one shape: others broadcast, with a warning.
+
+    `reduction` "mean" (the default) or "sum" makes one number of the elements' losses, "none" keeps their
+    shape; another one is a ValueError.
 
     >>> ag.nn.L1Loss()(ag.zeros(2), ag.tensor([1.0, 3.0])).item()
     2.0
@@ -46,10 +52,12 @@ class _WeightedLoss(_Loss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Softmax cross entropy of logits (N, C) and classes (N,), or class probabilities (N, C).
+    """Softmax cross entropy of logits (N, C, ...) and classes (N, ...), or class probabilities (N, C, ...).
 
     `weight` (C,) weighs the classes, rows of class `ignore_index` do not count, and `label_smoothing` mixes
-    that share of the uniform distribution into the target.
+    that share of the uniform distribution into the target. `reduction` "mean" (the default) divides the sum of
+    the losses by that of the weights, "sum" does not divide, "none" gives a loss per class in the target; another
+    one is a ValueError.
 
     >>> ag.nn.CrossEntropyLoss()(ag.tensor([[0.0, 100.0]]), ag.tensor([1])).item()
     0.0
@@ -78,7 +86,11 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the entry of the log-probabilities (N, C) at the classes (N,).
+    """Minus the entry of the log-probabilities (N, C, ...) at the classes (N, ...).
+
+    `weight` (C,) weighs the classes and rows of class `ignore_index` do not count. `reduction` "mean" (the default)
+    divides the sum of the losses by that of the weights, "sum" does not divide, "none" gives a loss per class in
+    the target; another one is a ValueError.
 
     >>> ag.nn.NLLLoss()(ag.tensor([[-1.0, -2.0]]), ag.tensor([1])).item()
     2.0

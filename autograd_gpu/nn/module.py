@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..autograd.zeroing import zero_grad
 from ..backend import dtypes
 from ..backend.device import Device
 from ..core.hooks import RemovableHandle
@@ -183,7 +184,14 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters by dotted name, a shared one once."""
+        """The parameters by dotted name after `prefix`, in the order of registration, a shared one once.
+
+        `recurse=False` leaves out those of child modules, `remove_duplicate=False` gives each name of a shared one.
+
+        >>> net = ag.nn.Sequential(ag.nn.Linear(3, 2), ag.nn.ReLU())
+        >>> [(name, p.shape) for name, p in net.named_parameters(prefix="net")]
+        [('net.0.weight', (2, 3)), ('net.0.bias', (2,))]
+        """
         return self._named_tensors((PARAMETER,), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -216,7 +224,14 @@ class Module:
     # ---- modes ---------------------------------------------------------------------------------
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Sets `training` here and below: dropout drops only then."""
+        """Sets `training` here and below, and returns the module: dropout drops only then.
+
+        ValueError if `mode` is no bool.
+
+        >>> net = ag.nn.Sequential(ag.nn.Dropout()).train()
+        >>> net.training, net[0].training
+        (True, True)
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         for module in self.modules():
@@ -224,7 +239,11 @@ class Module:
         return self
 
     def eval(self: Self) -> Self:
-        """The same as train(False)."""
+        """The same as train(False).
+
+        >>> ag.nn.Dropout().eval().training
+        False
+        """
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
@@ -234,9 +253,15 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients, or sets them to zero in place."""
-        for parameter in self.parameters():
-            convert.zero_grad(parameter, set_to_none)
+        """Forgets the gradients of all parameters, or with `set_to_none=False` sets them to zero in place.
+
+        >>> layer = ag.nn.Linear(2, 1)
+        >>> layer(ag.ones(1, 2)).sum().backward()
+        >>> layer.zero_grad()
+        >>> layer.weight.grad is None
+        True
+        """
+        zero_grad(self.parameters(), set_to_none)
 
     # ---- device and dtype ----------------------------------------------------------------------
 
@@ -298,8 +323,15 @@ class Module:
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Copies `state_dict` into parameters and persistent buffers, converting device and dtype.
 
-        RuntimeError that lists everything missing, unexpected or of another shape; nothing is copied then.
-        With `strict=False` missing and unexpected keys are only returned.
+        Returns the missing and the unexpected keys. RuntimeError that lists them and every value that has another
+        shape or is no tensor, TypeError for what is no mapping; nothing is copied then. With `strict=False` missing
+        and unexpected keys are no error.
+
+        >>> net = ag.nn.Linear(2, 1)
+        >>> net.load_state_dict({"weight": ag.ones(1, 2), "bias": ag.zeros(1)})
+        <All keys matched successfully>
+        >>> net.load_state_dict({"weight": ag.zeros(1, 2)}, strict=False)
+        (['bias'], [])
         """
         return state.load(self, state_dict, strict)
 

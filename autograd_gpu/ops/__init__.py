@@ -31,6 +31,7 @@ from .arithmetic import (
     sub,
     where,
 )
+from .bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
 from .classification import cross_entropy, nll_loss
 from .convert import clone, contiguous, to
 from .creation import (
@@ -129,6 +130,10 @@ __all__ = [
     "atanh",
     "baddbmm",
     "binary_cross_entropy_with_logits",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
     "bmm",
     "broadcast_to",
     "cat",

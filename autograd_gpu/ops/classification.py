@@ -297,7 +297,7 @@ def _smoothed(
     if reduction == "sum":
         return total
     counted = RECORD.class_nll(RECORD.full_like(scores, -1.0), target, weight, ignore_index, "sum")
-    return RECORD.div(total, counted)
+    return RECORD.div(total, where(RECORD.ne(counted, 0.0), counted, math.nan))  # NumPy would warn of 0 / 0
 
 
 def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:

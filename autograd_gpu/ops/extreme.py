@@ -31,7 +31,7 @@ def _axis(x, dim):
 def _shared(F, g, x, out, dim, keepdim):
     """Equal parts of g for all that are as large as the result."""
     g, out = kept(F, g, x.shape, dim, keepdim), kept(F, out, x.shape, dim, keepdim)
-    ties = F.cast(F.eq(x, out), g.dtype)
+    ties = F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), g.dtype)  # a NaN is the largest, and no NaN equals another
     return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
 
 
@@ -118,7 +118,7 @@ def _along(xp, name, x, dim, keepdim):
     _refuse_empty(name, x, dim)
     indices = _where(xp, f"arg{name}", x, dim, True)
     if not x.ndim:
-        return xp.asarray(x), indices.reshape(())
+        return xp.array(x), indices.reshape(())
     axis = from_right(dim, x.ndim)
     values = xp.take_along_axis(x, indices, axis)
     return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))

@@ -37,7 +37,7 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
 
 def _check_writable(name: str, x: Tensor, other: Any = None) -> None:
     """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
-    if 0 in x._array.strides and x._array.size > 1:
+    if any(stride == 0 and size > 1 for stride, size in zip(x._array.strides, x._array.shape, strict=True)):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
     if MODES.bits & GRAD_OFF:

@@ -44,7 +44,7 @@ def _difference(xp, input, target):
 
 def _warn_of_broadcasting(input_shape, target_shape):
     """PyTorch's warning, at the line outside the package that called the loss."""
-    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 2
     while frame.f_back is not None and _is_ours(frame, package):
         frame, level = frame.f_back, level + 1
     warnings.warn(
@@ -133,8 +133,8 @@ class huber_loss:
     """d ** 2 / 2 where |d| < delta, else delta * (|d| - delta / 2), with d = input - target.
 
     Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
-    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError. RuntimeError
-    unless delta > 0.
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+    RuntimeError unless delta > 0.
 
     >>> ag.huber_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
     tensor(1.5)
@@ -150,8 +150,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.
 
     Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
-    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError. RuntimeError
-    if beta < 0; beta = 0 gives `l1_loss`.
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+    RuntimeError if beta < 0; beta = 0 gives `l1_loss`.
 
     >>> ag.smooth_l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]), beta=2.0)
     tensor(1.125)

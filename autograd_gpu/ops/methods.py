@@ -14,6 +14,7 @@ from . import (
     activation,
     along,
     arithmetic,
+    bitwise,
     convert,
     elementwise,
     extreme,
@@ -38,6 +39,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
         "le", "lerp", "logical_and", "logical_not", "logical_or", "lt", "maximum", "minimum", "mul", "ne", "pow",
         "remainder", "sub",
     ),
+    bitwise: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
     elementwise: (
         "abs", "ceil", "erf", "erfc", "exp", "exp2", "expm1", "floor", "log", "log10", "log1p", "log2", "neg",
         "reciprocal", "round", "rsqrt", "sign", "sqrt", "square", "trunc",
@@ -85,13 +87,14 @@ RENAMED: dict[str, Any] = {
     "__neg__": elementwise.neg,
     "__getitem__": index.getitem,
     "__setitem__": inplace.setitem,
-    "__invert__": arithmetic.logical_not,
+    "__invert__": bitwise.bitwise_not,
+    "__pos__": convert.itself,
 }
 
 BINARY: dict[str, Any] = {
     "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
     "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": arithmetic.pow,
-    "and": arithmetic.logical_and, "or": arithmetic.logical_or,
+    "and": bitwise.bitwise_and, "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor,
 }  # fmt: skip
 COMPARISONS: dict[str, Any] = {
     "eq": arithmetic.eq, "ne": arithmetic.ne, "lt": arithmetic.lt, "le": arithmetic.le, "gt": arithmetic.gt,
@@ -107,7 +110,8 @@ UFUNCS: dict[str, Any] = {
     "remainder": arithmetic.remainder, "maximum": arithmetic.maximum, "minimum": arithmetic.minimum,
     "arctan2": arithmetic.atan2, "equal": arithmetic.eq, "not_equal": arithmetic.ne, "less": arithmetic.lt,
     "less_equal": arithmetic.le, "greater": arithmetic.gt, "greater_equal": arithmetic.ge,
-    "logical_and": arithmetic.logical_and, "logical_or": arithmetic.logical_or, "logical_not": arithmetic.logical_not,
+    "bitwise_and": bitwise.bitwise_and, "bitwise_or": bitwise.bitwise_or, "bitwise_xor": bitwise.bitwise_xor,
+    "invert": bitwise.bitwise_not, "logical_and": arithmetic.logical_and, "logical_or": arithmetic.logical_or, "logical_not": arithmetic.logical_not,
     "isnan": arithmetic.isnan, "isfinite": arithmetic.isfinite, "negative": elementwise.neg,
     "absolute": elementwise.abs,
     "sign": elementwise.sign, "floor": elementwise.floor, "ceil": elementwise.ceil, "rint": elementwise.round,

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
+from ..autograd.zeroing import zero_grad
 from ..backend import Array
 from ..backend.dtypes import FLOATS
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
-from ..core.views import bump_version
 
 Group = dict[str, Any]
 
@@ -80,7 +80,14 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates every parameter that has a gradient; returns the result of `closure`.
 
-        The closure, which computes the loss and the gradients, is called first, with grad on.
+        The closure, which computes the loss and the gradients, is called first, with grad on. RuntimeError if a
+        gradient has another shape, dtype or device than its parameter.
+
+        >>> w = ag.tensor([1.0], requires_grad=True)
+        >>> (3 * w).sum().backward()
+        >>> ag.optim.SGD([w], lr=0.25).step()
+        >>> w
+        tensor([0.25], requires_grad=True)
         """
         loss = None
         if closure is not None:
@@ -95,19 +102,17 @@ class Optimizer:
         raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients, or sets them to zero in place."""
-        for group in self.param_groups:
-            for param in group["params"]:
-                grad = param.grad
-                if grad is None:
-                    continue
-                if set_to_none:
-                    param.grad = None
-                    continue
-                if grad.requires_grad:
-                    grad = param.grad = grad.detach()
-                grad.array[...] = 0
-                bump_version(grad)
+        """Forgets the gradients of all groups, or with `set_to_none=False` sets them to zero in place.
+
+        A parameter whose gradient is None is skipped by `step`; one whose gradient is zero is not.
+
+        >>> w = ag.ones(1, requires_grad=True)
+        >>> w.sum().backward()
+        >>> ag.optim.SGD([w]).zero_grad(set_to_none=False)
+        >>> w.grad
+        tensor([0.])
+        """
+        zero_grad(self._params(), set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
         """{"state": {index: state}, "param_groups": [options and parameter indices]}; tensors are not copied.
@@ -132,8 +137,14 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes options and state from a `state_dict()`: copied, on each parameter's device, in its dtype.
 
-        ValueError if the groups differ in number or size, or lack an option of this optimizer; nothing is
-        changed then.
+        ValueError if the groups differ in number or size, or lack an option of this optimizer, or if a state tensor
+        has another shape than its parameter; nothing is changed then.
+
+        >>> w = ag.ones(1, requires_grad=True)
+        >>> saved, optimizer = ag.optim.SGD([w], lr=0.5).state_dict(), ag.optim.SGD([w], lr=0.1)
+        >>> optimizer.load_state_dict(saved)
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
         """
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):

@@ -1,0 +1,23 @@
+"""Forgetting gradients, for modules and optimizers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..core.tensor import Tensor
+from ..core.views import bump_version
+
+
+def zero_grad(tensors: Iterable[Tensor], set_to_none: bool) -> None:
+    """Sets each `.grad` to None, or to zeros in place, cut from its history."""
+    for tensor in tensors:
+        grad = tensor.grad
+        if grad is None:
+            continue
+        if set_to_none:
+            tensor.grad = None
+            continue
+        if grad.requires_grad:
+            grad = tensor.grad = grad.detach()
+        grad.array[...] = 0
+        bump_version(grad)

@@ -1,0 +1,25 @@
+"""Rows of ops/bitwise.py."""
+
+import numpy as np
+from op_db import Error, Row, Sample, indices
+
+FLOATING = Error("floating point", lambda op, x: op(*[x(2)] * 2), RuntimeError, "not implemented for floating point")
+ONE = Error("floating point", lambda op, x: op(x(2)), RuntimeError, "not implemented for floating point")
+SKIP = {"dtypes": "integers only", "oracle_dtypes": "integers only"}
+
+
+def pairs(rng):
+    shapes = [((2, 3), (2, 3)), ((), ()), ((0,), (0,)), ((2, 1), (3,))]
+    return [Sample(indices(rng, 64, *a), indices(rng, 64, *b)) for a, b in shapes]
+
+
+def single(rng):
+    return [Sample(indices(rng, 64, *shape)) for shape in ((2, 3), (), (0,))]
+
+
+ROWS = [
+    Row("bitwise_and", samples=pairs, reference=np.bitwise_and, integers="int64", errors=[FLOATING], skip=SKIP),
+    Row("bitwise_or", samples=pairs, reference=np.bitwise_or, integers="int64", errors=[FLOATING], skip=SKIP),
+    Row("bitwise_xor", samples=pairs, reference=np.bitwise_xor, integers="int64", errors=[FLOATING], skip=SKIP),
+    Row("bitwise_not", samples=single, reference=np.bitwise_not, integers="int64", errors=[ONE], skip=SKIP),
+]
