@@ -28,17 +28,19 @@ class _GradMode:
     """Base of `no_grad` and `enable_grad`: context manager and decorator, also of generators."""
 
     _off: bool
+    _previous: list[int]
 
     def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
         """no_grad() is the mode; `@no_grad` without parentheses decorates at once."""
         return object.__new__(cls) if fn is None else object.__new__(cls)(fn)
 
     def __enter__(self) -> None:
-        self._previous = MODES.bits
-        MODES.bits = self._previous | GRAD_OFF if self._off else self._previous & ~GRAD_OFF
+        previous = MODES.bits
+        self.__dict__.setdefault("_previous", []).append(previous)  # one instance may be entered twice
+        MODES.bits = previous | GRAD_OFF if self._off else previous & ~GRAD_OFF
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~GRAD_OFF | self._previous & GRAD_OFF
+        MODES.bits = MODES.bits & ~GRAD_OFF | self._previous.pop() & GRAD_OFF
 
     def _clone(self) -> _GradMode:
         return type(self)()
@@ -122,11 +124,11 @@ class set_grad_enabled(_GradMode):
     def __init__(self, mode: bool) -> None:
         self._off = not mode
         self._before = MODES.bits
-        super().__enter__()
+        MODES.bits = self._before | GRAD_OFF if self._off else self._before & ~GRAD_OFF
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._previous = self._before  # the call itself has switched already
+        self._previous[-1] = self._before  # the call itself has switched already
 
     def _clone(self) -> _GradMode:
         return set_grad_enabled(not self._off)

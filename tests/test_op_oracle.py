@@ -103,7 +103,7 @@ def test_forward(row, device):
 
 
 def first_order(call, theirs):
-    """Our cotangents, their outputs, their cotangents, for the outputs that have a gradient; cotangents require grad."""
+    """Our cotangents, their outputs, their cotangents, for outputs that have a gradient; cotangents require grad."""
     pairs = [(o, t) for o, t in zip(call.outs, theirs.outs, strict=True) if o.requires_grad]
     assert pairs
     assert all(t.requires_grad for _, t in pairs)

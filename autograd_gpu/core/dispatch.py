@@ -21,7 +21,7 @@ from . import generate, nodegen
 from .node import next_sequence_nr
 from .op import ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .saved import SavedTensor, save_output
-from .tensor import Parameter, StorageTensor, Tensor, wrap
+from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
 from .views import shares_memory, storage_of, version_of
 
 
@@ -69,11 +69,12 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
     """The steps at the head of this file, for one call."""
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
     prepared = _same_device(op, prepared)
+    if any(isinstance(a, StorageTensor) for a in prepared):
+        return _on_codes(op, prepared, attributes)
     if op.types != ANY:
         if _half_beside_number(op, prepared):
             return _in_float32(op, prepared, attributes)
         prepared = _promote(op, prepared)
-    _refuse_storage(op, prepared)
     try:
         if op.variadic:
             return record_list(op, cast("list[Tensor]", prepared), attributes)
@@ -191,12 +192,22 @@ def _fit_number(value: Any, target: np.dtype, tensors: list[Tensor]) -> Any:
     return wrap(backend.to_device(np.asarray(value).astype(target), home))
 
 
-def _refuse_storage(op: OpDef, args: list[Any]) -> None:
-    if not op.storage_ok:
-        for a in args:
-            if isinstance(a, StorageTensor):
-                raise TypeError(f"{op.name}: {a.dtype} is a storage dtype and has no arithmetic; "
-                                "convert with .to(ag.float32) first")
+def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
+    """An op that only moves elements, on the codes of float8 tensors; every other op refuses them."""
+    dtypes_found = {a.dtype for a in args if isinstance(a, Tensor)}
+    if not op.storage_ok or len(dtypes_found) > 1:
+        kind = next(a.dtype for a in args if isinstance(a, StorageTensor))
+        raise TypeError(f"{op.name}: {kind} is a storage dtype and has no arithmetic; "
+                        "convert with .to(ag.float32) first")
+    codes = [a._array if isinstance(a, Tensor) else a for a in args]
+    named = dict(zip(op.attributes, attributes, strict=True))
+    out = op.forward(backend.namespace(*codes), *codes, **named)
+    dtype = dtypes_found.pop()
+    outs = [wrap_codes(o, dtype) for o in ([out] if op.single else out)]
+    for t in outs:
+        if op.view and shares_memory(t._array, codes[0]):
+            t._storage = storage_of(args[0])
+    return outs[0] if op.single else tuple(outs)
 
 
 def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:

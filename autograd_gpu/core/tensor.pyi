@@ -14,7 +14,7 @@ from .. import backend, errors
 
 from ..backend.device import Device
 
-from ..backend.dtypes import FLOATS, STORAGE
+from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 
 from . import hooks
 
@@ -282,6 +282,18 @@ class Tensor:
         ...
 
     def sub(self, b: TensorLike, alpha: Any=1) -> Tensor:
+        ...
+
+    def bitwise_and(self, b: TensorLike) -> Tensor:
+        ...
+
+    def bitwise_not(self) -> Tensor:
+        ...
+
+    def bitwise_or(self, b: TensorLike) -> Tensor:
+        ...
+
+    def bitwise_xor(self, b: TensorLike) -> Tensor:
         ...
 
     def abs(self) -> Tensor:
@@ -662,6 +674,9 @@ class Tensor:
     def __invert__(self) -> Tensor:
         ...
 
+    def __pos__(self) -> Tensor:
+        ...
+
     def __add__(self, other: TensorLike) -> Tensor:
         ...
 
@@ -689,6 +704,9 @@ class Tensor:
     def __or__(self, other: TensorLike) -> Tensor:
         ...
 
+    def __xor__(self, other: TensorLike) -> Tensor:
+        ...
+
     def __radd__(self, other: TensorLike) -> Tensor:
         ...
 
@@ -714,6 +732,9 @@ class Tensor:
         ...
 
     def __ror__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __rxor__(self, other: TensorLike) -> Tensor:
         ...
 
     def __eq__(self, other: TensorLike) -> Tensor:  # type: ignore[override]

@@ -83,7 +83,7 @@ def _power_base(F, g, base, exponent):
 def _power_exponent(F, g, base, exponent, out):
     # d/dp b^p = b^p log b; at b = 0 the limit is 0 for p >= 0, where log gives 0 * -inf
     if isinstance(base, (int, float)):
-        base = F.full_like(exponent, float(base))
+        base = F.constant_like(exponent, float(base))
     vanishes = F.logical_and(base == 0, exponent >= 0)
     return F.where(vanishes, 0.0, g * (out * F.log(F.where(vanishes, 1.0, base))))
 

@@ -143,7 +143,7 @@ def _cross_entropy_grad(xp, h, probs, target, scale):
 
 
 def _sum_of_rows(F, g, probs, target, scale):
-    slope = F.cross_entropy_grad(F.full_like(scale, 1.0), probs, target, scale)
+    slope = F.cross_entropy_grad(F.constant_like(scale, 1.0), probs, target, scale)
     return F.sum(g * slope, -1)
 
 
@@ -296,7 +296,7 @@ def _smoothed(
     total = RECORD.sum(rows)
     if reduction == "sum":
         return total
-    counted = RECORD.class_nll(RECORD.full_like(scores, -1.0), target, weight, ignore_index, "sum")
+    counted = RECORD.class_nll(RECORD.constant_like(scores, -1.0), target, weight, ignore_index, "sum")
     return RECORD.div(total, where(RECORD.ne(counted, 0.0), counted, math.nan))  # NumPy would warn of 0 / 0
 
 

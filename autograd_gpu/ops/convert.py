@@ -37,6 +37,7 @@ class clone:
 
     def forward(xp, x): return xp.array(x)
     def grad_x(F, g): return g
+    storage_ok = True
 
 
 @defop
@@ -50,6 +51,7 @@ class contiguous:
     def forward(xp, x): return xp.ascontiguousarray(x).reshape(x.shape)
     def grad_x(F, g): return g
     view = True
+    storage_ok = True
 
 
 @defop

@@ -232,11 +232,23 @@ def empty_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_gra
     return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
-@defop
-class full_like:
-    """`value` everywhere, with the shape, dtype and device of x; a constant.
+def full_like(
+    x: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`fill_value` everywhere, with the shape, dtype and device of x.
 
     >>> ag.full_like(ag.zeros(2), 3.0)
+    tensor([3., 3.])
+    """
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+@defop
+class constant_like:
+    """`value` everywhere, with the shape, dtype and device of x: what rules use.
+
+    >>> from autograd_gpu.ops.creation import constant_like
+    >>> constant_like(ag.zeros(2), 3.0)
     tensor([3., 3.])
     """
 

@@ -74,6 +74,8 @@ class amin:
 
 def _where(xp, name, x, dim, keepdim):
     """argmax or argmin, 0-d tensors and keepdim without dim included."""
+    if isinstance(dim, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
     axis = None if dim is None or not x.ndim else axes(dim, x.ndim)[0]
     axes(dim, x.ndim)  # checks a 0-d tensor's dim too
     found = xp.asarray(getattr(xp, name)(x, axis=axis)).astype(dtypes.int64, copy=False)

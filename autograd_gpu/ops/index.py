@@ -340,6 +340,8 @@ def _embedding(xp, x, weight, *, padding_idx=None):
         raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
                            f"Int; but got {x.dtype} instead (while checking arguments for embedding)")
     try:
+        if xp is np and x.size and np.minimum.reduce(x, axis=None) < 0:
+            raise IndexError
         return weight.take(x, -2)
     except IndexError:
         raise IndexError(f"index out of range in self: a weight of {weight.shape[-2]} rows was asked for rows "

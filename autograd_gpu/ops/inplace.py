@@ -14,6 +14,7 @@ from ..config import GRAD_OFF, MODES
 from ..core.node import AccumulateGrad
 from ..core.tensor import StorageTensor, Tensor
 from ..core.views import bump_version
+from .creation import as_tensor
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -27,17 +28,28 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
             raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
         if dtypes.category(value.dtype) > dtypes.category(x.dtype) and name != "copy_":
             raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {x.dtype}")
-        if np.broadcast_shapes(value.shape, x.shape) != x.shape:
-            raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
-                               f"{list(np.broadcast_shapes(value.shape, x.shape))}")
+        _check_fits(name, x, value.shape)
+    elif not isinstance(value, (bool, int, float, np.generic)):
+        raise TypeError(f"{name}: expected a number, a Tensor or an array, not {type(value).__name__}")
     elif isinstance(value, float) and x.dtype not in dtypes.FLOATS and name not in ("copy_", "fill_"):
         raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
     return value
 
 
+def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    try:
+        fits = np.broadcast_shapes(shape, x.shape) == x.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape of "
+                           f"{list(x.shape)} and {list(shape)}")
+
+
 def _check_writable(name: str, x: Tensor, other: Any = None) -> None:
     """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
-    if any(stride == 0 and size > 1 for stride, size in zip(x._array.strides, x._array.shape, strict=True)):
+    stretched = [size > 1 for stride, size in zip(x._array.strides, x._array.shape, strict=True) if stride == 0]
+    if x._array.size and any(stretched):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
     if MODES.bits & GRAD_OFF:
@@ -84,20 +96,22 @@ def div_(x: Tensor, other: Any) -> Tensor:
 def copy_(x: Tensor, source: Any) -> Tensor:
     """The values of `source` into x, broadcasting, converting dtype and device."""
     _check_writable("copy_", x, source)
-    value = source if isinstance(source, Tensor) else None
+    value = source if isinstance(source, Tensor) else as_tensor(source)
+    _check_fits("copy_", x, value.shape)
     if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
-        x._array[...] = source.to(x.device, x.dtype)._array
-    else:
-        array = value._array if value is not None else np.asarray(source) if not backend.is_array(source) else source
-        x._array[...] = backend.to_device(array, x.device)
+        value = value.to(x.device, x.dtype)
+    x._array[...] = backend.to_device(value._array, x.device)
     bump_version(x)
     return x
 
 
 def fill_(x: Tensor, value: Any) -> Tensor:
-    """`value` everywhere in x."""
+    """`value`, a number or a 0-d tensor, everywhere in x."""
     _check_writable("fill_", x, value)
-    x._array[...] = _operand("fill_", x, value)
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
+                           f"{value.ndim} dimensions.")
+    x._array[...] = as_tensor(value).to(x.device, x.dtype)._array
     bump_version(x)
     return x
 
@@ -113,6 +127,10 @@ def zero_(x: Tensor) -> Tensor:
 def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
     """x limited to [min, max], in place."""
     _check_writable("clamp_", x)
+    if isinstance(x, StorageTensor):
+        raise TypeError("clamp_: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
+    if x.dtype not in dtypes.FLOATS and (isinstance(min, float) or isinstance(max, float)):
+        raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
     if min is None and max is None:
         raise RuntimeError("clamp_: At least one of 'min' or 'max' must not be None")
     if min is not None:
@@ -133,6 +151,10 @@ def array_index(index: Any) -> Any:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value, under no_grad or between constants."""
     _check_writable("x[index] = value", x, value)
+    if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
+        value = as_tensor(value).to(x.device, x.dtype)
+    if value is None:
+        raise TypeError("can't assign a NoneType to a tensor")
     array = value._array if isinstance(value, Tensor) else value
     if backend.is_array(array) and backend.device_of(array) != x.device:
         if array.ndim:

@@ -60,6 +60,7 @@ class cat:
     def forward(xp, *tensors, dim=0): return _cat(xp, *tensors, dim=dim)
     grad_tensors = _cat_part
     types = PROMOTE
+    storage_ok = True
 
 
 def _stack(xp, *tensors, dim=0):
@@ -86,6 +87,7 @@ class stack:
     def grad_tensors(F, g, i, dim, tensors_shape):
         return F.basic_index(g, key_along(from_right(dim, len(tensors_shape[0]) + 1), i))
     types = PROMOTE
+    storage_ok = True
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
@@ -156,6 +158,7 @@ class split_with_sizes:
     forward = _split
     grad_x = _split_back
     outputs, view = ("*",), True
+    storage_ok = True
 
 
 def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
@@ -205,7 +208,7 @@ def _unbind(xp, x, *, dim=0):
 
 def _unbind_back(F, g, x_shape, dim):
     given = next(part for part in g if part is not None)
-    parts = [F.full_like(given, 0.0) if part is None else part for part in g]
+    parts = [F.constant_like(given, 0.0) if part is None else part for part in g]
     return F.stack(parts, from_right(dim, len(x_shape)))
 
 
@@ -220,3 +223,5 @@ class unbind:
     forward = _unbind
     grad_x = _unbind_back
     outputs, view = ("*",), True
+
+    storage_ok = True

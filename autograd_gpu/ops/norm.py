@@ -62,7 +62,7 @@ def _grad_x(F, g, x, weight, mean, rstd, shape):
         parts.append(rstd * (h - F.sum(h, axes, True) / n - normal * (F.sum(h * normal, axes, True) / n)))
     if g_rstd is not None:
         parts.append(normal * (rstd * rstd * g_rstd / -n))
-    total = sum(parts[1:], parts[0]) if parts else F.full_like(x, 0.0)
+    total = sum(parts[1:], parts[0]) if parts else F.constant_like(x, 0.0)
     return total if g_mean is None else total + g_mean / n
 
 

@@ -48,6 +48,7 @@ class flip:
 
     forward = _flip
     grad_x = _flip_back
+    storage_ok = True
 
 
 def flip_method(x: Tensor, *dims: Any) -> Tensor:
@@ -82,6 +83,7 @@ class roll:
 
     forward = _roll
     grad_x = _roll_back
+    storage_ok = True
 
 
 def _repeat(xp, x, *, sizes):
@@ -109,6 +111,7 @@ class repeat:
 
     forward = _repeat
     grad_x = _repeat_back
+    storage_ok = True
 
 
 def repeat_method(x: Tensor, *sizes: Any) -> Tensor:
@@ -159,6 +162,7 @@ class diagonal:
     forward = _diagonal
     grad_x = _diagonal_back
     view = True
+    storage_ok = True
 
 
 def _diagonal_backward(xp, g, *, shape, offset=0, dim1=0, dim2=1):

@@ -267,7 +267,7 @@ def _norm_back(F, g, x, x_dtype, out, p, dim, keepdim, dtype):
 def _norm_slope(F, x, out, p, dim):
     """d out / d x, 0 where out is 0."""
     if p == 0:
-        return F.full_like(x, 0.0)
+        return F.constant_like(x, 0.0)
     if p == 1:
         return F.sign(x)
     if math.isinf(p):  # shared by all that are as large

@@ -69,7 +69,7 @@ def _exclusive_prod_back(F, g, x, dim):
     """sum over j of g_j * product of x without j and k: row j of `others` is x with 1 in place of x_j."""
     last, n = F.transpose(x, dim, -1), x.shape[dim]
     square = F.expand(F.unsqueeze(last, -2), (*last.shape[:-1], n, n))
-    diagonal = F.tril(F.triu(F.full_like(square, 1.0))) != 0
+    diagonal = F.tril(F.triu(F.constant_like(square, 1.0))) != 0
     others = F.where(diagonal, 0.0, F.exclusive_prod(F.where(diagonal, 1.0, square), -1))
     return F.transpose(F.sum(F.unsqueeze(F.transpose(g, dim, -1), -1) * others, -2), dim, -1)
 

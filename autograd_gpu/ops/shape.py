@@ -67,6 +67,7 @@ class expand:
     forward = _expand
     def grad_x(F, g, x_shape): return F.sum_to(g, x_shape)
     view = True
+    storage_ok = True
 
 
 @defop
@@ -135,6 +136,7 @@ class reshape:
     forward = _reshape
     def grad_x(F, g, x_shape): return F.reshape(g, x_shape)
     view = True
+    storage_ok = True
 
 
 def reshape_method(x: Tensor, *shape: Any) -> Tensor:
@@ -218,6 +220,7 @@ class squeeze:
     forward = _squeezed
     def grad_x(F, g, x_shape): return F.reshape(g, x_shape)
     view = True
+    storage_ok = True
 
 
 @defop
@@ -231,6 +234,7 @@ class unsqueeze:
     forward = _unsqueezed
     def grad_x(F, g, x_shape, dim): return F.squeeze(g, from_right(dim, len(x_shape) + 1))
     view = True
+    storage_ok = True
 
 
 # ---- reordering ----------------------------------------------------------------------------------------
@@ -267,6 +271,7 @@ class permute:
     forward = _permute
     def grad_x(F, g, dims): return F.permute(g, _inverse(dims))
     view = True
+    storage_ok = True
 
 
 def _transpose(xp, x, *, dim0, dim1):
@@ -292,6 +297,7 @@ class transpose:
     forward = _transpose
     grad_x = _transpose_back
     view = True
+    storage_ok = True
 
 
 def _matrix_transpose(xp, x):
@@ -312,6 +318,7 @@ class mT:
     forward = _matrix_transpose
     def grad_x(F, g): return F.mT(g)
     view = True
+    storage_ok = True
 
 
 def permute_method(x: Tensor, *dims: Any) -> Tensor:

@@ -49,6 +49,7 @@ class basic_index:
     forward = _basic_index
     def grad_x(F, g, x_shape, key): return F.basic_index_backward(g, key, x_shape)
     view = True
+    storage_ok = True
 
 
 @defop

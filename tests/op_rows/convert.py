@@ -22,6 +22,6 @@ ROWS = [
     Row("clone", samples=plain, reference=np.copy, torch="torch.clone"),
     Row("contiguous", samples=plain, reference=np.copy, torch=lambda torch, x: x.contiguous()),
     Row("to_device", samples=over(device=ag.device("cpu")), reference=lambda x, device: x, torch=None),
-    Row("full_like", samples=over(value=2.5), reference=lambda x, value: np.full_like(x, value), integers="int64",
+    Row("constant_like", samples=over(value=2.5), reference=lambda x, value: np.full_like(x, value), integers="int64",
         torch=lambda torch, x, value: torch.full_like(x, value)),
 ]
