@@ -315,3 +315,12 @@ class TestErrors:
         with mode, mode:
             assert not ag.is_grad_enabled()
         assert ag.is_grad_enabled()
+
+
+def test_moving_a_module_is_noticed_by_a_graph_that_saved_it():
+    layer = ag.nn.Linear(2, 2)
+    x = ag.ones(1, 2, requires_grad=True)
+    y = layer(x).sum()
+    layer.double()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()

@@ -10,7 +10,7 @@ import numpy as np
 from . import counters
 from .dtypes import bfloat16, float16, float32
 
-INSTALL = "install CuPy with `pip install 'autograd-gpu[cuda13]'` (or [cuda12], by the driver's CUDA version)"
+INSTALL = "install CuPy with `pip install 'cupy-cuda13x[ctk]'` (or cupy-cuda12x, by the driver's CUDA version)"
 
 
 def cupy() -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, as_dtype
 from ..core.tensor import Tensor
+from ..core.views import bump_version
 
 if TYPE_CHECKING:
     from .module import Module
@@ -44,9 +45,9 @@ def module(root: Module, device: Device | None, dtype: np.dtype | None) -> None:
     arrays = [_converted(tensor, device, dtype) for tensor in tensors]
     for tensor, array in zip(tensors, arrays, strict=True):
         if array is not tensor.array:
-            # The object stays: optimizers and hooks hold it. Its old memory goes on in graphs that saved it.
+            # The object stays, for optimizers and hooks hold it; a graph that saved it is told of the change.
             tensor._array = array
-            tensor._storage = None
+            bump_version(tensor)
 
 
 def _converted(tensor: Tensor, device: Device | None, dtype: np.dtype | None) -> Any:
