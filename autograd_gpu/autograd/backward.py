@@ -10,10 +10,11 @@ import numpy as np
 from .. import backend
 from ..backend import is_array
 from ..backend.dtypes import FLOATS
+from ..core.arrays import zeros
 from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node
 from ..core.op import RECORD
-from ..core.task import Capture, accumulate, zeros
+from ..core.task import Capture, accumulate
 from ..core.tensor import Tensor, wrap
 from .edges import GradientEdge, capture_of, internal_nr
 
@@ -61,12 +62,16 @@ def grad(
     found = execute(roots, captures, False, create_graph if retain_graph is None else retain_graph, create_graph)
     for i, g in enumerate(found):
         if g is None:
-            if not allow_unused:
-                raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. "
-                                   "Set allow_unused=True if this is the desired behavior.")
-            if materialize_grads:
-                found[i] = wrap(zeros(captures[i][2]))
+            found[i] = _unused(captures[i], allow_unused, materialize_grads)
     return tuple(found)
+
+
+def _unused(capture: Capture, allowed: bool, materialize: bool) -> Tensor | None:
+    """What grad answers for an input that was not reached."""
+    if not allowed:
+        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. "
+                           "Set allow_unused=True if this is the desired behavior.")
+    return wrap(zeros(capture[2])) if materialize else None
 
 
 def backward(

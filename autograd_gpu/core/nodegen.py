@@ -22,16 +22,31 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
     wanted = [n for n in live if op.joint is not None or n in op.rules]
     if not wanted:
         return
-    ruled = [n for n in wanted if op.rule_of(n) is not None]
-    zeros = [n for n in wanted if op.rule_of(n) is None]
     for n in wanted:
         w(f"n_{n} = {n}._node")
     condition = " or ".join(f"n_{n} is not None" for n in wanted)
     w(f"if mode == 0 and ({condition}){' and ' + _differentiable(op) if op.differentiable else ''}:")
     w.depth += 1
     w("node = new(NodeClass)")
-    edges = "".join(f"n_{n}, " if n in ruled else "None, " for n in op.inputs)
-    w(f"node.edges = ({edges})")
+    _edges(w, op, wanted)
+    _shapes(w, op, live)
+    w("node.extra = None")
+    if op.single:
+        w("node.shape = _out.shape")
+        w("node.dtype = _out.dtype")
+        w("t._node = node")
+    else:
+        _outputs(w, op)
+    _save(w, op, kinds)
+    w("node.sequence_nr = next_sequence_nr()")
+    w.depth -= 1
+
+
+def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
+    """Live edges and ZERO edges, the mask of inputs that want a gradient, the topological number."""
+    ruled = [n for n in wanted if op.rule_of(n) is not None]
+    zeros = [n for n in wanted if op.rule_of(n) is None]
+    w(f"node.edges = ({''.join(f'n_{n}, ' if n in ruled else 'None, ' for n in op.inputs)})")
     w("_mask, _depth = 0, -1")
     for n in wanted:
         w(f"if n_{n} is not None:")
@@ -41,37 +56,26 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
     w("node.mask = _mask")
     w("node.topological_nr = _depth + 1")
     numbers = "".join(f"{n}._nr, " if n in ruled else "0, " for n in op.inputs)
-    if ruled:
-        w(f"node.nrs = ({numbers}) if {' or '.join(f'{n}._nr' for n in ruled)} else None")
-    else:
-        w("node.nrs = None")
+    several = " or ".join(f"{n}._nr" for n in ruled)
+    w(f"node.nrs = ({numbers}) if {several} else None" if ruled else "node.nrs = None")
     if zeros:
-        w("node.zero_edges = " + " + ".join(
-            f"((({op.inputs.index(n)}, n_{n}, {n}._nr),) if n_{n} is not None else ())" for n in zeros))
-    _shapes(w, op, live)
-    w("node.extra = None")
-    if op.single:
-        w("node.shape = _out.shape")
-        w("node.dtype = _out.dtype")
-        w("t._node = node")
-    else:
-        w("node.shape = tuple([t._array.shape for t in ts])")
-        w("node.dtype = tuple([t._array.dtype for t in ts])")
-        if op.outputs == ("*",):
-            w("node.outputs = len(ts)")
-        w("for nr, t in enumerate(ts, 1):")
-        if op.nondiff_outputs:
-            marked = {i + 1 for i, name in enumerate(op.outputs or ()) if name in op.nondiff_outputs}
-            w(f"if nr not in {marked!r}:", 1)
-            w.depth += 1
-        w("t._node = node; t._nr = nr" + (" if len(ts) > 1 else 0" if op.outputs == ("*",) else ""), 1)
-        if op.nondiff_outputs:
-            w.depth -= 1
-        if op.outputs == ("*",):
-            w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
-    _save(w, op, kinds)
-    w("node.sequence_nr = next_sequence_nr()")
-    w.depth -= 1
+        parts = [f"((({op.inputs.index(n)}, n_{n}, {n}._nr),) if n_{n} is not None else ())" for n in zeros]
+        w(f"node.zero_edges = {' + '.join(parts)}")
+
+
+def _outputs(w: Source, op: OpDef) -> None:
+    """Several outputs: their shapes, and which of them lead back to the node."""
+    listed = op.outputs == ("*",)
+    w("node.shape = tuple([t._array.shape for t in ts])")
+    w("node.dtype = tuple([t._array.dtype for t in ts])")
+    if listed:
+        w("node.outputs = len(ts)")
+    w("for nr, t in enumerate(ts, 1):")
+    marked = {i for i, name in enumerate(op.outputs or (), 1) if name in op.nondiff_outputs}
+    link = f"t._node = node; t._nr = nr{' if len(ts) > 1 else 0' if listed else ''}"
+    w(f"if nr not in {marked!r}: {link}" if marked else link, 1)
+    if listed:
+        w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
 
 
 def _differentiable(op: OpDef) -> str:

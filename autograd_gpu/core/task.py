@@ -15,17 +15,15 @@ create_graph gradients are raw arrays and rules run on arrays; with it they are 
 
 from __future__ import annotations
 
-import sys
 from logging import DEBUG
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from .. import backend
-from ..backend import counters, pool
+from ..backend import counters
 from ..backend.dtypes import NATIVE_FLOATS
 from . import hooks
+from .arrays import as_array, own, zeros
 from .nesting import user_code
 from .node import AccumulateGrad, Node
 from .op import RAW, RECORD
@@ -193,23 +191,21 @@ class GraphTask:
             g = buffers.pop(node, None)
             if g is None:  # every rule above answered None
                 continue
-            if node.extra is not None:
+            extra = node.extra
+            if extra is not None:
                 g = self.tensor_hooks(node, g)
             if node in captures:
                 self.capture(node, g)
-                if not need and node not in watchers:
-                    continue
+            if not need and node not in watchers:
+                continue
             if watched:
                 observe(node, g, need)
-            if node.extra is not None:
-                grads = self.run_with_hooks(node, g, need)
-            else:
-                grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
-            shapes, nrs = node.shapes, node.nrs
+            run = node.run_recorded if recording else node.run_raw
+            grads = run(g, need, release) if extra is None else self.run_with_hooks(node, g, need)
+            shapes, nrs, edges = node.shapes, node.nrs, node.edges
             if shapes is not None:
                 grads = [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
             if nrs is None:
-                edges = node.edges
                 for i, g in enumerate(grads):
                     child = edges[i]
                     if g is None or child is None:
@@ -222,10 +218,7 @@ class GraphTask:
                     else:
                         buffers[child] = self.sum(child, held, g)
             else:
-                for i, g in enumerate(grads):
-                    child = node.edges[i]
-                    if g is not None and child is not None:
-                        self.add(child, nrs[i], g)
+                self.add_each(edges, nrs, grads)
             if accumulate:
                 grads = g = held = None  # a leaf takes an array over only if nobody else holds it
                 self.fire_complete(node)
@@ -280,6 +273,12 @@ class GraphTask:
         if parts is None:
             parts = buffers[node] = [None] * node.outputs
         parts[nr - 1] = g if parts[nr - 1] is None else self.sum((node, nr), parts[nr - 1], g)
+
+    def add_each(self, edges: tuple[Node | None, ...], nrs: tuple[int, ...], grads: Any) -> None:
+        """Adds the gradients of a node some of whose inputs are one of several outputs."""
+        for child, nr, g in zip(edges, nrs, grads, strict=False):
+            if g is not None and child is not None:
+                self.add(child, nr, g)
 
     def sum(self, key: Any, held: Any, g: Any) -> Any:
         """held + g. The first sum makes an array of the task's own, into which later ones add."""
@@ -372,40 +371,3 @@ def accumulate(leaf: AccumulateGrad, g: Tensor, recording: bool) -> None:
             hooks.run_post_hooks(leaf, (), (g,))
             for hook in list(extra.post_accumulate.values()):
                 hook(leaf.variable)
-
-
-def zeros(like: Any) -> Any:
-    """Zeros with the shape, dtype and device of an array or an edge."""
-    xp = backend.namespace(like) if backend.is_array(like) else backend.namespace_on(like.device or backend.CPU)
-    return xp.zeros(like.shape, like.dtype)
-
-
-def as_array(g: Any, dtype: Any = None) -> Any:
-    """A gradient as an array of `dtype`: rules may leave NumPy scalars, and bfloat16 may have been widened."""
-    if g.base is not None and 0 in g.strides:
-        g = g.copy()  # perhaps of a stretched view: whoever gets it may write to it
-    elif type(g) is not np.ndarray and isinstance(g, np.generic):
-        g = np.asarray(g)
-    return g if g.dtype is dtype or dtype is None else g.astype(dtype, copy=False)
-
-
-def own(g: Any, dtype: Any) -> Any:
-    """`g` as an array that nobody else holds or views: itself if it is fresh, else a copy."""
-    fresh = g.dtype is dtype and sys.getrefcount(g) <= FRESH and pool.owns(g) and not isinstance(g, np.generic)
-    return g if fresh else backend.namespace(g).array(g, dtype=dtype, order="C")
-
-
-def _calibrate() -> int:
-    """References to an array that only its caller holds, as `own` counts them on this Python."""
-
-    def fire(buffers: dict[int, Any]) -> int:
-        g = buffers.pop(0)
-        return own(g, g.dtype)
-
-    def own(g: Any, dtype: Any) -> int:
-        return sys.getrefcount(g)
-
-    return fire({0: np.empty(1)})
-
-
-FRESH = _calibrate()
