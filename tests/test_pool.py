@@ -69,3 +69,13 @@ def test_ownership():
     assert pool.owns(np.empty(3))
     assert not pool.owns(a[1:])
     assert not pool.owns(np.empty(3)[1:])
+
+
+def test_a_leaf_takes_a_fresh_gradient_over():
+    """The weight gradient of a layer is not copied: its memory is the product's, from the pool."""
+    w, x = ag.rand(512, 512, requires_grad=True), ag.rand(64, 512)
+    (x @ w).sum().backward()
+    assert isinstance(w.grad.array.base, pool.Block)
+    y = x @ w
+    (y + y + y).sum().backward(create_graph=False)
+    assert isinstance(w.grad.array.base, pool.Block)

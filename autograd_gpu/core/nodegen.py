@@ -134,7 +134,7 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
 
 
 def make_node_class(op: OpDef) -> type[OpNode]:
-    """MulBackward0 and the like, with generated `run_raw` and `run_recorded`."""
+    """MulBackward0 and the like."""
     name = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     asked = readers(op)
     slots = {slot(kind, what) for kind, what in asked if kind != "index"}
@@ -147,8 +147,6 @@ def make_node_class(op: OpDef) -> type[OpNode]:
         body["outputs"] = len(op.outputs)
     body["__slots__"] = tuple(sorted(slots))
     body["saved_slots"] = {what: slot(kind, what) for kind, what in asked if kind in ("input", "out")}
-    body["run_raw"] = _make_run(op, recorded=False)
-    body["run_recorded"] = _make_run(op, recorded=True)
     return type(name, (OpNode,), body)
 
 
@@ -162,6 +160,18 @@ class OpNode(Node):
     def rules(self, need: int) -> list[str]:
         names = self.input_names * len(self.edges) if self.op.variadic else self.input_names
         return [f"{self.op.name}.grad_{name}" for i, name in enumerate(names) if need >> i & 1]
+
+    def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
+        """Written at the first run of an op's node, and from then on its class's own: imports stay fast."""
+        cls: Any = type(self)
+        cls.run_raw = _make_run(self.op, recorded=False)
+        return cls.run_raw(self, g, need, release)
+
+    def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
+        """The same on tensors."""
+        cls: Any = type(self)
+        cls.run_recorded = _make_run(self.op, recorded=True)
+        return cls.run_recorded(self, g, need, release)
 
     def saved(self) -> list[SavedTensor]:
         """Everything this node keeps for backward."""
