@@ -324,3 +324,22 @@ def test_moving_a_module_is_noticed_by_a_graph_that_saved_it():
     layer.double()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+def test_hooks_of_a_leaf_survive_freezing():
+    calls = []
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda t: calls.append(1))
+    x.requires_grad_(False)
+    x.requires_grad_(True)
+    (x * 2).backward()
+    assert calls == [1]
+
+
+def test_data_can_be_set():
+    p = ag.nn.Parameter(ag.ones(2))
+    p.data = ag.zeros(2)
+    assert p.tolist() == [0.0, 0.0]
+    assert p.requires_grad
+    with pytest.raises(TypeError, match="data must be a Tensor of dtype float32"):
+        p.data = ag.zeros(2, dtype=ag.float64)

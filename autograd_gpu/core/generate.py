@@ -177,5 +177,3 @@ def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
         w(f"if shares_memory(t._array, x_{first}): t._storage = storage_of({first})", 1)
     w("ts.append(t)", 1)
     w("ts = tuple(ts)" if op.result is None else "ts = RESULT._make(ts)")
-
-

@@ -14,7 +14,7 @@ from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from . import hooks
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
-from .views import Storage, bump_version, storage_of, version_of
+from .views import Storage, storage_of, version_of
 
 
 class Tensor:
@@ -28,13 +28,14 @@ class Tensor:
     tensor([2., 4.])
     """
 
-    __slots__ = ("__weakref__", "_array", "_grad", "_node", "_nr", "_storage")
+    __slots__ = ("__weakref__", "_array", "_frozen", "_grad", "_node", "_nr", "_storage")
 
     _array: Any
     _node: Node | None  # grad_fn of a result, AccumulateGrad of a leaf that requires grad, None for a constant
     _nr: int  # 0: sole output of its node; k > 0: output k - 1 of several
     _storage: Storage | None
     _grad: Tensor | None
+    _frozen: AccumulateGrad  # set only while a leaf with hooks does not require grad
 
     __hash__ = object.__hash__
     __array_priority__ = 1000.0  # CuPy arrays defer to us in `array * tensor`
@@ -46,7 +47,7 @@ class Tensor:
 
     @property
     def array(self) -> Any:
-        """The NumPy or CuPy array itself, not a copy. After writing to it call `bump_version`."""
+        """The NumPy or CuPy array itself, not a copy. After a write to it call `core.views.bump_version(tensor)`."""
         return self._array
 
     @property
@@ -55,6 +56,13 @@ class Tensor:
         result = alias(self)
         result._storage = None
         return result
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor) or value.dtype != self.dtype:
+            raise TypeError(f"data must be a Tensor of dtype {self.dtype}; got "
+                            f"{value.dtype if isinstance(value, Tensor) else type(value).__name__}")
+        self._array, self._storage = value._array, storage_of(value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -155,11 +163,13 @@ class Tensor:
                                "computed variable in a subgraph that doesn't require differentiation use "
                                "var_no_grad = var.detach().")
         if not requires_grad:
+            if isinstance(self._node, AccumulateGrad) and self._node.extra is not None:
+                self._frozen = self._node  # its hooks come back with requires_grad
             self._node = None
         elif self._node is None:
             if self.dtype not in FLOATS:
                 raise RuntimeError(f"only Tensors of floating point dtype can require gradients; got {self.dtype}")
-            self._node = AccumulateGrad(self)
+            self._node = getattr(self, "_frozen", None) or AccumulateGrad(self)
         return self
 
     @property
@@ -387,8 +397,3 @@ def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> A
     if state is not None:
         result._codes_dtype = state  # type: ignore[attr-defined]
     return result.requires_grad_(requires_grad)
-
-
-
-
-__all__ = ["Parameter", "StorageTensor", "Tensor", "alias", "bump_version", "rebuild", "wrap", "wrap_codes"]

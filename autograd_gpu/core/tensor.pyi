@@ -22,7 +22,7 @@ from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
-from .views import Storage, bump_version, storage_of, version_of
+from .views import Storage, storage_of, version_of
 
 import builtins
 from collections.abc import Iterator, Sequence
@@ -35,6 +35,7 @@ class Tensor:
     _nr: builtins.int
     _storage: Storage | None
     _grad: Tensor | None
+    _frozen: AccumulateGrad
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         ...
@@ -45,6 +46,10 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
+        ...
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
         ...
 
     @property
