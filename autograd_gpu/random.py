@@ -25,6 +25,7 @@ __all__ = [
     "rand",
     "rand_like",
     "randint",
+    "randint_like",
     "randn",
     "randn_like",
     "randperm",
@@ -340,6 +341,18 @@ def randint(
     array = _source(device, generator).draw("integers", low, high, tuple(size), dtype=dtypes.int64)
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+
+def randint_like(
+    x: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Integers in [low, high), or [0, low), with the shape, dtype and device of x.
+
+    >>> ag.randint_like(ag.zeros(2), 3, 4)
+    tensor([3., 3.])
+    """
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
 def randperm(

@@ -343,3 +343,52 @@ def test_data_can_be_set():
     assert p.requires_grad
     with pytest.raises(TypeError, match="data must be a Tensor of dtype float32"):
         p.data = ag.zeros(2, dtype=ag.float64)
+
+
+class TestSecondReading:
+    def test_assignment_indexes_as_reading_does(self):
+        x = ag.zeros(2, 3, 4)
+        index = ag.tensor([1, 3])
+        value = ag.arange(6.0).reshape(3, 2)
+        x[0, :, index] = value
+        assert x[0, :, index].tolist() == value.tolist()
+        x[x > 3] = -1.0
+        assert x.min().item() == -1.0
+        x[1] = 7
+        x[..., None, 0] = 2
+        assert x[1, 0].tolist() == [2.0, 7.0, 7.0, 7.0]
+        assert x._version == 4
+
+    def test_half_precision_in_place_beside_a_number(self):
+        for dtype in (ag.float16, ag.bfloat16):
+            x = ag.full((2,), 60000.0, dtype=dtype)
+            assert x.mul_(1e-8).dtype == dtype
+            assert x.tolist() == pytest.approx([6e-4] * 2, rel=1e-2)
+
+    def test_data_that_does_not_fit(self):
+        for value, dtype in ((300, ag.uint8), (-1, ag.uint8), ([1e10], ag.int32), (float("nan"), ag.int64)):
+            with pytest.raises(RuntimeError, match="without overflow"):
+                ag.tensor(value, dtype=dtype)
+        with pytest.raises(TypeError, match="complex128"):
+            ag.from_dlpack(np.ones(2, complex))
+        with pytest.raises(TypeError, match="storage dtype"):
+            ag.nn.Parameter(ag.ones(1).to(ag.float8_e5m2), requires_grad=False)
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            ag.tensor([True]).add_(1)
+
+    def test_negative_positions(self):
+        x, index = ag.arange(3.0), ag.tensor([-1])
+        for call in (lambda: ag.gather(x, 0, index), lambda: ag.scatter_add(x, 0, index, x[:1]),
+                     lambda: ag.index_select(x, 0, index)):
+            with pytest.raises(IndexError, match="index -1 is out of bounds"):
+                call()
+
+    def test_clamp_names_what_to_use(self):
+        x = ag.arange(3.0)
+        with pytest.raises(TypeError, match=r"min and max must be numbers; use ag\.maximum"):
+            ag.clamp(x, x, x)
+
+    def test_randint_like(self):
+        r = ag.randint_like(ag.zeros(50, dtype=ag.int32), 2, 5)
+        assert r.dtype == ag.int32
+        assert set(r.tolist()) == {2, 3, 4}

@@ -148,7 +148,8 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
     plain = [a for a in args if not isinstance(a, Tensor) and a is not None]
     if not tensors:  # where(mask, 1.0, 0): numbers only, which become 0-d tensors
         target = dtypes.result_type([], [], plain)
-        return [wrap(np.asarray(a, target)) if a is not None and not isinstance(a, Tensor) else a for a in args]
+        home = next((a.device for a in args if isinstance(a, Tensor)), backend.CPU)
+        return [a if isinstance(a, Tensor) else wrap(backend.to_device(np.asarray(a, target), home)) for a in args]
     if op.types == SAME:
         if len({t.dtype for t in tensors}) > 1:
             found = " and ".join(dict.fromkeys(str(t.dtype) for t in tensors))

@@ -60,8 +60,7 @@ class Tensor:
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor) or value.dtype != self.dtype:
-            raise TypeError(f"data must be a Tensor of dtype {self.dtype}; got "
-                            f"{value.dtype if isinstance(value, Tensor) else type(value).__name__}")
+            raise TypeError(f"data must be a Tensor of dtype {self.dtype}; got {value!r:.60}")
         self._array, self._storage = value._array, storage_of(value)
 
     @property
@@ -328,6 +327,8 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> Parameter:
         array = data._array if isinstance(data, Tensor) else data
+        if isinstance(data, StorageTensor):
+            raise TypeError(f"a Parameter cannot hold the storage dtype {data.dtype}; use a buffer")
         if not backend.is_array(array):
             raise TypeError(f"Parameter expects a Tensor or an array, got {type(data).__name__}")
         result = rebuild(cls, array, requires_grad, None)

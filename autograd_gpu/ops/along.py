@@ -11,7 +11,7 @@ from ..core.tensor import Tensor
 from .arithmetic import add
 from .index import add_at
 from .shape import common_shape, expand, ravel, reshape
-from .slicing import basic_index, wrap_dim
+from .slicing import basic_index, refuse_negative, wrap_dim
 
 # The blocks work on tensors of one dimension or more and a negative `dim`; the public functions see to that.
 
@@ -86,6 +86,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None =
     dim = wrap_dim(dim, x.ndim)
     if index.dtype not in (int64, int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    refuse_negative(name, index, dim)
     for what, other in (("input", x), ("src", src)):
         if other is None:
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import ANY, FLOAT, PROMOTE, ZERO
@@ -243,6 +245,8 @@ def _inside(F, x, min, max):
 def _clamp(xp, x, *, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
+    if not all(limit is None or isinstance(limit, (int, float, np.generic)) for limit in (min, max)):
+        raise TypeError("clamp: min and max must be numbers; use ag.maximum and ag.minimum for tensors")
     if x.dtype in dtypes.FLOATS:
         return xp.clip(x, min, max).astype(x.dtype, copy=False)
     target = dtypes.result_type([x.dtype], (), [limit for limit in (min, max) if limit is not None])

@@ -65,6 +65,11 @@ def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
         raise ValueError(f"expected a rectangular sequence of numbers: {error}") from error
     if array.dtype == object or array.dtype.kind in "USOcM":
         raise TypeError(f"could not infer a numeric dtype of {type(data).__name__}; got elements like {data!r:.60}")
+    if dtype in dtypes.INTEGERS and array.size:
+        info = np.iinfo(dtype)
+        if not (array.min() >= info.min and array.max() <= info.max):  # NaN fails, too
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: data from {array.min()} "
+                               f"to {array.max()}")
     if dtype is not None:
         return array.astype(dtype) if dtype not in dtypes.STORAGE else array.astype(dtypes.float32)
     if array.dtype == np.float64 and not isinstance(data, np.generic) and not _holds_float64(data):
@@ -107,7 +112,7 @@ def from_dlpack(exporter: Any) -> Tensor:
     kind, ordinal = exporter.__dlpack_device__()
     on_cpu = int(kind) in (1, 3)  # kDLCPU, kDLCUDAHost
     xp = np if on_cpu else backend.namespace_on(Device("cuda", ordinal))
-    return wrap(xp.from_dlpack(exporter))
+    return as_tensor(xp.from_dlpack(exporter))
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:

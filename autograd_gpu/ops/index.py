@@ -18,7 +18,7 @@ from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from .arithmetic import add
 from .shape import common_shape, expand, reshape
-from .slicing import FULL, basic_index, wrap_dim
+from .slicing import FULL, basic_index, refuse_negative, wrap_dim
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 MOST = 4  # tensors in one key
@@ -27,7 +27,7 @@ MOST = 4  # tensors in one key
 # ---- indexing with tensors -----------------------------------------------------------------------------
 
 
-def _key(ndim, dims, indices):
+def advanced_key(ndim, dims, indices):
     """The key with `indices[k]` at dimension dims[k] < 0, which is its first one if it is a mask of several."""
     at = dims[0]
     key = [...] if ndim > -at else []
@@ -45,18 +45,18 @@ def _given(*indices):
 def _advanced_index(xp, x, i0, i1=None, i2=None, i3=None, *, dims):
     if i1 is None and i0.dtype != bool_:
         return x.take(i0, dims[0])  # 1.5 to 4 times as fast as x[key]
-    return x[_key(x.ndim, dims, _given(i0, i1, i2, i3))]
+    return x[advanced_key(x.ndim, dims, _given(i0, i1, i2, i3))]
 
 
 def _advanced_index_backward(xp, g, i0, i1=None, i2=None, i3=None, *, dims, shape):
     indices, out = _given(i0, i1, i2, i3), xp.zeros(shape, g.dtype)
     at = dims[0]
     if i1 is None and i0.dtype == bool_:
-        out[_key(len(shape), dims, indices)] = g  # a mask names nothing twice
+        out[advanced_key(len(shape), dims, indices)] = g  # a mask names nothing twice
     elif dims == tuple(range(at, at + len(dims))) and not any(index.dtype == bool_ for index in indices):
         add_at(xp, out, at, indices, g)
     else:
-        places = xp.arange(out.size).reshape(shape)[_key(len(shape), dims, indices)]
+        places = xp.arange(out.size).reshape(shape)[advanced_key(len(shape), dims, indices)]
         add_at(xp, out.reshape(-1), -1, [places], g)
     return out
 
@@ -154,9 +154,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return basic_index(x, key)
         if type(key) is Tensor and _leads(x._array, key._array):
             return advanced_index(x, key, dims=(-x._array.ndim,))
-        parts = [_part(x, part) for part in (key if type(key) is tuple else (key,))]
+        parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
         if any(isinstance(part, Tensor) for part in parts):
-            return _mixed(x, parts)
+            view, indices, dims = sort_out(x, parts)
+            return advanced_index(view, *indices, dims=dims)
         return basic_index(x, tuple(parts))
     except IndexError as error:
         raise IndexError(_in_our_words(str(error))) from None
@@ -175,7 +176,7 @@ def _leads(array: Any, index: Any) -> bool:
     return index.dtype is int64 and array.ndim > 0
 
 
-def _part(x: Tensor, part: Any) -> Any:
+def key_part(x: Tensor, part: Any) -> Any:
     """One part of a key as a basic one or as a Tensor of integers or bools."""
     if type(part) in BASIC:
         return part
@@ -197,8 +198,8 @@ def _part(x: Tensor, part: Any) -> Any:
     return index if index.is_cuda == x.is_cuda else wrap(backend.to_device(index._array, x.device))
 
 
-def _mixed(x: Tensor, parts: list[Any]) -> Tensor:
-    """x[parts] with at least one tensor: the view by the basic parts, then the tensors at what is left."""
+def sort_out(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:
+    """A key with at least one tensor: the view by its basic parts, the tensors, and their dimensions in the view."""
     taken = sum(_dims_of(part) for part in parts)
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
@@ -219,7 +220,7 @@ def _mixed(x: Tensor, parts: list[Any]) -> Tensor:
         x = basic_index(x, tuple(basic))
     for index, start in zip(indices, starts, strict=True):
         _check_mask(x, index, start)
-    return advanced_index(x, *indices, dims=tuple(start - at for start in starts))
+    return x, indices, tuple(start - at for start in starts)
 
 
 def _check_mask(x: Tensor, index: Tensor, start: int) -> None:
@@ -249,6 +250,7 @@ def _vector(name: str, index: Tensor) -> Tensor:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index but got: {index.dtype}")
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    refuse_negative(name, index, 0)
     return index if index.ndim else reshape(index, (1,))
 
 

@@ -12,9 +12,10 @@ from .. import backend, errors
 from ..backend import dtypes
 from ..config import GRAD_OFF, MODES
 from ..core.node import AccumulateGrad
-from ..core.tensor import StorageTensor, Tensor
+from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
+from .index import advanced_key, key_part, sort_out
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -26,13 +27,14 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     if backend.is_array(value):
         if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):
             raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
-        if dtypes.category(value.dtype) > dtypes.category(x.dtype) and name != "copy_":
+        if dtypes.category(value.dtype) > dtypes.category(x.dtype):
             raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {x.dtype}")
         _check_fits(name, x, value.shape)
-    elif not isinstance(value, (bool, int, float, np.generic)):
+        return value.item() if x.is_cuda and not backend.is_cuda(value) else value
+    if not isinstance(value, (bool, int, float, np.generic)):
         raise TypeError(f"{name}: expected a number, a Tensor or an array, not {type(value).__name__}")
-    elif isinstance(value, float) and x.dtype not in dtypes.FLOATS and name not in ("copy_", "fill_"):
-        raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
+    if dtypes.category(dtypes.result_type([], [], [value])) > dtypes.category(x.dtype):
+        raise RuntimeError(f"result type {type(value).__name__} can't be cast to the desired output type {x.dtype}")
     return value
 
 
@@ -64,7 +66,11 @@ def _check_writable(name: str, x: Tensor, other: Any = None) -> None:
 
 def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
     array = x._array
-    getattr(backend.namespace(array), ufunc)(array, value, out=array, casting="unsafe")
+    compute = getattr(backend.namespace(array), ufunc)
+    if array.dtype in dtypes.HALF and not backend.is_array(value):  # NumPy would round the number to half first
+        array[...] = compute(array.astype(dtypes.float32), value)
+    else:
+        compute(array, value, out=array, casting="unsafe")
     bump_version(x)
     return x
 
@@ -141,11 +147,13 @@ def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Ten
     return x
 
 
-def array_index(index: Any) -> Any:
-    """`index` with tensors replaced by their arrays."""
-    if isinstance(index, tuple):
-        return tuple(map(array_index, index))
-    return index._array if isinstance(index, Tensor) else index
+def _place(x: Tensor, key: Any) -> tuple[Any, Any]:
+    """The array and the key of it that x[key] stands for, by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
+    parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
+    if not any(isinstance(part, Tensor) for part in parts):
+        return x._array, tuple(parts)
+    view, indices, dims = sort_out(wrap(x._array), parts)
+    return view._array, advanced_key(view.ndim, dims, [index._array for index in indices])
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
@@ -162,8 +170,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         array = array.item()
     if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
         raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
+    target, key = _place(x, index)
     try:
-        x._array[array_index(index)] = array
+        target[key] = array
     except ValueError as error:
         raise RuntimeError(f"setitem: {error}") from error
     bump_version(x)

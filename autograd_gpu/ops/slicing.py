@@ -12,6 +12,13 @@ from ..core.tensor import Tensor
 FULL = slice(None)
 
 
+def refuse_negative(name: str, index: Tensor, dim: int) -> None:
+    """IndexError for a negative position, which NumPy would count from the end; on CUDA nobody looks, as in PyTorch."""
+    array = index._array
+    if type(array) is np.ndarray and array.size and np.minimum.reduce(array, axis=None) < 0:
+        raise IndexError(f"{name}(): index {array.min()} is out of bounds for dimension {dim}")
+
+
 def wrap_dim(dim: int, ndim: int) -> int:
     """`dim` as a number in [0, ndim); a 0-d tensor answers to 0 and -1. IndexError beyond."""
     size = ndim or 1
