@@ -16,8 +16,10 @@ BIN := .venv/bin
 demo: .venv/.demo
 	$(BIN)/python -m benchmarks.demo $(ARGS)
 
+# The second run is the CUDA path: on the GPU where there is one, else emulated. All of it: pytest --device cuda.
 test: lint types layers
 	$(BIN)/python -m pytest $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest --device cuda -m smoke)
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -52,6 +54,12 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 	extra=$$($(BIN)/python ci/cuda_extra.py) && { [ -z "$$extra" ] || $(INSTALL) --editable ".[$$extra]"; }
 	touch $@
 
-.venv/.dev .venv/.bench: .venv/.%: pyproject.toml | $(BIN)/python
-	$(INSTALL) --editable '.[$*]'
+.venv/.dev: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	extra=$$($(BIN)/python ci/cuda_extra.py --without-gpu emulator) && \
+	  { [ -z "$$extra" ] || $(INSTALL) --editable ".[$$extra]"; }
+	touch $@
+
+.venv/.bench: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[bench]'
 	touch $@

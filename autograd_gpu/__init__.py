@@ -8,6 +8,7 @@ from math import e, inf, nan, pi
 from . import autograd, cuda, logging, nn, ops, optim, profiler, random, utils
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backend.device import Device as device
+from .backend.device import get_default_device, set_default_device
 from .backend.dtypes import (
     bfloat16,
     float8_e4m3fn,
@@ -28,6 +29,7 @@ from .backend.dtypes import (
     uint64,
 )
 from .backend.dtypes import bool_ as bool
+from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
 from .random import Generator, manual_seed, rand, rand_like, randint, randint_like, randn, randn_like, randperm
@@ -50,7 +52,9 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "get_default_device",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "inf",
     "int8",
     "int16",
@@ -77,7 +81,9 @@ __all__ = [
     "random",
     "randperm",
     "save",
+    "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "uint8",
     "uint16",

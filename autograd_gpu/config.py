@@ -145,3 +145,39 @@ def is_grad_enabled() -> bool:
     True
     """
     return not MODES.bits & GRAD_OFF
+
+
+PRECISIONS = ("highest", "high", "medium")
+
+
+class _Float32Matmul:
+    """One setting for the process, as in PyTorch: backward runs on other threads too. Read at each product."""
+
+    precision = "highest"
+
+
+float32_matmul = _Float32Matmul()
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Sets how float32 matrix products run on CUDA, from the next one on.
+
+    "highest" is float32 throughout, the default. "high" and "medium" let the tensor cores round the operands to TF32
+    (10 bits of mantissa instead of 23) and sum in float32. Each product carries the setting with it: CuPy's own
+    process-wide switch is not touched. On the CPU products are always float32.
+
+    >>> ag.set_float32_matmul_precision("highest")
+    """
+    if precision not in PRECISIONS:
+        allowed = ", ".join(PRECISIONS)
+        raise ValueError(f"set_float32_matmul_precision: precision is one of {allowed}; got {precision!r}")
+    float32_matmul.precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` has set.
+
+    >>> ag.get_float32_matmul_precision()
+    'highest'
+    """
+    return float32_matmul.precision

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import backend
 from .backend import dtypes
-from .backend.device import CPU, Device
+from .backend.device import CPU, Device, or_default
 from .core.tensor import Tensor, wrap
 
 __all__ = [
@@ -222,7 +222,7 @@ def set_rng_state(state: Any, device: Any = "cpu") -> None:
 def _source(device: Any, generator: Generator | None) -> Generator:
     """The generator to draw from, after checking that it lives on `device` (default: where it lives)."""
     if generator is None:
-        return _DEFAULTS.on(CPU if device is None else Device(device))
+        return _DEFAULTS.on(or_default(device))
     if device is not None and Device(device) != generator.device:
         raise RuntimeError(f"Expected a '{Device(device)}' generator but found one on '{generator.device}'; "
                            f"make it with ag.random.Generator({str(Device(device))!r})")

@@ -1,28 +1,66 @@
-"""The --device option, the `device` fixture, and a fixed seed for every test."""
+"""The --device option, what "cuda" means on this machine, the `device` fixture, and a fixed seed for every test.
+
+`--device cuda` is the GPU where an NVIDIA driver answers. Elsewhere it is the emulator of tests/cuda_emu: a stand-in
+for CuPy, and our kernels compiled for the CPU. The report says which, and an emulated run is never a GPU result.
+"""
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+STAND_IN = Path(__file__).parent / "cuda_emu" / "standin"
+SCHEDULE = pytest.StashKey[str]()  # present in an emulated run: the order in which streams run
+
 
 def pytest_addoption(parser):
     parser.addoption("--device", choices=("cpu", "cuda"), default="cpu", help="where tensors live")
+    parser.addoption("--schedule", default="late", help="how emulated streams run: late, eager, random:SEED")
 
 
 def pytest_configure(config):
     if config.getoption("device") == "cpu":
         return
+    if _gpu_answers():
+        if importlib.util.find_spec("cupy") is None:
+            raise pytest.UsageError("a GPU answers, but CuPy is not installed: pip install -e '.[cuda13]' (or cuda12)")
+    else:
+        _emulate(config)
     import autograd_gpu as ag
 
-    if not ag.cuda.is_available():
-        raise pytest.UsageError(
-            "--device cuda needs CuPy and an NVIDIA driver that answers: install the extra [cuda12] or "
-            "[cuda13] and look at `nvidia-smi`, or leave the option out to test on the CPU"
-        )
+    ag.set_default_device("cuda")
+
+
+def _gpu_answers():
+    import pynvml
+
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        return False
+    try:
+        pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetCount() > 0
+    except pynvml.NVMLError:
+        return False
+
+
+def _emulate(config):
+    if shutil.which("g++") is None:
+        raise pytest.UsageError("--device cuda without a GPU compiles the kernels for the CPU and needs g++")
+    assert "cupy" not in sys.modules, "CuPy was imported before the stand-in could take its place"
+    sys.path.insert(0, str(STAND_IN))
+    os.environ["AUTOGRAD_GPU_EMU_SCHEDULE"] = config.getoption("schedule")
+    config.stash[SCHEDULE] = config.getoption("schedule")
 
 
 def pytest_report_header(config):
     if config.getoption("device") == "cpu":
         return "device: cpu"
+    if SCHEDULE in config.stash:
+        return f"device: cuda (emulated), no NVIDIA driver answers; streams run {config.stash[SCHEDULE]}"
     import cupy
 
     gpu = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
@@ -30,15 +68,26 @@ def pytest_report_header(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("device") == "cpu":
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="needs a real CUDA device: run with --device cuda"))
+    """Skips what this device cannot run; an emulated run leaves out what never touches a device."""
+    emulated, on_cpu = SCHEDULE in config.stash, config.getoption("device") == "cpu"
+    reasons = {}
+    if emulated or on_cpu:
+        reasons["gpu"] = "needs a real CUDA device: run with --device cuda where there is one"
+    if not emulated:
+        reasons["emulated"] = "looks inside the emulator: run with --device cuda where there is no GPU"
+    if on_cpu:
+        reasons["cuda"] = "needs CUDA: run with --device cuda, which is emulated where there is no GPU"
+    else:
+        reasons["cpu"] = "has nothing to do with a device: run with --device cpu"
+    for item in items:
+        for name, reason in reasons.items():
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")
 def device(request):
-    """The device of this run, "cpu" or "cuda"; a test makes its tensors there."""
+    """The device of this run, "cpu" or "cuda"; also the default device, so that `ag.ones(2)` lives there."""
     return request.config.getoption("device")
 
 

@@ -15,6 +15,8 @@ from autograd_gpu.backend import pool
 from benchmarks import common, counting, hessian, peers, small_graph, tables, timing, train_mlp, unrolled
 from benchmarks.report import OURS
 
+pytestmark = pytest.mark.cpu
+
 WORKLOADS = {module.NAME: module for module in (small_graph, unrolled, hessian, train_mlp)}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"

@@ -14,6 +14,8 @@ import pytest
 
 import autograd_gpu as ag
 
+pytestmark = pytest.mark.cpu
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gpu."))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

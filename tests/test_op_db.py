@@ -261,6 +261,21 @@ def test_every_need_mask(row, device):
                     assert_close(g, values(full[i]), 1e-12, f"{sample}: gradient {i} of {wrt}")
 
 
+@check("adds")
+def test_a_rule_that_adds_gives_what_the_rule_gives(row, device):
+    """`add_<input>` of a block against its `grad_<input>`."""
+    for sample in row.draw() if row.definition.adders else ():
+        call = Call(row, sample, device).run()
+        tensors = dict(call.tensors)
+        for i in call.node.adds:
+            g = backend.to_device(np.asarray(np.random.randn(*call.outs[0].shape)), Device(device))
+            ruled = call.node.run_raw(g, 1 << i, False)[i]
+            into = tensors[call.node.input_names[i]]._array.copy()
+            expected = backend.to_numpy(into + backend.sum_to(ruled, into.shape))
+            assert call.node.run_adding(g, 1 << i, False, {i: into})[i] is None
+            np.testing.assert_allclose(backend.to_numpy(into), expected, rtol=1e-12, err_msg=str(sample))
+
+
 @check("saved")
 def test_saved_bytes_are_what_the_needed_rules_ask_for(row, device):
     """For every subset of inputs that require grad; read from the rules' parameter names."""

@@ -6,6 +6,8 @@ from autograd_gpu.core.dispatch import defop
 from autograd_gpu.core.op import REGISTRY, ZERO
 from autograd_gpu.errors import OpDeclarationError
 
+pytestmark = pytest.mark.cpu
+
 
 def block(name="bad", **body):
     def forward(xp, x, y): return x + y
@@ -29,6 +31,8 @@ def asks_for_nothing_known(F, g, resutl): return g
     (block(grad_z=ZERO), "op bad: 'z' is not an input; inputs are x, y"),
     (block(nondiff=("z",)), "op bad: 'z' is not an input"),
     (block(tpyes="same"), r"op bad: unknown word\(s\) tpyes"),
+    (block(add_x=lambda F, into, g, y: None), "op bad: add_x needs a rule grad_x that asks for the same"),
+    (block(add_z=lambda F, into, g: None), "op bad: add_z needs a rule grad_z"),
     (block(types="wide"), "op bad: types is one of promote, float, same, any; got 'wide'"),
     (block("mul"), "op mul is declared twice"),
 ], ids=lambda value: value if isinstance(value, str) else "")

@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+pytestmark = pytest.mark.cpu
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -6,6 +6,8 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu.backend import pool
 
+pytestmark = pytest.mark.cpu
+
 SHAPE = (512, 512)
 
 

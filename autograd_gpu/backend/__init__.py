@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from . import counters, cpu, cuda, pool
+from . import cpu, cublas, cuda, pool
 from .device import CPU, Device
-from .dtypes import HALF, float32
+from .dtypes import FLOATS, HALF, float32
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
 
@@ -61,21 +61,21 @@ def to_numpy(array: Any) -> np.ndarray:
 def matmul(a: Any, b: Any) -> Any:
     """a @ b for arrays of two dimensions or more: (..., m, k) @ (..., k, n) -> (..., m, n), counted.
 
-    A 2-d right operand folds the batch of the left one into the rows: one product instead of one per matrix.
+    Where one operand is shared, its partner's batch is folded into the rows: one product instead of one per matrix.
     """
-    if a.ndim > 2 and b.ndim == 2:
-        return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
         wide = np.promote_types(a.dtype, b.dtype)
         a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
-    out = cpu.matmul(a, b) if type(a) is np.ndarray else cuda.matmul(a, b)
-    if counters.ACTIVE:
-        batch = 1
-        for size in out.shape[:-2]:
-            batch *= size
-        shape = (a.shape[-2], a.shape[-1], b.shape[-1])
-        counters.matmul(shape if out.ndim == 2 else (batch, *shape))
-    return out
+    return cpu.matmul(a, b) if type(a) is np.ndarray else cublas.matmul(a, b)
+
+
+def add_matmul(into: Any, a: Any, b: Any) -> None:
+    """into += a @ b for matrices. On CUDA one launch, without an array for the product, unless they share memory."""
+    alike = type(into) is not np.ndarray and into.dtype == a.dtype == b.dtype and into.dtype in FLOATS
+    if alike and into.flags.c_contiguous and into.data.mem not in (a.data.mem, b.data.mem):
+        cublas.gemm(a, b, into, accumulate=True)
+    else:
+        into += matmul(a, b)
 
 
 def special(xp: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from . import pool
+from . import counters, pool
 from .blas import LARGEST, SMALLEST, on_one_thread
 from .dtypes import HALF, float32
 
@@ -16,9 +17,13 @@ FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b for arrays of at least two dimensions; half types accumulate in float32."""
+    """a @ b for arrays of one dtype and at least two dimensions; half types accumulate in float32."""
+    if a.ndim > 2 and b.ndim == 2:
+        return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype in HALF:
         return matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
+    if counters.ACTIVE:
+        counters.matmul((*_batch(a, b), a.shape[-2], a.shape[-1], b.shape[-1]))
     work = a.shape[-2] * a.shape[-1] * b.shape[-1]
     product = _product if a.ndim == 2 and b.ndim == 2 else _products
     return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
@@ -38,6 +43,11 @@ def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A batch of products, broadcasting."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
+
+
+def _batch(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
+    """How many products: () for one of two matrices, else their number."""
+    return () if a.ndim == b.ndim == 2 else (math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2])),)
 
 
 def special() -> Any:

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from . import counters
-from .dtypes import bfloat16, float16, float32
-
 INSTALL = "install CuPy with `pip install 'cupy-cuda13x[ctk]'` (or cupy-cuda12x, by the driver's CUDA version)"
 
 
@@ -73,11 +70,13 @@ def special() -> Any:
     return cupyx.scipy.special
 
 
-def matmul(a: Any, b: Any) -> Any:
-    """a @ b for arrays of at least two dimensions; half types accumulate in float32."""
-    module = cupy()
-    if counters.ACTIVE:
-        counters.launch("gemm")
-    if a.dtype == bfloat16 or (a.dtype == float16 and a.ndim > 2):
-        return module.matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
-    return module.matmul(a, b)
+def cublas() -> Any:
+    """CuPy's low-level cuBLAS bindings."""
+    from cupy_backends.cuda.libs import cublas as bindings
+
+    return bindings
+
+
+def cublas_handle() -> int:
+    """The cuBLAS handle of this device and thread; CuPy's calls set it to the current stream themselves."""
+    return int(cupy().cuda.device.get_cublas_handle())

@@ -42,3 +42,32 @@ class Device:
 
 
 CPU = Device("cpu")
+
+
+class _Default:
+    device = CPU
+
+
+def get_default_device() -> Device:
+    """Where a factory makes its tensors unless it is told.
+
+    >>> ag.get_default_device()
+    device('cpu')
+    """
+    return _Default.device
+
+
+def set_default_device(device: Device | str) -> None:
+    """Sets where factories, random functions and modules make tensors unless they are told; for the whole process.
+
+    NumPy arrays and Python data given to `tensor` and `as_tensor` go there, too; CuPy arrays and tensors stay where
+    they are.
+
+    >>> ag.set_default_device("cpu")
+    """
+    _Default.device = Device(device)
+
+
+def or_default(device: Device | str | None) -> Device:
+    """`device`, or the default one for None."""
+    return _Default.device if device is None else Device(device)

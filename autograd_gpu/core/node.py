@@ -47,6 +47,7 @@ class Node:
     outputs: int = 1  # how many; 1 is stored bare in the task's buffers, more as a list
     materialize = False  # True for a user's Function: not pruned behind ZERO
     input_names: tuple[str, ...] = ()
+    adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
 
     def name(self) -> str:
         """The class name, such as MulBackward0."""
@@ -97,6 +98,10 @@ class Node:
         """The same on tensors, recording: for create_graph."""
         raise NotImplementedError(self.name())
 
+    def run_adding(self, g: Any, need: int, release: bool, into: dict[int, Any]) -> tuple[Any, ...]:
+        """run_raw, but the gradients of the inputs in `into` are added to its arrays, and None in the result."""
+        raise NotImplementedError(self.name())
+
     def rules(self, need: int) -> list[str]:
         """Names of the derivative rules that a run with `need` calls, for the profiler."""
         return [f"{self.name()}.grad_{i}" for i in range(len(self.edges)) if need >> i & 1]
@@ -134,6 +139,14 @@ class AccumulateGrad(Node):
     def dtype(self) -> Any:
         leaf = self._ref()
         return None if leaf is None else leaf.dtype
+
+    def addable_grad(self) -> Tensor | None:
+        """The leaf's `.grad` if a derivative rule may add into its memory: on CUDA, where that saves a launch."""
+        leaf = self._ref()
+        if leaf is None or leaf._grad is None:
+            return None
+        grad = leaf._grad
+        return grad if grad._node is None and grad.dtype == leaf.dtype and grad.is_cuda else None
 
     def accumulate(self, g: Tensor, recording: bool) -> None:
         """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""

@@ -146,6 +146,7 @@ def make_node_class(op: OpDef) -> type[OpNode]:
     elif op.outputs is not None:
         body["outputs"] = len(op.outputs)
     body["__slots__"] = tuple(sorted(slots))
+    body["adds"] = tuple([i for i, name in enumerate(op.inputs) if name in op.adders])
     body["saved_slots"] = {what: slot(kind, what) for kind, what in asked if kind in ("input", "out")}
     return type(name, (OpNode,), body)
 
@@ -164,14 +165,20 @@ class OpNode(Node):
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """Written at the first run of an op's node, and from then on its class's own: imports stay fast."""
         cls: Any = type(self)
-        cls.run_raw = _make_run(self.op, recorded=False)
+        cls.run_raw = _make_run(self.op, "run_raw")
         return cls.run_raw(self, g, need, release)
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The same on tensors."""
         cls: Any = type(self)
-        cls.run_recorded = _make_run(self.op, recorded=True)
+        cls.run_recorded = _make_run(self.op, "run_recorded")
         return cls.run_recorded(self, g, need, release)
+
+    def run_adding(self, g: Any, need: int, release: bool, into: dict[int, Any]) -> tuple[Any, ...]:
+        """The same with add_<input> in place of grad_<input> for the inputs in `into`."""
+        cls: Any = type(self)
+        cls.run_adding = _make_run(self.op, "run_adding")
+        return cls.run_adding(self, g, need, release, into)
 
     def saved(self) -> list[SavedTensor]:
         """Everything this node keeps for backward."""
@@ -191,11 +198,11 @@ class OpNode(Node):
         raise AttributeError(f"{self.name()} has no attribute {name!r}; it saves {sorted(self.saved_slots)}")
 
 
-def _make_run(op: OpDef, recorded: bool) -> Any:
-    """run_raw / run_recorded(self, g, need, release): unpack what is needed, call the rules, free the buffers."""
+def _make_run(op: OpDef, name: str) -> Any:
+    """run_raw, run_recorded or run_adding: unpack what is needed, call the rules, free the buffers."""
     w = Source()
-    name = "run_recorded" if recorded else "run_raw"
-    w(f"def {name}(self, g, need, release):")
+    recorded = name == "run_recorded"
+    w(f"def {name}(self, g, need, release{', into' if name == 'run_adding' else ''}):")
     w.depth = 1
     if op.outputs == ("*",):
         w("if self.outputs == 1: g = (g,)  # a list of one is stored bare")
@@ -214,7 +221,7 @@ def _make_run(op: OpDef, recorded: bool) -> Any:
     elif op.joint is not None:
         _call_joint(w, op, recorded, scope)
     else:
-        _call_rules(w, op, recorded, scope)
+        _call_rules(w, op, name, scope)
     if released:
         w("if release:")
         w(f"{' = '.join(released)} = FREED", 1)
@@ -271,8 +278,8 @@ def _arguments(op: OpDef, rule: Any) -> str:
     return "".join(f", {_local(kind, what)}" for _, kind, what in op.asked(rule) if kind != "index")
 
 
-def _call_rules(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
-    space = "RECORD" if recorded else "RAW"
+def _call_rules(w: Source, op: OpDef, run: str, scope: dict[str, Any]) -> None:
+    space = "RECORD" if run == "run_recorded" else "RAW"
     parts = []
     for bit, name in enumerate(op.inputs):
         rule = op.rules.get(name)
@@ -280,7 +287,12 @@ def _call_rules(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> 
             parts.append("None")
             continue
         scope[f"grad_{name}"] = rule
-        parts.append(f"grad_{name}({space}, g{_arguments(op, rule)}) if need & {1 << bit} else None")
+        call = f"grad_{name}({space}, g{_arguments(op, rule)})"
+        adder = op.adders.get(name) if run == "run_adding" else None
+        if adder is not None:
+            scope[f"add_{name}"] = adder
+            call = f"add_{name}({space}, into[{bit}], g{_arguments(op, adder)}) if {bit} in into else {call}"
+        parts.append(f"({call}) if need & {1 << bit} else None")
     w(f"grads = ({', '.join(parts)},)")
 
 

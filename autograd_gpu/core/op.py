@@ -17,6 +17,9 @@ Reading a block
    `<input>_shape`, `<input>_dtype`, a `saved` name, and `i` (which element) for a list input.
 4. `g` is the output's gradient; with several `outputs` a tuple of them in which None means zero.
 5. A rule that answers None means "no gradient".
+6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
+   dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the
+   rule asks for.
 """
 
 from __future__ import annotations
@@ -67,6 +70,7 @@ class OpDef:
     attributes: dict[str, Any]  # name -> default, inspect.Parameter.empty if there is none
     rules: dict[str, Callable[..., Any] | None]  # None for ZERO
     joint: Callable[..., Any] | None
+    adders: dict[str, Callable[..., Any]]
     outputs: tuple[str, ...] | None  # None: one output; ("*",): a list
     nondiff_outputs: frozenset[str]
     saved: tuple[str, ...]
@@ -98,7 +102,7 @@ class OpDef:
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
         """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra, index."""
-        skip = 3 if rule is self.joint else 2
+        skip = 3 if rule is self.joint or rule in self.adders.values() else 2
         return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
 
     def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
@@ -140,6 +144,7 @@ def parse(block: type) -> OpDef:
     inputs = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     words = {key: body.pop(key, default) for key, default in _WORDS.items()}
     rules = {key[5:]: _rule(body.pop(key)) for key in list(body) if key.startswith("grad_")}
+    adders = {key[4:]: body.pop(key) for key in list(body) if key.startswith("add_")}
     nondiff, joint = frozenset(body.pop("nondiff", ())), body.pop("grads", None)
     nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
     unknown = [key for key in body if not key.startswith("__")]
@@ -151,7 +156,7 @@ def parse(block: type) -> OpDef:
         variadic=any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inputs),
         optional=frozenset(p.name for p in inputs if p.default is None),
         attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
-        rules=rules, joint=joint, nondiff_outputs=nondiff_outputs,
+        rules=rules, joint=joint, adders=adders, nondiff_outputs=nondiff_outputs,
         promoted=tuple(promoted) if promoted is not None else names, **words,
     )  # fmt: skip
     _check(op, nondiff)
@@ -180,6 +185,10 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
             if taken := RUNNING & asked:
                 raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
                                          "something else in the generated code; rename the input")
+    for name, adder in op.adders.items():
+        rule = op.rules.get(name)
+        if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:
+            raise OpDeclarationError(f"op {op.name}: add_{name} needs a rule grad_{name} that asks for the same")
     if not op.inputs:
         raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
     if taken := GENERATED & {*op.inputs, *op.attributes}:

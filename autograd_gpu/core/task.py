@@ -29,6 +29,7 @@ from .node import AccumulateGrad, Node
 from .op import RAW, RECORD
 from .tensor import Tensor, wrap
 from .trace import LOGGER, observe
+from .views import bump_version
 
 _by_sequence = attrgetter("sequence_nr")
 
@@ -201,8 +202,14 @@ class GraphTask:
                 continue
             if watched:
                 observe(node, g, need)
-            run = node.run_recorded if recording else node.run_raw
-            grads = run(g, need, release) if extra is None else self.run_with_hooks(node, g, need)
+            if extra is not None:
+                grads = self.run_with_hooks(node, g, need)
+            elif accumulate and node.adds and (into := self.addable_grads(node, need)):
+                grads = node.run_adding(g, need, release, {i: grad._array for i, grad in into.items()})
+                for grad in into.values():
+                    bump_version(grad)
+            else:
+                grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
             shapes, nrs, edges = node.shapes, node.nrs, node.edges
             if shapes is not None:
                 grads = [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
@@ -292,6 +299,19 @@ class GraphTask:
         return total
 
     # ---- 6: leaves ---------------------------------------------------------------------------------
+
+    def addable_grads(self, node: Node, need: int) -> dict[int, Tensor]:
+        """Input -> its leaf's `.grad`, where the node's rule can add into it: the leaf waits for nothing else.
+
+        Not with create_graph, whose sums are recorded, nor with a hook, which wants to see what arrives.
+        """
+        found: dict[int, Tensor] = {}
+        for i in node.adds:
+            leaf: Any = node.edges[i]
+            sole = need >> i & 1 and self.leaves.get(leaf) == 1 and leaf not in self.buffers
+            if sole and leaf.extra is None and not self.recording and (grad := leaf.addable_grad()) is not None:
+                found[i] = grad
+        return found
 
     def fire_complete(self, node: Node) -> None:
         """Fires the leaves for which `node` made the last contribution."""

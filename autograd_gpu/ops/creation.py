@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
-from ..backend.device import CPU, Device
+from ..backend.device import CPU, Device, or_default
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 
@@ -16,8 +16,9 @@ from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
 
-    Python floats become the default dtype (float32), ints int64, bools bool; arrays keep their dtype. `device`
-    defaults to that of `data`. TypeError for data that is not numeric, ValueError for ragged lists.
+    Python floats become the default dtype (float32), ints int64, bools bool; arrays keep their dtype. Tensors and CuPy
+    arrays stay on their device unless `device` says otherwise; other data goes to the default device. TypeError for
+    data that is not numeric, ValueError for ragged lists.
 
     >>> ag.tensor([[1, 2], [3, 4]], dtype=ag.float32)
     tensor([[1., 2.],
@@ -51,7 +52,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
                         f"{', '.join(sorted(map(str, dtypes.ALL)))}")
     else:
         result = wrap(array)
-    home = Device(device) if device is not None else result.device
+    home = or_default(device) if device is not None or not result.is_cuda else result.device
     return result.to(home, wanted or result.dtype)  # type: ignore[attr-defined]
 
 
@@ -98,7 +99,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    return as_tensor(array)
+    return as_tensor(array, device=CPU)
 
 
 def from_dlpack(exporter: Any) -> Tensor:
@@ -112,7 +113,8 @@ def from_dlpack(exporter: Any) -> Tensor:
     kind, ordinal = exporter.__dlpack_device__()
     on_cpu = int(kind) in (1, 3)  # kDLCPU, kDLCUDAHost
     xp = np if on_cpu else backend.namespace_on(Device("cuda", ordinal))
-    return as_tensor(xp.from_dlpack(exporter))
+    array = xp.from_dlpack(exporter)
+    return as_tensor(array, device=backend.device_of(array))
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -120,7 +122,7 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _make(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
-    xp = backend.namespace_on(Device(device or CPU))
+    xp = backend.namespace_on(or_default(device))
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if wanted in dtypes.STORAGE:
         codes = np.asarray({"zeros": 0.0, "empty": 0.0, "ones": 1.0}.get(name, *fill or (0.0,)), wanted).view(np.uint8)
@@ -181,7 +183,7 @@ def arange(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
     wanted = dtypes.as_dtype(dtype) if dtype is not None else dtypes.int64 if whole else dtypes.get_default_dtype()
-    xp = backend.namespace_on(Device(device or CPU))
+    xp = backend.namespace_on(or_default(device))
     return wrap(xp.arange(start, end, step).astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
@@ -194,7 +196,7 @@ def linspace(
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    xp = backend.namespace_on(Device(device or CPU))
+    xp = backend.namespace_on(or_default(device))
     return wrap(xp.linspace(start, end, steps).astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
@@ -206,7 +208,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
             [0., 1.]])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    xp = backend.namespace_on(Device(device or CPU))
+    xp = backend.namespace_on(or_default(device))
     return wrap(xp.eye(n, m, dtype=wanted)).requires_grad_(requires_grad)
 
 

@@ -131,6 +131,14 @@ def _matmul_right(F, g, a, b_shape):
     return F.squeeze(_right(F, g, a, (*b_shape, 1), False, False), -1)
 
 
+def _add_matmul_right(F, into, g, a):
+    """A matrix on the right, the weight of a layer, gets one product of all rows; anything else its rule."""
+    if into.ndim == 2 and a.ndim > 1:
+        backend.add_matmul(into, rows(F, a).T, rows(F, g))
+    else:
+        into += F.sum_to(_matmul_right(F, g, a, into.shape), into.shape)
+
+
 @defop
 class matmul:
     """The matrix product of the last two dimensions, broadcasting the others; a vector is a row on the left, a column
@@ -143,6 +151,7 @@ class matmul:
     forward = _matmul
     grad_a = _matmul_left
     grad_b = _matmul_right
+    add_b = _add_matmul_right
     types, broadcasts = SAME, ALWAYS
 
 
@@ -167,6 +176,8 @@ class mm:
     forward = _mm
     def grad_a(F, g, b): return F.gemm(g, b, False, True)
     def grad_b(F, g, a): return F.gemm(a, g, True, False)
+    def add_a(F, into, g, b): backend.add_matmul(into, g, b.T)
+    def add_b(F, into, g, a): backend.add_matmul(into, a.T, g)
     types = SAME
 
 
@@ -359,5 +370,6 @@ class linear:
     forward = _linear
     def grad_x(F, g, weight): return F.gemm(g, weight, False, False) if g.ndim > 1 else F.matmul(g, weight)
     def grad_weight(F, g, x): return F.gemm(rows(F, g), rows(F, x), True, False)
+    def add_weight(F, into, g, x): backend.add_matmul(into, rows(F, g).T, rows(F, x))
     grad_bias = _sum_rows
     types = SAME
