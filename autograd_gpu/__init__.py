@@ -29,6 +29,7 @@ from .backend.dtypes import (
     uint64,
 )
 from .backend.dtypes import bool_ as bool
+from .backend.limits import can_cast, finfo, iinfo
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
@@ -43,10 +44,12 @@ __all__ = [
     "autograd",
     "bfloat16",
     "bool",
+    "can_cast",
     "cuda",
     "device",
     "e",
     "enable_grad",
+    "finfo",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
@@ -55,6 +58,7 @@ __all__ = [
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
+    "iinfo",
     "inf",
     "int8",
     "int16",

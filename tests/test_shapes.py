@@ -120,9 +120,3 @@ def test_diagonal_can_be_written_to(device):
     x = ag.zeros(2, 2, device=device)
     x.diagonal().fill_(1.0)
     np.testing.assert_array_equal(x.numpy(force=True), np.eye(2))
-
-
-def test_pad_modes():
-    with pytest.raises(NotImplementedError, match="'reflect' is not supported"):
-        ag.pad(ag.ones(3), (1, 1), "reflect")
-    assert ag.pad(ag.zeros(1), (1, 0), value=2.0).tolist() == [2.0, 0.0]

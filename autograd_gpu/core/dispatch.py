@@ -19,7 +19,7 @@ from ..backend.dtypes import FLOATS
 from ..config import MODES
 from . import generate, nodegen
 from .node import next_sequence_nr
-from .op import ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .saved import SavedTensor, save_output
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
 from .views import shares_memory, storage_of, version_of
@@ -206,7 +206,7 @@ def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
     dtype = dtypes_found.pop()
     outs = [wrap_codes(o, dtype) for o in ([out] if op.single else out)]
     for t in outs:
-        if op.view and shares_memory(t._array, codes[0]):
+        if op.view == ALWAYS or (op.view and shares_memory(t._array, codes[0])):
             t._storage = storage_of(args[0])
     return outs[0] if op.single else tuple(outs)
 

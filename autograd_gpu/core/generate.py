@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .nodegen import write_record
-from .op import ANY, FLOAT, OpDef
+from .op import ALWAYS, ANY, FLOAT, OpDef
 from .source import Source
 
 
@@ -160,8 +160,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
         w("t._array = _out")
         w("t._nr = 0")
         w("t._node = t._grad = t._storage = None")
-        if op.view:
-            w(f"if shares_memory(_out, x_{live[0]}): t._storage = storage_of({live[0]})")
+        _share(w, op, live[0], "_out")
     else:
         _wrap_outputs(w, op, live[0])
     if op.has_rules:
@@ -169,11 +168,19 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
     w("return t" if op.single else "return ts")
 
 
+def _share(w: Source, op: OpDef, first: str, out: str) -> None:
+    """A view shares its storage, and with it the version counter, with the first input."""
+    if op.view:
+        condition = "" if op.view == ALWAYS else f"if shares_memory({out}, x_{first}): "
+        w(f"{condition}t._storage = {first}._storage or storage_of({first})")
+
+
 def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     w("ts = []")
     w("for _out in outs:")
     w("t = wrap(asarray(_out) if type(_out) is not ndarray and xp is numpy else _out)", 1)
-    if op.view:
-        w(f"if shares_memory(t._array, x_{first}): t._storage = storage_of({first})", 1)
+    w.depth += 1
+    _share(w, op, first, "t._array")
+    w.depth -= 1
     w("ts.append(t)", 1)
     w("ts = tuple(ts)" if op.result is None else "ts = RESULT._make(ts)")

@@ -2,7 +2,7 @@
 
 from . import methods as methods  # binds Tensor's methods
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
-from .along import gather, scatter, scatter_add, take_along_dim
+from .along import gather, take_along_dim
 from .arithmetic import (
     add,
     addcdiv,
@@ -29,9 +29,9 @@ from .arithmetic import (
     pow,
     remainder,
     sub,
-    where,
 )
 from .bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from .broadcast import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors
 from .classification import cross_entropy, nll_loss
 from .convert import clone, contiguous, to
 from .creation import (
@@ -45,11 +45,23 @@ from .creation import (
     full,
     full_like,
     linspace,
+    logspace,
     ones,
     ones_like,
     tensor,
     zeros,
     zeros_like,
+)
+from .diagonal import (
+    diag,
+    diag_embed,
+    diagflat,
+    diagonal,
+    diagonal_scatter,
+    tril,
+    tril_indices,
+    triu,
+    triu_indices,
 )
 from .einsum import einsum
 from .elementwise import (
@@ -75,35 +87,49 @@ from .elementwise import (
     trunc,
 )
 from .extreme import all, amax, amin, any, argmax, argmin, max, min
-from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
-from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
+from .grid import cartesian_prod, combinations, meshgrid, vander
+from .index import embedding, index_select, one_hot
+from .join import (
+    block_diag,
+    cat,
+    column_stack,
+    concat,
+    concatenate,
+    dstack,
+    hstack,
+    row_stack,
+    stack,
+    vstack,
+)
 from .loss import binary_cross_entropy_with_logits, huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from .masks import masked_fill, masked_scatter, masked_select, where
 from .noise import dropout
 from .norm import layer_norm
+from .pad import pad
+from .permute import adjoint, moveaxis, movedim, permute, swapaxes, swapdims, t, transpose
+from .place import index_add, index_copy, index_fill, index_put, put, select_scatter, slice_scatter, take
 from .probability import log_softmax, softmax
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
-from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
+from .properties import (
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_same_size,
+    is_signed,
+    is_tensor,
+    numel,
+    result_type,
+)
+from .rearrange import flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile
 from .reduce import logsumexp, mean, norm, std, sum, var
 from .scan import cumsum, prod
-from .shape import (
-    broadcast_to,
-    expand,
-    expand_as,
-    flatten,
-    movedim,
-    permute,
-    ravel,
-    reshape,
-    squeeze,
-    sum_to,
-    t,
-    transpose,
-    unflatten,
-    unsqueeze,
-)
-from .slicing import narrow, select
-from .sorting import argsort, argwhere, nonzero, sort, topk
+from .scatter import index_reduce, scatter, scatter_add, scatter_reduce
+from .shape import broadcast_to, expand, expand_as, flatten, ravel, reshape, squeeze, sum_to, unflatten, unsqueeze
+from .slicing import narrow, narrow_copy, select
+from .sorting import argsort, argwhere, isin, msort, nonzero, sort, topk
+from .split import chunk, dsplit, hsplit, split, split_with_sizes, tensor_split, unbind, vsplit
 from .trigonometric import acos, acosh, asin, asinh, atan, atanh, cos, cosh, sin, sinh, tan
+from .view import as_strided
 
 __all__ = [
     "abs",
@@ -113,6 +139,7 @@ __all__ = [
     "addcdiv",
     "addcmul",
     "addmm",
+    "adjoint",
     "all",
     "amax",
     "amin",
@@ -122,34 +149,52 @@ __all__ = [
     "argmin",
     "argsort",
     "argwhere",
+    "as_strided",
     "as_tensor",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
     "baddbmm",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
+    "block_diag",
     "bmm",
+    "broadcast_shapes",
+    "broadcast_tensors",
     "broadcast_to",
+    "cartesian_prod",
     "cat",
     "ceil",
     "chunk",
     "clamp",
     "clone",
+    "column_stack",
+    "combinations",
+    "concat",
+    "concatenate",
     "contiguous",
     "cos",
     "cosh",
     "cross_entropy",
     "cumsum",
+    "diag",
+    "diag_embed",
+    "diagflat",
     "diagonal",
+    "diagonal_scatter",
     "div",
     "dot",
     "dropout",
+    "dsplit",
+    "dstack",
     "einsum",
     "elu",
     "embedding",
@@ -166,6 +211,8 @@ __all__ = [
     "eye",
     "flatten",
     "flip",
+    "fliplr",
+    "flipud",
     "floor",
     "floor_divide",
     "from_dlpack",
@@ -176,11 +223,23 @@ __all__ = [
     "ge",
     "gelu",
     "gt",
+    "hsplit",
     "hstack",
     "huber_loss",
     "index_add",
+    "index_copy",
+    "index_fill",
+    "index_put",
+    "index_reduce",
     "index_select",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_same_size",
+    "is_signed",
+    "is_tensor",
     "isfinite",
+    "isin",
     "isnan",
     "l1_loss",
     "layer_norm",
@@ -197,27 +256,34 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "logspace",
     "logsumexp",
     "lt",
     "masked_fill",
+    "masked_scatter",
     "masked_select",
     "matmul",
     "max",
     "maximum",
     "mean",
+    "meshgrid",
     "min",
     "minimum",
     "mm",
+    "moveaxis",
     "movedim",
     "mse_loss",
+    "msort",
     "mul",
     "mv",
     "narrow",
+    "narrow_copy",
     "ne",
     "neg",
     "nll_loss",
     "nonzero",
     "norm",
+    "numel",
     "one_hot",
     "ones",
     "ones_like",
@@ -226,23 +292,31 @@ __all__ = [
     "permute",
     "pow",
     "prod",
+    "put",
     "ravel",
     "reciprocal",
     "relu",
     "remainder",
     "repeat",
+    "repeat_interleave",
     "reshape",
+    "result_type",
     "roll",
+    "rot90",
     "round",
+    "row_stack",
     "rsqrt",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "select",
+    "select_scatter",
     "sigmoid",
     "sign",
     "silu",
     "sin",
     "sinh",
+    "slice_scatter",
     "smooth_l1_loss",
     "softmax",
     "softplus",
@@ -257,22 +331,30 @@ __all__ = [
     "sub",
     "sum",
     "sum_to",
+    "swapaxes",
+    "swapdims",
     "t",
+    "take",
     "take_along_dim",
     "tan",
     "tanh",
     "tensor",
+    "tensor_split",
     "tile",
     "to",
     "topk",
     "transpose",
     "tril",
+    "tril_indices",
     "triu",
+    "triu_indices",
     "trunc",
     "unbind",
     "unflatten",
     "unsqueeze",
+    "vander",
     "var",
+    "vsplit",
     "vstack",
     "where",
     "zeros",

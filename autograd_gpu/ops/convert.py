@@ -155,3 +155,21 @@ def to_named(dtype: np.dtype) -> Any:
 
     method.__doc__ = f"x as {dtype}."
     return method
+
+
+_TYPE_NAMES = {
+    dtypes.float16: "HalfTensor", dtypes.bfloat16: "BFloat16Tensor", dtypes.float32: "FloatTensor",
+    dtypes.float64: "DoubleTensor", dtypes.uint8: "ByteTensor", dtypes.int8: "CharTensor",
+    dtypes.int16: "ShortTensor", dtypes.int32: "IntTensor", dtypes.int64: "LongTensor", dtypes.bool_: "BoolTensor",
+}  # fmt: skip
+
+
+def type_method(x: Tensor, dtype: Any = None) -> Any:
+    """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
+
+    >>> ag.ones(2).type(), ag.ones(2).type(ag.int64).dtype
+    ('FloatTensor', dtype('int64'))
+    """
+    if dtype is not None:
+        return to(x, dtype)
+    return ("cuda." if x.is_cuda else "") + _TYPE_NAMES.get(x.dtype, str(x.dtype))

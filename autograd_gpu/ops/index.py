@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import INTEGERS, bfloat16, bool_, float32, int32, int64, uint8
+from ..backend.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint8, uint32, uint64
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from .arithmetic import add
-from .shape import common_shape, expand, reshape
+from .shape import reshape
 from .slicing import FULL, basic_index, refuse_negative, wrap_dim
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
@@ -38,27 +37,35 @@ def advanced_key(ndim, dims, indices):
     return (*key, *[FULL] * -at)
 
 
-def _given(*indices):
+def given(*indices):
+    """Those that are not None."""
     return [index for index in indices if index is not None]
 
 
 def _advanced_index(xp, x, i0, i1=None, i2=None, i3=None, *, dims):
     if i1 is None and i0.dtype != bool_:
         return x.take(i0, dims[0])  # 1.5 to 4 times as fast as x[key]
-    return x[advanced_key(x.ndim, dims, _given(i0, i1, i2, i3))]
+    return x[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))]
 
 
 def _advanced_index_backward(xp, g, i0, i1=None, i2=None, i3=None, *, dims, shape):
-    indices, out = _given(i0, i1, i2, i3), xp.zeros(shape, g.dtype)
-    at = dims[0]
+    indices = given(i0, i1, i2, i3)
     if i1 is None and i0.dtype == bool_:
+        out = xp.zeros(shape, g.dtype)
         out[advanced_key(len(shape), dims, indices)] = g  # a mask names nothing twice
-    elif dims == tuple(range(at, at + len(dims))) and not any(index.dtype == bool_ for index in indices):
-        add_at(xp, out, at, indices, g)
-    else:
-        places = xp.arange(out.size).reshape(shape)[advanced_key(len(shape), dims, indices)]
-        add_at(xp, out.reshape(-1), -1, [places], g)
-    return out
+        return out
+    return advanced_sums(xp, xp.zeros(shape, g.dtype), indices, dims, g)
+
+
+def advanced_sums(xp, out, indices, dims, g):
+    """`out`, a fresh array, plus g, broadcasting, at the places that the tensors at `dims` name."""
+    at, end = dims[0], dims[0] + len(dims)
+    if dims == tuple(range(at, end)) and not any(index.dtype == bool_ for index in indices):
+        named = indices[0].shape if len(indices) == 1 else np.broadcast_shapes(*[index.shape for index in indices])
+        shape = (*out.shape[:at], *named, *out.shape[out.ndim + end :])
+        return sums_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape))
+    places = xp.arange(out.size).reshape(out.shape)[advanced_key(out.ndim, dims, indices)]
+    return sums_at(xp, out.reshape(-1), -1, [places], xp.broadcast_to(g, places.shape)).reshape(out.shape)
 
 
 @defop
@@ -90,28 +97,32 @@ class advanced_index_backward:
     nondiff = ("i0", "i1", "i2", "i3")
 
 
-def add_at(xp, out, dim, indices, g):
-    """out[..., i0, i1, ...] += g with the integer arrays from dimension `dim` < 0 on; what is named twice gets both.
+def sums_at(xp, out, dim, indices, g):
+    """`out`, a fresh array, plus g at [..., i0, i1, ...], the integer arrays from dimension `dim` < 0 on; what is named
+    twice gets both. Half types are summed in float32.
 
-    `out` is contiguous. On NumPy by numbers of elements: numpy.add.at is then 5 to 20 times as fast.
+    On NumPy by numbers of elements: numpy.add.at is then 5 to 20 times as fast. CuPy has atomic sums of some dtypes
+    only; those of uint64 are those of int64.
     """
     if not g.size:
-        return
+        return out
+    kept = out.dtype
+    wide = float32 if kept in HALF else kept
+    if xp is not np and kept in INTEGERS | {bool_}:
+        wide = _ATOMIC.get(kept, int32)
+    out, g = out.astype(wide, copy=False), g.astype(wide, copy=False)
     if xp is np:
-        np.add.at(out.reshape(-1), _element_numbers(out.shape, out.ndim + dim, indices), g.ravel())
-        return
-    key = (..., *indices, *[FULL] * (-dim - len(indices)))
-    if out.dtype == int64:  # CuPy has atomic sums of uint64 only, which are the same
-        xp.add.at(out.view("uint64"), key, g.astype(int64, copy=False).view("uint64"))
-    elif out.dtype == bfloat16:
-        wide = out.astype(float32)
-        xp.add.at(wide, key, g.astype(float32))
-        out[...] = wide.astype(bfloat16)
+        flat = out.reshape(-1)  # contiguous, so a view
+        np.add.at(flat, element_numbers(out.shape, out.ndim + dim, indices), g.ravel())
     else:
-        xp.add.at(out, key, g)
+        xp.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
+    return out.astype(kept, copy=False)
 
 
-def _element_numbers(shape, start, indices):
+_ATOMIC = {int64: uint64, uint64: uint64, uint32: uint32}
+
+
+def element_numbers(shape, start, indices):
     """Positions in the flat array: (lead, n, width) -> lead * n * width of them."""
     stop = start + len(indices)
     lead, count, width = (math.prod(sizes) for sizes in (shape[:start], shape[start:stop], shape[stop:]))
@@ -160,10 +171,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return advanced_index(view, *indices, dims=dims)
         return basic_index(x, tuple(parts))
     except IndexError as error:
-        raise IndexError(_in_our_words(str(error))) from None
+        raise IndexError(in_our_words(str(error))) from None
 
 
-def _in_our_words(text: str) -> str:
+def in_our_words(text: str) -> str:
     return text.replace("axis", "dimension").replace("array", "tensor")
 
 
@@ -245,12 +256,14 @@ def _dims_of(part: Any) -> int:
 # ---- along one dimension -------------------------------------------------------------------------------
 
 
-def _vector(name: str, index: Tensor) -> Tensor:
+def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
+    """`index` as a vector of integers, which may be negative or not."""
     if index.dtype not in (int64, int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index but got: {index.dtype}")
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
-    refuse_negative(name, index, 0)
+    if not negative:
+        refuse_negative(name, index, 0)
     return index if index.ndim else reshape(index, (1,))
 
 
@@ -261,77 +274,13 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     tensor([[2., 2.],
             [4., 4.]])
     """
-    index, dim = _vector("index_select", index), wrap_dim(dim, x.ndim)
+    index, dim = index_vector("index_select", index), wrap_dim(dim, x.ndim)
     if not x.ndim:
         return reshape(index_select(reshape(x, (1,)), 0, index), ())
     try:
         return advanced_index(x, index, dims=(dim - x.ndim,))
     except IndexError as error:
-        raise IndexError(_in_our_words(str(error))) from None
-
-
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """x plus alpha * source[k] at position index[k] of dimension `dim`, for every k; out of place.
-
-    >>> ag.index_add(ag.zeros(3), 0, ag.tensor([0, 2, 0]), ag.tensor([1.0, 2.0, 3.0]))
-    tensor([4., 0., 2.])
-    """
-    index, dim = _vector("index_add", index), wrap_dim(dim, x.ndim)
-    if x.dtype != source.dtype:
-        raise RuntimeError("index_add(): self and source expected to have the same dtype, but got "
-                           f"(self) {x.dtype} and (source) {source.dtype}")
-    if not x.ndim:
-        return reshape(index_add(reshape(x, (1,)), 0, index, reshape(source, (1,)), alpha=alpha), ())
-    expected = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
-    if source.shape != expected:
-        raise RuntimeError("index_add(): source must have the shape of self, with the number of indices at dimension "
-                           f"{dim}: expected {list(expected)}, got {list(source.shape)}")
-    return add(x, advanced_index_backward(source, index, dims=(dim - x.ndim,), shape=x.shape), alpha)
-
-
-# ---- masks ---------------------------------------------------------------------------------------------
-
-
-def _masked_fill(xp, x, mask, value):
-    if mask.dtype != bool_:
-        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
-    if hasattr(value, "dtype"):
-        if value.ndim:
-            raise RuntimeError("masked_fill only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s)")
-        value = value.astype(x.dtype)
-    return xp.where(mask, value, x).astype(x.dtype, copy=False)
-
-
-def _masked_value_back(F, g, mask, value_dtype):
-    g = F.where(mask, g, 0.0)
-    return g if g.dtype == value_dtype else F.cast(g, value_dtype)
-
-
-@defop
-class masked_fill:
-    """x with `value`, a number or 0-d tensor, where `mask` is True, in the dtype of x; mask and x broadcast.
-
-    >>> ag.masked_fill(ag.tensor([1.0, 2.0]), ag.tensor([True, False]), 0.0)
-    tensor([0., 2.])
-    """
-
-    forward = _masked_fill
-    def grad_x(F, g, mask): return F.where(mask, 0.0, g)
-    grad_value = _masked_value_back
-    nondiff, broadcasts, numbers = ("mask",), True, True
-
-
-def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of x where `mask` is True, as a vector; mask and x broadcast.
-
-    >>> ag.masked_select(ag.tensor([1.0, 2.0, 3.0]), ag.tensor([True, False, True]))
-    tensor([1., 3.])
-    """
-    if mask.dtype != bool_:
-        raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = common_shape("masked_select", x.shape, mask.shape)
-    return advanced_index(expand(x, shape), expand(mask, shape), dims=(-len(shape),))
+        raise IndexError(in_our_words(str(error))) from None
 
 
 # ---- tables --------------------------------------------------------------------------------------------

@@ -15,21 +15,30 @@ from . import (
     along,
     arithmetic,
     bitwise,
+    broadcast,
     convert,
+    creation,
+    diagonal,
     elementwise,
     extreme,
     index,
     inplace,
-    join,
+    masks,
+    permute,
+    place,
     probability,
     products,
+    properties,
     rearrange,
     reduce,
     scan,
+    scatter,
     shape,
     slicing,
     sorting,
+    split,
     trigonometric,
+    view,
 )
 
 # Methods with the name and the signature of the function.
@@ -50,16 +59,25 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     extreme: ("all", "amax", "amin", "any", "argmax", "argmin", "max", "min"),
     reduce: ("logsumexp", "mean", "norm", "std", "sum", "var"),
     scan: ("cumsum", "prod"),
-    shape: (
-        "broadcast_to", "expand_as", "flatten", "movedim", "ravel", "squeeze", "sum_to", "t", "transpose", "unflatten",
-        "unsqueeze",
+    shape: ("broadcast_to", "expand_as", "flatten", "ravel", "squeeze", "sum_to", "unflatten", "unsqueeze"),
+    view: ("as_strided", "reshape_as", "unfold", "view_as"),
+    permute: ("adjoint", "moveaxis", "movedim", "swapaxes", "swapdims", "t", "transpose"),
+    broadcast: ("sum_to_size",),
+    rearrange: ("fliplr", "flipud", "repeat_interleave", "roll", "rot90"),
+    diagonal: ("diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "tril", "triu"),
+    slicing: ("narrow", "narrow_copy", "select"),
+    split: ("chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
+    index: ("index_select",),
+    place: ("index_add", "index_copy", "index_fill", "index_put", "put", "select_scatter", "slice_scatter", "take"),
+    masks: ("masked_fill", "masked_scatter", "masked_select"),
+    along: ("gather", "take_along_dim"),
+    scatter: ("index_reduce", "scatter", "scatter_add", "scatter_reduce"),
+    sorting: ("argsort", "argwhere", "isin", "msort", "nonzero", "sort", "topk"),
+    properties: (
+        "data_ptr", "get_device", "is_complex", "is_nonzero", "is_same_size", "is_signed", "ndimension",
+        "storage_offset",
     ),
-    rearrange: ("diagonal", "roll", "tril", "triu"),
-    slicing: ("narrow", "select"),
-    join: ("chunk", "split", "unbind"),
-    index: ("index_add", "index_select", "masked_fill", "masked_select"),
-    along: ("gather", "scatter", "scatter_add", "take_along_dim"),
-    sorting: ("argsort", "nonzero", "sort", "topk"),
+    creation: ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"),
     products: ("addmm", "baddbmm", "bmm", "dot", "matmul", "mm", "mv", "outer"),
     activation: ("relu", "sigmoid", "tanh"),
     probability: ("log_softmax", "softmax"),
@@ -70,19 +88,25 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
 # Methods that differ from the function: varargs shapes, other names.
 RENAMED: dict[str, Any] = {
     "reshape": shape.reshape_method,
-    "view": shape.view_method,
-    "permute": shape.permute_method,
+    "view": view.view_method,
+    "nelement": properties.numel,
+    "where": masks.where_method,
+    "type": convert.type_method,
+    "permute": permute.permute_method,
     "flip": rearrange.flip_method,
     "expand": shape.expand_method,
     "repeat": rearrange.repeat_method,
     "tile": rearrange.tile_method,
     "bfloat16": convert.to_named(dtypes.bfloat16),
     "bool": convert.to_named(dtypes.bool_),
+    "byte": convert.to_named(dtypes.uint8),
+    "char": convert.to_named(dtypes.int8),
     "double": convert.to_named(dtypes.float64),
     "float": convert.to_named(dtypes.float32),
     "half": convert.to_named(dtypes.float16),
     "int": convert.to_named(dtypes.int32),
     "long": convert.to_named(dtypes.int64),
+    "short": convert.to_named(dtypes.int16),
     "__abs__": elementwise.abs,
     "__neg__": elementwise.neg,
     "__getitem__": index.getitem,
@@ -101,7 +125,10 @@ COMPARISONS: dict[str, Any] = {
     "ge": arithmetic.ge,
 }  # fmt: skip
 IN_PLACE = {"add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_}
-PROPERTIES = {"mT": shape.mT, "T": shape.transpose_all}
+PROPERTIES = {
+    "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
+    "is_cpu": properties.is_cpu,
+}  # fmt: skip
 
 # NumPy's and CuPy's ufuncs by name -> the op that records in their place.
 UFUNCS: dict[str, Any] = {
@@ -157,7 +184,7 @@ def _record(name: str, op: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any])
 def _iterate(self: Tensor) -> Any:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
-    return iter(join.unbind(self, 0))
+    return iter(split.unbind(self, 0))
 
 
 def bind() -> None:
