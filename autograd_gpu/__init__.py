@@ -31,6 +31,7 @@ from .backend.dtypes import (
 from .backend.dtypes import bool_ as bool
 from .backend.limits import can_cast, finfo, iinfo
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
+from .core.printing import get_printoptions, set_printoptions
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
 from .random import Generator, manual_seed, rand, rand_like, randint, randint_like, randn, randn_like, randperm
@@ -58,6 +59,7 @@ __all__ = [
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
+    "get_printoptions",
     "iinfo",
     "inf",
     "int8",
@@ -89,6 +91,7 @@ __all__ = [
     "set_default_dtype",
     "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_printoptions",
     "uint8",
     "uint16",
     "uint32",

@@ -82,7 +82,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     activation: ("relu", "sigmoid", "tanh"),
     probability: ("log_softmax", "softmax"),
     convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
-    inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"),
+    inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "fill_diagonal_", "mul_", "sub_", "zero_"),
 }  # fmt: skip
 
 # Methods that differ from the function: varargs shapes, other names.
@@ -114,6 +114,17 @@ RENAMED: dict[str, Any] = {
     "__invert__": bitwise.bitwise_not,
     "__pos__": convert.itself,
 }
+
+# Written back into their first operand: x.tril_() and so on.
+WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
+    diagonal: ("tril", "triu"),
+    masks: ("masked_fill", "masked_scatter"),
+    place: ("index_add", "index_copy", "index_fill", "index_put", "put"),
+    scatter: ("index_reduce", "scatter", "scatter_add", "scatter_reduce"),
+}
+RENAMED.update({
+    f"{name}_": inplace.in_place(getattr(module, name)) for module, names in WRITTEN_BACK.items() for name in names
+})
 
 BINARY: dict[str, Any] = {
     "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,

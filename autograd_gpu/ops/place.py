@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import int32, int64
+from ..backend.dtypes import bool_, int32, int64
 from ..core.dispatch import defop
-from ..core.op import SAME
+from ..core.op import RECORD, SAME
 from ..core.tensor import Tensor, wrap
 from .convert import to
+from .creation import zeros
 from .index import advanced_index, advanced_key, advanced_sums, given, in_our_words, index_vector, key_part, sort_out
 from .shape import reshape
 from .slicing import FULL, basic_set, key_along, select_key, wrap_dim
@@ -159,12 +160,16 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     >>> ag.index_fill(ag.zeros(3), 0, ag.tensor([2, 0]), 1.0)
     tensor([1., 0., 1.])
     """
-    if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError("index_fill only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s).")
-        value = to(value, x.dtype)
-    return _along(advanced_set, x, dim, index_vector("index_fill", index, negative=True), value)
+    index = index_vector("index_fill", index, negative=True)
+    if not isinstance(value, Tensor):
+        return _along(advanced_set, x, dim, index, value)
+    if value.ndim:
+        raise RuntimeError("index_fill only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
+    at, size = wrap_dim(dim, x.ndim), x.shape[dim] if x.ndim else 1
+    # by a mask, in which a position that is named twice counts once, as its gradient has to
+    chosen = _placed(advanced_set, zeros(size, dtype=bool_, device=x.device), True, (index,), (-1,))
+    return RECORD.masked_fill(x, reshape(chosen, (-1, *(1,) * (x.ndim - 1 - at)) if x.ndim else ()), value)
 
 
 # ---- by numbers of elements ----------------------------------------------------------------------------

@@ -105,7 +105,8 @@ def _scatter_extreme(xp, x, index, src, *, dim, largest):
         return extremes_at(xp, x, grid(xp, index, dim), src, largest)
     out = np.array(x, order="C")
     ufunc = np.maximum if largest else np.minimum
-    ufunc.at(out.reshape(-1), element_numbers(out.shape, 0, grid(np, index, dim)), src.ravel())
+    with np.errstate(invalid="ignore"):  # NaN is not worth a warning
+        ufunc.at(out.reshape(-1), element_numbers(out.shape, 0, grid(np, index, dim)), src.ravel())
     return out
 
 
@@ -135,8 +136,11 @@ class scatter_extreme:
 # ---- the public functions ------------------------------------------------------------------------------
 
 
-def scatter(x: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
-    """x with the elements of `src`, a tensor or one number, at the places that `index` names along `dim`; out of place.
+def scatter(
+    x: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """x with the elements of `src`, a tensor, or with one number, at the places that `index` names along `dim`; out of
+    place. The number may be called `value`.
 
     Where `index` names a place twice, one of the two wins, and the gradient of src is not to be trusted. `reduce` is
     "add" or "multiply": every src counts, see scatter_reduce.
@@ -144,6 +148,9 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None 
     >>> ag.scatter(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
     tensor([2., 0., 1.])
     """
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter(): missing 1 required argument: src, a tensor, or value, a number")
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
