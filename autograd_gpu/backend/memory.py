@@ -9,7 +9,7 @@ import numpy as np
 
 def address(array: Any) -> int:
     """Where the first element lies, in bytes."""
-    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def strided(xp: Any, array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:

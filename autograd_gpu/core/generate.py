@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .listgen import write_list_call
 from .nodegen import write_record
 from .op import ALWAYS, ANY, FLOAT, OpDef
 from .source import Source
@@ -61,8 +62,8 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     w.depth = 1
     attrs = attributes_tuple(op)
     if op.variadic:
-        w(f"return general(OP, {op.inputs[0]}, {attrs})")
-        return w.compile(name, {"general": general, "OP": op})
+        write_list_call(w, op, f"general(OP, {op.inputs[0]}, {attrs})", keyword_attributes(op))
+        return w.compile(name, _scope(op, general))
     w("if " + " and ".join(f"(type({n}) is Tensor or type({n}) is Parameter)" for n in op.inputs) + ":")
     w.depth = 2
     _checked_body(w, op, ("T",) * len(op.inputs))
@@ -178,9 +179,13 @@ def _share(w: Source, op: OpDef, first: str, out: str) -> None:
 def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     w("ts = []")
     w("for _out in outs:")
-    w("t = wrap(asarray(_out) if type(_out) is not ndarray and xp is numpy else _out)", 1)
     w.depth += 1
-    _share(w, op, first, "t._array")
+    w("if type(_out) is not ndarray and xp is numpy: _out = asarray(_out)")
+    w("t = new(Tensor)")
+    w("t._array = _out")
+    w("t._nr = 0")
+    w("t._node = t._grad = t._storage = None")
+    _share(w, op, first, "_out")
+    w("ts.append(t)")
     w.depth -= 1
-    w("ts.append(t)", 1)
     w("ts = tuple(ts)" if op.result is None else "ts = RESULT._make(ts)")

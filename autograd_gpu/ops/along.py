@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
+import numpy as np
+
 from ..backend.dtypes import int32, int64
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .index import in_our_words, sums_at
+from .index import FEW, INDEX_DTYPES, in_our_words, sums_at
 from .shape import common_shape, expand, ravel, reshape
 from .slicing import basic_index, refuse_negative, wrap_dim
 
@@ -14,11 +18,17 @@ from .slicing import basic_index, refuse_negative, wrap_dim
 
 def grid(xp, index, dim):
     """One index array per dimension: `index` itself in `dim` < 0, elsewhere 0, 1, ..., shaped to broadcast."""
-    ndim = index.ndim
+    ndim, count = index.ndim, _counted if xp is np and index.size < FEW else _count
     return tuple([
-        index if d == ndim + dim else xp.arange(size).reshape((size,) + (1,) * (ndim - 1 - d))
-        for d, size in enumerate(index.shape)
+        index if d == ndim + dim else count(xp, size, ndim - 1 - d) for d, size in enumerate(index.shape)
     ])
+
+
+def _count(xp, size, trailing):
+    return xp.arange(size).reshape((size,) + (1,) * trailing)
+
+
+_counted = functools.lru_cache(maxsize=256)(_count)
 
 
 def _gather_along_backward(xp, g, index, *, dim, shape):
@@ -58,10 +68,18 @@ class gather_along_backward:
 
 def checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
     """`dim` as a negative number, after PyTorch's checks."""
-    dim = wrap_dim(dim, x.ndim)
-    if index.dtype not in (int64, int32):
+    dim = wrap_dim(dim, x._array.ndim)
+    if index._array.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     refuse_negative(name, index, dim)
+    if not x._array.shape == index._array.shape == (index if src is None else src)._array.shape:
+        _check_sizes(x, dim, index, src)
+    if src is not None and src._array.dtype != x._array.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}")
+    return dim - (x._array.ndim or 1)
+
+
+def _check_sizes(x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> None:
     for what, other in (("input", x), ("src", src)):
         if other is None:
             continue
@@ -72,18 +90,17 @@ def checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = 
                 apart = "" if what == "src" else f" apart from dimension {dim}"
                 raise RuntimeError(f"Size does not match at dimension {d} expected index {list(index.shape)} to be "
                                    f"no larger than {what} {list(other.shape)}{apart}")
-    if src is not None and src.dtype != x.dtype:
-        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}")
-    return dim - (x.ndim or 1)
 
 
 def vector(x: Tensor) -> Tensor:
-    return x if x.ndim else reshape(x, (1,))
+    """x itself, or a 0-d one as a vector."""
+    return x if x._array.ndim else reshape(x, (1,))
 
 
 def corner(src: Tensor, index: Tensor) -> Tensor:
     """The part of `src` that `index` reaches."""
-    return src if src.shape == index.shape else basic_index(src, tuple(slice(size) for size in index.shape))
+    same = src._array.shape == index._array.shape
+    return src if same else basic_index(src, tuple([slice(size) for size in index.shape]))
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:

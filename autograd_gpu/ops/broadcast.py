@@ -43,7 +43,9 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     tensor([[2., 2., 2.]])
     """
     shape = unpacked(size)
-    if len(shape) > x.ndim or any(n not in (1, m) for n, m in zip(reversed(shape), reversed(x.shape), strict=False)):
+    if shape == x.shape:
+        return x
+    if len(shape) > x.ndim or any(n not in (1, m) for n, m in zip(shape[::-1], x.shape[::-1], strict=False)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.")
     return sum_to(x, shape)
 

@@ -41,17 +41,25 @@ class clone:
 
 
 @defop
-class contiguous:
-    """x in C order: itself if it is already, else a copy.
+class contiguous_copy:
+    """A copy of x in C order; see contiguous.
 
     >>> ag.contiguous(ag.ones(2, 3).mT).stride()
     (2, 1)
     """
 
-    def forward(xp, x): return xp.ascontiguousarray(x).reshape(x.shape)
+    def forward(xp, x): return xp.array(x, order="C")
     def grad_x(F, g): return g
-    view = True
     storage_ok = True
+
+
+def contiguous(x: Tensor) -> Tensor:
+    """x in C order: itself if it is already, else a copy.
+
+    >>> ag.contiguous(ag.ones(2, 3).mT).stride()
+    (2, 1)
+    """
+    return x if x._array.flags.c_contiguous else contiguous_copy(x)
 
 
 @defop
@@ -144,7 +152,7 @@ def detach_(x: Tensor) -> Tensor:
 
 def type_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the dtype of `other`."""
-    return to(x, other.dtype)
+    return x if x.dtype == other.dtype else to(x, other.dtype)
 
 
 def to_named(dtype: np.dtype) -> Any:

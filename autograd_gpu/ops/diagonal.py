@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from ..core.tensor import Tensor, wrap
 from .convert import clone, to
 from .shape import reshape
 from .slicing import from_right, wrap_dim
+
+FEW = 1024  # elements of a matrix up to which its triangles' masks are kept
 
 # ---- diagonals -----------------------------------------------------------------------------------------
 
@@ -153,7 +156,20 @@ def diagflat(x: Tensor, offset: int = 0) -> Tensor:
 def _triangle(xp, name, x, diagonal):
     if x.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    return getattr(xp, name)(x, diagonal) if xp is not np else _copied(x, name == "tril", diagonal)
+    if xp is not np:
+        return getattr(xp, name)(x, diagonal)
+    rows, columns = x.shape[-2:]
+    if rows * columns > FEW:
+        return _copied(x, name == "tril", diagonal)
+    out = np.array(x)
+    np.copyto(out, False, where=_dropped(rows, columns, diagonal, name == "tril"))
+    return out
+
+
+@functools.lru_cache(maxsize=64)
+def _dropped(rows, columns, diagonal, lower):
+    """Where a triangle of a small matrix is zero."""
+    return np.logical_xor(np.tri(rows, columns, diagonal if lower else diagonal - 1, bool), lower)
 
 
 def _copied(x, lower, diagonal):
@@ -210,7 +226,9 @@ def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, devi
     if dtype not in dtypes.INTEGERS:
         raise RuntimeError(f'"{name}" not implemented for {dtypes.as_dtype(dtype)}; indices are integers')
     xp = backend.namespace_on(or_default(device))
-    return wrap(xp.stack(getattr(xp, name)(row, offset, col)).astype(dtypes.as_dtype(dtype), copy=False))
+    below = xp.arange(row).reshape(-1, 1) + offset - xp.arange(col)  # >= 0 on and below diagonal number `offset`
+    places = (below >= 0 if name == "tril_indices" else below <= 0).nonzero()
+    return wrap(xp.stack(places).astype(dtypes.as_dtype(dtype), copy=False))
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:

@@ -21,6 +21,7 @@ from .slicing import FULL, basic_index, refuse_negative, wrap_dim
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 MOST = 4  # tensors in one key
+FEW = 64  # elements up to which it does not pay to number them
 
 
 # ---- indexing with tensors -----------------------------------------------------------------------------
@@ -60,7 +61,8 @@ def _advanced_index_backward(xp, g, i0, i1=None, i2=None, i3=None, *, dims, shap
 def advanced_sums(xp, out, indices, dims, g):
     """`out`, a fresh array, plus g, broadcasting, at the places that the tensors at `dims` name."""
     at, end = dims[0], dims[0] + len(dims)
-    if dims == tuple(range(at, end)) and not any(index.dtype == bool_ for index in indices):
+    adjacent = len(dims) == 1 or dims == tuple(range(at, end))
+    if adjacent and not any(index.dtype == bool_ for index in indices):
         named = indices[0].shape if len(indices) == 1 else np.broadcast_shapes(*[index.shape for index in indices])
         shape = (*out.shape[:at], *named, *out.shape[out.ndim + end :])
         return sums_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape))
@@ -107,6 +109,13 @@ def sums_at(xp, out, dim, indices, g):
     if not g.size:
         return out
     kept = out.dtype
+    if xp is np and g.size < FEW and kept not in HALF:
+        try:
+            np.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
+        except IndexError:
+            element_numbers(out.shape, out.ndim + dim, indices)  # says which one
+            raise
+        return out
     wide = float32 if kept in HALF else kept
     if xp is not np and kept in INTEGERS | {bool_}:
         wide = _ATOMIC.get(kept, int32)
@@ -119,6 +128,7 @@ def sums_at(xp, out, dim, indices, g):
     return out.astype(kept, copy=False)
 
 
+INDEX_DTYPES = (int64, int32)
 _ATOMIC = {int64: uint64, uint64: uint64, uint32: uint32}
 
 
@@ -163,8 +173,12 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     try:
         if type(key) in BASIC or (type(key) is tuple and BASIC.issuperset(map(type, key))):
             return basic_index(x, key)
+        if type(key) is list:
+            key = key_part(x, key)
         if type(key) is Tensor and _leads(x._array, key._array):
             return advanced_index(x, key, dims=(-x._array.ndim,))
+        if type(key) is tuple and (found := plainly(x._array, key)) is not None:
+            return advanced_index(x, *found[0], dims=found[1])
         parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
         if any(isinstance(part, Tensor) for part in parts):
             view, indices, dims = sort_out(x, parts)
@@ -185,6 +199,20 @@ def _leads(array: Any, index: Any) -> bool:
     if index.dtype is bool_:
         return index.shape == array.shape[: index.ndim]
     return index.dtype is int64 and array.ndim > 0
+
+
+def plainly(array: Any, key: tuple[Any, ...]) -> tuple[list[Tensor], tuple[int, ...]] | None:
+    """The tensors of a key of nothing but whole slices and tensors of integers, and their dimensions."""
+    if len(key) > array.ndim:
+        return None
+    tensors, dims = [], []
+    for dim, part in enumerate(key, -array.ndim):
+        if type(part) is Tensor and type(part._array) is type(array) and part._array.dtype is int64 and part.ndim:
+            tensors.append(part)
+            dims.append(dim)
+        elif type(part) is not slice or part != FULL:
+            return None
+    return (tensors, tuple(dims)) if 0 < len(tensors) <= MOST else None
 
 
 def key_part(x: Tensor, part: Any) -> Any:
@@ -258,13 +286,14 @@ def _dims_of(part: Any) -> int:
 
 def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
     """`index` as a vector of integers, which may be negative or not."""
-    if index.dtype not in (int64, int32):
+    array = index._array
+    if array.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index but got: {index.dtype}")
-    if index.ndim > 1:
+    if array.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     if not negative:
         refuse_negative(name, index, 0)
-    return index if index.ndim else reshape(index, (1,))
+    return index if array.ndim else reshape(index, (1,))
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:

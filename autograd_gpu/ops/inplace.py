@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import backend, errors
 from ..backend import dtypes
-from ..config import GRAD_OFF, MODES, no_grad
+from ..config import GRAD_OFF, MODES
 from ..core.node import AccumulateGrad
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
@@ -153,8 +153,7 @@ def in_place(function: Any) -> Any:
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         _check_writable(name, x, *args, *kwargs.values())
-        with no_grad():
-            result = function(x, *args, **kwargs)
+        result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
         if result.shape != x.shape:
             raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
                                f"{list(result.shape)}")

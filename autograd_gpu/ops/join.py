@@ -59,7 +59,7 @@ class cat:
     tensor([1., 2., 3.])
     """
 
-    def forward(xp, *tensors, dim=0): return _cat(xp, *tensors, dim=dim)
+    forward = _cat
     grad_tensors = _cat_part
     types = PROMOTE
     storage_ok = True
@@ -85,7 +85,7 @@ class stack:
             [2., 4.]])
     """
 
-    def forward(xp, *tensors, dim=0): return _stack(xp, *tensors, dim=dim)
+    forward = _stack
     def grad_tensors(F, g, i, dim, tensors_shape):
         return F.basic_index(g, key_along(from_right(dim, len(tensors_shape[0]) + 1), i))
     types = PROMOTE
@@ -175,7 +175,7 @@ class stack_diagonally:
             [0., 1., 1.]])
     """
 
-    def forward(xp, *tensors): return _block_diag(xp, *tensors)
+    forward = _block_diag
     grad_tensors = _block_diag_part
     types = PROMOTE
 

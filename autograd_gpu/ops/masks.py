@@ -46,6 +46,11 @@ class masked_fill:
     nondiff, broadcasts, numbers = ("mask",), True, True
 
 
+def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x itself if it has this shape, else stretched to it."""
+    return x if x._array.shape == shape else expand(x, shape)
+
+
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of x where `mask` is True, as a vector; mask and x broadcast.
 
@@ -55,7 +60,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype != bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = common_shape("masked_select", x.shape, mask.shape)
-    return advanced_index(expand(x, shape), expand(mask, shape), dims=(-len(shape),))
+    return advanced_index(stretched(x, shape), stretched(mask, shape), dims=(-len(shape),))
 
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -72,13 +77,13 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {x.dtype} and "
                            f"{source.dtype}")
     shape = common_shape("masked_scatter", x.shape, mask.shape)
-    mask = expand(mask, shape)
+    mask = stretched(mask, shape)
     count = int(mask._array.sum())
     if count > source.numel():
         raise RuntimeError("masked_scatter: Number of elements of source < number of ones in mask: "
                            f"{source.numel()} < {count}")
     values = basic_index(reshape(source, (-1,)), slice(count))
-    return advanced_set(expand(x, shape), values, mask, dims=(-len(shape),))
+    return advanced_set(stretched(x, shape), values, mask, dims=(-len(shape),))
 
 
 def where(condition: Tensor, a: Any = None, b: Any = None) -> Any:

@@ -138,9 +138,9 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | No
     if value is not None:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     _check_border(x, pad, mode)
+    if min(pad) >= 0:
+        return border_pad(x, pad, mode)
     grow, crop = tuple([max(size, 0) for size in pad]), tuple([min(size, 0) for size in pad])
-    if not any(crop):
-        return border_pad(x, grow, mode)
     if mode == "circular":  # what is cropped does not come back at the other end
         return border_pad(constant_pad(x, crop), grow, mode)
     return constant_pad(border_pad(x, grow, mode), crop)

@@ -16,7 +16,17 @@ from ..core.op import RECORD, SAME
 from ..core.tensor import Tensor, wrap
 from .convert import to
 from .creation import zeros
-from .index import advanced_index, advanced_key, advanced_sums, given, in_our_words, index_vector, key_part, sort_out
+from .index import (
+    advanced_index,
+    advanced_key,
+    advanced_sums,
+    given,
+    in_our_words,
+    index_vector,
+    key_part,
+    plainly,
+    sort_out,
+)
 from .shape import reshape
 from .slicing import FULL, basic_set, key_along, select_key, wrap_dim
 
@@ -80,14 +90,17 @@ def index_put(x: Tensor, indices: Sequence[Any], values: Tensor, accumulate: boo
     >>> ag.index_put(ag.zeros(3), (ag.tensor([0, 0]),), ag.tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
     """
-    if values.dtype != x.dtype:
+    if values._array.dtype != x._array.dtype:
         raise RuntimeError("Index put requires the source and destination dtypes match, got "
                            f"{x.dtype} for the destination and {values.dtype} for the source.")
+    op, found = advanced_add if accumulate else advanced_set, plainly(x._array, tuple(indices))
+    if found is not None:
+        return _placed(op, x, values, *found)
     parts = [FULL if part is None else _index_part(x, part) for part in indices]
     if not any(isinstance(part, Tensor) for part in parts):
         raise IndexError("index_put: indices must hold at least one tensor")
     _, tensors, dims = sort_out(x, parts)
-    return _placed(advanced_add if accumulate else advanced_set, x, values, tensors, dims)
+    return _placed(op, x, values, tensors, dims)
 
 
 def _index_part(x: Tensor, part: Any) -> Tensor:
@@ -119,14 +132,16 @@ def _along(op: Any, x: Tensor, dim: int, index: Tensor, values: Any) -> Tensor:
 
 def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`index` as a vector, after the checks of what belongs together."""
-    index, dim = index_vector(name, index), wrap_dim(dim, x.ndim)
-    if x.dtype != source.dtype:
+    index, dim = index_vector(name, index), wrap_dim(dim, x._array.ndim)
+    if x._array.dtype != source._array.dtype:
         raise RuntimeError(f"{name}(): self and source expected to have the same dtype, but got (self) {x.dtype} and "
                            f"(source) {source.dtype}")
-    count = index.shape[0]
+    count, shape = index._array.shape[0], x._array.shape
+    if source._array.shape == shape and shape and shape[dim] == count:
+        return index
     if not x.ndim and source.ndim < 2 and source.numel() == count:
         return index
-    expected = (*x.shape[:dim], count, *x.shape[dim + 1 :])
+    expected = (*shape[:dim], count, *shape[dim + 1 :])
     if source.shape != expected:
         raise RuntimeError(f"{name}(): source must have the shape of self, with the number of indices at dimension "
                            f"{dim}: expected {list(expected)}, got {list(source.shape)}")

@@ -62,6 +62,24 @@ class scatter_sum:
     nondiff, promoted, types = ("index",), ("x", "src"), SAME
 
 
+def _scatter_counts(xp, x, index, *, dim, first):
+    counts = xp.full(x.shape, first, dtypes.int64)
+    ones = xp.ones(index.shape, dtypes.int64)
+    return xp.maximum(sums_at(xp, counts, -x.ndim, grid(xp, index, dim), ones), 1).astype(x.dtype)
+
+
+@defop
+class scatter_counts:
+    """How often `index` names each place along `dim`, plus `first`, but at least 1; in the shape and dtype of x.
+
+    >>> from autograd_gpu.ops.scatter import scatter_counts
+    >>> scatter_counts(ag.zeros(3), ag.tensor([1, 1]), -1, 1)
+    tensor([1., 3., 1.])
+    """
+
+    forward = _scatter_counts
+
+
 # ---- the largest and the smallest ------------------------------------------------------------------------
 
 
@@ -198,10 +216,7 @@ def _products(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
 
 
 def _means(x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool) -> Tensor:
-    ones = constant_like(src, 1)
-    counts = scatter_sum(constant_like(x, 1 if include_self else 0), index, ones, dim)
-    counts = RECORD.maximum(counts, constant_like(counts, 1))
-    total = scatter_sum(x, index, src, dim)
+    counts, total = scatter_counts(x, index, dim, int(include_self)), scatter_sum(x, index, src, dim)
     return total / counts if x.dtype in dtypes.FLOATS else RECORD.floor_divide(total, counts)
 
 

@@ -16,6 +16,8 @@ from .slicing import from_right, unpacked, wrap_dim
 
 def common_shape(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that `a` and `b` broadcast to; RuntimeError that names the op `name` if they do not."""
+    if a == b:
+        return a
     try:
         return np.broadcast_shapes(a, b)
     except ValueError:

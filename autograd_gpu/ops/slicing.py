@@ -22,7 +22,10 @@ def unpacked(values: tuple[Any, ...]) -> tuple[Any, ...]:
 def refuse_negative(name: str, index: Tensor, dim: int) -> None:
     """IndexError for a negative position, which NumPy would count from the end; on CUDA nobody looks, as in PyTorch."""
     array = index._array
-    if type(array) is np.ndarray and array.size and np.minimum.reduce(array, axis=None) < 0:
+    if type(array) is not np.ndarray or not array.size:
+        return
+    lowest = min(array.ravel().tolist()) if array.size < 16 else np.minimum.reduce(array, axis=None)
+    if lowest < 0:
         raise IndexError(f"{name}(): index {array.min()} is out of bounds for dimension {dim}")
 
 

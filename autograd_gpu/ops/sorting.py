@@ -13,9 +13,9 @@ from ..core.tensor import Tensor
 from .along import grid
 from .shape import reshape
 from .slicing import FULL, from_right, wrap_dim
-from .split import unbind
 
 BACKWARDS = slice(None, None, -1)
+FEW = 4096  # comparisons up to which `isin` compares each with each
 
 
 def _order(xp, x, dim, descending):
@@ -127,7 +127,10 @@ def _as_operand(xp, value, other):
 
 def _isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
     a, b = _as_operand(xp, elements, test_elements), _as_operand(xp, test_elements, elements)
-    return xp.isin(a, b, assume_unique=assume_unique, invert=invert)
+    if a.size * b.size > FEW:
+        return xp.isin(a, b, assume_unique=assume_unique, invert=invert)
+    found = (a.reshape((*a.shape, 1)) == b.reshape(-1)).any(axis=-1)
+    return xp.logical_not(found) if invert else found
 
 
 @defop
@@ -153,7 +156,19 @@ class argwhere:
             [1, 1]])
     """
 
-    def forward(xp, x): return xp.argwhere(x)
+    def forward(xp, x): return np.array(x.nonzero()).T if xp is np and x.ndim else xp.argwhere(x)
+
+
+@defop
+class nonzero_places:
+    """The indices of the elements that are not zero, one vector per dimension.
+
+    >>> ag.nonzero(ag.tensor([[1.0, 0.0], [0.0, 2.0]]), as_tuple=True)
+    (tensor([0, 1]), tensor([0, 1]))
+    """
+
+    def forward(xp, x): return x.nonzero()
+    outputs = ("*",)
 
 
 def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
@@ -163,4 +178,4 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     tensor([[1],
             [3]])
     """
-    return unbind(argwhere(x if x.ndim else reshape(x, (1,))), 1) if as_tuple else argwhere(x)
+    return nonzero_places(x if x._array.ndim else reshape(x, (1,))) if as_tuple else argwhere(x)

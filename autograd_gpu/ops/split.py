@@ -92,7 +92,9 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     length = x.shape[wrap_dim(dim, x.ndim)]
     if not length:
         return split_with_sizes(x, (0,) * chunks, dim)
-    return split(x, -(-length // chunks), dim)
+    step = -(-length // chunks)
+    full, rest = divmod(length, step)
+    return split_with_sizes(x, (step,) * full + ((rest,) if rest else ()), dim)
 
 
 def _unbind(xp, x, *, dim=0):

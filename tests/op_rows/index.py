@@ -253,6 +253,8 @@ SORTING = [
         torch=lambda torch, x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True)),
     Row("argwhere", samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (), (0, 2))],
         reference=np.argwhere),
+    Row("nonzero_places", reference=np.nonzero, torch=lambda torch, x: torch.nonzero(x, as_tuple=True), skip=BLOCK_0D,
+        samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (2, 2, 3), (0, 2))]),
     Row("isin", samples=isin_samples, reference=lambda a, b, invert=False: np.isin(a, b, invert=invert),
         skip={"oracle_bool": "PyTorch does not take bool"}),
 ]

@@ -116,6 +116,12 @@ def scatter_sum(x, index, src, dim):
     return out
 
 
+def scatter_counts(x, index, dim, first):
+    out = np.full(x.shape, first)
+    np.add.at(out, grid(index, dim), 1)
+    return np.maximum(out, 1).astype(x.dtype)
+
+
 def scatter_extreme(x, index, src, dim, largest):
     out = x.copy()
     (np.maximum if largest else np.minimum).at(out, grid(index, dim), src)
@@ -131,6 +137,9 @@ SCATTER = [
     Row("scatter_sum", samples=sum_samples, reference=scatter_sum, skip=BLOCK_0D,
         torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index, src),
         tol={"float16": 1e-2, "bfloat16": 6e-2}),
+    Row("scatter_counts", reference=scatter_counts, torch=None, integers="int64",
+        skip={**BLOCK_0D, "layouts": "a stretched index names other places"},
+        samples=lambda rng: [Sample(*s.args[:2], first=i % 2, **s.kwargs) for i, s in enumerate(sum_samples(rng))]),
     Row("scatter_extreme", samples=extreme_samples, reference=scatter_extreme,
         skip={**BLOCK_0D, "layouts": "stretched inputs have ties"},
         torch=lambda torch, x, index, src, dim, largest: x.scatter_reduce(dim, index, src, EXTREMES[largest]),
