@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-
-import numpy as np
-
 from ..backend.dtypes import int32, int64
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .index import FEW, INDEX_DTYPES, in_our_words, sums_at
+from .index import INDEX_DTYPES, in_our_words
+from .places import grid, picked, sums_at
 from .shape import common_shape, expand, ravel, reshape
 from .slicing import basic_index, refuse_negative, wrap_dim
 
 # The blocks work on tensors of one dimension or more and a negative `dim`; the public functions see to that.
-
-
-def grid(xp, index, dim):
-    """One index array per dimension: `index` itself in `dim` < 0, elsewhere 0, 1, ..., shaped to broadcast."""
-    ndim, count = index.ndim, _counted if xp is np and index.size < FEW else _count
-    return tuple([
-        index if d == ndim + dim else count(xp, size, ndim - 1 - d) for d, size in enumerate(index.shape)
-    ])
-
-
-def _count(xp, size, trailing):
-    return xp.arange(size).reshape((size,) + (1,) * trailing)
-
-
-_counted = functools.lru_cache(maxsize=256)(_count)
 
 
 def _gather_along_backward(xp, g, index, *, dim, shape):
@@ -44,7 +26,7 @@ class gather_along:
             [3.]])
     """
 
-    def forward(xp, x, index, *, dim): return x[grid(xp, index, dim)]
+    def forward(xp, x, index, *, dim): return picked(xp, x, index, dim)
     def grad_x(F, g, x_shape, index, dim): return F.gather_along_backward(g, index, dim, x_shape)
     nondiff = ("index",)
 

@@ -7,21 +7,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint8, uint32, uint64
+from ..backend.dtypes import INTEGERS, bool_, int32, int64, uint8
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from .places import sums_at
 from .shape import reshape
 from .slicing import FULL, basic_index, refuse_negative, wrap_dim
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 MOST = 4  # tensors in one key
-FEW = 64  # elements up to which it does not pay to number them
+INDEX_DTYPES = (int64, int32)
 
 
 # ---- indexing with tensors -----------------------------------------------------------------------------
@@ -97,63 +97,6 @@ class advanced_index_backward:
     forward = _advanced_index_backward
     def grad_g(F, g, i0, i1, i2, i3, dims): return F.advanced_index(g, i0, i1, i2, i3, dims=dims)
     nondiff = ("i0", "i1", "i2", "i3")
-
-
-def sums_at(xp, out, dim, indices, g):
-    """`out`, a fresh array, plus g at [..., i0, i1, ...], the integer arrays from dimension `dim` < 0 on; what is named
-    twice gets both. Half types are summed in float32.
-
-    On NumPy by numbers of elements: numpy.add.at is then 5 to 20 times as fast. CuPy has atomic sums of some dtypes
-    only; those of uint64 are those of int64.
-    """
-    if not g.size:
-        return out
-    kept = out.dtype
-    if xp is np and g.size < FEW and kept not in HALF:
-        try:
-            np.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
-        except IndexError:
-            element_numbers(out.shape, out.ndim + dim, indices)  # says which one
-            raise
-        return out
-    wide = float32 if kept in HALF else kept
-    if xp is not np and kept in INTEGERS | {bool_}:
-        wide = _ATOMIC.get(kept, int32)
-    out, g = out.astype(wide, copy=False), g.astype(wide, copy=False)
-    if xp is np:
-        flat = out.reshape(-1)  # contiguous, so a view
-        np.add.at(flat, element_numbers(out.shape, out.ndim + dim, indices), g.ravel())
-    else:
-        xp.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
-    return out.astype(kept, copy=False)
-
-
-INDEX_DTYPES = (int64, int32)
-_ATOMIC = {int64: uint64, uint64: uint64, uint32: uint32}
-
-
-def element_numbers(shape, start, indices):
-    """Positions in the flat array: (lead, n, width) -> lead * n * width of them."""
-    stop = start + len(indices)
-    lead, count, width = (math.prod(sizes) for sizes in (shape[:start], shape[start:stop], shape[stop:]))
-    places = _flat_index(indices, shape[start:stop]).reshape(1, -1, 1)
-    if lead > 1:
-        places = places + (np.arange(lead) * count).reshape(-1, 1, 1)
-    if width > 1:
-        places = places * width + np.arange(width)
-    return places.reshape(-1)
-
-
-def _flat_index(indices, sizes):
-    try:
-        return np.ravel_multi_index(indices, sizes)
-    except ValueError:  # some are negative, or out of range
-        pass
-    for dim, (index, size) in enumerate(zip(indices, sizes, strict=True)):
-        wrong = index[(index < -size) | (index >= size)]
-        if wrong.size:
-            raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {size}")
-    return np.ravel_multi_index([np.where(i < 0, i + n, i) for i, n in zip(indices, sizes, strict=True)], sizes)
 
 
 # ---- x[key] --------------------------------------------------------------------------------------------

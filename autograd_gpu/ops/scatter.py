@@ -13,10 +13,11 @@ from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import RECORD, SAME
 from ..core.tensor import Tensor, wrap
-from .along import checked, corner, grid, vector
+from .along import checked, corner, vector
 from .creation import constant_like, full
-from .index import element_numbers, index_vector, sums_at
+from .index import index_vector
 from .place import advanced_set
+from .places import FEW, element_numbers, grid, sums_at
 from .shape import expand, reshape
 from .slicing import wrap_dim
 
@@ -24,8 +25,12 @@ from .slicing import wrap_dim
 
 
 def _scatter_along(xp, x, index, src, *, dim):
-    out = xp.array(x)
-    out[grid(xp, index, dim)] = src
+    out = xp.array(x, order="C")
+    if xp is not np or index.size < FEW:
+        out[grid(xp, index, dim)] = src
+        return out
+    places = element_numbers(out.shape, 0, grid(xp, index, dim))
+    out.reshape(-1)[places] = src.ravel() if isinstance(src, np.ndarray) else src
     return out
 
 
@@ -202,7 +207,7 @@ def _products(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """
     xp = backend.namespace(x._array)
     places = xp.arange(x.numel()).reshape(x.shape)[grid(xp, index._array, dim)].reshape(-1)
-    order = xp.argsort(places, kind="stable")
+    order = xp.argsort(places)
     places, product = places[order], reshape(src, (-1,))[wrap(order)]
     step = 1
     while step < len(places) and bool((joined := places[step:] == places[:-step]).any()):

@@ -10,7 +10,7 @@ from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 from ..core.tensor import Tensor
-from .along import grid
+from .places import picked
 from .shape import reshape
 from .slicing import FULL, from_right, wrap_dim
 
@@ -34,7 +34,7 @@ def _order(xp, x, dim, descending):
 
 
 def _take(xp, x, indices, dim):
-    return x[grid(xp, indices, from_right(dim, x.ndim))] if x.ndim else xp.array(x)
+    return picked(xp, x, indices, from_right(dim, x.ndim)) if x.ndim else xp.array(x)
 
 
 def _sort(xp, x, *, dim=-1, descending=False, stable=True):

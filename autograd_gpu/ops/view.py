@@ -11,7 +11,7 @@ from ..core.dispatch import defop
 from ..core.op import ALWAYS
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from ..core.views import shares_memory, storage_of
-from .index import sums_at
+from .places import sums_at
 from .shape import reshape
 from .slicing import FULL, from_right, unpacked, wrap_dim
 
