@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes, memory
+from ..backend import dtypes, strides
 from ..core.tensor import Tensor
 
 
@@ -97,7 +97,7 @@ def get_device(x: Tensor) -> int:
 
 def data_ptr(x: Tensor) -> int:
     """The address of the first element of x."""
-    return memory.address(x._array)
+    return strides.address(x._array)
 
 
 def storage_offset(x: Tensor) -> int:
@@ -106,7 +106,7 @@ def storage_offset(x: Tensor) -> int:
     >>> ag.ones(2, 3)[1].storage_offset()
     3
     """
-    return memory.offset_of(x._array)
+    return strides.offset_of(x._array)
 
 
 def is_cpu(x: Tensor) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes, memory
+from ..backend import dtypes, strides
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
@@ -65,7 +65,7 @@ def _reinterpret(xp, x, *, dtype):
         if x.shape[-1] * x.itemsize % size:
             raise RuntimeError(f"self.size(-1) must be divisible by {size // x.itemsize} {to_view}, "
                                f"but got {x.shape[-1]}")
-        if memory.address(x) % size or any(stride % size for stride in x.strides[:-1]):
+        if strides.address(x) % size or any(stride % size for stride in x.strides[:-1]):
             raise RuntimeError(f"self.storage_offset() and self.stride() must be divisible by {size // x.itemsize} "
                                f"{to_view}; use .clone() first")
     return x.view(dtype)
@@ -117,7 +117,7 @@ def _unfold(xp, x, *, dimension, size, step):
         return x.reshape(1)[:size]
     count, along = _count(x.shape[at], at, size, step), x.strides[at]
     shape = (*x.shape[:at], count, *x.shape[at + 1 :], size)
-    return memory.strided(xp, x, shape, (*x.strides[:at], along * step, *x.strides[at + 1 :], along))
+    return strides.strided(xp, x, shape, (*x.strides[:at], along * step, *x.strides[at + 1 :], along))
 
 
 def _unfold_backward(xp, g, *, shape, dimension, size, step):
@@ -171,12 +171,12 @@ class unfold_backward:
 
 def _strided_view(xp, x, *, place, origin):
     size, stride, offset = place
-    buffer = memory.buffer_of(x)
+    buffer = strides.buffer_of(x)
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     if 0 not in size and last >= buffer.size:
         raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {offset} reach "
                            f"element {last} of a storage of {buffer.size}")
-    return memory.strided(xp, buffer[min(offset, buffer.size):], size, tuple([s * x.itemsize for s in stride]))
+    return strides.strided(xp, buffer[min(offset, buffer.size):], size, tuple([s * x.itemsize for s in stride]))
 
 
 def _numbers(xp, place, start):
@@ -244,6 +244,6 @@ def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = N
     if any(s == 0 and n > 1 for s, n in zip(mine, x.shape, strict=True)):
         raise RuntimeError("as_strided: more than one element of the input refers to a single memory location; "
                            "use .clone() first")
-    start = memory.offset_of(x._array)
+    start = strides.offset_of(x._array)
     place = (size, stride, start if storage_offset is None else storage_offset)
     return strided_view(x, place, (mine, start))
