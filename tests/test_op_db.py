@@ -96,6 +96,7 @@ def test_samples_contain_a_0d_tensor(row):
     assert any(t.ndim == 0 for t in arrays), 'add such a sample, or skip={"zero_dim": reason}'
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_docstring_has_an_example_that_runs(name):
     examples = doctest.DocTestParser().get_doctest(REGISTRY[name].doc, {"ag": ag, "np": np}, name, None, 0)
