@@ -164,7 +164,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _in_our_words(text: str) -> str:
-    return text.replace("axis", "dimension").replace("array", "tensor")
+    return text.replace("Index ", "index ").replace("axis", "dimension").replace("array", "tensor")
 
 
 def _leads(array: Any, index: Any) -> bool:
