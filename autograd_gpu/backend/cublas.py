@@ -51,7 +51,7 @@ def matmul(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision:
         return gemm(a, b, out, accumulate, precision)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
-    count = math.prod(batch)
+    count = math.prod(batch) if a.shape[-1] else 0
     if count and _shared(b) and math.prod(a.shape[:-2]) == count:
         rows = _folded(a)
         if rows is not None:
