@@ -156,7 +156,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
     else:
         w(call)
     if op.single:
-        w("if type(_out) is not ndarray and xp is numpy: _out = asarray(_out)")
+        w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
         w("t = new(Tensor)")
         w("t._array = _out")
         w("t._nr = 0")
@@ -180,7 +180,7 @@ def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     w("ts = []")
     w("for _out in outs:")
     w.depth += 1
-    w("if type(_out) is not ndarray and xp is numpy: _out = asarray(_out)")
+    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
     w("t = new(Tensor)")
     w("t._array = _out")
     w("t._nr = 0")

@@ -49,7 +49,7 @@ def make_list_core(op: OpDef) -> Callable[..., Any]:
 def _write_result(w: Source, op: OpDef) -> None:
     """The result, and its node if this thread records."""
     tensors = op.inputs[0]
-    w("if type(_out) is not ndarray and xp is numpy: _out = asarray(_out)")
+    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
     w("t = new(Tensor)")
     w("t._array = _out")
     w("t._nr = 0")

@@ -225,10 +225,11 @@ def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, devi
             raise RuntimeError(f"{what} must be non-negative, got {size}")
     if dtype not in dtypes.INTEGERS:
         raise RuntimeError(f'"{name}" not implemented for {dtypes.as_dtype(dtype)}; indices are integers')
-    xp = backend.namespace_on(or_default(device))
-    below = xp.arange(row).reshape(-1, 1) + offset - xp.arange(col)  # >= 0 on and below diagonal number `offset`
+    home = or_default(device)
+    rows, columns = backend.make(home, "arange", row).reshape(-1, 1), backend.make(home, "arange", col)
+    below = rows + offset - columns  # >= 0 on and below diagonal number `offset`
     places = (below >= 0 if name == "tril_indices" else below <= 0).nonzero()
-    return wrap(xp.stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+    return wrap(backend.namespace(below).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:

@@ -132,7 +132,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def in_our_words(text: str) -> str:
-    return text.replace("axis", "dimension").replace("array", "tensor")
+    """The text of NumPy's or CuPy's IndexError with what a tensor has instead of axes."""
+    return text.replace("Index ", "index ").replace("axis", "dimension").replace("array", "tensor")
 
 
 def _leads(array: Any, index: Any) -> bool:
