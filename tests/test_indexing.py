@@ -104,6 +104,20 @@ def test_indices_of_every_integer_type(dtype, device):
         x[ag.tensor([1], dtype=ag.uint8, device=device)]
 
 
+def test_more_tensors_than_an_op_takes(device):
+    values = np.random.default_rng(0).normal(size=(2,) * 6)
+    x, y = ag.tensor(values, device=device, requires_grad=True), torch.tensor(values, requires_grad=True)
+    i, key = np.array([0, 1, 1]), lambda i: (i, i, slice(None), i, i, i)
+    ours, theirs = ag.tensor(i, device=device), torch.tensor(i)
+    derivatives(lambda x: x[key(ours)], lambda y: y[key(theirs)], x, y)
+    derivatives(lambda x: x[(ours,) * 6], lambda y: y[(theirs,) * 6], x, y)
+    c, d = ag.tensor([1.0, 2.0, 3.0], dtype=ag.float64, device=device), torch.tensor([1.0, 2, 3], dtype=torch.float64)
+    derivatives(lambda x: x.index_put((ours,) * 6, c, True), lambda y: y.index_put((theirs,) * 6, d, True), x, y)
+    with ag.no_grad():
+        x[(ours,) * 6] = 5.0
+    assert (x == 5).sum().item() == 2
+
+
 @pytest.mark.parametrize("key", BASIC, ids=str)
 def test_basic_keys_select_views(key, device):
     x = ag.ones(3, 3, 3, device=device)

@@ -111,6 +111,7 @@ from .place import index_add, index_copy, index_fill, index_put, put, select_sca
 from .probability import log_softmax, softmax
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
 from .properties import (
+    get_device,
     is_complex,
     is_floating_point,
     is_nonzero,
@@ -222,6 +223,7 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "get_device",
     "gt",
     "hsplit",
     "hstack",

@@ -20,7 +20,7 @@ from .shape import reshape
 from .slicing import FULL, basic_index, refuse_negative, wrap_dim
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
-MOST = 4  # tensors in one key
+MOST = 4  # tensors in one key that advanced_index takes
 INDEX_DTYPES = (int64, int32)
 
 
@@ -125,6 +125,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
         if any(isinstance(part, Tensor) for part in parts):
             view, indices, dims = sort_out(x, parts)
+            if len(indices) > MOST:
+                return advanced_index(reshape(view, (-1,)), numbered(view, indices, dims), dims=(-1,))
             return advanced_index(view, *indices, dims=dims)
         return basic_index(x, tuple(parts))
     except IndexError as error:
@@ -143,6 +145,13 @@ def _leads(array: Any, index: Any) -> bool:
     if index.dtype is bool_:
         return index.shape == array.shape[: index.ndim]
     return index.dtype is int64 and array.ndim > 0
+
+
+def numbered(x: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
+    """The numbers, in x taken as flat, of the elements that more tensors than an op takes name."""
+    xp = backend.namespace(x._array)
+    key = advanced_key(x.ndim, dims, [index._array for index in indices])
+    return wrap(xp.arange(x.numel()).reshape(x.shape)[key])
 
 
 def plainly(array: Any, key: tuple[Any, ...]) -> tuple[list[Tensor], tuple[int, ...]] | None:
@@ -197,8 +206,6 @@ def sort_out(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Tensor], tuple[i
         whole = isinstance(part, Tensor) or part is Ellipsis
         basic += [FULL] * size if whole else [part]
         at += size if whole else not isinstance(part, int)
-    if len(indices) > MOST:
-        raise IndexError(f"at most {MOST} tensors can index at once, got {len(indices)}; index in two steps")
     if basic.count(FULL) < len(basic):
         x = basic_index(x, tuple(basic))
     for index, start in zip(indices, starts, strict=True):

@@ -17,6 +17,7 @@ from ..core.tensor import Tensor, wrap
 from .convert import to
 from .creation import zeros
 from .index import (
+    MOST,
     advanced_index,
     advanced_key,
     advanced_sums,
@@ -24,6 +25,7 @@ from .index import (
     in_our_words,
     index_vector,
     key_part,
+    numbered,
     plainly,
     sort_out,
 )
@@ -100,6 +102,9 @@ def index_put(x: Tensor, indices: Sequence[Any], values: Tensor, accumulate: boo
     if not any(isinstance(part, Tensor) for part in parts):
         raise IndexError("index_put: indices must hold at least one tensor")
     _, tensors, dims = sort_out(x, parts)
+    if len(tensors) > MOST:
+        flat = _placed(op, reshape(x, (-1,)), values, (numbered(x, tensors, dims),), (-1,))
+        return reshape(flat, x.shape)
     return _placed(op, x, values, tensors, dims)
 
 

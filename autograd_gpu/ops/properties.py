@@ -91,7 +91,11 @@ def result_type(a: Any, b: Any) -> np.dtype:
 
 
 def get_device(x: Tensor) -> int:
-    """The ordinal of x's CUDA device; -1 on the CPU."""
+    """The ordinal of x's CUDA device; -1 on the CPU.
+
+    >>> ag.get_device(ag.ones(2, device="cpu"))
+    -1
+    """
     return -1 if x.device.index is None else x.device.index
 
 
