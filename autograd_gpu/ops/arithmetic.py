@@ -222,13 +222,6 @@ class addcdiv:
 # ---- selection -------------------------------------------------------------------------------------
 
 
-def _where(xp, condition, a, b):
-    if type(condition) is not bool and condition.dtype != dtypes.bool_:
-        raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
-                           f"{condition.dtype}")
-    return backend.where(xp, condition, a, b)
-
-
 @defop
 class where:
     """a where condition holds, else b; all three broadcast. The gradient of the branch not taken is zero.
@@ -237,7 +230,7 @@ class where:
     tensor([1., 0.])
     """
 
-    forward = _where
+    def forward(xp, condition, a, b): return backend.where(xp, condition, a, b)
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")

@@ -97,9 +97,12 @@ def where(condition: Tensor, a: Any = None, b: Any = None) -> Any:
     """
     if a is None and b is None:
         return nonzero(condition, as_tuple=True)
+    dtype = getattr(condition, "dtype", bool_)
+    if dtype != bool_:
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}")
     return RECORD.where(condition, a, b)
 
 
 def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:
     """x where the bool tensor `condition` holds, else `other`, see ag.where."""
-    return RECORD.where(condition, x, other)
+    return where(condition, x, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..backend.dtypes import HALF, float32
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .slicing import FULL
@@ -80,6 +81,8 @@ def _border_pad(xp, x, *, pad, border):
 
 
 def _border_pad_backward(xp, g, *, pad, border):
+    dtype = g.dtype
+    g = g.astype(float32) if dtype in HALF else g
     for i in reversed(range(len(pad) // 2)):
         at, (before, after) = g.ndim - 1 - i, pad[2 * i : 2 * i + 2]
         size = g.shape[at] - before - after
@@ -90,7 +93,7 @@ def _border_pad_backward(xp, g, *, pad, border):
             if edge.size:
                 _along(out, at, part)[...] += edge.sum(axis=at, keepdims=True) if border == "replicate" else edge
         g = out
-    return g
+    return g.astype(dtype, copy=False)
 
 
 @defop

@@ -121,10 +121,10 @@ def _unfold(xp, x, *, dimension, size, step):
 
 
 def _unfold_backward(xp, g, *, shape, dimension, size, step):
-    out = xp.zeros(shape, g.dtype)
+    out = xp.zeros(shape, dtypes.float32 if g.dtype in dtypes.HALF else g.dtype)
     if not shape:
         out[...] = g.sum()  # of one element or none
-        return out
+        return out.astype(g.dtype, copy=False)
     at = wrap_dim(dimension, len(shape))
     lead, count = (FULL,) * at, g.shape[at]
     if count < size:  # window by window, else place by place
@@ -133,7 +133,7 @@ def _unfold_backward(xp, g, *, shape, dimension, size, step):
     else:
         for i in range(size):
             out[(*lead, slice(i, i + (count - 1) * step + 1, step))] += g[..., i]
-    return out
+    return out.astype(g.dtype, copy=False)
 
 
 @defop
