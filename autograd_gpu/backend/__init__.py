@@ -85,10 +85,16 @@ def matmul(a: Any, b: Any) -> Any:
 def add_matmul(into: Any, a: Any, b: Any) -> None:
     """into += a @ b for matrices. On CUDA one launch, without an array for the product, unless they share memory."""
     alike = type(into) is not np.ndarray and into.dtype == a.dtype == b.dtype and into.dtype in FLOATS
-    if alike and into.flags.c_contiguous and into.data.mem not in (a.data.mem, b.data.mem):
+    if alike and into.flags.c_contiguous and not (may_share_memory(into, a) or may_share_memory(into, b)):
         cublas.gemm(a, b, into, accumulate=True)
     else:
-        into += matmul(a, b)
+        into += matmul(a, b).astype(into.dtype, copy=False)
+
+
+def may_share_memory(a: Any, b: Any) -> bool:
+    """Whether two CuPy arrays lie in one allocation, or in allocations that overlap, such as two imports by DLPack."""
+    x, y = a.data.mem, b.data.mem
+    return x is y or (x.ptr < y.ptr + y.size and y.ptr < x.ptr + x.size)
 
 
 def special(xp: Any) -> Any:
