@@ -1,7 +1,7 @@
-"""Writes core/tensor.pyi and ops/__init__.pyi: what type checkers and editors see.
+"""Writes core/tensor.pyi, ops/__init__.pyi and linalg.pyi: what type checkers and editors see.
 
 Tensor's methods are bound from a table at import, and a class decorator turns each op's block into a function: neither
-is visible to a type checker. `python ci/write_stubs.py` writes both files anew; with --check it fails if they differ.
+is visible to a type checker. `python ci/write_stubs.py` writes the files anew; with --check it fails if they differ.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from autograd_gpu import ops  # noqa: E402
+from autograd_gpu import linalg, ops  # noqa: E402
 from autograd_gpu.core.op import OpDef  # noqa: E402
 from autograd_gpu.ops import methods  # noqa: E402
 
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
+LINALG = ROOT / "autograd_gpu/linalg.pyi"
 
 
 def of_op(op: OpDef, method: bool) -> str:
@@ -125,9 +126,17 @@ def ops_stub() -> str:
     return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {sorted(ops.__all__)!r}\n"
 
 
+def linalg_stub() -> str:
+    functions = [name for name in linalg.__all__ if not isinstance(getattr(linalg, name), type)]
+    lines = [f"def {name}{signature_of(getattr(linalg, name), False)}: ..." for name in functions]
+    head = ("from collections.abc import Sequence\nfrom typing import Any\n\nfrom .core.tensor import Tensor\n"
+            "from .errors import LinAlgError\n\nTensorLike = Any\nDims = int | Sequence[int] | None\n\n")
+    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {linalg.__all__!r}\n"
+
+
 def main() -> int:
     stale = []
-    for path, text in ((TENSOR, tensor_stub()), (OPS, ops_stub())):
+    for path, text in ((TENSOR, tensor_stub()), (OPS, ops_stub()), (LINALG, linalg_stub())):
         if not path.exists() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))
             if "--check" not in sys.argv:

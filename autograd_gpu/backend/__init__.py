@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cpu, cublas, cuda, pool
+from . import cpu, cublas, cuda, cusolver, lapack, pool
 from .device import CPU, Device
 from .dtypes import FLOATS, HALF, float32
 
@@ -81,6 +81,11 @@ def add_matmul(into: Any, a: Any, b: Any) -> None:
 def special(xp: Any) -> Any:
     """scipy.special for NumPy, cupyx.scipy.special for CuPy."""
     return cpu.special() if xp is np else cuda.special()
+
+
+def decompositions(xp: Any) -> Any:
+    """backend.lapack for NumPy, backend.cusolver for CuPy: the same functions."""
+    return lapack if xp is np else cusolver
 
 
 def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
