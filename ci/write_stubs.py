@@ -112,31 +112,30 @@ def tensor_stub() -> str:
     tree = ast.parse((ROOT / "autograd_gpu/core/tensor.py").read_text())
     kept = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef))]
     body = "\n\n".join(ast.unparse(Stubber().visit(n)) for n in kept)
-    extra = "import builtins\nfrom collections.abc import Iterator, Sequence\n\nTensorLike = Any\n\n"
+    extra = ("import builtins\nfrom collections.abc import Iterator, Sequence\n\nfrom ..random import Generator\n\n"
+             "TensorLike = Any\n\n")
     for name in ("__eq__", "__ne__"):  # elementwise, where object promises a bool
         line = f"    def {name}(self, other: TensorLike) -> Tensor:"
         body = body.replace(line, f"{line}  # type: ignore[override]")
     return HEADER + body.replace("\nclass Tensor", "\n" + extra + "class Tensor", 1) + "\n"
 
 
-def ops_stub() -> str:
-    lines = [f"def {name}{signature_of(getattr(ops, name), False)}: ..." for name in sorted(ops.__all__)]
+def functions_stub(module: Any, package: str) -> str:
+    """The public functions of `module`, which reaches the top package by `package`."""
+    found = {name: getattr(module, name) for name in sorted(module.__all__)}
+    errors = [f"from {package}errors import {name}\n" for name, value in found.items() if isinstance(value, type)]
+    functions = [(name, value) for name, value in found.items() if not isinstance(value, type)]
+    lines = [f"def {name}{signature_of(value, False)}: ..." for name, value in functions]
     head = ("from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
-            "from ..backend.device import Device\nfrom ..core.tensor import Tensor\n\nTensorLike = Any\n\n")
-    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {sorted(ops.__all__)!r}\n"
-
-
-def linalg_stub() -> str:
-    functions = [name for name in linalg.__all__ if not isinstance(getattr(linalg, name), type)]
-    lines = [f"def {name}{signature_of(getattr(linalg, name), False)}: ..." for name in functions]
-    head = ("from collections.abc import Sequence\nfrom typing import Any\n\nfrom .core.tensor import Tensor\n"
-            "from .errors import LinAlgError\n\nTensorLike = Any\nDims = int | Sequence[int] | None\n\n")
-    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {linalg.__all__!r}\n"
+            f"from {package}backend.device import Device\nfrom {package}core.tensor import Tensor\n"
+            f"{''.join(errors)}from {package}random import Generator\n\nTensorLike = Any\n\n")
+    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {list(found)!r}\n"
 
 
 def main() -> int:
     stale = []
-    for path, text in ((TENSOR, tensor_stub()), (OPS, ops_stub()), (LINALG, linalg_stub())):
+    texts = {TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), LINALG: functions_stub(linalg, ".")}
+    for path, text in texts.items():
         if not path.exists() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))
             if "--check" not in sys.argv:

@@ -27,6 +27,8 @@ from .views import Storage, storage_of, version_of
 import builtins
 from collections.abc import Iterator, Sequence
 
+from ..random import Generator
+
 TensorLike = Any
 
 class Tensor:
@@ -650,6 +652,36 @@ class Tensor:
         ...
 
     def type_as(self, other: Tensor) -> Tensor:
+        ...
+
+    def bernoulli(self, p: builtins.float | None=None, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool=False, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def bernoulli_(self, p: Any=0.5, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def cauchy_(self, median: builtins.float=0, sigma: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def exponential_(self, lambd: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def geometric_(self, p: builtins.float, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def log_normal_(self, mean: builtins.float=1, std: builtins.float=2, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def normal_(self, mean: builtins.float=0, std: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def random_(self, start: builtins.int | None=None, to: builtins.int | None=None, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def uniform_(self, start: builtins.float=0, to: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
         ...
 
     def add_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:

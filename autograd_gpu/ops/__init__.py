@@ -90,6 +90,7 @@ from .probability import log_softmax, softmax
 from .products import bmm, linear, matmul, mm, mv
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
 from .reduce import logsumexp, mean, norm, std, sum, var
+from .sampling import bernoulli, multinomial, normal, poisson
 from .scan import cumsum, prod
 from .shape import (
     broadcast_to,
@@ -141,6 +142,7 @@ __all__ = [
     "atan2",
     "atanh",
     "baddbmm",
+    "bernoulli",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_not",
@@ -237,6 +239,7 @@ __all__ = [
     "movedim",
     "mse_loss",
     "mul",
+    "multinomial",
     "mv",
     "narrow",
     "ne",
@@ -244,6 +247,7 @@ __all__ = [
     "nll_loss",
     "nonzero",
     "norm",
+    "normal",
     "one_hot",
     "ones",
     "ones_like",
@@ -251,6 +255,7 @@ __all__ = [
     "pad",
     "permute",
     "pinverse",
+    "poisson",
     "pow",
     "prod",
     "ravel",

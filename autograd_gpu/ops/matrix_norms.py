@@ -21,11 +21,9 @@ from .shape import movedim, unsqueeze
 from .singular import svdvals
 from .slicing import wrap_dim
 
-Dims = int | Sequence[int] | None
-
 
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:  # fmt: skip
     """sum(|x| ** ord) ** (1 / ord) over `dim`, or over all elements; x may have any shape.
 
@@ -43,7 +41,7 @@ def vector_norm(
     return power_norm(x, float(ord), dim, keepdim, dtype)
 
 
-def _refuse_empty(x: Tensor, ord: float, dim: Dims) -> None:
+def _refuse_empty(x: Tensor, ord: float, dim: int | Sequence[int] | None) -> None:
     named = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim or range(x.ndim)
     if any(x.shape[d] == 0 for d in named):
         raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
@@ -103,7 +101,8 @@ def matrix_norm(
 
 
 def norm(
-    x: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    x: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+    dtype: Any = None,
 ) -> Tensor:  # fmt: skip
     """`vector_norm` or `matrix_norm`: a matrix norm if `dim` names two dimensions, or if none and x has two.
 

@@ -23,6 +23,7 @@ from . import (
     extreme,
     index,
     inplace,
+    inplace_random,
     inverse,
     join,
     matrix_functions,
@@ -30,6 +31,7 @@ from . import (
     products,
     rearrange,
     reduce,
+    sampling,
     scan,
     shape,
     singular,
@@ -80,6 +82,10 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     activation: ("relu", "sigmoid", "tanh"),
     probability: ("log_softmax", "softmax"),
     convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
+    sampling: ("bernoulli", "multinomial"),
+    inplace_random: (
+        "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
+    ),
     inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"),
 }  # fmt: skip
 
