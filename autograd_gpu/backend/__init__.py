@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cpu, cublas, cuda, cusolver, lapack, pool
+from . import counters, cpu, cublas, cuda, cusolver, lapack, pool
 from .device import CPU, Device
 from .dtypes import FLOATS, HALF, float32
 
@@ -67,6 +67,14 @@ def matmul(a: Any, b: Any) -> Any:
         wide = np.promote_types(a.dtype, b.dtype)
         a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
     return cpu.matmul(a, b) if type(a) is np.ndarray else cublas.matmul(a, b)
+
+
+def dot(a: Any, b: Any) -> Any:
+    """a @ b for a vector b and a vector or a matrix a of one dtype, counted."""
+    if type(a) is np.ndarray and a.itemsize > 2 and a.size < cpu.TINY and not counters.ACTIVE:
+        return np.dot(a, b)
+    out = matmul(a if a.ndim > 1 else a[None], b[:, None])[..., 0]
+    return out if a.ndim > 1 else out[0]
 
 
 def add_matmul(into: Any, a: Any, b: Any) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from .dtypes import float32
 
-SMALL = 1 << 12  # elements of a mask that is worth keeping: np.triu spends 8 us on making one
+SMALL = 1 << 12  # elements of a matrix on which NumPy's overhead counts: np.triu spends 8 us on making its mask
 BLOCK = 64  # columns that LAPACK works on together; its workspaces have room for that many
 
 Info = Any  # int or an int32 array
@@ -161,13 +161,33 @@ def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
     return q, np.where(_below(k, n), a.dtype.type(0), reflectors[:k]) if k * n <= SMALL else np.triu(reflectors[:k])
 
 
+# ---- iterations ---------------------------------------------------------------------------------------
+
+
+def _is_one_small(a: np.ndarray) -> bool:
+    """Whether NumPy's way to LAPACK would take longer than LAPACK, whose smallest workspaces do then."""
+    return a.ndim == 2 and 0 < a.size <= SMALL
+
+
+def _converged(info: int, *results: np.ndarray) -> tuple[np.ndarray, ...]:
+    if info:
+        raise np.linalg.LinAlgError(f"LAPACK's iteration did not converge (error code: {info})")
+    return results
+
+
 def eigh(a: np.ndarray, triangle: Literal["L", "U"]) -> tuple[np.ndarray, np.ndarray]:
     """Ascending eigenvalues, and eigenvectors as columns, of the symmetric matrix of which `triangle` is given."""
+    if _is_one_small(a):
+        values, vectors, info = _routine("syevd", a.dtype)(a, 1, int(triangle == "L"))
+        return _converged(info, values, vectors)  # type: ignore[return-value]
     values, vectors = np.linalg.eigh(a, triangle)
     return values, vectors
 
 
 def eigvalsh(a: np.ndarray, triangle: Literal["L", "U"]) -> np.ndarray:
+    if _is_one_small(a):
+        values, _, info = _routine("syevd", a.dtype)(a, 0, int(triangle == "L"))
+        return _converged(info, values)[0]
     return np.linalg.eigvalsh(a, triangle)
 
 
@@ -179,9 +199,15 @@ def eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def svd(a: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """U, the singular values in descending order, and Vᵀ; square U and V if `full`."""
+    if _is_one_small(a):
+        *factors, info = _routine("gesdd", a.dtype)(a, 1, int(full))
+        return _converged(info, *factors)  # type: ignore[return-value]
     u, s, vt = np.linalg.svd(a, full)
     return u, s, vt
 
 
 def svdvals(a: np.ndarray) -> np.ndarray:
+    if _is_one_small(a):
+        _, s, _, info = _routine("gesdd", a.dtype)(a, 0)
+        return _converged(info, s)[0]
     return np.linalg.svd(a, compute_uv=False)

@@ -12,7 +12,8 @@ def _scaled_sum(xp, x, out, beta, alpha):
     """out * alpha + x * beta, in the memory of `out`."""
     if alpha != 1:
         out *= alpha
-    check_expands(x, out.shape)
+    if x.shape != out.shape:
+        check_expands(x, out.shape)
     if beta != 0:  # PyTorch: with beta 0 not even a NaN of x comes through
         out += x if beta == 1 else (x * beta).astype(out.dtype, copy=False)
     return out

@@ -104,11 +104,17 @@ def _interleaved(a_shape, b_shape):
     return tuple(itertools.chain(*zip(_padded(a_shape, n), _padded(b_shape, n), strict=True)))
 
 
+@functools.lru_cache(maxsize=256)
+def _kron_shapes(a_shape, b_shape):
+    """The shapes in which a and b are multiplied, and that of the result, which folds each pair of dimensions."""
+    ones = (1,) * max(len(a_shape), len(b_shape))
+    pairs = zip(_padded(a_shape, len(ones)), _padded(b_shape, len(ones)), strict=True)
+    return _interleaved(a_shape, ones), _interleaved(ones, b_shape), tuple([i * j for i, j in pairs])
+
+
 def _kron(xp, a, b):
-    ones = (1,) * max(a.ndim, b.ndim)
-    out = a.reshape(_interleaved(a.shape, ones)) * b.reshape(_interleaved(ones, b.shape))
-    pairs = zip(out.shape[::2], out.shape[1::2], strict=True)
-    return out.reshape([i * j for i, j in pairs])
+    left, right, shape = _kron_shapes(a.shape, b.shape)
+    return (a.reshape(left) * b.reshape(right)).reshape(shape)
 
 
 def _kron_back(F, g, other, a_shape, b_shape, of_a):

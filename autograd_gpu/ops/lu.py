@@ -9,11 +9,9 @@ import numpy as np
 
 from .. import backend
 from ..core.dispatch import defop
-from ..core.op import RECORD
+from ..core.op import RAW, RECORD
 from ..core.tensor import Tensor
-from .creation import eye
 from .matrices import check_matrix, check_system, info_array, refuse
-from .rearrange import tril, triu
 from .shape import mT
 from .triangular import solve_triangular
 
@@ -44,26 +42,25 @@ def _packed_back(F, g, LU, pivots):
     m, n = LU.shape[-2:]
     k = min(m, n)
 
-    def corner(x): return F.basic_index(x, (..., slice(k), slice(k)))
+    def corner(x): return x if m == n else F.basic_index(x, (..., slice(k), slice(k)))
     def right(x): return F.basic_index(x, (..., slice(k), slice(k, None)))
     def below(x): return F.basic_index(x, (..., slice(k, None), slice(k)))
 
     square, g1 = corner(LU), corner(g)
-    lower = F.tril(square, -1) + F.diagonal_backward(F.constant_like(F.diagonal(square, 0, -2, -1), 1.0),
-                                                     square.shape, 0, -2, -1)  # fmt: skip
-    lt, ut = F.mT(lower), F.mT(F.triu(square))
-    strict, rest = F.gemm(lt, F.tril(g1, -1)), F.gemm(F.triu(g1), ut)
+    flipped, g_lower = F.mT(square), F.tril(g1, -1)
+    strict = g_lower + F.gemm(F.tril(square, -1), g_lower, True, False)
+    rest = F.gemm(F.triu(g1), F.triu(square), False, True)
     if n > k:
         strict = strict - F.gemm(right(g), right(LU), False, True)
     if m > k:
         rest = rest - F.gemm(below(LU), below(g), True, False)
-    out = F.solve_triangular(lt, F.tril(strict, -1) + F.triu(rest), True)
-    out = F.solve_triangular(ut, out, False, False)
+    out = F.solve_triangular(flipped, F.tril(strict, -1) + F.triu(rest), True, True, True)
+    out = F.solve_triangular(flipped, out, False, False)
     if n > k:
-        out = F.cat([out, F.solve_triangular(lt, right(g), True)], -1)
+        out = F.cat([out, F.solve_triangular(flipped, right(g), True, True, True)], -1)
     if m > k:
-        out = F.cat([out, F.solve_triangular(ut, below(g), False, False)], -2)
-    return _reordered(F, out, F.argsort(F.row_order(pivots, m)))
+        out = F.cat([out, F.solve_triangular(flipped, below(g), False, False)], -2)
+    return _reordered(F, out, F.row_order(pivots, m, True))
 
 
 def _reordered(F, x, order):
@@ -90,20 +87,27 @@ class lu_factor_ex:
     outputs, nondiff_outputs = ("LU", "pivots", "info"), ("pivots", "info")
 
 
-def _row_order(xp, pivots, *, rows):
+def _exchanged(rows, swaps):
+    order = list(range(rows))
+    for i, j in enumerate(swaps):
+        order[i], order[j - 1] = order[j - 1], order[i]
+    return order
+
+
+def _row_order(xp, pivots, *, rows, inverse=False):
     """By exchanging rows on the host: it is the same few integers for every column."""
     swaps = backend.to_numpy(pivots)
-    flat = swaps.reshape(-1, swaps.shape[-1]) - 1
-    order = np.tile(np.arange(rows, dtype=np.int64), (len(flat), 1))
-    batch = np.arange(len(flat))
-    for i, j in enumerate(flat.T):
-        order[batch, i], order[batch, j] = order[batch, j], order[batch, i]
-    return backend.to_device(order.reshape(*swaps.shape[:-1], rows), backend.device_of(pivots))
+    found = [_exchanged(rows, row) for row in swaps.reshape(-1, swaps.shape[-1]).tolist()]
+    order = np.array(found, np.int64).reshape(*swaps.shape[:-1], rows)
+    order = order.argsort(-1) if inverse else order
+    return order if xp is np else backend.to_device(order, backend.device_of(pivots))
 
 
 @defop
 class row_order:
     """Which of `rows` rows of a each row of L U is, from the pivots of `linalg.lu_factor`: L U = a[order].
+
+    With `inverse` which row of L U each row of a is.
 
     >>> from autograd_gpu.ops.lu import row_order
     >>> row_order(ag.tensor([2, 2, 3]), 3)
@@ -113,10 +117,49 @@ class row_order:
     forward = _row_order
 
 
-# ---- the public functions -----------------------------------------------------------------------------
+# ---- factors of their own -----------------------------------------------------------------------------
+
+
+def _unpacked(xp, LU, pivots, *, unpack_data=True, unpack_pivots=True):
+    check_matrix("torch.lu_unpack", LU)
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    permutation = lower = upper = xp.empty((0,), LU.dtype)
+    if unpack_data:
+        lower = RAW.tril(LU[..., :k], -1) + xp.eye(m, k, dtype=LU.dtype)
+        upper = RAW.triu(LU[..., :k, :])
+    if unpack_pivots:
+        permutation = xp.eye(m, dtype=LU.dtype)[RAW.row_order(pivots, m)].swapaxes(-1, -2)
+    return permutation, lower, upper
+
+
+def _unpacked_back(F, g, LU_shape):
+    _, g_lower, g_upper = g
+    k = min(LU_shape[-2:])
+    parts = []
+    if g_lower is not None:
+        parts.append(F.basic_index_backward(F.tril(g_lower, -1), (..., slice(k)), LU_shape))
+    if g_upper is not None:
+        parts.append(F.basic_index_backward(F.triu(g_upper), (..., slice(k), slice(None)), LU_shape))
+    return sum(parts[1:], parts[0])
+
+
+@defop
+class lu_unpack:
+    """(P, L, U) from the result of `linalg.lu_factor`: P @ L @ U is the matrix; what is not asked for is empty.
+
+    >>> ag.lu_unpack(*ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))).P
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+
+    forward = _unpacked
+    grad_LU = _unpacked_back
+    nondiff = ("pivots",)
+    outputs, nondiff_outputs = ("P", "L", "U"), ("P",)
+
 
 lu_factor_result = namedtuple("lu_factor_result", ("LU", "pivots"))
-lu_result = namedtuple("lu_result", ("P", "L", "U"))
 
 
 def lu_factor(a: Tensor, *, pivot: bool = True) -> Any:
@@ -128,24 +171,6 @@ def lu_factor(a: Tensor, *, pivot: bool = True) -> Any:
     factors, pivots, info = lu_factor_ex(a, pivot)
     refuse("torch.linalg.lu_factor", backend.to_numpy(info._array), _zero_pivot)
     return lu_factor_result(factors, pivots)
-
-
-def lu_unpack(LU: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """(P, L, U) from the result of `linalg.lu_factor`; None for those that are not asked for.
-
-    >>> ag.lu_unpack(*ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))).P
-    tensor([[0., 1.],
-            [1., 0.]])
-    """
-    m, n = LU.shape[-2:]
-    k = min(m, n)
-    lower = upper = permutation = None
-    if unpack_data:
-        lower = tril(LU[..., :k], -1) + eye(m, k, dtype=LU.dtype, device=LU.device)
-        upper = triu(LU[..., :k, :])
-    if unpack_pivots:
-        permutation = mT(eye(m, dtype=LU.dtype, device=LU.device)[row_order(pivots, m)])
-    return lu_result(permutation, lower, upper)
 
 
 def lu(a: Tensor, *, pivot: bool = True) -> Any:
@@ -169,10 +194,9 @@ def lu_solve(LU: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoin
     check_system("linalg.lu_solve", LU, b, left)
     if not left:
         return mT(lu_solve(LU, pivots, mT(b), adjoint=not adjoint))
-    order = row_order(pivots, LU.shape[-1])
     if adjoint:
         x = solve_triangular(mT(LU), b, upper=False)
         x = solve_triangular(mT(LU), x, upper=True, unitriangular=True)
-        return _reordered(RECORD, x, order.argsort())
-    x = solve_triangular(LU, _reordered(RECORD, b, order), upper=False, unitriangular=True)
+        return _reordered(RECORD, x, row_order(pivots, LU.shape[-1], True))
+    x = solve_triangular(LU, _reordered(RECORD, b, row_order(pivots, LU.shape[-1])), upper=False, unitriangular=True)
     return solve_triangular(LU, x, upper=True)

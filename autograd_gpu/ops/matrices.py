@@ -57,8 +57,8 @@ def refuse(name: str, info: Any, text: Callable[[int], str]) -> None:
 
 def info_array(info: Any, a: Any) -> Any:
     """`info` as an int32 array beside a, one number per matrix."""
-    full = np.broadcast_to(np.asarray(info, np.int32), a.shape[:-2])
-    return backend.to_device(np.array(full), backend.device_of(a))
+    full = np.full(a.shape[:-2], info, np.int32)
+    return full if type(a) is np.ndarray else backend.to_device(full, backend.device_of(a))
 
 
 def converged(name: str, text: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -87,7 +87,8 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: Expected a floating point tensor as input. Got {x.dtype}")
     if ord == "fro":
         return power_norm(x, 2.0, (rows, columns), keepdim)
-    x = movedim(x, (rows, columns), (-2, -1))
+    if (rows, columns) != (x.ndim - 2, x.ndim - 1):
+        x = movedim(x, (rows, columns), (-2, -1))
     if ord in SINGULAR:
         values = svdvals(x)
         out = sum_over(values, -1) if ord == "nuc" else amax(values, -1) if ord == 2 else amin(values, -1)

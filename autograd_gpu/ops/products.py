@@ -209,7 +209,7 @@ def mv_arrays(xp, mat, vec):
     if mat.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"matrix @ vector expected, got tensors of {mat.ndim} and {vec.ndim} dimensions")
     check_vectors(mat, vec)
-    return backend.matmul(mat, vec[:, None])[:, 0]
+    return backend.dot(mat, vec)
 
 
 @defop

@@ -194,10 +194,12 @@ def _least_squares(xp, a, b, *, rcond=None):
     u, s, vt = _decomposed(xp, "linalg.lstsq", a, backend.decompositions(xp).svd, False)
     kept = s > _cutoff(xp, s, a.shape, None, rcond)
     inverse = xp.where(kept, 1 / xp.where(kept, s, 1), 0).astype(a.dtype, copy=False)
-    return backend.matmul(vt.swapaxes(-1, -2), inverse[..., None] * backend.matmul(u.swapaxes(-1, -2), b))
+    x = backend.matmul(vt.swapaxes(-1, -2), inverse[..., None] * backend.matmul(u.swapaxes(-1, -2), b))
+    return x, kept.sum(-1), s
 
 
 def _least_squares_back(F, g, need, a, b, rcond):
+    g = g[0]
     p = F.pinv(a, None, rcond)
     grad_a = _pinv_back(F, F.gemm(g, b, False, True), a, p) if need[0] else None
     return grad_a, F.gemm(p, g, True, False) if need[1] else None
@@ -206,16 +208,17 @@ def _least_squares_back(F, g, need, a, b, rcond):
 @defop
 class least_squares:
     """The shortest x that minimises the length of each column of a @ x - b, by singular values larger than
-    rcond * the largest one.
+    rcond * the largest one; how many they are; and all singular values.
 
     >>> from autograd_gpu.ops.singular import least_squares
-    >>> least_squares(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]]))
+    >>> least_squares(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
     """
 
     forward = _least_squares
     grads = _least_squares_back
     types, broadcasts = SAME, ALWAYS
+    outputs, nondiff_outputs = ("solution", "rank", "singular_values"), ("rank", "singular_values")
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
@@ -244,12 +247,12 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
     (m, n), rows = a.shape[-2:], column.shape[-2]
     if m != rows:
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
-    x = least_squares(a, column, rcond)
-    rank = matrix_rank(a, rtol=rcond)
+    x, rank, values = least_squares(a, column, rcond)
     residuals = empty(0, dtype=a.dtype, device=a.device)
-    if m > n and bool((rank == n).all()):
+    if m > n and bool((rank._array == n).all()):
         away = matmul(a, x) - column
         residuals = sum_over(away * away, -2)
-    values = svdvals(a.detach()) if driver in ("gelsd", "gelss") else residuals.detach()[:0]
-    nothing = empty(0, dtype=rank.dtype, device=a.device)
-    return lstsq_result(squeeze(x, -1) if vector else x, residuals, nothing if driver == "gels" else rank, values)
+    x = squeeze(x, -1) if vector else x
+    rank = empty(0, dtype=rank.dtype, device=a.device) if driver == "gels" else rank
+    values = values if driver in ("gelsd", "gelss") else empty(0, dtype=a.dtype, device=a.device)
+    return lstsq_result(x, residuals, rank, values)

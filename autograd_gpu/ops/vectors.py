@@ -20,7 +20,7 @@ def _dot(xp, a, b):
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.shape != b.shape:
         refuse_vectors(a, b)
-    return backend.matmul(a[None], b[:, None])[0, 0]
+    return backend.dot(a, b)
 
 
 @defop
@@ -118,13 +118,17 @@ def _axis_of_three(a, b, dim):
     return axis
 
 
+NEXT = np.array([1, 2, 0])
+
+
+def _turned(xp, x, axis):
+    """(y, z, x) for (x, y, z) along `axis`."""
+    return x.take(NEXT, axis) if xp is np else xp.roll(x, -1, axis)
+
+
 def _cross(xp, a, b, *, dim=None):
     axis = _axis_of_three(a, b, dim)
-    out = xp.empty(np.broadcast_shapes(a.shape, b.shape), a.dtype)
-    a, b, c = (xp.moveaxis(x, axis, 0) for x in (a, b, out))
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        c[i] = a[j] * b[k] - a[k] * b[j]
-    return out
+    return _turned(xp, a * _turned(xp, b, axis) - _turned(xp, a, axis) * b, axis)
 
 
 @defop

@@ -106,7 +106,7 @@ class Generator:
         (2, 3)
         """
         with self._lock:
-            if self.device == CPU:
+            if type(self._stream) is np.random.Generator:
                 return getattr(self._stream, distribution)(*args, **kwargs)
             with backend.namespace_on(self.device).cuda.Device(self.device.index):
                 return getattr(self._stream, distribution)(*args, **kwargs)
@@ -121,6 +121,9 @@ class _Defaults:
         self.seed: int | None = None
 
     def on(self, device: Device) -> Generator:
+        found = self.generators.get(device)
+        if found is not None:
+            return found
         with self.lock:
             found = self.generators.get(device)
             if found is None:

@@ -51,8 +51,8 @@ ROWS = [
     Row(
         "least_squares",
         samples=lambda rng: [Sample(spread(rng, *a), normal(rng, *b)) for a, b in SYSTEMS],
-        reference=lambda a, b: np.linalg.pinv(a) @ b,
-        torch=lambda torch, a, b: torch.linalg.pinv(a) @ b,
+        reference=lambda a, b: (np.linalg.pinv(a) @ b, np.linalg.matrix_rank(a), np.linalg.svd(a, compute_uv=False)),
+        torch=lambda torch, a, b: (torch.linalg.pinv(a) @ b, torch.linalg.matrix_rank(a), torch.linalg.svdvals(a)),
         **MATRIX_ROW,
     ),
 ]
