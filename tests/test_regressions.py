@@ -115,6 +115,7 @@ class TestFunction:
         with pytest.raises(RuntimeError, match="different than None at position 1"):
             F.apply(leaf(1.0), 2).backward()
 
+    @pytest.mark.cpu  # the emulated device keeps a record of every block of memory
     def test_once_differentiable_leaves_nothing_behind(self):
         class F(Function):
             @staticmethod
@@ -301,8 +302,6 @@ class TestErrors:
             ag.ones(2)[0] = None
         with pytest.raises(TypeError, match="must be int, not tuple"):
             ag.ones(2, 3).argmax((0, 1))
-        with pytest.raises(IndexError, match="out of range"):
-            ag.embedding(ag.tensor([-1]), ag.ones(3, 2))
         with pytest.raises(ValueError, match="nothing to check"):
             gradcheck(lambda x: x.detach(), (x,))
 
@@ -376,7 +375,10 @@ class TestSecondReading:
         with pytest.raises(RuntimeError, match="can't be cast"):
             ag.tensor([True]).add_(1)
 
+    @pytest.mark.cpu  # on CUDA positions are not read on the host; CuPy wraps them around
     def test_negative_positions(self):
+        with pytest.raises(IndexError, match="out of range"):
+            ag.embedding(ag.tensor([-1]), ag.ones(3, 2))
         x, index = ag.arange(3.0), ag.tensor([-1])
         for call in (lambda: ag.gather(x, 0, index), lambda: ag.scatter_add(x, 0, index, x[:1]),
                      lambda: ag.index_select(x, 0, index)):

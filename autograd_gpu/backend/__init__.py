@@ -38,6 +38,19 @@ def namespace_on(device: Device) -> Any:
     return np if device.type == "cpu" else cuda.require_device(device.index or 0)
 
 
+def resolve(device: Device) -> Device:
+    """`device` with its number: "cuda" is the one that is current now."""
+    return Device("cuda", cuda.device_index()) if device.type == "cuda" and device.index is None else device
+
+
+def make(device: Device, function: str, *args: Any, **kwargs: Any) -> Any:
+    """What the array module's `function` makes, on `device`."""
+    if device.type == "cpu":
+        return getattr(np, function)(*args, **kwargs)
+    with cuda.cupy_device(device):
+        return getattr(cuda.cupy(), function)(*args, **kwargs)
+
+
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An unset array; on the CPU a large one reuses memory (pool.py), as CuPy's arrays do by CuPy's own pool."""
     return pool.empty(shape, dtype) if xp is np else xp.empty(shape, dtype)
@@ -50,8 +63,8 @@ def device_of(array: Any) -> Device:
 def to_device(array: Any, device: Device) -> Any:
     """`array` on `device`: itself if it lives there, else a copy."""
     if is_cuda(array):
-        return cuda.to_host(array) if device.type == "cpu" else cuda.to_device(array, device.index or 0)
-    return array if device.type == "cpu" else cuda.from_host(array, device.index or 0)
+        return cuda.to_host(array) if device.type == "cpu" else cuda.to_device(array, cuda.device_index(device))
+    return array if device.type == "cpu" else cuda.from_host(array, cuda.device_index(device))
 
 
 def to_numpy(array: Any) -> np.ndarray:

@@ -51,14 +51,15 @@ def matmul(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision:
         return gemm(a, b, out, accumulate, precision)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
-    if math.prod(batch) == 1 or _shared(b):
+    count = math.prod(batch) if a.shape[-1] else 0
+    if count and _shared(b) and math.prod(a.shape[:-2]) == count:
         rows = _folded(a)
-        if rows is not None and math.prod(a.shape[:-2]) == math.prod(batch):
+        if rows is not None:
             flat = None if out is None else out.reshape(-1, shape[-1])
             return gemm(rows, _first(b), flat, accumulate, precision).reshape(shape)
-    if _shared(a) and out is None:
+    if count and _shared(a) and math.prod(b.shape[:-2]) == count and out is None:
         columns = _folded(b.swapaxes(-1, -2))
-        if columns is not None and math.prod(b.shape[:-2]) == math.prod(batch):
+        if columns is not None:
             flipped = gemm(columns, _first(a).T, None, False, precision)
             return flipped.reshape(*batch, shape[-1], shape[-2]).swapaxes(-1, -2)
     return bmm(a, b, shape, out, accumulate, precision)

@@ -7,15 +7,21 @@ from typing import Any
 
 import numpy as np
 
-INSTALL = "install CuPy with `pip install 'cupy-cuda13x[ctk]'` (or cupy-cuda12x, by the driver's CUDA version)"
+from . import diagnosis
+from .device import Device
 
 
 def cupy() -> Any:
     """The cupy module; ImportError that says how to install it."""
     try:
-        import cupy as module
+        return _import()
     except ImportError as error:
-        raise ImportError(f"device 'cuda' needs CuPy, which cannot be imported ({error}); {INSTALL}") from error
+        raise diagnosis.no_cupy(error) from error
+
+
+def _import() -> Any:
+    import cupy as module
+
     return module
 
 
@@ -25,23 +31,34 @@ def loaded() -> Any | None:
 
 
 def is_available() -> bool:
-    """Whether CuPy is installed and a device answers."""
+    """Whether CuPy is installed and a device answers; never raises.
+
+    >>> device = "cuda" if ag.cuda.is_available() else "cpu"
+    """
     try:
-        return bool(cupy().cuda.is_available())
+        return bool(_import().cuda.is_available())
     except ImportError:
         return False
 
 
+def count_devices() -> int:
+    """How many CUDA devices there are, at least one; else the error that says what is missing and what to do."""
+    runtime = cupy().cuda.runtime
+    try:
+        count = int(runtime.getDeviceCount())
+    except runtime.CUDARuntimeError as error:
+        raise diagnosis.no_device(runtime, error) from error
+    if count == 0:
+        raise diagnosis.no_device(runtime)
+    return count
+
+
 def require_device(index: int) -> Any:
     """The cupy module, after checking that device `index` exists."""
-    module = cupy()
-    try:
-        count = module.cuda.runtime.getDeviceCount()
-    except module.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(f"device 'cuda:{index}' is not available: {error}; check with nvidia-smi") from error
-    if index >= count:
-        raise RuntimeError(f"device 'cuda:{index}' does not exist: {count} CUDA device(s) found")
-    return module
+    count = count_devices()
+    if not 0 <= index < count:
+        raise RuntimeError(f"device 'cuda:{index}' does not exist: CUDA shows {count} device(s), numbered from 0")
+    return cupy()
 
 
 def from_host(array: np.ndarray, index: int) -> Any:
@@ -93,3 +110,30 @@ def cublas() -> Any:
 def cublas_handle() -> int:
     """The cuBLAS handle of this device and thread; CuPy's calls set it to the current stream themselves."""
     return int(cupy().cuda.device.get_cublas_handle())
+
+
+def device_index(device: Any = None) -> int:
+    """The number of a CUDA device that exists; None, "cuda" and negative numbers mean the current one.
+
+    `device` is a number, a name, a Device or a cupy.cuda.Device.
+    """
+    module = require_device(0)
+    if isinstance(device, Device | str) and device != "cuda":
+        named = Device(device)
+        if named.type != "cuda":
+            raise ValueError(f"expected a CUDA device, but got {str(named)!r}")
+        device = named.index
+    elif isinstance(device, module.cuda.Device):
+        device = device.id
+    if device is None or device == "cuda" or (isinstance(device, int) and device < 0):
+        return int(module.cuda.runtime.getDevice())
+    if not isinstance(device, int):
+        raise TypeError(f"expected a CUDA device as a number, a name or a Device, but got {device!r}")
+    require_device(device)
+    return device
+
+
+def cupy_device(device: Any = None) -> Any:
+    """`device`, in any form that device_index takes, as a cupy.cuda.Device: a context in which it is current."""
+    index = device_index(device)
+    return cupy().cuda.Device(index)

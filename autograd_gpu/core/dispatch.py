@@ -240,7 +240,7 @@ def record_list(op: OpDef, tensors: list[Tensor], attributes: tuple[Any, ...]) -
     xp = backend.namespace(*arrays)
     named = dict(zip(op.attributes, attributes, strict=True))
     out = op.forward(xp, *arrays, **named)
-    result = wrap(np.asarray(out) if xp is np else out)
+    result = wrap(np.asarray(out) if isinstance(out, np.generic) else out)
     if op.view and shares_memory(result._array, arrays[0]):
         result._storage = storage_of(tensors[0])
     nodes = tuple([t._node for t in tensors])

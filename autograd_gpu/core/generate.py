@@ -155,7 +155,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
     else:
         w(call)
     if op.single:
-        w("if type(_out) is not ndarray and xp is numpy: _out = asarray(_out)")
+        w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
         w("t = new(Tensor)")
         w("t._array = _out")
         w("t._nr = 0")
@@ -172,7 +172,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
 def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     w("ts = []")
     w("for _out in outs:")
-    w("t = wrap(asarray(_out) if type(_out) is not ndarray and xp is numpy else _out)", 1)
+    w("t = wrap(asarray(_out) if isinstance(_out, generic) else _out)", 1)
     if op.view:
         w(f"if shares_memory(t._array, x_{first}): t._storage = storage_of({first})", 1)
     w("ts.append(t)", 1)

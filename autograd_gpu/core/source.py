@@ -20,7 +20,7 @@ from .views import shares_memory, storage_of
 SCOPE: dict[str, Any] = {
     "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "MODES": MODES, "Parameter": Parameter,
     "RAW": RAW, "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray,
-    "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
+    "generic": np.generic, "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
     "next_sequence_nr": next_sequence_nr, "numpy": np, "save_output": save_output, "shares_memory": shares_memory,
     "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip

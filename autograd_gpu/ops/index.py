@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import INTEGERS, bfloat16, bool_, float32, int32, int64, uint8
+from ..backend.dtypes import FLOATS, INTEGERS, bfloat16, bool_, float32, int32, int64, uint8
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from .arithmetic import add
@@ -103,10 +103,11 @@ def add_at(xp, out, dim, indices, g):
     key = (..., *indices, *[FULL] * (-dim - len(indices)))
     if out.dtype == int64:  # CuPy has atomic sums of uint64 only, which are the same
         xp.add.at(out.view("uint64"), key, g.astype(int64, copy=False).view("uint64"))
-    elif out.dtype == bfloat16:
-        wide = out.astype(float32)
-        xp.add.at(wide, key, g.astype(float32))
-        out[...] = wide.astype(bfloat16)
+    elif out.dtype not in FLOATS or out.dtype == bfloat16:  # nor has it these
+        wide = float32 if out.dtype == bfloat16 else int32
+        sums = out.astype(wide)
+        xp.add.at(sums, key, g.astype(wide))
+        out[...] = sums.astype(out.dtype)
     else:
         xp.add.at(out, key, g)
 
@@ -164,7 +165,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _in_our_words(text: str) -> str:
-    return text.replace("axis", "dimension").replace("array", "tensor")
+    return text.replace("Index ", "index ").replace("axis", "dimension").replace("array", "tensor")
 
 
 def _leads(array: Any, index: Any) -> bool:

@@ -1,0 +1,96 @@
+"""CUDA devices, streams, events and memory: PyTorch's names, CuPy's objects underneath.
+
+Current device, current stream and memory pool are CuPy's own, so what CuPy sets, this sees, and the other way round. A
+`device` argument is a number, "cuda:1", an `ag.device` or a cupy.cuda.Device; None and "cuda" mean the current one.
+Without CuPy, a driver or a GPU, `is_available` is False, `device_count` and the counts of bytes are 0, `manual_seed`,
+`empty_cache` and the like do nothing, and all else raises an error that says what is missing and what to do.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ..backend.cuda import is_available
+from ..backend.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+from .devices import (
+    DeviceProperties,
+    current_device,
+    device,
+    device_count,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    set_device,
+    synchronize,
+)
+from .memory import (
+    empty_cache,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    out_of_memory_error,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from .monitor import clock_rate, memory_usage, power_draw, temperature, utilization
+from .seeds import manual_seed, manual_seed_all
+
+if TYPE_CHECKING:
+    from .memory import OutOfMemoryError
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name == "OutOfMemoryError":  # the class is CuPy's, which is imported when somebody asks for it
+            return out_of_memory_error()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "DeviceProperties",
+    "Event",
+    "ExternalStream",
+    "OutOfMemoryError",
+    "Stream",
+    "clock_rate",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_per_process_memory_fraction",
+    "is_available",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "memory_usage",
+    "power_draw",
+    "reset_peak_memory_stats",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_stream",
+    "stream",
+    "synchronize",
+    "temperature",
+    "utilization",
+]

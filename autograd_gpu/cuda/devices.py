@@ -1,0 +1,169 @@
+"""Which devices there are, which one is current, what each can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..backend import cuda
+
+MIB = 2**20
+
+
+def device_count() -> int:
+    """How many CUDA devices there are; 0 without CuPy, a driver or a GPU. CUDA_VISIBLE_DEVICES hides some.
+
+    >>> ag.cuda.device_count() >= 0
+    True
+    """
+    return cuda.count_devices() if cuda.is_available() else 0
+
+
+def current_device() -> int:
+    """The number of the device that this thread's arrays are made on and its streams run on.
+
+    >>> if ag.cuda.is_available():
+    ...     assert 0 <= ag.cuda.current_device() < ag.cuda.device_count()
+    """
+    return cuda.device_index()
+
+
+def set_device(device: Any) -> None:
+    """Makes `device` current in this thread from now on; negative numbers change nothing. Prefer `device()`.
+
+    >>> if ag.cuda.is_available():
+    ...     ag.cuda.set_device("cuda:0")
+    """
+    cuda.cupy_device(device).use()
+
+
+@contextmanager
+def device(device: Any) -> Iterator[None]:
+    """Makes `device` current in this thread while the block runs; None and negative numbers change nothing.
+
+    >>> if ag.cuda.is_available():
+    ...     with ag.cuda.device(0):
+    ...         x = ag.ones(3, device="cuda:0")
+    """
+    if device is None or (isinstance(device, int) and device < 0):
+        yield
+        return
+    with cuda.cupy_device(device):
+        yield
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits until all work on all streams of `device` (default: the current one) is done.
+
+    >>> if ag.cuda.is_available():
+    ...     ag.cuda.synchronize()
+    """
+    cuda.cupy_device(device).synchronize()
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What a device is and has: sizes in bytes, clock rates in kHz, the memory bus in bits.
+
+    `uuid` is None where CuPy does not pass it on whole. The rest of CUDA's list is in
+    `cupy.cuda.runtime.getDeviceProperties(index)`.
+
+    >>> if ag.cuda.is_available():
+    ...     ag.cuda.get_device_properties().warp_size
+    ... else:
+    ...     32
+    32
+    """
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    warp_size: int
+    max_threads_per_block: int
+    max_threads_per_multi_processor: int
+    regs_per_multiprocessor: int
+    shared_memory_per_block: int
+    shared_memory_per_block_optin: int
+    shared_memory_per_multiprocessor: int
+    L2_cache_size: int
+    clock_rate: int
+    memory_clock_rate: int
+    memory_bus_width: int
+    is_integrated: bool
+    is_multi_gpu_board: bool
+    pci_domain_id: int
+    pci_bus_id: int
+    pci_device_id: int
+    uuid: str | None
+
+    def __repr__(self) -> str:
+        return (
+            f"DeviceProperties(name={self.name!r}, major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // MIB} MiB, multi_processor_count={self.multi_processor_count}, "
+            f"shared_memory_per_multiprocessor={self.shared_memory_per_multiprocessor // 1024} KiB, "
+            f"L2_cache_size={self.L2_cache_size // MIB} MiB, uuid={self.uuid})"
+        )
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    """What `device` (default: the current one) is and has.
+
+    >>> if ag.cuda.is_available():
+    ...     gibibytes = ag.cuda.get_device_properties().total_memory / 2**30
+    """
+    index = cuda.device_index(device)
+    raw = cuda.cupy().cuda.runtime.getDeviceProperties(index)
+    return DeviceProperties(
+        name=raw["name"].decode(),
+        major=raw["major"],
+        minor=raw["minor"],
+        total_memory=raw["totalGlobalMem"],
+        multi_processor_count=raw["multiProcessorCount"],
+        warp_size=raw["warpSize"],
+        max_threads_per_block=raw["maxThreadsPerBlock"],
+        max_threads_per_multi_processor=raw["maxThreadsPerMultiProcessor"],
+        regs_per_multiprocessor=raw["regsPerMultiprocessor"],
+        shared_memory_per_block=raw["sharedMemPerBlock"],
+        shared_memory_per_block_optin=raw["sharedMemPerBlockOptin"],
+        shared_memory_per_multiprocessor=raw["sharedMemPerMultiprocessor"],
+        L2_cache_size=raw["l2CacheSize"],
+        clock_rate=raw["clockRate"],
+        memory_clock_rate=raw["memoryClockRate"],
+        memory_bus_width=raw["memoryBusWidth"],
+        is_integrated=bool(raw["integrated"]),
+        is_multi_gpu_board=bool(raw["isMultiGpuBoard"]),
+        pci_domain_id=raw["pciDomainID"],
+        pci_bus_id=raw["pciBusID"],
+        pci_device_id=raw["pciDeviceID"],
+        uuid=_uuid(raw["uuid"]),
+    )
+
+
+def _uuid(raw: bytes) -> str | None:
+    """The 16 bytes as text. CuPy cuts them off at the first zero byte, as if they were a C string: then None."""
+    if len(raw) != 16:
+        return None
+    digits = raw.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def get_device_name(device: Any = None) -> str:
+    """The product name of `device` (default: the current one), such as 'NVIDIA H100 80GB HBM3'.
+
+    >>> name = ag.cuda.get_device_name() if ag.cuda.is_available() else "none"
+    """
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The compute capability of `device` (default: the current one) as (major, minor), such as (9, 0).
+
+    >>> if ag.cuda.is_available():
+    ...     tensor_cores_take_bfloat16 = ag.cuda.get_device_capability() >= (8, 0)
+    """
+    properties = get_device_properties(device)
+    return properties.major, properties.minor

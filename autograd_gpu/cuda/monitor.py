@@ -1,0 +1,82 @@
+"""What a GPU is doing now, as NVML and `nvidia-smi` see it: all processes, not this one alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend import cuda
+from ..backend.nvml import load, nvml
+from .devices import get_device_properties
+
+
+def _handle(module: Any, index: int) -> Any:
+    """NVML's handle of CUDA device `index`. Their numbers differ under CUDA_VISIBLE_DEVICES, so the identity decides.
+
+    A part of a GPU (MIG) shares the PCI address of the whole, so the UUID goes first where it is known.
+    """
+    uuid = get_device_properties(index).uuid
+    for kind in ("GPU", "MIG") if uuid else ():
+        try:
+            return module.nvmlDeviceGetHandleByUUID(f"{kind}-{uuid}")
+        except module.NVMLError:
+            continue
+    return module.nvmlDeviceGetHandleByPciBusId(cuda.cupy().cuda.Device(index).pci_bus_id)
+
+
+def _ask(what: str, device: Any, query: str, *args: int) -> Any:
+    """The answer of an NVML query about `device`; RuntimeError with NVML's reason where there is none."""
+    index = cuda.device_index(device)
+    module = load()
+    try:
+        return getattr(nvml(), query)(_handle(module, index), *args)
+    except module.NVMLError as error:
+        raise RuntimeError(
+            f"NVML does not tell the {what} of cuda:{index}: {error}; see whether `nvidia-smi -q` does"
+        ) from error
+
+
+def utilization(device: Any = None) -> int:
+    """Percent of the last sample period, 1/6 to 1 s, in which a kernel was running on `device`.
+
+    RuntimeError where NVML does not tell, for instance on a part of a GPU (MIG); so for the functions below.
+
+    >>> if ag.cuda.is_available():
+    ...     assert 0 <= ag.cuda.utilization() <= 100
+    """
+    return int(_ask("utilization", device, "nvmlDeviceGetUtilizationRates").gpu)
+
+
+def memory_usage(device: Any = None) -> int:
+    """Percent of the last sample period in which the memory of `device` was read or written (not how full it is).
+
+    >>> if ag.cuda.is_available():
+    ...     assert 0 <= ag.cuda.memory_usage() <= 100
+    """
+    return int(_ask("memory usage", device, "nvmlDeviceGetUtilizationRates").memory)
+
+
+def temperature(device: Any = None) -> int:
+    """Degrees Celsius of the GPU die of `device`.
+
+    >>> if ag.cuda.is_available():
+    ...     assert ag.cuda.temperature() < 120
+    """
+    return int(_ask("temperature", device, "nvmlDeviceGetTemperature", 0))  # 0: the sensor of the die
+
+
+def power_draw(device: Any = None) -> int:
+    """Milliwatts that `device` draws.
+
+    >>> if ag.cuda.is_available():
+    ...     watts = ag.cuda.power_draw() / 1000
+    """
+    return int(_ask("power draw", device, "nvmlDeviceGetPowerUsage"))
+
+
+def clock_rate(device: Any = None) -> int:
+    """Megahertz at which the multiprocessors of `device` run now.
+
+    >>> if ag.cuda.is_available():
+    ...     megahertz = ag.cuda.clock_rate()
+    """
+    return int(_ask("clock rate", device, "nvmlDeviceGetClockInfo", 1))  # 1: the clock of the multiprocessors

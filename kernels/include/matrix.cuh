@@ -1,0 +1,57 @@
+// How kernels over a contiguous (rows, cols) matrix divide it, and how they sum its columns.
+//
+// 1. A thread owns WIDTH neighbouring columns, a strip, and walks down the rows. WIDTH elements are 16 bytes, or one
+//    element where cols or an address does not allow more; the host chooses the instance.
+// 2. A block is blockDim.x strips wide and blockDim.y rows deep, both powers of two, THREADS threads together.
+// 3. The grid is as wide as the matrix. Its gridDim.y layers, the parts, take turns down the rows.
+// 4. A thread takes DEPTH rows at a time. Its loop is not unrolled beyond that (`#pragma unroll 1`): the compiler would
+//    count the turns by a 64-bit division, and on sm_80 it spills registers.
+#pragma once
+#include "types.cuh"
+
+constexpr int THREADS = 256;
+
+// One thread's share: WIDTH columns from `column` on, and the rows `row`, `row + step`, `row + 2 * step`, ...
+template <int WIDTH> struct Share {
+    const long long rows, cols;
+    const long long column = WIDTH * (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x);
+    const long long row = static_cast<long long>(blockIdx.y) * blockDim.y + threadIdx.y;
+    const long long step = static_cast<long long>(gridDim.y) * blockDim.y;
+
+    __device__ Share(long long rows, long long cols) : rows(rows), cols(cols) {}
+
+    // The strips of DEPTH rows from `top` on, zeros below the matrix. DEPTH loads in flight hide the memory's latency.
+    template <int DEPTH, typename T>
+    __device__ void load(Strip<T, WIDTH> (&strips)[DEPTH], const T* matrix, long long top) const {
+        for (int d = 0; d < DEPTH; ++d) {
+            strips[d] = {};
+            if (top + d * step < rows) strips[d] = Strip<T, WIDTH>::load(matrix + (top + d * step) * cols + column);
+        }
+    }
+
+    template <int DEPTH, typename T>
+    __device__ void store(const Strip<T, WIDTH> (&strips)[DEPTH], T* matrix, long long top) const {
+        for (int d = 0; d < DEPTH; ++d)
+            if (top + d * step < rows) strips[d].store(matrix + (top + d * step) * cols + column);
+    }
+};
+
+// Adds the sums of the threads that own the same columns. The result goes to `out` if there is one part, else to this
+// part's row of `partials` (gridDim.y, cols), which a second launch sums. Every thread of the block must call it.
+// Not float atomics: they need as many launches, the first for zeros, and give other bits each time.
+template <int WIDTH, typename Sum, typename Out>
+__device__ void store_column_sums(const Sum (&sums)[WIDTH], const Share<WIDTH>& share, Out* out, Sum* partials) {
+    __shared__ Sum shared[WIDTH][THREADS];
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    for (int i = 0; i < WIDTH; ++i) shared[i][thread] = sums[i];
+    for (unsigned half = THREADS / 2; half >= blockDim.x; half /= 2) {
+        __syncthreads();
+        if (thread < half)
+            for (int i = 0; i < WIDTH; ++i) shared[i][thread] += shared[i][thread + half];
+    }
+    if (threadIdx.y != 0 || share.column >= share.cols) return;
+    for (int i = 0; i < WIDTH; ++i) {
+        if (gridDim.y == 1) out[share.column + i] = static_cast<Out>(shared[i][thread]);
+        else partials[blockIdx.y * share.cols + share.column + i] = shared[i][thread];
+    }
+}

@@ -1,0 +1,134 @@
+"""What our kernels cost on each architecture, from NVRTC's log; no GPU is needed.
+
+    python tests/kernels/resources.py      # after a change of a kernel: writes resources.json
+
+The table holds upper bounds, in the unit in which a GPU gives registers to a thread: eight. Smaller changes have no
+effect, and NVRTC 13.0, 13.2 and 13.4 agree in this unit on all but one instance. A bound may be one unit too high.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cupy._core.core import assemble_cupy_compiler_options
+from cupy_backends.cuda.libs import nvrtc
+
+from autograd_gpu.backend import kernels
+
+ARCHS = ("sm_80", "sm_90", "sm_100")
+TABLE = Path(__file__).with_name("resources.json")
+COMMAND = "python tests/kernels/resources.py"
+UNIT = 8
+
+USAGE = re.compile(
+    r"Compiling entry function '(?P<name>\w+)'.*?\n"
+    r".*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
+    r".*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes smem)?",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one kernel takes: registers per thread, bytes of stack and spills per thread, of shared memory per block."""
+
+    registers: int
+    stack: int
+    spills: int
+    shared: int
+
+
+def files() -> list[str]:
+    return sorted(path.name for path in kernels.folder().glob("*.cu"))
+
+
+def version() -> str:
+    return ".".join(map(str, nvrtc.getVersion()))
+
+
+def build(source: str, names: tuple[str, ...], arch: str) -> tuple[int, dict[str, str]]:
+    """An NVRTC program compiled as CuPy compiles a RawModule, and the mangled name of each instance."""
+    program = nvrtc.createProgram(source, "kernels.cu", (), ())
+    for name in names:
+        nvrtc.addNameExpression(program, name)
+    options = (*assemble_cupy_compiler_options(kernels.OPTIONS), "-ftz=true", f"-arch={arch}",
+               "--device-as-default-execution-space", "--ptxas-options=-v")  # fmt: skip
+    try:
+        nvrtc.compileProgram(program, options)
+    except nvrtc.NVRTCError as error:
+        raise RuntimeError(f"NVRTC refuses the source for {arch}:\n{nvrtc.getProgramLog(program)}") from error
+    return program, {nvrtc.getLoweredName(program, name): name for name in names}
+
+
+def log(source: str, names: tuple[str, ...], arch: str) -> tuple[str, dict[str, Usage]]:
+    """The compiler's log, and what it says about each instance."""
+    program, mangled = build(source, names, arch)
+    text = nvrtc.getProgramLog(program)
+    nvrtc.destroyProgram(program)
+    return text, {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(text)}
+
+
+def _usage(found: re.Match) -> Usage:
+    number = {key: int(value or 0) for key, value in found.groupdict().items() if key != "name"}
+    return Usage(number["registers"], number["stack"], number["stores"] + number["loads"], number["shared"])
+
+
+def ptx(source: str, names: tuple[str, ...], arch: str = "compute_90") -> dict[str, str]:
+    """The PTX of each instance."""
+    program, mangled = build(source, names, arch)
+    text = nvrtc.getPTX(program)
+    nvrtc.destroyProgram(program)
+    text = text.decode() if isinstance(text, bytes) else text
+    return {mangled[part.partition("(")[0].strip()]: part for part in text.split(".entry ")[1:]}
+
+
+def measure(arch: str) -> dict[str, Usage]:
+    """The usage of every instance of every file in kernels/."""
+    usages: dict[str, Usage] = {}
+    for file in files():
+        usages |= log(kernels.source(file), kernels.instances_of(file), arch)[1]
+    return usages
+
+
+def units(registers: int) -> int:
+    """`registers` rounded up to what a GPU gives."""
+    return -(-registers // UNIT) * UNIT
+
+
+def limits(usages: dict[str, Usage]) -> dict[str, dict[str, int]]:
+    """The rows of the table for one architecture."""
+    return {
+        name: {"registers": units(usage.registers), "shared": usage.shared}
+        for name, usage in sorted(usages.items())
+    }
+
+
+def faults(usages: dict[str, Usage], table: dict[str, dict[str, int]]) -> list[str]:
+    """Where the table does not say what was measured."""
+    found = [f"{name} is in the table, but there is no such kernel" for name in sorted(table.keys() - usages)]
+    for name, usage in usages.items():
+        if name not in table:
+            found.append(f"{name} is not in the table")
+            continue
+        most, shared = table[name]["registers"], table[name]["shared"]
+        if usage.registers > most:
+            found.append(f"{name} uses {usage.registers} registers; the table allows {most}")
+        elif most > units(usage.registers) + UNIT:
+            found.append(f"{name} uses {usage.registers} registers; the table is loose, with {most}")
+        if usage.shared != shared:
+            found.append(f"{name} uses {usage.shared} bytes of shared memory; the table says {shared}")
+    return found
+
+
+def write() -> None:
+    """Writes the table, a line per kernel."""
+    blocks = [f'  "nvrtc": "{version()}"']
+    for arch in ARCHS:
+        rows = [f"    {json.dumps(name)}: {json.dumps(row)}" for name, row in limits(measure(arch)).items()]
+        blocks.append(f"  {json.dumps(arch)}: {{\n" + ",\n".join(rows) + "\n  }")
+    TABLE.write_text("{\n" + ",\n".join(blocks) + "\n}\n")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,116 @@
+"""The functions of backend/kernels.py on CuPy arrays, on a GPU or emulated."""
+
+import numpy as np
+import pytest
+from emulated import DTYPES, assert_same, quarters
+
+import autograd_gpu as ag
+from autograd_gpu import backend, profiler
+from autograd_gpu.backend import kernels, to_numpy
+
+pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
+SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (33, 40), (600, 40), (4300, 1)]
+
+
+@pytest.fixture
+def xp():
+    return backend.namespace_on(ag.device("cuda"))
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def dtype(request):
+    return request.param
+
+
+def draw(xp, shape, dtype, offset=0):
+    """An array that begins `offset` elements into its memory, and its numbers."""
+    numbers = quarters(shape, dtype)
+    memory = xp.empty((numbers.size + offset,), dtype)
+    array = memory[offset:].reshape(shape)
+    array[...] = xp.asarray(numbers)
+    return array, numbers
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_results_are_those_of_the_references(xp, dtype, shape, offset):
+    (x, x_numbers), (g, g_numbers) = draw(xp, shape, dtype, offset), draw(xp, shape, dtype, offset)
+    bias, bias_numbers = draw(xp, shape[-1:], dtype, offset)
+    out = kernels.bias_relu(x, bias)
+    expected = kernels.bias_relu_reference(x_numbers, bias_numbers)
+    assert_same(to_numpy(out), expected)
+    assert_same(to_numpy(kernels.bias_relu(x)), kernels.bias_relu_reference(x_numbers))
+    for found, wanted in zip(
+        kernels.bias_relu_backward(g, out), kernels.bias_relu_backward_reference(g_numbers, expected), strict=True
+    ):
+        assert_same(to_numpy(found), wanted)
+    assert_same(to_numpy(kernels.column_sum(g)), kernels.column_sum_reference(g_numbers))
+
+
+def test_results_in_given_memory(xp, dtype):
+    (x, numbers), (bias, added) = draw(xp, (33, 40), dtype), draw(xp, (40,), dtype)
+    expected = kernels.bias_relu_reference(numbers, added)
+    assert kernels.bias_relu(x, bias, out=x) is x
+    assert_same(to_numpy(x), expected)
+    g, gradient = draw(xp, (33, 40), dtype)
+    dx, dbias = kernels.bias_relu_backward(g, x, dx=g, need_bias=False)
+    assert dx is g
+    assert dbias is None
+    assert_same(to_numpy(g), kernels.bias_relu_backward_reference(gradient, expected)[0])
+    total = xp.empty((40,), dtype)
+    assert kernels.column_sum(x, out=total) is total
+    assert_same(to_numpy(total), kernels.column_sum_reference(expected))
+
+
+def test_launches_are_counted(xp):
+    x, out = xp.ones((600, 8), "float32"), xp.empty((0, 8), "float32")
+    tall = xp.ones((4300, 1), "float32")
+    with profiler.count() as counts:
+        kernels.bias_relu(x)
+        kernels.bias_relu(out)
+        kernels.bias_relu_backward(x, x)
+        kernels.column_sum(tall)
+    assert counts.launches == {"bias_relu": 1, "bias_relu_backward": 1, "column_sum": 2}
+
+
+def test_launches_go_to_the_current_stream(xp):
+    """An emulated run reports a kernel on any other stream as a race."""
+    with xp.cuda.Stream(non_blocking=True) as stream:
+        x = xp.ones((64, 64), "float32")
+        out = kernels.bias_relu(x, xp.ones((64,), "float32"))
+        dx, dbias = kernels.bias_relu_backward(x, out)
+        total = kernels.column_sum(dx)
+        stream.synchronize()
+        assert to_numpy(dbias).tolist() == to_numpy(total).tolist() == [64.0] * 64
+
+
+def ones(xp, *shape, dtype="float32"):
+    return xp.ones(shape, dtype)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda xp: kernels.bias_relu(np.ones(4)), TypeError, "x must be a CuPy array, not ndarray"),
+        (lambda xp: kernels.bias_relu(ones(xp, 4, dtype="int32")), TypeError, "int32 is not supported; use one of"),
+        (lambda xp: kernels.bias_relu(ones(xp, 4, 6)[:, ::2]), ValueError, "x must be contiguous"),
+        (lambda xp: kernels.bias_relu(ones(xp, 4, 6), ones(xp, 4)), ValueError, r"bias must have shape \(6,\), not"),
+        (lambda xp: kernels.bias_relu(ones(xp, 6), ones(xp, 6, dtype="float64")), TypeError, "bias must be float32"),
+        (lambda xp: kernels.bias_relu(ones(xp, 6), out=ones(xp, 5)), ValueError, "out must have shape"),
+        (lambda xp: kernels.bias_relu_backward(ones(xp, 6), ones(xp, 5)), ValueError, "g must have shape"),
+        (lambda xp: kernels.column_sum(ones(xp)), ValueError, "at least one dimension"),
+        (lambda xp: kernels.column_sum(ones(xp, 2, 3), ones(xp, 3, dtype="float64")), TypeError, "out must be float32"),
+    ],
+)
+def test_wrong_arguments_are_refused(xp, call, error, text):
+    with pytest.raises(error, match=text):
+        call(xp)
+
+
+def test_compile_error_names_the_file_and_what_is_wrong(xp, monkeypatch):
+    monkeypatch.setattr(kernels, "_MODULES", {})
+    monkeypatch.setattr(kernels, "_FUNCTIONS", {})
+    monkeypatch.setattr(kernels, "source", lambda file: "nonsense;")
+    with pytest.raises(RuntimeError, match=r"(?s)column_sum\.cu does not compile for sm_\d+.*nonsense") as caught:
+        kernels.column_sum(xp.ones((2, 3), "float32"))
+    assert isinstance(caught.value.__cause__, xp.cuda.compiler.CompileException)

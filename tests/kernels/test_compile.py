@@ -1,0 +1,160 @@
+"""Every kernel compiles for every architecture, and costs no more than resources.json says; no GPU is needed."""
+
+import json
+import re
+
+import pytest
+
+from autograd_gpu.backend import kernels
+
+NEEDS = "needs CuPy and NVRTC: pip install cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime"
+pytestmark = pytest.mark.cpu
+resources = pytest.importorskip("resources", reason=NEEDS, exc_type=ImportError)
+try:
+    resources.version()
+except RuntimeError as error:
+    pytest.skip(f"{NEEDS}; {error}", allow_module_level=True)
+
+# More values alive at once than launch bounds leave registers for.
+SPILLING = """
+extern "C" __global__ void __launch_bounds__(1024, 2) bad(const float* x, float* out) {
+    float value[64];
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) value[i] = x[threadIdx.x + 1024 * i];
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) out[threadIdx.x + 1024 * i] = value[63 - i] * value[(i * 7 + 3) % 64];
+}
+"""
+# A struct that is passed by value and indexed at run time is copied to local memory.
+INDEXING = """
+struct Pointers { float* at[8]; };
+extern "C" __global__ void bad(Pointers tensors, float factor) { tensors.at[blockIdx.x][threadIdx.x] *= factor; }
+"""
+
+
+@pytest.fixture(scope="module", params=resources.ARCHS)
+def arch(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def usages(arch):
+    return resources.measure(arch)
+
+
+@pytest.fixture(scope="module")
+def ptx():
+    """The PTX of every instance."""
+    return {
+        name: text
+        for file in resources.files()
+        for name, text in resources.ptx(kernels.source(file), kernels.instances_of(file)).items()
+    }
+
+
+def test_every_file_is_compiled():
+    assert resources.files() == sorted({instance.file for instance in kernels.INSTANCES.values()})
+
+
+def test_every_instance_is_measured(usages):
+    assert usages.keys() == kernels.INSTANCES.keys()
+
+
+def test_no_kernel_spills_or_has_a_stack_frame(usages):
+    assert {name: usage for name, usage in usages.items() if usage.spills or usage.stack} == {}
+
+
+def test_table_says_what_kernels_cost(usages, arch):
+    table = json.loads(resources.TABLE.read_text())
+    faults = resources.faults(usages, table[arch])
+    assert not faults, (
+        f"{arch}, NVRTC {resources.version()} (the table is from {table['nvrtc']}): {'; '.join(faults)}. "
+        f"If that is meant, write the table anew: {resources.COMMAND}"
+    )
+
+
+def test_table_has_no_other_architecture():
+    assert json.loads(resources.TABLE.read_text()).keys() == {"nvrtc", *resources.ARCHS}
+
+
+@pytest.mark.parametrize("file", resources.files())
+def test_compiler_has_no_warning(file, arch):
+    text, _ = resources.log(kernels.source(file), kernels.instances_of(file), arch)
+    assert "warning" not in text
+
+
+USED = {"k": resources.Usage(registers=33, stack=0, spills=0, shared=1024)}
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ({}, "k is not in the table"),
+        ({"k": {"registers": 40, "shared": 1024}, "gone": {"registers": 8, "shared": 0}}, "gone is in the table, but"),
+        ({"k": {"registers": 32, "shared": 1024}}, "33 registers; the table allows 32"),
+        ({"k": {"registers": 56, "shared": 1024}}, "33 registers; the table is loose, with 56"),
+        ({"k": {"registers": 40, "shared": 0}}, "1024 bytes of shared memory; the table says 0"),
+    ],
+)
+def test_wrong_table_is_noticed(table, fault):
+    (found,) = resources.faults(USED, table)
+    assert fault in found
+
+
+@pytest.mark.parametrize("registers", [40, 48])
+def test_bound_may_be_one_unit_too_high(registers):
+    assert resources.faults(USED, {"k": {"registers": registers, "shared": 1024}}) == []
+
+
+def test_written_table_has_no_fault():
+    assert resources.faults(USED, resources.limits(USED)) == []
+
+
+def test_spills_are_noticed(arch):
+    _, usages = resources.log(SPILLING, ("bad",), arch)
+    assert usages["bad"].spills > 0
+
+
+def test_stack_frame_is_noticed(arch):
+    _, usages = resources.log(INDEXING, ("bad",), arch)
+    assert usages["bad"].stack > 0
+    assert local_memory(resources.ptx(INDEXING, ("bad",))["bad"])
+
+
+def local_memory(text):
+    return re.findall(r"\b(?:ld|st)\.local", text)
+
+
+def test_no_kernel_uses_local_memory(ptx):
+    assert [name for name, text in ptx.items() if local_memory(text)] == []
+
+
+def test_only_kernels_of_double_compute_in_double(ptx):
+    """A literal such as 0.5 without its f is enough for arithmetic at a fraction of the speed."""
+    computing = {name for name, text in ptx.items() if re.search(r"\.f64\b", text)}
+    assert computing == {name for name in ptx if "double" in name}
+
+
+def test_wide_instances_load_sixteen_bytes_at_once(ptx):
+    wide = {name: re.findall(r"ld\.global\S*", text) for name, text in ptx.items() if not name.endswith(" 1>")}
+    assert len(wide) == len(ptx) / 2
+    for name, loads in wide.items():
+        assert loads, name
+        assert all(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", load) for load in loads), (name, loads)
+
+
+def test_inputs_that_nobody_writes_go_through_the_read_only_path(ptx):
+    assert all("ld.global.nc" in text for name, text in ptx.items() if name.startswith("column_sum"))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("addends = {};", "bias_relu.cu(11)"), ("{ return static_cast<Wide<T>>(value); }", "types.cuh(11)")],
+)
+def test_error_names_the_line_as_it_stands_on_disk(text, place):
+    """Although headers are pasted into the source."""
+    source = kernels.source("bias_relu.cu")
+    assert text in source
+    with pytest.raises(RuntimeError, match=re.escape(f"{place}: error:")):
+        resources.log(source.replace(text, f"{text} nonsense"), kernels.instances_of("bias_relu.cu"), "sm_90")

@@ -1,0 +1,203 @@
+"""Where kernels are found, how they are compiled and launched, and what is refused; no kernel runs here."""
+
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import emulated
+import numpy as np
+import pytest
+from cuda_emu import build
+
+from autograd_gpu.backend import kernels
+
+pytestmark = pytest.mark.cpu
+
+
+def test_import_reads_no_kernel_and_no_cupy():
+    program = (
+        "import sys; opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
+        "from autograd_gpu.backend import kernels\n"
+        "assert 'cupy' not in sys.modules\n"
+        "assert any(name.endswith('.pyc') or name.endswith('.py') for name in opened)\n"
+        "assert not [name for name in opened if name.endswith(('.cu', '.cuh'))]\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_checkout_reads_its_own_kernels():
+    assert kernels.folder() == emulated.ROOT / "kernels"
+
+
+def installed(folder, monkeypatch):
+    """As if the package lay in `folder`, which holds no kernels yet."""
+    monkeypatch.setattr(kernels, "__file__", str(folder / "autograd_gpu" / "backend" / "kernels.py"))
+    return folder / "autograd_gpu" / "_kernels"
+
+
+def test_installed_package_reads_the_kernels_inside_it(tmp_path, monkeypatch):
+    inside = installed(tmp_path, monkeypatch)
+    inside.mkdir(parents=True)
+    (tmp_path / "kernels").mkdir()  # somebody else's: not looked at
+    assert kernels.folder() == inside
+
+
+def test_missing_kernels_are_said_to_be_missing(tmp_path, monkeypatch):
+    inside = installed(tmp_path, monkeypatch)
+    with pytest.raises(FileNotFoundError, match="install autograd_gpu again") as caught:
+        kernels.folder()
+    assert str(inside) in str(caught.value)
+
+
+def test_source_has_each_header_once_and_the_lines_of_the_disk(tmp_path, monkeypatch):
+    inside = installed(tmp_path, monkeypatch)
+    (inside / "include").mkdir(parents=True)
+    (inside / "a.cu").write_text('#include "include/b.cuh"\n#include "include/c.cuh"\n#include <cuda_fp16.h>\nint a;\n')
+    (inside / "include" / "b.cuh").write_text('#pragma once\n#include "c.cuh"\nint b;\n')
+    (inside / "include" / "c.cuh").write_text("#pragma once\nint c;\n")
+    assert kernels.source("a.cu").splitlines() == [
+        '#line 1 "a.cu"', '#line 1 "b.cuh"', "", '#line 1 "c.cuh"', "", "int c;", '#line 3 "b.cuh"', "int b;",
+        '#line 2 "a.cu"', "#include <cuda_fp16.h>", "int a;",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", kernels.INSTANCES)
+def test_declared_parameters_are_those_of_the_compiler(name):
+    file, _, parameters = kernels.INSTANCES[name]
+    module = build.compile(kernels.source(file), kernels.OPTIONS, kernels.instances_of(file))
+    declared = [(p.kind, p.dtype.itemsize if p.kind == "scalar" else 8, p.dtype in kernels.C_NAMES) for p in parameters]
+    assert declared == [(p.kind, p.size, p.floating) for p in module.kernels[name].parameters]
+
+
+# ---- grids -------------------------------------------------------------------------------------------
+
+
+SIZES = [0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 255, 256, 257, 1000, 65536, 10**7]
+
+
+@pytest.mark.parametrize("tiles", [kernels.tiles, kernels.sum_tiles])
+@pytest.mark.parametrize(("width", "itemsize"), [(4, 4), (8, 2), (2, 8), (1, 4), (1, 2), (1, 8)])
+def test_grid_covers_the_matrix_within_cudas_limits(tiles, width, itemsize):
+    for rows in SIZES:
+        for cols in [width * strips for strips in SIZES]:
+            (blocks, parts), (across, down) = tiles(rows, cols, width, itemsize)
+            assert across * down == kernels.THREADS
+            assert across & (across - 1) == 0
+            assert (blocks - 1) * across * width < cols <= blocks * across * width or cols == blocks == 0
+            assert parts <= 65535
+            assert (parts - 1) * down < max(rows, 1)  # no part without a row
+            assert parts >= 1 or (rows == 0 and tiles is kernels.tiles)
+
+
+def test_small_sums_take_one_stage_and_large_ones_fill_a_gpu():
+    assert kernels.sum_tiles(512, 256, 4, 4)[0] == (8, 1)
+    blocks, parts = kernels.sum_tiles(10**6, 256, 4, 4)[0]
+    assert blocks * parts == kernels.MOST_BLOCKS
+    assert kernels.sum_tiles(10**6, 256, 4, 4, stages=1)[0] == (8, 1)
+
+
+# ---- launching ---------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """The part of CuPy that a launch goes through; keeps what is compiled and launched."""
+
+    def __init__(self, error=None):
+        self.error, self.compiled, self.launched = error, [], []
+        self.cuda = SimpleNamespace(
+            runtime=SimpleNamespace(getDevice=lambda: 0),
+            compiler=SimpleNamespace(CompileException=SyntaxError),
+            Device=lambda: SimpleNamespace(compute_capability="90"),
+        )
+
+    def RawModule(self, **module):
+        def get_function(name):
+            if self.error is not None:
+                raise self.error
+            time.sleep(0.01)  # long enough for other threads to come in between
+            self.compiled.append((name, module))
+            return lambda *launch: self.launched.append((name, *launch))
+
+        return SimpleNamespace(get_function=get_function)
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    """Stands for CuPy; nothing is compiled yet."""
+    monkeypatch.setattr(kernels, "_MODULES", {})
+    monkeypatch.setattr(kernels, "_FUNCTIONS", {})
+    found = Recorder()
+    monkeypatch.setattr(kernels.cuda, "cupy", lambda: found)
+    return found
+
+
+def array(dtype="float32", contiguous=True, device=0):
+    """What a launch asks of an array."""
+    flags, place = SimpleNamespace(c_contiguous=contiguous), SimpleNamespace(id=device)
+    return SimpleNamespace(dtype=np.dtype(dtype), flags=flags, device=place)
+
+
+ONE_BLOCK = (1, 1), (1, 256)
+
+
+def test_every_argument_has_the_type_of_its_parameter(recorder):
+    x, out = array(), array()
+    kernels._launch("bias_relu<float, 4>", ONE_BLOCK, x, None, out, 3, np.int32(4))
+    ((name, grid, block, arguments),) = recorder.launched
+    assert (name, grid, block) == ("bias_relu<float, 4>", *ONE_BLOCK)
+    assert arguments[:3] == (x, None, out)
+    assert [(type(value), value) for value in arguments[3:]] == [(np.int64, 3), (np.int64, 4)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "text"),
+    [
+        (array("float64"), TypeError, "bias_relu: x must be float32, not float64; convert"),
+        (array(contiguous=False), ValueError, "bias_relu: x must be contiguous; copy"),
+        (array(device=1), RuntimeError, r"x is on cuda:1, but the current device is cuda:0; .*Device\(1\)"),
+    ],
+)
+def test_array_of_another_kind_is_refused(recorder, wrong, error, text):
+    with pytest.raises(error, match=text):
+        kernels._launch("bias_relu<float, 4>", ONE_BLOCK, wrong, None, array(), 1, 4)
+    assert not recorder.launched
+
+
+def test_wrong_number_of_arguments_is_refused(recorder):
+    with pytest.raises(ValueError, match="argument"):
+        kernels._launch("bias_relu<float, 4>", ONE_BLOCK, array(), None, array(), 1)
+
+
+@pytest.mark.parametrize("grid", [(0, 1), (1, 0)])
+def test_empty_grid_launches_nothing(recorder, grid):
+    kernels._launch("bias_relu<float, 4>", (grid, (1, 256)), array(), None, array(), 0, 4)
+    assert not recorder.compiled
+
+
+def test_threads_compile_once(recorder):
+    def launch():
+        kernels._launch("column_sum<float, float, 4>", ONE_BLOCK, array(), array(), None, 1, 4)
+
+    threads = [threading.Thread(target=launch) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(recorder.launched) == 8
+    ((_, module),) = recorder.compiled
+    assert module == {
+        "code": kernels.source("column_sum.cu"),
+        "options": kernels.OPTIONS,
+        "name_expressions": kernels.instances_of("column_sum.cu"),
+    }
+
+
+def test_compile_error_names_file_architecture_and_log(recorder):
+    recorder.error = SyntaxError("column_sum.cu(3): error: no such thing")
+    with pytest.raises(RuntimeError, match="no such thing") as caught:
+        kernels._function("column_sum<float, float, 4>", 0)
+    assert str(kernels.folder() / "column_sum.cu") in str(caught.value)
+    assert "sm_90" in str(caught.value)
