@@ -14,10 +14,15 @@ from .dtypes import HALF, float32
 # Up to so many rows np.dot(w, x.T).T is faster than np.dot(x, w.T), for matrices w of so many elements. Measured with
 # OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29, or 39 instead of 88.
 FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
+TINY = 1 << 13  # elements of a product, and multiply-adds, below which nothing here can gain anything
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b for arrays of one dtype and at least two dimensions; half types accumulate in float32."""
+    if a.ndim == 2 == b.ndim and a.itemsize > 2 and not counters.ACTIVE:
+        (m, k), n = a.shape, b.shape[1]
+        if m * n * (k or 1) < TINY:
+            return np.dot(a, b)
     if a.ndim > 2 and b.ndim == 2:
         return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype in HALF:
@@ -41,6 +46,8 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A batch of products, broadcasting."""
+    if a.size * b.shape[-1] < TINY and b.size < TINY:
+        return np.matmul(a, b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 

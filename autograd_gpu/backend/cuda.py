@@ -120,6 +120,19 @@ def special() -> Any:
     return cupyx.scipy.special
 
 
+def scipy_linalg() -> Any:
+    import cupyx.scipy.linalg
+
+    return cupyx.scipy.linalg
+
+
+def raising_linalg_errors() -> Any:
+    """A context in which cupy.linalg looks at cuSOLVER's answer, which waits for the device, and raises LinAlgError."""
+    import cupyx
+
+    return cupyx.errstate(linalg="raise")
+
+
 def cublas() -> Any:
     """CuPy's low-level cuBLAS bindings."""
     from cupy_backends.cuda.libs import cublas as bindings

@@ -27,6 +27,8 @@ from .views import Storage, storage_of, version_of
 import builtins
 from collections.abc import Iterator, Sequence
 
+from ..random import Generator
+
 TensorLike = Any
 
 class Tensor:
@@ -538,16 +540,7 @@ class Tensor:
     def topk(self, k: Any, dim: Any=-1, largest: Any=True, sorted: Any=True) -> tuple[Tensor, ...]:
         ...
 
-    def addmm(self, mat1: TensorLike, mat2: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
-        ...
-
-    def baddbmm(self, batch1: TensorLike, batch2: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
-        ...
-
     def bmm(self, b: TensorLike) -> Tensor:
-        ...
-
-    def dot(self, b: TensorLike) -> Tensor:
         ...
 
     def matmul(self, b: TensorLike) -> Tensor:
@@ -559,7 +552,70 @@ class Tensor:
     def mv(self, vec: TensorLike) -> Tensor:
         ...
 
+    def addbmm(self, batch1: TensorLike, batch2: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
+        ...
+
+    def addmm(self, mat1: TensorLike, mat2: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
+        ...
+
+    def addmv(self, mat: TensorLike, vec: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
+        ...
+
+    def addr(self, vec1: TensorLike, vec2: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
+        ...
+
+    def baddbmm(self, batch1: TensorLike, batch2: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
+        ...
+
+    def cross(self, b: TensorLike, dim: Any=None) -> Tensor:
+        ...
+
+    def dot(self, b: TensorLike) -> Tensor:
+        ...
+
+    def ger(self, b: TensorLike) -> Tensor:
+        ...
+
     def outer(self, b: TensorLike) -> Tensor:
+        ...
+
+    def vdot(self, b: TensorLike) -> Tensor:
+        ...
+
+    def inner(self, b: Tensor) -> Tensor:
+        ...
+
+    def kron(self, b: TensorLike) -> Tensor:
+        ...
+
+    def det(self) -> Tensor:
+        ...
+
+    def logdet(self) -> Tensor:
+        ...
+
+    def slogdet(self) -> tuple[Tensor, ...]:
+        ...
+
+    def inverse(self, check_errors: Any=True) -> Tensor:
+        ...
+
+    def matrix_exp(self) -> Tensor:
+        ...
+
+    def matrix_power(self, n: builtins.int) -> Tensor:
+        ...
+
+    def pinverse(self, rcond: builtins.float=1e-15) -> Tensor:
+        ...
+
+    def cholesky(self, upper: Any=False, check_errors: Any=True) -> Tensor:
+        ...
+
+    def cholesky_inverse(self, upper: builtins.bool=False) -> Tensor:
+        ...
+
+    def cholesky_solve(self, factor: Tensor, upper: builtins.bool=False) -> Tensor:
         ...
 
     def relu(self) -> Tensor:
@@ -596,6 +652,36 @@ class Tensor:
         ...
 
     def type_as(self, other: Tensor) -> Tensor:
+        ...
+
+    def bernoulli(self, p: builtins.float | None=None, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool=False, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def bernoulli_(self, p: Any=0.5, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def cauchy_(self, median: builtins.float=0, sigma: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def exponential_(self, lambd: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def geometric_(self, p: builtins.float, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def log_normal_(self, mean: builtins.float=1, std: builtins.float=2, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def normal_(self, mean: builtins.float=0, std: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def random_(self, start: builtins.int | None=None, to: builtins.int | None=None, *, generator: Generator | None=None) -> Tensor:
+        ...
+
+    def uniform_(self, start: builtins.float=0, to: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
         ...
 
     def add_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:

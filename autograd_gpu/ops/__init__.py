@@ -2,6 +2,7 @@
 
 from . import methods as methods  # binds Tensor's methods
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
+from .addmm import addbmm, addmm, addmv, addr, baddbmm
 from .along import gather, scatter, scatter_add, take_along_dim
 from .arithmetic import (
     add,
@@ -33,6 +34,7 @@ from .arithmetic import (
 )
 from .bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
 from .classification import cross_entropy, nll_loss
+from .contraction import chain_matmul, inner, kron, tensordot
 from .convert import clone, contiguous, to
 from .creation import (
     arange,
@@ -51,6 +53,7 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .determinant import det, logdet, slogdet
 from .einsum import einsum
 from .elementwise import (
     abs,
@@ -76,14 +79,18 @@ from .elementwise import (
 )
 from .extreme import all, amax, amin, any, argmax, argmin, max, min
 from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
+from .inverse import inverse
 from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
 from .loss import binary_cross_entropy_with_logits, huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from .lu import lu_unpack
+from .matrix_functions import matrix_exp, matrix_power, vander
 from .noise import dropout
 from .norm import layer_norm
 from .probability import log_softmax, softmax
-from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
+from .products import bmm, linear, matmul, mm, mv
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
 from .reduce import logsumexp, mean, norm, std, sum, var
+from .sampling import bernoulli, multinomial, normal, poisson
 from .scan import cumsum, prod
 from .shape import (
     broadcast_to,
@@ -101,18 +108,24 @@ from .shape import (
     unflatten,
     unsqueeze,
 )
+from .singular import pinverse
 from .slicing import narrow, select
 from .sorting import argsort, argwhere, nonzero, sort, topk
+from .triangular import cholesky, cholesky_inverse, cholesky_solve
 from .trigonometric import acos, acosh, asin, asinh, atan, atanh, cos, cosh, sin, sinh, tan
+from .vectors import cross, dot, ger, outer, vdot
 
 __all__ = [
     "abs",
     "acos",
     "acosh",
     "add",
+    "addbmm",
     "addcdiv",
     "addcmul",
     "addmm",
+    "addmv",
+    "addr",
     "all",
     "amax",
     "amin",
@@ -129,6 +142,7 @@ __all__ = [
     "atan2",
     "atanh",
     "baddbmm",
+    "bernoulli",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_not",
@@ -138,14 +152,20 @@ __all__ = [
     "broadcast_to",
     "cat",
     "ceil",
+    "chain_matmul",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clone",
     "contiguous",
     "cos",
     "cosh",
+    "cross",
     "cross_entropy",
     "cumsum",
+    "det",
     "diagonal",
     "div",
     "dot",
@@ -175,13 +195,17 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "ger",
     "gt",
     "hstack",
     "huber_loss",
     "index_add",
     "index_select",
+    "inner",
+    "inverse",
     "isfinite",
     "isnan",
+    "kron",
     "l1_loss",
     "layer_norm",
     "le",
@@ -194,14 +218,18 @@ __all__ = [
     "log2",
     "log10",
     "log_softmax",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",
     "logsumexp",
     "lt",
+    "lu_unpack",
     "masked_fill",
     "masked_select",
     "matmul",
+    "matrix_exp",
+    "matrix_power",
     "max",
     "maximum",
     "mean",
@@ -211,6 +239,7 @@ __all__ = [
     "movedim",
     "mse_loss",
     "mul",
+    "multinomial",
     "mv",
     "narrow",
     "ne",
@@ -218,12 +247,15 @@ __all__ = [
     "nll_loss",
     "nonzero",
     "norm",
+    "normal",
     "one_hot",
     "ones",
     "ones_like",
     "outer",
     "pad",
     "permute",
+    "pinverse",
+    "poisson",
     "pow",
     "prod",
     "ravel",
@@ -243,6 +275,7 @@ __all__ = [
     "silu",
     "sin",
     "sinh",
+    "slogdet",
     "smooth_l1_loss",
     "softmax",
     "softplus",
@@ -262,6 +295,7 @@ __all__ = [
     "tan",
     "tanh",
     "tensor",
+    "tensordot",
     "tile",
     "to",
     "topk",
@@ -272,7 +306,9 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
+    "vander",
     "var",
+    "vdot",
     "vstack",
     "where",
     "zeros",

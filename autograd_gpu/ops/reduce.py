@@ -241,7 +241,10 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
-    size = xp.absolute(x.astype(wide(wanted), copy=False))
+    x = x.astype(wide(wanted), copy=False)
+    if p == 2:
+        return xp.sqrt(reduced(xp, "add", x * x, dim, keepdim)).astype(wanted, copy=False)
+    size = xp.absolute(x)
     if math.isinf(p):
         if not x.size:
             return reduced(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
@@ -249,8 +252,6 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
         out = extreme(size, axis=None if dim is None else axes(dim, x.ndim), keepdims=keepdim)
     elif p == 0:
         out = reduced(xp, "add", (size != 0).astype(size.dtype), dim, keepdim)
-    elif p == 2:
-        out = xp.sqrt(reduced(xp, "add", size * size, dim, keepdim))
     else:
         out = reduced(xp, "add", size if p == 1 else size**p, dim, keepdim) ** (1 / p)
     return out.astype(wanted, copy=False)
