@@ -1,7 +1,7 @@
 """The ops, by PyTorch's names. Each is one block in the file of its family; `methods` binds the Tensor methods."""
 
 from . import methods as methods  # binds Tensor's methods
-from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
+from .activation import gelu, glu, relu, sigmoid, silu, softsign, tanh, tanhshrink
 from .along import gather, scatter, scatter_add, take_along_dim
 from .arithmetic import (
     add,
@@ -74,12 +74,14 @@ from .elementwise import (
     square,
     trunc,
 )
+from .exponential import celu, elu, logsigmoid, mish, selu, softplus
 from .extreme import all, amax, amin, any, argmax, argmin, max, min
 from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
 from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
 from .loss import binary_cross_entropy_with_logits, huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from .noise import dropout
 from .norm import layer_norm
+from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, prelu, relu6, softshrink, threshold
 from .probability import log_softmax, softmax
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
@@ -138,6 +140,7 @@ __all__ = [
     "broadcast_to",
     "cat",
     "ceil",
+    "celu",
     "chunk",
     "clamp",
     "clone",
@@ -175,7 +178,12 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "glu",
     "gt",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
     "hstack",
     "huber_loss",
     "index_add",
@@ -197,6 +205,7 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "logsigmoid",
     "logsumexp",
     "lt",
     "masked_fill",
@@ -207,6 +216,7 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "mish",
     "mm",
     "movedim",
     "mse_loss",
@@ -225,10 +235,12 @@ __all__ = [
     "pad",
     "permute",
     "pow",
+    "prelu",
     "prod",
     "ravel",
     "reciprocal",
     "relu",
+    "relu6",
     "remainder",
     "repeat",
     "reshape",
@@ -238,6 +250,7 @@ __all__ = [
     "scatter",
     "scatter_add",
     "select",
+    "selu",
     "sigmoid",
     "sign",
     "silu",
@@ -246,6 +259,8 @@ __all__ = [
     "smooth_l1_loss",
     "softmax",
     "softplus",
+    "softshrink",
+    "softsign",
     "sort",
     "split",
     "split_with_sizes",
@@ -261,7 +276,9 @@ __all__ = [
     "take_along_dim",
     "tan",
     "tanh",
+    "tanhshrink",
     "tensor",
+    "threshold",
     "tile",
     "to",
     "topk",

@@ -24,6 +24,11 @@ def silu_slope(x):
     return expit(x) * (1 + x * (1 - expit(x)))
 
 
+def gated(x, dim=-1):
+    a, b = np.split(x, 2, dim)
+    return a * expit(b)
+
+
 def with_attributes(domain, *attributes, inputs=1):
     """Samples of several shapes, a large one among them, for each set of attributes."""
     shapes = ((2, 3), (), (0,), (30, 40))
@@ -33,8 +38,7 @@ def with_attributes(domain, *attributes, inputs=1):
 
 
 KINK = np.array([-1.0, 0.0, 2.0])
-ELU = ({}, {"alpha": 2.5})
-SOFTPLUS = ({}, {"beta": 2.0, "threshold": 1.5})
+GLU = (((4,), -1), ((2, 6), 1), ((4, 3), 0), ((2, 4, 3), -2), ((0, 4), 1), ((2, 3, 100), -1))
 APPROXIMATE = ({}, {"approximate": "tanh"})
 WRONG = Error(
     "approximate",
@@ -62,20 +66,6 @@ ELEMENTWISE = [
         numbers=False,
         skip=NO_FUNCTION,
         torch=lambda torch, h, out: torch.where(out > 0, h, 0.0),
-    ),
-    Row(
-        "leaky_relu",
-        samples=with_attributes(nonzero, {}, {"negative_slope": 0.3}),
-        torch=functional("leaky_relu"),
-        reference=lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope),
-        points=[Point(Sample(KINK), [[0.01, 0.01, 1]])],
-    ),
-    Row(
-        "elu",
-        samples=with_attributes(nonzero, *ELU),
-        torch=functional("elu"),
-        reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)),
-        points=[Point(Sample(KINK * 1e3), [[0, 1, 1]])],
     ),
     unary("sigmoid", expit, points=[Point(Sample(np.array([-1e3, 1e3])), [0.0])]),
     binary(
@@ -116,14 +106,20 @@ ELEMENTWISE = [
         torch=None,
         reference=lambda h, x, approximate="none": h * gelu_slope(x, approximate),
     ),
+    unary("softsign", lambda x: x / (1 + np.abs(x)), nonzero, torch=functional("softsign")),
+    unary("tanhshrink", lambda x: x - np.tanh(x), torch=functional("tanhshrink"), tol=HALVES),
     Row(
-        "softplus",
-        samples=with_attributes(normal, *SOFTPLUS),
-        torch=functional("softplus"),
+        "glu",
+        samples=lambda rng: [Sample(normal(rng, *s), dim=d) for s, d in GLU],
+        reference=gated,
+        torch=functional("glu"),
         tol=HALVES,
-        reference=lambda x, beta=1.0, threshold=20.0: np.where(
-            x * beta > threshold, x, np.log1p(np.exp(x * beta)) / beta
-        ),
+        skip={"zero_dim": "it has no halves"},
+        errors=[
+            Error("odd", lambda op, x: op(x(2, 3)), RuntimeError, "Halving dimension must be even, but dimension 1"),
+            Error("0-d", lambda op, x: op(x()), RuntimeError, "glu does not support 0-dimensional tensors"),
+            Error("range", lambda op, x: op(x(2, 4), 2), IndexError, "Dimension out of range"),
+        ],
     ),
 ]
 
