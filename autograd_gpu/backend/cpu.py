@@ -59,7 +59,7 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
     if mask.size < LONG_MASK or mask.dtype != bool:
         return np.where(mask, a, b)
     arrays = [x for x in (a, b) if isinstance(x, np.ndarray)]
-    dtype = arrays[0].dtype if arrays else None
+    dtype: Any = arrays[0].dtype if arrays else None
     if dtype not in FULL_FLOATS or any(x.dtype is not dtype or x.shape not in ((), mask.shape) for x in arrays):
         return np.where(mask, a, b)
     bits = np.dtype(f"i{dtype.itemsize}")

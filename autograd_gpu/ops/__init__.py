@@ -32,6 +32,7 @@ from .arithmetic import (
     where,
 )
 from .bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from .channels import batch_norm, group_norm, instance_norm
 from .classification import cross_entropy, nll_loss
 from .convert import clone, contiguous, to
 from .creation import (
@@ -51,6 +52,7 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .distance import cosine_similarity, normalize, pairwise_distance, pdist
 from .einsum import einsum
 from .elementwise import (
     abs,
@@ -78,9 +80,27 @@ from .exponential import celu, elu, logsigmoid, mish, selu, softplus
 from .extreme import all, amax, amin, any, argmax, argmin, max, min
 from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
 from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
-from .loss import binary_cross_entropy_with_logits, huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from .likelihood import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    kl_div,
+    poisson_nll_loss,
+)
+from .loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from .margin import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from .noise import dropout
-from .norm import layer_norm
+from .norm import layer_norm, rms_norm
 from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, prelu, relu6, softshrink, threshold
 from .probability import log_softmax, softmax
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
@@ -131,6 +151,8 @@ __all__ = [
     "atan2",
     "atanh",
     "baddbmm",
+    "batch_norm",
+    "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_not",
@@ -147,6 +169,8 @@ __all__ = [
     "contiguous",
     "cos",
     "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
     "cumsum",
     "diagonal",
@@ -176,20 +200,25 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "gaussian_nll_loss",
     "ge",
     "gelu",
     "glu",
+    "group_norm",
     "gt",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hinge_embedding_loss",
     "hstack",
     "huber_loss",
     "index_add",
     "index_select",
+    "instance_norm",
     "isfinite",
     "isnan",
+    "kl_div",
     "l1_loss",
     "layer_norm",
     "le",
@@ -208,6 +237,7 @@ __all__ = [
     "logsigmoid",
     "logsumexp",
     "lt",
+    "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
@@ -221,6 +251,9 @@ __all__ = [
     "movedim",
     "mse_loss",
     "mul",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "mv",
     "narrow",
     "ne",
@@ -228,12 +261,16 @@ __all__ = [
     "nll_loss",
     "nonzero",
     "norm",
+    "normalize",
     "one_hot",
     "ones",
     "ones_like",
     "outer",
     "pad",
+    "pairwise_distance",
+    "pdist",
     "permute",
+    "poisson_nll_loss",
     "pow",
     "prelu",
     "prod",
@@ -244,6 +281,7 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "rms_norm",
     "roll",
     "round",
     "rsqrt",
@@ -257,6 +295,7 @@ __all__ = [
     "sin",
     "sinh",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softplus",
     "softshrink",
@@ -284,6 +323,8 @@ __all__ = [
     "topk",
     "transpose",
     "tril",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "triu",
     "trunc",
     "unbind",
