@@ -167,6 +167,48 @@ LIKELIHOODS = {
     },
 }  # fmt: skip
 
+POOLS = {
+    "avg_pool1d": each(lambda rng: (normal(rng, 2, 3, 8), 3), stride=(1, 2, 4), padding=(1,), ceil_mode=(True, False)),
+    "adaptive_avg_pool1d": together(*(each(lambda rng, n=n: (normal(rng, 2, 8), n)) for n in (1, 3, 4))),
+    "max_pool1d": each(
+        lambda rng: (normal(rng, 2, 3, 8), 3), stride=(1, 2, 4), padding=(1,), dilation=(2,), ceil_mode=(True, False)
+    ),
+    "pixel_shuffle": each(lambda rng: (normal(rng, 2, 8, 2, 3), 2)),
+    "pixel_unshuffle": each(lambda rng: (normal(rng, 3, 4, 6), 2)),
+}
+
+QKV = shaped((2, 4, 3, 5), (2, 4, 6, 5), (2, 4, 6, 2))
+GROUPED = shaped((2, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 2))
+LOOKS = np.array([[True] * 6, [False] * 6, [True, False] * 3])  # the second query may look at nothing
+ATTENTION = {
+    "scaled_dot_product_attention": together(
+        each(QKV, attn_mask=(None, LOOKS, np.where(LOOKS, 0.5, -np.inf)), is_causal=(True,), scale=(0.3,)),
+        each(shaped((3, 5), (6, 5), (6, 2), (3, 6))),
+        lambda rng: [(GROUPED(rng), {"enable_gqa": True, "is_causal": causal}) for causal in (True, False)],
+    ),
+    "bilinear": together(each(shaped((2, 3), (2, 4), (5, 3, 4), (5,))), each(shaped((3,), (4,), (5, 3, 4)))),
+    "softmin": each(shaped((3, 4)), dim=(0, 1, -2, -1, 0, 1)),
+}
+
+
+def bags(**options):
+    """Bags of the rows of a table, of which one or two are empty."""
+    offsets = np.array([0, 2, 2, 5, 6, 8])
+    return lambda rng: [
+        ((rng.integers(0, 5, 8), normal(rng, 5, 3)), {"offsets": offsets, "mode": mode, "padding_idx": pad, **options})
+        for mode in ("sum", "mean", "max") for pad in (None, 2, -1)
+    ]  # fmt: skip
+
+
+BAGS = {
+    "embedding": each(lambda rng: (rng.integers(0, 5, (3, 4)), normal(rng, 5, 2)), padding_idx=(None, 2, -1) * 2),
+    "embedding_bag": together(
+        bags(),
+        bags(include_last_offset=True),
+        each(lambda rng: (rng.integers(0, 5, (3, 4)), normal(rng, 5, 2)), mode=("sum", "mean", "max")),
+    ),
+}
+
 CONSTANT = {"soft_margin_loss": (1,), "multi_margin_loss": (4,)}  # inputs by which PyTorch has no derivative
 
 WITHOUT_SECOND = {  # torch has no second derivative of these: ours is checked against differences
@@ -175,7 +217,7 @@ WITHOUT_SECOND = {  # torch has no second derivative of these: ours is checked a
     "multilabel_margin_loss": lambda rng: (normal(rng, 4) * 3, np.array([2, 0, -1, -1])),
 }
 
-CASES = ACTIVATIONS | NORMS | DISTANCES | MARGINS | LIKELIHOODS
+CASES = ACTIVATIONS | NORMS | DISTANCES | MARGINS | LIKELIHOODS | POOLS | ATTENTION | BAGS
 
 
 # ---- the comparison ----------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ from .arithmetic import (
     sub,
     where,
 )
+from .attention import scaled_dot_product_attention
+from .bags import embedding_bag
+from .bilinear import bilinear
 from .bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
 from .channels import batch_norm, group_norm, instance_norm
 from .classification import cross_entropy, nll_loss
@@ -99,10 +102,21 @@ from .margin import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from .noise import dropout
+from .noise import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+    feature_dropout,
+    gumbel_softmax,
+    rrelu,
+)
 from .norm import layer_norm, rms_norm
 from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, prelu, relu6, softshrink, threshold
-from .probability import log_softmax, softmax
+from .pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, pixel_shuffle, pixel_unshuffle
+from .probability import log_softmax, softmax, softmin
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
 from .reduce import logsumexp, mean, norm, std, sum, var
@@ -131,11 +145,13 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "adaptive_avg_pool1d",
     "add",
     "addcdiv",
     "addcmul",
     "addmm",
     "all",
+    "alpha_dropout",
     "amax",
     "amin",
     "any",
@@ -150,8 +166,10 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "avg_pool1d",
     "baddbmm",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
@@ -177,9 +195,13 @@ __all__ = [
     "div",
     "dot",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "einsum",
     "elu",
     "embedding",
+    "embedding_bag",
     "empty",
     "empty_like",
     "eq",
@@ -191,6 +213,8 @@ __all__ = [
     "expand_as",
     "expm1",
     "eye",
+    "feature_alpha_dropout",
+    "feature_dropout",
     "flatten",
     "flip",
     "floor",
@@ -206,6 +230,7 @@ __all__ = [
     "glu",
     "group_norm",
     "gt",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -242,6 +267,7 @@ __all__ = [
     "masked_select",
     "matmul",
     "max",
+    "max_pool1d",
     "maximum",
     "mean",
     "min",
@@ -270,6 +296,8 @@ __all__ = [
     "pairwise_distance",
     "pdist",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "pow",
     "prelu",
@@ -284,7 +312,9 @@ __all__ = [
     "rms_norm",
     "roll",
     "round",
+    "rrelu",
     "rsqrt",
+    "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
     "select",
@@ -297,6 +327,7 @@ __all__ = [
     "smooth_l1_loss",
     "soft_margin_loss",
     "softmax",
+    "softmin",
     "softplus",
     "softshrink",
     "softsign",

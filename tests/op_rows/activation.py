@@ -172,6 +172,14 @@ SOFTMAX = [
         integer_samples=matrix,
     ),
     Row(
+        "safe_softmax",
+        samples=lambda rng: [Sample(normal(rng, *s), dim=dim) for s, dim in SHAPES[:-1] if s],
+        reference=on(softmax),
+        torch="torch.softmax",
+        integer_samples=matrix,
+        skip={"zero_dim": "attention has at least two dimensions"},
+    ),
+    Row(
         "log_softmax",
         samples=lambda rng: [Sample(normal(rng, *s), dim=dim) for s, dim in SHAPES],
         reference=on(log_softmax),
@@ -200,24 +208,66 @@ SOFTMAX = [
 # ---- dropout -------------------------------------------------------------------------------------------
 
 
-def seeded_dropout(x, p):
-    ag.manual_seed(5)
-    return ag.ops.noise.random_dropout(x, p)
+def seeded(name):
+    """The op after a fixed seed, so that it draws the same numbers at every call."""
+
+    def call(x, **attributes):
+        ag.manual_seed(5)
+        return getattr(ag.ops.noise, name)(x, **attributes)
+
+    return call
 
 
-def same_dropout(x, p):
+def same_mask(x, p, channels=False):
     ag.manual_seed(5)
-    return np.where(ag.random.bernoulli_mask(x.shape, 1 - p), x / (1 - p) if p < 1 else 0.0, 0.0)
+    return ag.random.bernoulli_mask((*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape, 1 - p)
+
+
+def same_dropout(x, p, channels=False):
+    return np.where(same_mask(x, p, channels), x / (1 - p) if p < 1 else 0.0, 0.0)
+
+
+def same_alpha_dropout(x, p, channels=False):
+    lowest = -1.7580993408473766
+    kept = np.where(same_mask(x, p, channels), x, lowest)
+    return (kept - lowest * p) / np.sqrt((lowest**2 * p + 1) * (1 - p)) if p < 1 else x * 0
+
+
+def same_rrelu(x, lower=1 / 8, upper=1 / 3):
+    ag.manual_seed(5)
+    return np.where(x > 0, x, x * ag.random.uniform(x.shape, np.float32, None, lower, upper).numpy())
+
+
+def drops(rng):
+    whole = [Sample(normal(rng, *s), p=p) for s in ((4, 5), (), (0, 2)) for p in (0.3, 1.0)]
+    return [*whole, *(Sample(normal(rng, *s), p=0.4, channels=True) for s in ((4, 5), (2, 3, 4), (2, 3, 2, 2)))]
 
 
 NOISE = [
     Row(
         "random_dropout",
-        fn=seeded_dropout,
+        fn=seeded("random_dropout"),
         reference=same_dropout,
         torch=None,
         tol=HALVES,
-        samples=lambda rng: [Sample(normal(rng, *s), p=p) for s in ((4, 5), (), (0, 2)) for p in (0.3, 1.0)],
+        samples=drops,
+    ),
+    Row(
+        "random_alpha_dropout",
+        fn=seeded("random_alpha_dropout"),
+        reference=same_alpha_dropout,
+        torch=None,
+        tol=HALVES,
+        samples=drops,
+    ),
+    Row(
+        "random_rrelu",
+        fn=seeded("random_rrelu"),
+        reference=same_rrelu,
+        torch=None,
+        tol={"float16": 2e-2, "bfloat16": 0.1},
+        samples=with_attributes(nonzero, {}, {"lower": 0.5, "upper": 0.9}),
+        errors=[Error("bounds", lambda op, x: op(x(2), lower=0.5, upper=0.1), RuntimeError, "Lower bound should be")],
     ),
 ]
 
