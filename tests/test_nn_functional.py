@@ -96,7 +96,6 @@ DISTANCES = {
     "pairwise_distance": together(
         each(shaped((3, 4), (3, 4)), p=(1.0, 2.0, 3.0), keepdim=(True, False)), each(shaped((3, 4), (4,)))
     ),
-    "pdist": each(shaped((5, 3)), p=(1.0, 2.0, 3.0, 0.5, float("inf"), 2.5)),
 }
 
 MARGINS = {
@@ -212,7 +211,6 @@ BAGS = {
 CONSTANT = {"soft_margin_loss": (1,), "multi_margin_loss": (4,)}  # inputs by which PyTorch has no derivative
 
 WITHOUT_SECOND = {  # torch has no second derivative of these: ours is checked against differences
-    "pdist": shaped((4, 3)),
     "multi_margin_loss": lambda rng: (normal(rng, 4, 3), rng.integers(0, 3, 4), 2),
     "multilabel_margin_loss": lambda rng: (normal(rng, 4) * 3, np.array([2, 0, -1, -1])),
 }

@@ -55,7 +55,6 @@ from .creation import (
     zeros,
     zeros_like,
 )
-from .distance import cosine_similarity, normalize, pairwise_distance, pdist
 from .einsum import einsum
 from .elementwise import (
     abs,
@@ -114,6 +113,22 @@ from .noise import (
     rrelu,
 )
 from .norm import layer_norm, rms_norm
+from .overwrite import (
+    alpha_dropout_,
+    celu_,
+    dropout_,
+    elu_,
+    feature_alpha_dropout_,
+    feature_dropout_,
+    hardtanh_,
+    leaky_relu_,
+    relu_,
+    rrelu_,
+    selu_,
+    sigmoid_,
+    tanh_,
+    threshold_,
+)
 from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, prelu, relu6, softshrink, threshold
 from .pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, pixel_shuffle, pixel_unshuffle
 from .probability import log_softmax, softmax, softmin
@@ -137,6 +152,7 @@ from .shape import (
     unflatten,
     unsqueeze,
 )
+from .similarity import cosine_similarity, normalize, pairwise_distance
 from .slicing import narrow, select
 from .sorting import argsort, argwhere, nonzero, sort, topk
 from .trigonometric import acos, acosh, asin, asinh, atan, atanh, cos, cosh, sin, sinh, tan
@@ -152,6 +168,7 @@ __all__ = [
     "addmm",
     "all",
     "alpha_dropout",
+    "alpha_dropout_",
     "amax",
     "amin",
     "any",
@@ -181,6 +198,7 @@ __all__ = [
     "cat",
     "ceil",
     "celu",
+    "celu_",
     "chunk",
     "clamp",
     "clone",
@@ -198,8 +216,10 @@ __all__ = [
     "dropout1d",
     "dropout2d",
     "dropout3d",
+    "dropout_",
     "einsum",
     "elu",
+    "elu_",
     "embedding",
     "embedding_bag",
     "empty",
@@ -214,7 +234,9 @@ __all__ = [
     "expm1",
     "eye",
     "feature_alpha_dropout",
+    "feature_alpha_dropout_",
     "feature_dropout",
+    "feature_dropout_",
     "flatten",
     "flip",
     "floor",
@@ -235,6 +257,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "hstack",
     "huber_loss",
@@ -248,6 +271,7 @@ __all__ = [
     "layer_norm",
     "le",
     "leaky_relu",
+    "leaky_relu_",
     "lerp",
     "linear",
     "linspace",
@@ -294,7 +318,6 @@ __all__ = [
     "outer",
     "pad",
     "pairwise_distance",
-    "pdist",
     "permute",
     "pixel_shuffle",
     "pixel_unshuffle",
@@ -306,6 +329,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "relu6",
+    "relu_",
     "remainder",
     "repeat",
     "reshape",
@@ -313,13 +337,16 @@ __all__ = [
     "roll",
     "round",
     "rrelu",
+    "rrelu_",
     "rsqrt",
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
     "select",
     "selu",
+    "selu_",
     "sigmoid",
+    "sigmoid_",
     "sign",
     "silu",
     "sin",
@@ -346,9 +373,11 @@ __all__ = [
     "take_along_dim",
     "tan",
     "tanh",
+    "tanh_",
     "tanhshrink",
     "tensor",
     "threshold",
+    "threshold_",
     "tile",
     "to",
     "topk",

@@ -10,10 +10,10 @@ from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from .distance import lift
 from .loss import finish, settle, share
 from .products import ALWAYS
 from .reduce import divided, wide
+from .similarity import lift
 
 # ---- binary classification ---------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from ..backend.dtypes import int64
 from ..core.op import RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from .distance import pairwise_distance
 from .exponential import logsigmoid, softplus
 from .loss import check_reduction, settle
+from .similarity import pairwise_distance
 
 EPS = 1e-12  # added to squared lengths, as in PyTorch
 

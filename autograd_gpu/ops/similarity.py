@@ -1,14 +1,11 @@
-"""Distances and similarities of vectors, and vectors made of length 1."""
+"""Vectors compared in pairs, by distance or angle, and vectors made of length 1."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from .. import backend
 from ..backend.dtypes import FLOATS, promote_types
 from ..core.dispatch import defop
 from ..core.op import RECORD
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor
 from .shape import common_shape
 
 
@@ -16,7 +13,7 @@ from .shape import common_shape
 class lift:
     """x where it is not below `low`, else low; the gradient is that of x everywhere: a guard of divisors.
 
-    >>> from autograd_gpu.ops.distance import lift
+    >>> from autograd_gpu.ops.similarity import lift
     >>> lift(ag.tensor([0.0, 2.0]), 0.5)
     tensor([0.5, 2. ])
     """
@@ -59,19 +56,3 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     tensor([5.])
     """
     return (x1 - x2 + eps).norm(p, -1, keepdim)
-
-
-def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances of all pairs of rows i < j of a matrix, row by row: N * (N - 1) / 2 of them.
-
-    The derivative where two rows are equal is 0. RuntimeError for another number of dimensions and for p < 0.
-
-    >>> ag.pdist(ag.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
-    tensor([5.    , 1.    , 4.2426])
-    """
-    if input.ndim != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    if p < 0:
-        raise RuntimeError("pdist only supports non-negative p values")
-    first, second = (wrap(backend.to_device(i, input.device)) for i in np.triu_indices(input.shape[0], 1))
-    return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)
