@@ -1,7 +1,7 @@
 """The ops, by PyTorch's names. Each is one block in the file of its family; `methods` binds the Tensor methods."""
 
 from . import methods as methods  # binds Tensor's methods
-from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
+from .activation import gelu, glu, relu, sigmoid, silu, softsign, tanh, tanhshrink
 from .addmm import addbmm, addmm, addmv, addr, baddbmm
 from .along import gather, scatter, scatter_add, take_along_dim
 from .arithmetic import (
@@ -32,7 +32,11 @@ from .arithmetic import (
     sub,
     where,
 )
+from .attention import scaled_dot_product_attention
+from .bags import embedding_bag
+from .bilinear import bilinear
 from .bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from .channels import batch_norm, group_norm, instance_norm
 from .classification import cross_entropy, nll_loss
 from .contraction import chain_matmul, inner, kron, tensordot
 from .convert import clone, contiguous, to
@@ -77,16 +81,63 @@ from .elementwise import (
     square,
     trunc,
 )
+from .exponential import celu, elu, logsigmoid, mish, selu, softplus
 from .extreme import all, amax, amin, any, argmax, argmin, max, min
 from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
 from .inverse import inverse
 from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
-from .loss import binary_cross_entropy_with_logits, huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from .likelihood import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    kl_div,
+    poisson_nll_loss,
+)
+from .loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from .lu import lu_unpack
+from .margin import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from .matrix_functions import matrix_exp, matrix_power, vander
-from .noise import dropout
-from .norm import layer_norm
-from .probability import log_softmax, softmax
+from .noise import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+    feature_dropout,
+    gumbel_softmax,
+    rrelu,
+)
+from .norm import layer_norm, rms_norm
+from .overwrite import (
+    alpha_dropout_,
+    celu_,
+    dropout_,
+    elu_,
+    feature_alpha_dropout_,
+    feature_dropout_,
+    hardtanh_,
+    leaky_relu_,
+    relu_,
+    rrelu_,
+    selu_,
+    sigmoid_,
+    tanh_,
+    threshold_,
+)
+from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, prelu, relu6, softshrink, threshold
+from .pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, pixel_shuffle, pixel_unshuffle
+from .probability import log_softmax, softmax, softmin
 from .products import bmm, linear, matmul, mm, mv
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
 from .reduce import logsumexp, mean, norm, std, sum, var
@@ -108,6 +159,7 @@ from .shape import (
     unflatten,
     unsqueeze,
 )
+from .similarity import cosine_similarity, normalize, pairwise_distance
 from .singular import pinverse
 from .slicing import narrow, select
 from .sorting import argsort, argwhere, nonzero, sort, topk
@@ -119,6 +171,7 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "adaptive_avg_pool1d",
     "add",
     "addbmm",
     "addcdiv",
@@ -127,6 +180,8 @@ __all__ = [
     "addmv",
     "addr",
     "all",
+    "alpha_dropout",
+    "alpha_dropout_",
     "amax",
     "amin",
     "any",
@@ -141,8 +196,12 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "avg_pool1d",
     "baddbmm",
+    "batch_norm",
     "bernoulli",
+    "bilinear",
+    "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_not",
@@ -152,6 +211,8 @@ __all__ = [
     "broadcast_to",
     "cat",
     "ceil",
+    "celu",
+    "celu_",
     "chain_matmul",
     "cholesky",
     "cholesky_inverse",
@@ -162,6 +223,8 @@ __all__ = [
     "contiguous",
     "cos",
     "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross",
     "cross_entropy",
     "cumsum",
@@ -170,9 +233,15 @@ __all__ = [
     "div",
     "dot",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "dropout_",
     "einsum",
     "elu",
+    "elu_",
     "embedding",
+    "embedding_bag",
     "empty",
     "empty_like",
     "eq",
@@ -184,6 +253,10 @@ __all__ = [
     "expand_as",
     "expm1",
     "eye",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
     "flatten",
     "flip",
     "floor",
@@ -193,23 +266,36 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "gaussian_nll_loss",
     "ge",
     "gelu",
     "ger",
+    "glu",
+    "group_norm",
     "gt",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "hinge_embedding_loss",
     "hstack",
     "huber_loss",
     "index_add",
     "index_select",
     "inner",
+    "instance_norm",
     "inverse",
     "isfinite",
     "isnan",
+    "kl_div",
     "kron",
     "l1_loss",
     "layer_norm",
     "le",
     "leaky_relu",
+    "leaky_relu_",
     "lerp",
     "linear",
     "linspace",
@@ -222,23 +308,30 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "logsigmoid",
     "logsumexp",
     "lt",
     "lu_unpack",
+    "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
     "matrix_exp",
     "matrix_power",
     "max",
+    "max_pool1d",
     "maximum",
     "mean",
     "min",
     "minimum",
+    "mish",
     "mm",
     "movedim",
     "mse_loss",
     "mul",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "multinomial",
     "mv",
     "narrow",
@@ -248,37 +341,56 @@ __all__ = [
     "nonzero",
     "norm",
     "normal",
+    "normalize",
     "one_hot",
     "ones",
     "ones_like",
     "outer",
     "pad",
+    "pairwise_distance",
     "permute",
     "pinverse",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson",
+    "poisson_nll_loss",
     "pow",
+    "prelu",
     "prod",
     "ravel",
     "reciprocal",
     "relu",
+    "relu6",
+    "relu_",
     "remainder",
     "repeat",
     "reshape",
+    "rms_norm",
     "roll",
     "round",
+    "rrelu",
+    "rrelu_",
     "rsqrt",
+    "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
     "select",
+    "selu",
+    "selu_",
     "sigmoid",
+    "sigmoid_",
     "sign",
     "silu",
     "sin",
     "sinh",
     "slogdet",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
+    "softmin",
     "softplus",
+    "softshrink",
+    "softsign",
     "sort",
     "split",
     "split_with_sizes",
@@ -294,13 +406,19 @@ __all__ = [
     "take_along_dim",
     "tan",
     "tanh",
+    "tanh_",
+    "tanhshrink",
     "tensor",
     "tensordot",
+    "threshold",
+    "threshold_",
     "tile",
     "to",
     "topk",
     "transpose",
     "tril",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "triu",
     "trunc",
     "unbind",
@@ -313,4 +431,4 @@ __all__ = [
     "where",
     "zeros",
     "zeros_like",
-]  # fmt: skip
+]

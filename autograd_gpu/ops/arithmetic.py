@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import backend
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import ANY, FLOAT, PROMOTE, ZERO
@@ -229,7 +230,7 @@ class where:
     tensor([1., 0.])
     """
 
-    def forward(xp, condition, a, b): return xp.where(condition, a, b)
+    def forward(xp, condition, a, b): return backend.where(xp, condition, a, b)
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")

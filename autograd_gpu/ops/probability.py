@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..core.dispatch import defop
-from ..core.op import FLOAT
+from ..core.op import FLOAT, RECORD
+from ..core.tensor import Tensor
 from .activation import in_float32
 from .slicing import from_right, wrap_dim
 
@@ -65,6 +68,38 @@ class softmax:
     forward = in_float32(_softmax)
     grad_x = _softmax_back
     types = FLOAT
+
+
+def _safe_softmax(xp, x, *, dim):
+    axis = wrap_dim(dim, x.ndim)
+    highest = (xp.max if x.shape[axis] else xp.sum)(x, axis=axis, keepdims=True)
+    e = xp.exp(x - xp.where(highest == -math.inf, x.dtype.type(0), highest))
+    total = xp.sum(e, axis=axis, keepdims=True)
+    return xp.divide(e, xp.where(total == 0, x.dtype.type(1), total), out=e)
+
+
+@defop
+class safe_softmax:
+    """`softmax`, but 0 where everything along `dim` is -inf, instead of NaN: attention to nothing.
+
+    >>> from autograd_gpu.ops.probability import safe_softmax
+    >>> safe_softmax(ag.tensor([[0.0, 0.0], [-ag.inf, -ag.inf]]), -1)
+    tensor([[0.5, 0.5],
+            [0. , 0. ]])
+    """
+
+    forward = in_float32(_safe_softmax)
+    grad_x = _softmax_back
+    types = FLOAT
+
+
+def softmin(x: Tensor, dim: int) -> Tensor:
+    """exp(-x) / sum(exp(-x)) over `dim`.
+
+    >>> ag.softmin(ag.tensor([0.0, 0.0]), 0)
+    tensor([0.5, 0.5])
+    """
+    return softmax(RECORD.neg(x), dim)
 
 
 @defop

@@ -1,0 +1,1 @@
+"""Tools around modules: gradients clipped, parameters as one vector, modules called with other parameters."""
