@@ -1,7 +1,7 @@
-"""Writes core/tensor.pyi and ops/__init__.pyi: what type checkers and editors see.
+"""Writes core/tensor.pyi, ops/__init__.pyi and special.pyi: what type checkers and editors see.
 
 Tensor's methods are bound from a table at import, and a class decorator turns each op's block into a function: neither
-is visible to a type checker. `python ci/write_stubs.py` writes both files anew; with --check it fails if they differ.
+is visible to a type checker. `python ci/write_stubs.py` writes the files anew; with --check it fails if they differ.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from autograd_gpu import ops  # noqa: E402
+from autograd_gpu import ops, special  # noqa: E402
 from autograd_gpu.core.op import OpDef  # noqa: E402
 from autograd_gpu.ops import methods  # noqa: E402
 
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
+SPECIAL = ROOT / "autograd_gpu/special.pyi"
 
 
 def of_op(op: OpDef, method: bool) -> str:
@@ -118,16 +119,19 @@ def tensor_stub() -> str:
     return HEADER + body.replace("\nclass Tensor", "\n" + extra + "class Tensor", 1) + "\n"
 
 
-def ops_stub() -> str:
-    lines = [f"def {name}{signature_of(getattr(ops, name), False)}: ..." for name in sorted(ops.__all__)]
+def functions_stub(module: Any, package: str) -> str:
+    """The public functions of `module`, which reaches the top package by `package`."""
+    lines = [f"def {name}{signature_of(getattr(module, name), False)}: ..." for name in sorted(module.__all__)]
     head = ("from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
-            "from ..backend.device import Device\nfrom ..core.tensor import Tensor\n\nTensorLike = Any\n\n")
-    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {sorted(ops.__all__)!r}\n"
+            f"from {package}backend.device import Device\nfrom {package}core.tensor import Tensor\n\n"
+            "TensorLike = Any\n\n")
+    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {sorted(module.__all__)!r}\n"
 
 
 def main() -> int:
     stale = []
-    for path, text in ((TENSOR, tensor_stub()), (OPS, ops_stub())):
+    texts = {TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), SPECIAL: functions_stub(special, ".")}
+    for path, text in texts.items():
         if not path.exists() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))
             if "--check" not in sys.argv:

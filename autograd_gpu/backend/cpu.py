@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -50,6 +51,7 @@ def _batch(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
     return () if a.ndim == b.ndim == 2 else (math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2])),)
 
 
+@functools.cache
 def special() -> Any:
     """scipy.special, imported at its first use: it would triple the package's import time."""
     import scipy.special

@@ -58,9 +58,9 @@ def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
     numbers = "".join(f"{n}._nr, " if n in ruled else "0, " for n in op.inputs)
     several = " or ".join(f"{n}._nr" for n in ruled)
     w(f"node.nrs = ({numbers}) if {several} else None" if ruled else "node.nrs = None")
-    if zeros:
+    if any(rule is None for rule in op.rules.values()):  # () where that input is a number
         parts = [f"((({op.inputs.index(n)}, n_{n}, {n}._nr),) if n_{n} is not None else ())" for n in zeros]
-        w(f"node.zero_edges = {' + '.join(parts)}")
+        w(f"node.zero_edges = {' + '.join(parts) or '()'}")
 
 
 def _outputs(w: Source, op: OpDef) -> None:
@@ -120,16 +120,17 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
             w(f"{target} = extras[{name!r}]")
         elif kind in ("shape", "dtype"):
             w(f"{target} = x_{name}.{kind}" if by_name[name] == "T" else f"{target} = None")
-        elif kind == "out":
+        elif kind == "out" and name not in op.nondiff_outputs:
             which = "t" if op.single else f"ts[{(op.outputs or ()).index(name)}]"
             w(f"{target} = save_output({which}, node) if _mask & {bits} else FREED")
-        elif by_name[name] != "T":
+        elif kind == "input" and by_name[name] != "T":
             w(f"{target} = {name}")
-        else:
+        else:  # an input, or an output that does not lead back to the node
+            which = name if kind == "input" else f"ts[{(op.outputs or ()).index(name)}]"
             w(f"if _mask & {bits}:")
             w(f"{target} = s = new(SavedTensor)", 1)
-            w(f"s.tensor = {name}", 1)
-            w(f"s.version = 0 if {name}._storage is None else {name}._storage.version", 1)
+            w(f"s.tensor = {which}", 1)
+            w(f"s.version = 0 if {which}._storage is None else {which}._storage.version", 1)
             w(f"else: {target} = FREED")
 
 

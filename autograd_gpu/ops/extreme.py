@@ -7,7 +7,7 @@ from typing import Any
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .arithmetic import maximum, minimum
+from .bounds import maximum, minimum
 from .reduce import axes, kept
 from .slicing import from_right
 

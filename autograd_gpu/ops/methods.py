@@ -12,19 +12,29 @@ from ..core.dispatch import operator
 from ..core.tensor import Tensor
 from . import (
     activation,
+    aliases,
     along,
     arithmetic,
+    bessel,
     bitwise,
+    bounds,
+    comparison,
     convert,
+    division,
     elementwise,
+    erf,
     extreme,
+    gamma,
     index,
     inplace,
     join,
+    logarithm,
+    nan,
     probability,
     products,
     rearrange,
     reduce,
+    rounding,
     scan,
     shape,
     slicing,
@@ -34,18 +44,37 @@ from . import (
 
 # Methods with the name and the signature of the function.
 SAME_NAME: dict[Any, tuple[str, ...]] = {
+    aliases: (
+        "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "fix", "greater",
+        "greater_equal", "igamma", "igammac", "less", "less_equal", "multiply", "negative", "not_equal", "sgn",
+        "subtract", "true_divide",
+    ),
     arithmetic: (
-        "add", "addcdiv", "addcmul", "atan2", "clamp", "div", "eq", "floor_divide", "ge", "gt", "isfinite", "isnan",
-        "le", "lerp", "logical_and", "logical_not", "logical_or", "lt", "maximum", "minimum", "mul", "ne", "pow",
-        "remainder", "sub",
+        "add", "addcdiv", "addcmul", "atan2", "copysign", "float_power", "heaviside", "hypot", "ldexp", "lerp", "mul",
+        "nextafter", "pow", "sub",
     ),
-    bitwise: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
+    bessel: ("i0",),
+    bitwise: (
+        "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    ),
+    bounds: ("clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimum"),
+    comparison: (
+        "allclose", "eq", "equal", "ge", "gt", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
+        "isreal", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne", "signbit",
+    ),
+    division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
-        "abs", "ceil", "erf", "erfc", "exp", "exp2", "expm1", "floor", "log", "log10", "log1p", "log2", "neg",
-        "reciprocal", "round", "rsqrt", "sign", "sqrt", "square", "trunc",
+        "abs", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg", "positive", "reciprocal",
+        "rsqrt", "sign", "sqrt", "square",
     ),
+    erf: ("erf", "erfc", "erfinv"),
+    gamma: ("digamma", "lgamma", "mvlgamma", "polygamma"),
+    logarithm: ("logaddexp", "logaddexp2", "logit", "xlogy"),
+    nan: ("nan_to_num", "nanmean", "nansum"),
+    rounding: ("ceil", "floor", "frac", "round", "trunc"),
     trigonometric: (
-        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "sin", "sinh", "tan",
+        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "rad2deg", "sin", "sinc", "sinh",
+        "tan",
     ),
     extreme: ("all", "amax", "amin", "any", "argmax", "argmin", "max", "min"),
     reduce: ("logsumexp", "mean", "norm", "std", "sum", "var"),
@@ -69,6 +98,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
 
 # Methods that differ from the function: varargs shapes, other names.
 RENAMED: dict[str, Any] = {
+    "div": division.divide,
     "reshape": shape.reshape_method,
     "view": shape.view_method,
     "permute": shape.permute_method,
@@ -92,31 +122,38 @@ RENAMED: dict[str, Any] = {
 }
 
 BINARY: dict[str, Any] = {
-    "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
-    "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": arithmetic.pow,
+    "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": division.div,
+    "floordiv": division.floor_divide, "mod": division.remainder, "pow": arithmetic.pow,
     "and": bitwise.bitwise_and, "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor,
+    "lshift": bitwise.bitwise_left_shift, "rshift": bitwise.bitwise_right_shift,
 }  # fmt: skip
 COMPARISONS: dict[str, Any] = {
-    "eq": arithmetic.eq, "ne": arithmetic.ne, "lt": arithmetic.lt, "le": arithmetic.le, "gt": arithmetic.gt,
-    "ge": arithmetic.ge,
+    "eq": comparison.eq, "ne": comparison.ne, "lt": comparison.lt, "le": comparison.le, "gt": comparison.gt,
+    "ge": comparison.ge,
 }  # fmt: skip
 IN_PLACE = {"add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_}
 PROPERTIES = {"mT": shape.mT, "T": shape.transpose_all}
 
 # NumPy's and CuPy's ufuncs by name -> the op that records in their place.
 UFUNCS: dict[str, Any] = {
-    "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "divide": arithmetic.div,
-    "true_divide": arithmetic.div, "power": arithmetic.pow, "floor_divide": arithmetic.floor_divide,
-    "remainder": arithmetic.remainder, "maximum": arithmetic.maximum, "minimum": arithmetic.minimum,
-    "arctan2": arithmetic.atan2, "equal": arithmetic.eq, "not_equal": arithmetic.ne, "less": arithmetic.lt,
-    "less_equal": arithmetic.le, "greater": arithmetic.gt, "greater_equal": arithmetic.ge,
+    "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "divide": division.div,
+    "true_divide": division.div, "power": arithmetic.pow, "floor_divide": division.floor_divide,
+    "remainder": division.remainder, "maximum": bounds.maximum, "minimum": bounds.minimum,
+    "arctan2": arithmetic.atan2, "equal": comparison.eq, "not_equal": comparison.ne, "less": comparison.lt,
+    "less_equal": comparison.le, "greater": comparison.gt, "greater_equal": comparison.ge,
     "bitwise_and": bitwise.bitwise_and, "bitwise_or": bitwise.bitwise_or, "bitwise_xor": bitwise.bitwise_xor,
-    "invert": bitwise.bitwise_not,
-    "logical_and": arithmetic.logical_and, "logical_or": arithmetic.logical_or, "logical_not": arithmetic.logical_not,
-    "isnan": arithmetic.isnan, "isfinite": arithmetic.isfinite, "negative": elementwise.neg,
+    "invert": bitwise.bitwise_not, "left_shift": bitwise.bitwise_left_shift,
+    "right_shift": bitwise.bitwise_right_shift, "gcd": division.gcd, "lcm": division.lcm, "fmod": division.fmod,
+    "fmax": bounds.fmax, "fmin": bounds.fmin, "hypot": arithmetic.hypot, "copysign": arithmetic.copysign,
+    "nextafter": arithmetic.nextafter, "heaviside": arithmetic.heaviside, "logaddexp": logarithm.logaddexp,
+    "logaddexp2": logarithm.logaddexp2, "logical_xor": comparison.logical_xor, "isinf": comparison.isinf,
+    "signbit": comparison.signbit, "positive": elementwise.positive, "deg2rad": trigonometric.deg2rad,
+    "radians": trigonometric.deg2rad, "rad2deg": trigonometric.rad2deg, "degrees": trigonometric.rad2deg,
+    "logical_and": comparison.logical_and, "logical_or": comparison.logical_or, "logical_not": comparison.logical_not,
+    "isnan": comparison.isnan, "isfinite": comparison.isfinite, "negative": elementwise.neg,
     "absolute": elementwise.abs,
-    "sign": elementwise.sign, "floor": elementwise.floor, "ceil": elementwise.ceil, "rint": elementwise.round,
-    "trunc": elementwise.trunc, "reciprocal": elementwise.reciprocal, "square": elementwise.square,
+    "sign": elementwise.sign, "floor": rounding.floor, "ceil": rounding.ceil, "rint": rounding.round,
+    "trunc": rounding.trunc, "reciprocal": elementwise.reciprocal, "square": elementwise.square,
     "sqrt": elementwise.sqrt, "exp": elementwise.exp, "exp2": elementwise.exp2, "expm1": elementwise.expm1,
     "log": elementwise.log, "log2": elementwise.log2, "log10": elementwise.log10, "log1p": elementwise.log1p,
     "sin": trigonometric.sin, "cos": trigonometric.cos, "tan": trigonometric.tan, "arcsin": trigonometric.asin,
