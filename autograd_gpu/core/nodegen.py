@@ -166,19 +166,19 @@ class OpNode(Node):
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """Written at the first run of an op's node, and from then on its class's own: imports stay fast."""
         cls: Any = type(self)
-        cls.run_raw = _make_run(self.op, "run_raw")
+        cls.run_raw = make_run(self.op, "run_raw")
         return cls.run_raw(self, g, need, release)
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The same on tensors."""
         cls: Any = type(self)
-        cls.run_recorded = _make_run(self.op, "run_recorded")
+        cls.run_recorded = make_run(self.op, "run_recorded")
         return cls.run_recorded(self, g, need, release)
 
     def run_adding(self, g: Any, need: int, release: bool, into: dict[int, Any]) -> tuple[Any, ...]:
         """The same with add_<input> in place of grad_<input> for the inputs in `into`."""
         cls: Any = type(self)
-        cls.run_adding = _make_run(self.op, "run_adding")
+        cls.run_adding = make_run(self.op, "run_adding")
         return cls.run_adding(self, g, need, release, into)
 
     def saved(self) -> list[SavedTensor]:
@@ -199,7 +199,7 @@ class OpNode(Node):
         raise AttributeError(f"{self.name()} has no attribute {name!r}; it saves {sorted(self.saved_slots)}")
 
 
-def _make_run(op: OpDef, name: str) -> Any:
+def make_run(op: OpDef, name: str) -> Any:
     """run_raw, run_recorded or run_adding: unpack what is needed, call the rules, free the buffers."""
     w = Source()
     recorded = name == "run_recorded"

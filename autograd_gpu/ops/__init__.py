@@ -24,6 +24,7 @@ from .aliases import (
     not_equal,
     sgn,
     subtract,
+    trapz,
     true_divide,
 )
 from .along import gather, scatter, scatter_add, take_along_dim
@@ -88,6 +89,9 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .cumprod import cumprod
+from .difference import cumulative_trapezoid, diff, gradient, trapezoid
+from .distance import cdist, dist, pdist, renorm
 from .division import divide, floor_divide, fmod, gcd, lcm, remainder
 from .division import divide as div
 from .einsum import einsum
@@ -110,9 +114,10 @@ from .elementwise import (
     square,
 )
 from .erf import erf, erfc, erfinv
-from .extreme import all, amax, amin, any, argmax, argmin, max, min
+from .extreme import all, amax, amin, aminmax, any, argmax, argmin, max, min
 from .gamma import digamma, lgamma, mvlgamma
 from .gamma import polygamma_of as polygamma
+from .histogram import bincount, histc, histogram
 from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
 from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
 from .logarithm import logaddexp, logaddexp2, logit, xlogy
@@ -122,10 +127,12 @@ from .noise import dropout
 from .norm import layer_norm
 from .probability import log_softmax, softmax
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
+from .quantile import kthvalue, median, mode, nanmedian, nanquantile, quantile
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
-from .reduce import logsumexp, mean, norm, std, sum, var
+from .reduce import count_nonzero, logsumexp, mean, norm, std, sum, trace, var
 from .rounding import ceil, floor, frac, round, trunc
-from .scan import cumsum, prod
+from .scan import cummax, cummin, cumsum, logcumsumexp, prod
+from .search import bucketize, searchsorted
 from .shape import (
     broadcast_to,
     expand,
@@ -144,7 +151,9 @@ from .shape import (
 )
 from .slicing import narrow, select
 from .sorting import argsort, argwhere, nonzero, sort, topk
+from .statistics import corrcoef, cov, std_mean, var_mean
 from .trigonometric import acos, acosh, asin, asinh, atan, atanh, cos, cosh, deg2rad, rad2deg, sin, sinc, sinh, tan
+from .unique import unique, unique_consecutive
 
 __all__ = [
     "abs",
@@ -159,6 +168,7 @@ __all__ = [
     "allclose",
     "amax",
     "amin",
+    "aminmax",
     "any",
     "arange",
     "arccos",
@@ -180,6 +190,7 @@ __all__ = [
     "atanh",
     "baddbmm",
     "binary_cross_entropy_with_logits",
+    "bincount",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -188,7 +199,9 @@ __all__ = [
     "bitwise_xor",
     "bmm",
     "broadcast_to",
+    "bucketize",
     "cat",
+    "cdist",
     "ceil",
     "chunk",
     "clamp",
@@ -198,13 +211,22 @@ __all__ = [
     "clone",
     "contiguous",
     "copysign",
+    "corrcoef",
     "cos",
     "cosh",
+    "count_nonzero",
+    "cov",
     "cross_entropy",
+    "cummax",
+    "cummin",
+    "cumprod",
     "cumsum",
+    "cumulative_trapezoid",
     "deg2rad",
     "diagonal",
+    "diff",
     "digamma",
+    "dist",
     "div",
     "divide",
     "dot",
@@ -244,10 +266,13 @@ __all__ = [
     "gcd",
     "ge",
     "gelu",
+    "gradient",
     "greater",
     "greater_equal",
     "gt",
     "heaviside",
+    "histc",
+    "histogram",
     "hstack",
     "huber_loss",
     "hypot",
@@ -263,6 +288,7 @@ __all__ = [
     "isneginf",
     "isposinf",
     "isreal",
+    "kthvalue",
     "l1_loss",
     "layer_norm",
     "lcm",
@@ -282,6 +308,7 @@ __all__ = [
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logcumsumexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -295,9 +322,11 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "min",
     "minimum",
     "mm",
+    "mode",
     "movedim",
     "mse_loss",
     "mul",
@@ -306,6 +335,8 @@ __all__ = [
     "mvlgamma",
     "nan_to_num",
     "nanmean",
+    "nanmedian",
+    "nanquantile",
     "nansum",
     "narrow",
     "ne",
@@ -321,16 +352,19 @@ __all__ = [
     "ones_like",
     "outer",
     "pad",
+    "pdist",
     "permute",
     "polygamma",
     "positive",
     "pow",
     "prod",
+    "quantile",
     "rad2deg",
     "ravel",
     "reciprocal",
     "relu",
     "remainder",
+    "renorm",
     "repeat",
     "reshape",
     "roll",
@@ -338,6 +372,7 @@ __all__ = [
     "rsqrt",
     "scatter",
     "scatter_add",
+    "searchsorted",
     "select",
     "sgn",
     "sigmoid",
@@ -358,6 +393,7 @@ __all__ = [
     "squeeze",
     "stack",
     "std",
+    "std_mean",
     "sub",
     "subtract",
     "sum",
@@ -370,15 +406,21 @@ __all__ = [
     "tile",
     "to",
     "topk",
+    "trace",
     "transpose",
+    "trapezoid",
+    "trapz",
     "tril",
     "triu",
     "true_divide",
     "trunc",
     "unbind",
     "unflatten",
+    "unique",
+    "unique_consecutive",
     "unsqueeze",
     "var",
+    "var_mean",
     "vstack",
     "where",
     "xlogy",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import arithmetic, bounds, comparison, division, elementwise, gamma, rounding, trigonometric
+from . import arithmetic, bounds, comparison, difference, division, elementwise, gamma, rounding, trigonometric
 
 absolute = elementwise.abs
 arccos = trigonometric.acos
@@ -25,4 +25,5 @@ negative = elementwise.neg
 not_equal = comparison.ne
 sgn = elementwise.sign
 subtract = arithmetic.sub
+trapz = difference.trapezoid
 true_divide = division.div

@@ -12,7 +12,6 @@ from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .arithmetic import where
 from .comparison import isnan, logical_not
-from .division import div
 from .reduce import reduced, spread, sum, wide
 
 
@@ -76,4 +75,4 @@ def nanmean(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
                            "convert with .float() first")
     total = nansum(x, dim, keepdim, dtype)
     found = sum(logical_not(isnan(x)), dim, keepdim)
-    return div(total, where(found == 0, math.nan, found).to(total.dtype))
+    return total / where(found == 0, math.nan, found).to(total.dtype)
