@@ -5,7 +5,7 @@ Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour
 
 from math import e, inf, nan, pi
 
-from . import autograd, cuda, linalg, logging, nn, ops, optim, profiler, random, utils
+from . import autograd, cuda, linalg, logging, nn, ops, optim, profiler, random, special, utils
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backend.device import Device as device
 from .backend.device import get_default_device, set_default_device
@@ -104,6 +104,7 @@ __all__ = [
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_rng_state",
+    "special",
     "uint8",
     "uint16",
     "uint32",

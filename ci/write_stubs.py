@@ -1,4 +1,4 @@
-"""Writes core/tensor.pyi, ops/__init__.pyi and linalg.pyi: what type checkers and editors see.
+"""Writes core/tensor.pyi, ops/__init__.pyi, linalg.pyi and special.pyi: what type checkers and editors see.
 
 Tensor's methods are bound from a table at import, and a class decorator turns each op's block into a function: neither
 is visible to a type checker. `python ci/write_stubs.py` writes the files anew; with --check it fails if they differ.
@@ -15,13 +15,13 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from autograd_gpu import linalg, ops  # noqa: E402
+from autograd_gpu import linalg, ops, special  # noqa: E402
 from autograd_gpu.core.op import OpDef  # noqa: E402
 from autograd_gpu.ops import methods  # noqa: E402
 
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
-LINALG = ROOT / "autograd_gpu/linalg.pyi"
+LINALG, SPECIAL = ROOT / "autograd_gpu/linalg.pyi", ROOT / "autograd_gpu/special.pyi"
 
 
 def of_op(op: OpDef, method: bool) -> str:
@@ -134,7 +134,10 @@ def functions_stub(module: Any, package: str) -> str:
 
 def main() -> int:
     stale = []
-    texts = {TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), LINALG: functions_stub(linalg, ".")}
+    texts = {
+        TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), LINALG: functions_stub(linalg, "."),
+        SPECIAL: functions_stub(special, "."),
+    }  # fmt: skip
     for path, text in texts.items():
         if not path.exists() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))

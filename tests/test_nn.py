@@ -134,7 +134,8 @@ def test_repr():
         "  (second): Linear(in_features=4, out_features=2, bias=True)\n)"
     )
     nested = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Dropout(0.1))
-    assert repr(nested) == "Sequential(\n  (0): Sequential(\n    (0): ReLU()\n  )\n  (1): Dropout(p=0.1, inplace=False)\n)"
+    inner = "  (0): Sequential(\n    (0): ReLU()\n  )\n"
+    assert repr(nested) == f"Sequential(\n{inner}  (1): Dropout(p=0.1, inplace=False)\n)"
 
 
 # ---- modes -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -86,6 +87,7 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
     return out.view(dtype)
 
 
+@functools.cache
 def special() -> Any:
     """scipy.special, imported at its first use: it would triple the package's import time."""
     import scipy.special

@@ -27,10 +27,13 @@ def in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(forward)
     def wrapped(xp, *args, **attributes):
-        dtype = args[0].dtype
+        try:
+            dtype = args[0].dtype
+        except AttributeError:  # a number
+            dtype = args[1].dtype
         if dtype.itemsize > 2:
             return forward(xp, *args, **attributes)
-        widened = [a.astype(dtypes.float32) if a is not None and a.dtype in dtypes.HALF else a for a in args]
+        widened = [a.astype(dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
         return forward(xp, *widened, **attributes).astype(dtype)
 
     return wrapped

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .arithmetic import maximum, minimum
+from .bounds import maximum, minimum
 from .reduce import axes, kept
 from .slicing import from_right
 
 
-def _refuse_empty(name, x, dim):
+def refuse_empty(name, x, dim):
     """Nothing is the largest of nothing; PyTorch's errors."""
     if x.size:
         return
@@ -36,7 +36,7 @@ def _shared(F, g, x, out, dim, keepdim):
 
 
 def _amax(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("amax", x, dim)
+    refuse_empty("amax", x, dim)
     return xp.max(x, axis=_axis(x, dim), keepdims=keepdim)
 
 
@@ -53,7 +53,7 @@ class amax:
 
 
 def _amin(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("amin", x, dim)
+    refuse_empty("amin", x, dim)
     return xp.min(x, axis=_axis(x, dim), keepdims=keepdim)
 
 
@@ -67,6 +67,25 @@ class amin:
 
     forward = _amin
     grad_x = _shared
+
+
+class aminmax_result(NamedTuple):
+    """The smallest and the largest elements."""
+
+    min: Tensor
+    max: Tensor
+
+
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """(min, max): the smallest and the largest element over `dim` (None for all); ties share the gradient equally.
+
+    >>> ag.aminmax(ag.tensor([1.0, 3.0, 2.0])).max
+    tensor(3.)
+    """
+    if not x.numel() and dim is None:
+        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+                           "identity.")
+    return aminmax_result(amin(x, dim, keepdim), amax(x, dim, keepdim))
 
 
 # ---- with the place ----------------------------------------------------------------------------------
@@ -85,7 +104,7 @@ def _where(xp, name, x, dim, keepdim):
 
 
 def _argmax(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("argmax", x, dim)
+    refuse_empty("argmax", x, dim)
     return _where(xp, "argmax", x, dim, keepdim)
 
 
@@ -101,7 +120,7 @@ class argmax:
 
 
 def _argmin(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("argmin", x, dim)
+    refuse_empty("argmin", x, dim)
     return _where(xp, "argmin", x, dim, keepdim)
 
 
@@ -117,7 +136,7 @@ class argmin:
 
 
 def _along(xp, name, x, dim, keepdim):
-    _refuse_empty(name, x, dim)
+    refuse_empty(name, x, dim)
     indices = _where(xp, f"arg{name}", x, dim, True)
     if not x.ndim:
         return xp.array(x), indices.reshape(())
@@ -134,7 +153,7 @@ def _min_dim(xp, x, *, dim, keepdim=False):
     return _along(xp, "min", x, dim, keepdim)
 
 
-def _back_to_place(F, g, x_shape, indices, dim, keepdim):
+def back_to_place(F, g, x_shape, indices, dim, keepdim):
     if not x_shape:
         return g[0]
     g, indices = (kept(F, y, x_shape, dim, keepdim) for y in (g[0], indices))
@@ -151,7 +170,7 @@ class max_dim:
     """
 
     forward = _max_dim
-    grad_x = _back_to_place
+    grad_x = back_to_place
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
@@ -165,7 +184,7 @@ class min_dim:
     """
 
     forward = _min_dim
-    grad_x = _back_to_place
+    grad_x = back_to_place
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tensor import Tensor
+from .rearrange import diagonal
 from .slicing import from_right, wrap_dim
 
 # ---- dimensions --------------------------------------------------------------------------------------
@@ -109,8 +111,11 @@ def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
 
 
 def divided(total: Any, n: int | float) -> Any:
-    """total / n in the dtype of `total`; NaN for the mean of nothing, without a warning."""
-    return total / n if n else total * math.nan
+    """total / n in the dtype of `total`; without a warning for n = 0, where nothing gives NaN."""
+    if n:
+        return total / n
+    with np.errstate(invalid="ignore"):
+        return total * math.inf
 
 
 def _mean_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
@@ -130,7 +135,41 @@ class mean:
     grad_x = _mean_back
 
 
+# ---- counts and the trace ------------------------------------------------------------------------------
+
+
+def _count_nonzero(xp, x, *, dim=None):
+    return reduced(xp, "add", (x != 0).astype(dtypes.int64), dim, False)
+
+
+@defop
+class count_nonzero:
+    """How many elements over `dim` (an int, a tuple, or None for all) are not zero, as int64.
+
+    >>> ag.count_nonzero(ag.tensor([[0.0, 1.0], [2.0, 3.0]]), 0)
+    tensor([1, 2])
+    """
+
+    forward = _count_nonzero
+
+
+def trace(x: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix.
+
+    >>> ag.trace(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    if x.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}")
+    return sum(diagonal(x))
+
+
 # ---- spread ------------------------------------------------------------------------------------------
+
+
+def _plain(dim, unbiased):
+    """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
+    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
 
 
 def _freedom(n, unbiased, correction):
@@ -142,6 +181,7 @@ def _freedom(n, unbiased, correction):
 def _variance(xp, x, dim, unbiased, keepdim, correction):
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
+    dim, unbiased = _plain(dim, unbiased)
     x = x.astype(wide(x.dtype), copy=False)
     n = count(x.shape, dim)
     away = x - divided(reduced(xp, "add", x, dim, True), n)
@@ -150,6 +190,7 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
 
 def _deviations(F, x, dim, unbiased, correction):
     """2 / freedom * (x - mean): the derivative of the variance."""
+    dim, unbiased = _plain(dim, unbiased)
     n = _freedom(count(x.shape, dim), unbiased, correction)
     return (x - F.mean(x, dim if dim is None else axes(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
 
@@ -159,12 +200,14 @@ def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
 
 
 def _var_back(F, g, x, dim, unbiased, keepdim, correction):
-    return kept(F, g, x.shape, dim, keepdim) * _deviations(F, x, dim, unbiased, correction)
+    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
 
 
 @defop
 class var:
     """The variance over `dim`, with divisor n - correction; correction is 1, or 0 with unbiased=False.
+
+    var(x, False) is var(x, unbiased=False), as in PyTorch.
 
     >>> ag.var(ag.tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
     tensor(1.25)
@@ -181,7 +224,7 @@ def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
 def _std_back(F, g, x, out, dim, unbiased, keepdim, correction):
     flat = out == 0
     g = F.where(flat, 0.0, g / (F.where(flat, 1.0, out) * 2))
-    return kept(F, g, x.shape, dim, keepdim) * _deviations(F, x, dim, unbiased, correction)
+    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
 
 
 @defop
