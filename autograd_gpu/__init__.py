@@ -29,7 +29,9 @@ from .backend.dtypes import (
     uint64,
 )
 from .backend.dtypes import bool_ as bool
+from .backend.limits import can_cast, finfo, iinfo
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
+from .core.printing import get_printoptions, set_printoptions
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
 from .random import (
@@ -57,10 +59,12 @@ __all__ = [
     "autograd",
     "bfloat16",
     "bool",
+    "can_cast",
     "cuda",
     "device",
     "e",
     "enable_grad",
+    "finfo",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
@@ -69,7 +73,9 @@ __all__ = [
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
+    "get_printoptions",
     "get_rng_state",
+    "iinfo",
     "inf",
     "initial_seed",
     "int8",
@@ -103,6 +109,7 @@ __all__ = [
     "set_default_dtype",
     "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_printoptions",
     "set_rng_state",
     "special",
     "uint8",

@@ -85,7 +85,8 @@ def bound_methods() -> list[str]:
     operators = [*methods.BINARY, *[f"r{name}" for name in methods.BINARY], *methods.COMPARISONS]
     operators += [*[f"i{name}" for name in methods.IN_PLACE], "matmul", "rmatmul"]
     lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ..." for name in operators]
-    lines += [f"@property\ndef {name}(self) -> Tensor: ..." for name in methods.PROPERTIES]
+    properties = methods.PROPERTIES.items()
+    lines += [f"@property\ndef {name}{signature_of(function, True)}: ..." for name, function in properties]
     lines.append("def __iter__(self) -> Iterator[Tensor]: ...")
     lines.append("def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, "
                  "create_graph: bool = False, inputs: Any = None) -> None: ...")

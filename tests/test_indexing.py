@@ -72,6 +72,38 @@ def test_getitem(shape, key, device):
         derivatives(lambda x: x[ours], lambda y: y[theirs], x, y)
 
 
+@pytest.mark.parametrize("key", [*BASIC, *ADVANCED], ids=str)
+@pytest.mark.parametrize("shape", [(3,), (3, 3), (3, 3, 3), (3, 3, 3, 2), (0, 3), ()], ids=str)
+def test_setitem(shape, key, device):
+    """A number, and a tensor of the size of what the key selects; where it names a place twice, one number."""
+    values = np.asarray(np.random.default_rng(0).normal(size=shape))
+    ours, theirs = keys(key, lambda a: ag.tensor(a, device=device)), keys(key, torch.tensor)
+    try:
+        selected = torch.tensor(values)[theirs].shape
+    except IndexError:
+        with pytest.raises(IndexError):
+            ag.tensor(values, device=device)[ours] = 5.0
+        return
+    for value in (5.0, np.full(tuple(selected), 7.0), np.full(tuple(selected)[-1:], 8.0)):
+        x, y = ag.tensor(values, device=device), torch.tensor(values)
+        x[ours] = value if isinstance(value, float) else ag.tensor(value, device=device)
+        y[theirs] = value if isinstance(value, float) else torch.tensor(value)
+        np.testing.assert_array_equal(x.numpy(force=True), y.numpy())
+        assert x._version == 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"])
+def test_indices_of_every_integer_type(dtype, device):
+    x = ag.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device=device, requires_grad=True)
+    i = ag.tensor([2, 0, 2], dtype=getattr(ag, dtype), device=device)
+    for key, expected in ((i, [1.0, 1.0, 0.0, 0.0, 2.0, 2.0]), ((i, i * 0), [1.0, 0.0, 0.0, 0.0, 2.0, 0.0]),
+                          ((..., i * 0), [3.0, 0.0, 3.0, 0.0, 3.0, 0.0])):
+        (g,) = ag.autograd.grad(x[key].sum(), x)
+        assert g.flatten().tolist() == expected
+    with pytest.raises(IndexError, match="got uint8; convert"):
+        x[ag.tensor([1], dtype=ag.uint8, device=device)]
+
+
 @pytest.mark.parametrize("key", BASIC, ids=str)
 def test_basic_keys_select_views(key, device):
     x = ag.ones(3, 3, 3, device=device)

@@ -9,20 +9,17 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from .. import backend, errors
 from ..backend import dtypes
 from ..backend.dtypes import FLOATS
-from ..config import MODES
-from . import generate, nodegen
-from .node import next_sequence_nr
-from .op import ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
-from .saved import SavedTensor, save_output
+from . import generate, listgen, nodegen
+from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
-from .views import shares_memory, storage_of, version_of
+from .views import shares_memory, storage_of
 
 
 def defop(block: type) -> Any:
@@ -54,9 +51,7 @@ def operator(op: OpDef) -> Any:
 
 
 def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
-    """An op with a list input: straight to its core if the list needs no preparation."""
-    if op.types != FLOAT and is_plain(tensors):
-        return record_list(op, tensors, attributes)
+    """An op with a list input."""
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(f"{op.name}(): argument '{op.inputs[0]}' must be a list or tuple of Tensors, "
                         f"not {type(tensors).__name__}")
@@ -77,7 +72,9 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         prepared = _promote(op, prepared)
     try:
         if op.variadic:
-            return record_list(op, cast("list[Tensor]", prepared), attributes)
+            if not op.cores:
+                op.cores["*",] = listgen.make_list_core(op)
+            return op.cores["*",](prepared, *attributes)
         kinds = tuple("T" if isinstance(a, Tensor) else "0" if a is None else "N" for a in prepared)
         core = op.cores.get(kinds)
         if core is None:
@@ -206,7 +203,7 @@ def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
     dtype = dtypes_found.pop()
     outs = [wrap_codes(o, dtype) for o in ([out] if op.single else out)]
     for t in outs:
-        if op.view and shares_memory(t._array, codes[0]):
+        if op.view == ALWAYS or (op.view and shares_memory(t._array, codes[0])):
             t._storage = storage_of(args[0])
     return outs[0] if op.single else tuple(outs)
 
@@ -219,68 +216,6 @@ def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError))
                 if isinstance(error, e))
     return kind(f"{op.name}: {error} (input shapes: {shapes})")
-
-
-def is_plain(tensors: Any) -> bool:
-    """Whether a list input needs no preparation: CPU tensors of one dtype, and no mode on."""
-    if MODES.bits > 1 or type(tensors) not in (list, tuple) or not tensors:
-        return False
-    first = tensors[0]
-    for t in tensors:
-        if type(t) is not Tensor and type(t) is not Parameter:
-            return False
-        if type(t._array) is not np.ndarray or t._array.dtype is not first._array.dtype:
-            return False
-    return True
-
-
-def record_list(op: OpDef, tensors: list[Tensor], attributes: tuple[Any, ...]) -> Tensor:
-    """The core of an op with a list input: generic, since its length is not known before."""
-    arrays = [t._array for t in tensors]
-    xp = backend.namespace(*arrays)
-    named = dict(zip(op.attributes, attributes, strict=True))
-    out = op.forward(xp, *arrays, **named)
-    result = wrap(np.asarray(out) if isinstance(out, np.generic) else out)
-    if op.view and shares_memory(result._array, arrays[0]):
-        result._storage = storage_of(tensors[0])
-    nodes = tuple([t._node for t in tensors])
-    live = [n for n in nodes if n is not None]
-    if MODES.bits & 1 or not live or not op.has_rules:
-        return result
-    node = object.__new__(op.node)
-    node.edges = nodes
-    nrs = tuple([t._nr for t in tensors])
-    node.nrs = nrs if any(nrs) else None
-    node.shapes, node.extra = None, None
-    node.mask = sum([1 << i for i, n in enumerate(nodes) if n is not None])
-    node.topological_nr = 1 + max([n.topological_nr for n in live])
-    node.shape, node.dtype = result.shape, result.dtype
-    result._node = node
-    _save_list(node, op, tensors, result, named)
-    node.sequence_nr = next_sequence_nr()
-    return result
-
-
-def _save_list(node: Any, op: OpDef, tensors: list[Tensor], result: Tensor, named: dict[str, Any]) -> None:
-    for kind, what in nodegen.readers(op):
-        if kind == "index":
-            continue
-        value: Any
-        if kind == "input":
-            value = [_saved(t) for t in tensors]
-        elif kind == "out":
-            value = save_output(result, node)
-        elif kind == "attribute":
-            value = named[what]
-        else:
-            value = [getattr(t, kind) for t in tensors]
-        setattr(node, nodegen.slot(kind, what), value)
-
-
-def _saved(tensor: Tensor) -> SavedTensor:
-    saved = SavedTensor()
-    saved.tensor, saved.version = tensor, version_of(tensor)
-    return saved
 
 
 __all__ = ["defop", "general", "operator"]

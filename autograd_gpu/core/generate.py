@@ -10,8 +10,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .listgen import write_list_call
 from .nodegen import write_record
-from .op import ANY, FLOAT, OpDef
+from .op import ALWAYS, ANY, FLOAT, OpDef
 from .source import Source
 
 
@@ -61,8 +62,8 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     w.depth = 1
     attrs = attributes_tuple(op)
     if op.variadic:
-        w(f"return general(OP, {op.inputs[0]}, {attrs})")
-        return w.compile(name, {"general": general, "OP": op})
+        write_list_call(w, op, f"general(OP, {op.inputs[0]}, {attrs})", keyword_attributes(op))
+        return w.compile(name, _scope(op, general))
     w("if " + " and ".join(f"(type({n}) is Tensor or type({n}) is Parameter)" for n in op.inputs) + ":")
     w.depth = 2
     _checked_body(w, op, ("T",) * len(op.inputs))
@@ -160,8 +161,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
         w("t._array = _out")
         w("t._nr = 0")
         w("t._node = t._grad = t._storage = None")
-        if op.view:
-            w(f"if shares_memory(_out, x_{live[0]}): t._storage = storage_of({live[0]})")
+        _share(w, op, live[0], "_out")
     else:
         _wrap_outputs(w, op, live[0])
     if op.has_rules:
@@ -169,11 +169,23 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
     w("return t" if op.single else "return ts")
 
 
+def _share(w: Source, op: OpDef, first: str, out: str) -> None:
+    """A view shares its storage, and with it the version counter, with the first input."""
+    if op.view:
+        condition = "" if op.view == ALWAYS else f"if shares_memory({out}, x_{first}): "
+        w(f"{condition}t._storage = {first}._storage or storage_of({first})")
+
+
 def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     w("ts = []")
     w("for _out in outs:")
-    w("t = wrap(asarray(_out) if isinstance(_out, generic) else _out)", 1)
-    if op.view:
-        w(f"if shares_memory(t._array, x_{first}): t._storage = storage_of({first})", 1)
-    w("ts.append(t)", 1)
+    w.depth += 1
+    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
+    w("t = new(Tensor)")
+    w("t._array = _out")
+    w("t._nr = 0")
+    w("t._node = t._grad = t._storage = None")
+    _share(w, op, first, "_out")
+    w("ts.append(t)")
+    w.depth -= 1
     w("ts = tuple(ts)" if op.result is None else "ts = RESULT._make(ts)")

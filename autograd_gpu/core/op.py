@@ -40,6 +40,9 @@ FLOAT = "float"  # the same, then integers become the default float dtype
 SAME = "same"  # must be equal already
 ANY = "any"  # not looked at
 
+# What `view` may say: True, the result may share the first input's memory; ALWAYS, it does, and nobody looks.
+ALWAYS = "always"
+
 
 class _Zero:
     def __repr__(self) -> str:
@@ -78,7 +81,7 @@ class OpDef:
     promoted: tuple[str, ...]
     numbers: bool
     broadcasts: bool
-    view: bool
+    view: bool | str
     storage_ok: bool
     differentiable: Callable[..., bool] | None
     jvp: Any

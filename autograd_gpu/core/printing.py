@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +12,48 @@ from ..backend import dtypes
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+PROFILES: dict[str, dict[str, Any]] = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": sys.maxsize, "edgeitems": 3, "linewidth": 80},
+}
+_options: dict[str, Any] = {**PROFILES["default"], "sci_mode": None}
+
+
+def set_printoptions(
+    precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
+    """Sets how tensors print, for the whole process; what is None stays.
+
+    precision   digits after the point
+    threshold   more elements than this are summarised, by `edgeitems` at each end
+    linewidth   characters per line
+    profile     "default", "short" or "full": sets all of these first
+    sci_mode    True for scientific notation, False for none; None, at every call, chooses by the values
+
+    >>> ag.set_printoptions(precision=2)
+    >>> ag.tensor([1 / 3])
+    tensor([0.33])
+    >>> ag.set_printoptions(profile="default")
+    """
+    if profile is not None:
+        if profile not in PROFILES:
+            raise ValueError(f"set_printoptions: profile is one of {', '.join(PROFILES)}; got {profile!r}")
+        _options.update(PROFILES[profile])
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    _options.update({name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """What `set_printoptions` has set.
+
+    >>> ag.get_printoptions()["precision"]
+    4
+    """
+    return dict(_options)
+
+
 _IMPLIED = (dtypes.int64, dtypes.bool_)  # not printed, like the default float dtype
 
 
@@ -18,7 +61,7 @@ def tensor_repr(tensor: Tensor) -> str:
     values = tensor.numpy(force=True)
     if values.dtype in dtypes.STORAGE or values.dtype == dtypes.bfloat16:
         values = values.astype(np.float32)
-    text = np.array2string(values, separator=", ", prefix="tensor(", precision=4, suppress_small=_moderate(values))
+    text = _text(values)
     notes = []
     if tensor.numel() == 0 and tensor.shape != (0,):
         notes.append(f"size={tensor.shape}")
@@ -33,6 +76,17 @@ def tensor_repr(tensor: Tensor) -> str:
     joint = ", ".join([text, *notes])
     name = "tensor" if type(tensor).__name__ != "Parameter" else "Parameter containing:\ntensor"
     return f"{name}({joint})"
+
+
+def _text(values: np.ndarray) -> str:
+    digits, sci_mode = _options["precision"], _options["sci_mode"]
+    chosen = {True: lambda value: f"{value:.{digits}e}", False: lambda value: f"{value:.{digits}f}"}.get(sci_mode)
+    formatter: Any = None if chosen is None else {"float_kind": chosen}
+    return np.array2string(
+        values, separator=", ", prefix="tensor(", precision=digits, threshold=_options["threshold"],
+        edgeitems=_options["edgeitems"], max_line_width=_options["linewidth"],
+        suppress_small=_moderate(values), formatter=formatter,
+    )  # fmt: skip
 
 
 def _moderate(values: np.ndarray) -> bool:

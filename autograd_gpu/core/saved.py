@@ -43,6 +43,13 @@ class SavedTensor:
         return "a leaf" if producer is None else f"output {self.tensor.output_nr} of {producer.name()}"  # type: ignore[union-attr]
 
 
+def saved(tensor: Tensor) -> SavedTensor:
+    """Keeps `tensor`, an input."""
+    result = SavedTensor()
+    result.tensor, result.version = tensor, version_of(tensor)
+    return result
+
+
 class SavedOutput(SavedTensor):
     """An output of the node that holds it, kept without its grad_fn (Note [No cycles])."""
 

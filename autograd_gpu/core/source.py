@@ -13,7 +13,7 @@ from ..backend.dtypes import FLOATS, FULL_FLOATS
 from ..config import MODES
 from .node import next_sequence_nr
 from .op import RAW, RECORD
-from .saved import FREED, SavedTensor, save_output
+from .saved import FREED, SavedTensor, save_output, saved
 from .tensor import Parameter, Tensor, wrap
 from .views import shares_memory, storage_of
 
@@ -21,8 +21,8 @@ SCOPE: dict[str, Any] = {
     "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "MODES": MODES, "Parameter": Parameter,
     "RAW": RAW, "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray,
     "generic": np.generic, "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
-    "next_sequence_nr": next_sequence_nr, "numpy": np, "save_output": save_output, "shares_memory": shares_memory,
-    "storage_of": storage_of, "wrap": wrap,
+    "next_sequence_nr": next_sequence_nr, "numpy": np, "save_output": save_output, "saved": saved,
+    "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip
 _serial = itertools.count()
 

@@ -28,7 +28,7 @@ from .aliases import (
     trapz,
     true_divide,
 )
-from .along import gather, scatter, scatter_add, take_along_dim
+from .along import gather, take_along_dim
 from .arithmetic import (
     add,
     addcdiv,
@@ -44,7 +44,6 @@ from .arithmetic import (
     nextafter,
     pow,
     sub,
-    where,
 )
 from .attention import scaled_dot_product_attention
 from .bags import embedding_bag
@@ -52,6 +51,7 @@ from .bessel import i0
 from .bilinear import bilinear
 from .bitwise import bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor
 from .bounds import clamp, clamp_max, clamp_min, fmax, fmin, maximum, minimum
+from .broadcast import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors
 from .channels import batch_norm, group_norm, instance_norm
 from .classification import cross_entropy, nll_loss
 from .comparison import (
@@ -89,6 +89,7 @@ from .creation import (
     full,
     full_like,
     linspace,
+    logspace,
     ones,
     ones_like,
     tensor,
@@ -97,6 +98,7 @@ from .creation import (
 )
 from .cumprod import cumprod
 from .determinant import det, logdet, slogdet
+from .diagonal import diag, diag_embed, diagflat, diagonal, diagonal_scatter, tril, tril_indices, triu, triu_indices
 from .difference import cumulative_trapezoid, diff, gradient, trapezoid
 from .distance import cdist, dist, pdist, renorm
 from .division import divide, floor_divide, fmod, gcd, lcm, remainder
@@ -125,10 +127,11 @@ from .exponential import celu, elu, logsigmoid, mish, selu, softplus
 from .extreme import all, amax, amin, aminmax, any, argmax, argmin, max, min
 from .gamma import digamma, lgamma, mvlgamma
 from .gamma import polygamma_of as polygamma
+from .grid import cartesian_prod, combinations, meshgrid, vander
 from .histogram import bincount, histc, histogram
-from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
+from .index import embedding, index_select, one_hot
 from .inverse import inverse
-from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
+from .join import block_diag, cat, column_stack, concat, concatenate, dstack, hstack, row_stack, stack, vstack
 from .likelihood import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -150,7 +153,8 @@ from .margin import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from .matrix_functions import matrix_exp, matrix_power, vander
+from .masks import masked_fill, masked_scatter, masked_select, where
+from .matrix_functions import matrix_exp, matrix_power
 from .nan import nan_to_num, nanmean, nansum
 from .noise import (
     alpha_dropout,
@@ -180,42 +184,43 @@ from .overwrite import (
     tanh_,
     threshold_,
 )
+from .pad import pad
+from .permute import adjoint, moveaxis, movedim, permute, swapaxes, swapdims, t, transpose
 from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, prelu, relu6, softshrink, threshold
+from .place import index_add, index_copy, index_fill, index_put, put, select_scatter, slice_scatter, take
 from .pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, pixel_shuffle, pixel_unshuffle
 from .probability import log_softmax, softmax, softmin
 from .products import bmm, linear, matmul, mm, mv
+from .properties import (
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_same_size,
+    is_signed,
+    is_tensor,
+    numel,
+    result_type,
+)
 from .quantile import kthvalue, median, mode, nanmedian, nanquantile, quantile
-from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
+from .rearrange import flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile
 from .reduce import count_nonzero, logsumexp, mean, norm, std, sum, trace, var
 from .rounding import ceil, floor, frac, round, trunc
 from .sampling import bernoulli, multinomial, normal, poisson
 from .scan import cummax, cummin, cumsum, logcumsumexp, prod
+from .scatter import index_reduce, scatter, scatter_add, scatter_reduce
 from .search import bucketize, searchsorted
-from .shape import (
-    broadcast_to,
-    expand,
-    expand_as,
-    flatten,
-    movedim,
-    permute,
-    ravel,
-    reshape,
-    squeeze,
-    sum_to,
-    t,
-    transpose,
-    unflatten,
-    unsqueeze,
-)
+from .shape import broadcast_to, expand, expand_as, flatten, ravel, reshape, squeeze, sum_to, unflatten, unsqueeze
 from .similarity import cosine_similarity, normalize, pairwise_distance
 from .singular import pinverse
-from .slicing import narrow, select
-from .sorting import argsort, argwhere, nonzero, sort, topk
+from .slicing import narrow, narrow_copy, select
+from .sorting import argsort, argwhere, isin, msort, nonzero, sort, topk
+from .split import chunk, dsplit, hsplit, split, split_with_sizes, tensor_split, unbind, vsplit
 from .statistics import corrcoef, cov, std_mean, var_mean
 from .triangular import cholesky, cholesky_inverse, cholesky_solve
 from .trigonometric import acos, acosh, asin, asinh, atan, atanh, cos, cosh, deg2rad, rad2deg, sin, sinc, sinh, tan
 from .unique import unique, unique_consecutive
 from .vectors import cross, dot, ger, outer, vdot
+from .view import as_strided
 
 __all__ = [
     "abs",
@@ -230,6 +235,7 @@ __all__ = [
     "addmm",
     "addmv",
     "addr",
+    "adjoint",
     "all",
     "allclose",
     "alpha_dropout",
@@ -250,12 +256,16 @@ __all__ = [
     "argmin",
     "argsort",
     "argwhere",
+    "as_strided",
     "as_tensor",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
     "avg_pool1d",
     "baddbmm",
     "batch_norm",
@@ -270,9 +280,13 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "block_diag",
     "bmm",
+    "broadcast_shapes",
+    "broadcast_tensors",
     "broadcast_to",
     "bucketize",
+    "cartesian_prod",
     "cat",
     "cdist",
     "ceil",
@@ -288,6 +302,10 @@ __all__ = [
     "clamp_min",
     "clip",
     "clone",
+    "column_stack",
+    "combinations",
+    "concat",
+    "concatenate",
     "contiguous",
     "copysign",
     "corrcoef",
@@ -306,7 +324,11 @@ __all__ = [
     "cumulative_trapezoid",
     "deg2rad",
     "det",
+    "diag",
+    "diag_embed",
+    "diagflat",
     "diagonal",
+    "diagonal_scatter",
     "diff",
     "digamma",
     "dist",
@@ -318,6 +340,8 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "dropout_",
+    "dsplit",
+    "dstack",
     "einsum",
     "elu",
     "elu_",
@@ -343,6 +367,8 @@ __all__ = [
     "fix",
     "flatten",
     "flip",
+    "fliplr",
+    "flipud",
     "float_power",
     "floor",
     "floor_divide",
@@ -377,6 +403,7 @@ __all__ = [
     "hinge_embedding_loss",
     "histc",
     "histogram",
+    "hsplit",
     "hstack",
     "huber_loss",
     "hypot",
@@ -384,12 +411,23 @@ __all__ = [
     "igamma",
     "igammac",
     "index_add",
+    "index_copy",
+    "index_fill",
+    "index_put",
+    "index_reduce",
     "index_select",
     "inner",
     "instance_norm",
     "inverse",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_same_size",
+    "is_signed",
+    "is_tensor",
     "isclose",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "isneginf",
@@ -426,11 +464,13 @@ __all__ = [
     "logical_xor",
     "logit",
     "logsigmoid",
+    "logspace",
     "logsumexp",
     "lt",
     "lu_unpack",
     "margin_ranking_loss",
     "masked_fill",
+    "masked_scatter",
     "masked_select",
     "matmul",
     "matrix_exp",
@@ -440,13 +480,16 @@ __all__ = [
     "maximum",
     "mean",
     "median",
+    "meshgrid",
     "min",
     "minimum",
     "mish",
     "mm",
     "mode",
+    "moveaxis",
     "movedim",
     "mse_loss",
+    "msort",
     "mul",
     "multi_margin_loss",
     "multilabel_margin_loss",
@@ -461,6 +504,7 @@ __all__ = [
     "nanquantile",
     "nansum",
     "narrow",
+    "narrow_copy",
     "ne",
     "neg",
     "negative",
@@ -471,6 +515,7 @@ __all__ = [
     "normal",
     "normalize",
     "not_equal",
+    "numel",
     "one_hot",
     "ones",
     "ones_like",
@@ -489,6 +534,7 @@ __all__ = [
     "pow",
     "prelu",
     "prod",
+    "put",
     "quantile",
     "rad2deg",
     "ravel",
@@ -499,18 +545,24 @@ __all__ = [
     "remainder",
     "renorm",
     "repeat",
+    "repeat_interleave",
     "reshape",
+    "result_type",
     "rms_norm",
     "roll",
+    "rot90",
     "round",
+    "row_stack",
     "rrelu",
     "rrelu_",
     "rsqrt",
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "searchsorted",
     "select",
+    "select_scatter",
     "selu",
     "selu_",
     "sgn",
@@ -522,6 +574,7 @@ __all__ = [
     "sin",
     "sinc",
     "sinh",
+    "slice_scatter",
     "slogdet",
     "smooth_l1_loss",
     "soft_margin_loss",
@@ -543,13 +596,17 @@ __all__ = [
     "subtract",
     "sum",
     "sum_to",
+    "swapaxes",
+    "swapdims",
     "t",
+    "take",
     "take_along_dim",
     "tan",
     "tanh",
     "tanh_",
     "tanhshrink",
     "tensor",
+    "tensor_split",
     "tensordot",
     "threshold",
     "threshold_",
@@ -561,9 +618,11 @@ __all__ = [
     "trapezoid",
     "trapz",
     "tril",
+    "tril_indices",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "triu",
+    "triu_indices",
     "true_divide",
     "trunc",
     "unbind",
@@ -575,6 +634,7 @@ __all__ = [
     "var",
     "var_mean",
     "vdot",
+    "vsplit",
     "vstack",
     "where",
     "xlogy",

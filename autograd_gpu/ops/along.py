@@ -1,39 +1,20 @@
-"""Elements picked and placed along one dimension, by a tensor of as many dimensions: gather, scatter."""
+"""Elements picked along one dimension by a tensor of as many dimensions: gather, take_along_dim."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..backend.dtypes import int32, int64
 from ..core.dispatch import defop
-from ..core.op import SAME
 from ..core.tensor import Tensor
-from .arithmetic import add
-from .index import add_at
+from .index import INDEX_DTYPES, in_our_words
+from .places import grid, picked, sums_at
 from .shape import common_shape, expand, ravel, reshape
 from .slicing import basic_index, refuse_negative, wrap_dim
 
 # The blocks work on tensors of one dimension or more and a negative `dim`; the public functions see to that.
 
 
-def _grid(xp, index, dim):
-    """One index array per dimension: `index` itself in `dim`, elsewhere 0, 1, ..., shaped to broadcast."""
-    ndim = index.ndim
-    key = [xp.arange(size).reshape((size,) + (1,) * (ndim - 1 - d)) for d, size in enumerate(index.shape)]
-    key[dim] = index
-    return tuple(key)
-
-
 def _gather_along_backward(xp, g, index, *, dim, shape):
-    out = xp.zeros(shape, g.dtype)
-    add_at(xp, out, -len(shape), _grid(xp, index, dim), g)
-    return out
-
-
-def _scatter_along(xp, x, index, src, *, dim):
-    out = xp.array(x)
-    out[_grid(xp, index, dim)] = src
-    return out
+    return sums_at(xp, xp.zeros(shape, g.dtype), -len(shape), grid(xp, index, dim), g)
 
 
 @defop
@@ -45,7 +26,7 @@ class gather_along:
             [3.]])
     """
 
-    def forward(xp, x, index, *, dim): return x[_grid(xp, index, dim)]
+    def forward(xp, x, index, *, dim): return picked(xp, x, index, dim)
     def grad_x(F, g, x_shape, index, dim): return F.gather_along_backward(g, index, dim, x_shape)
     nondiff = ("index",)
 
@@ -54,7 +35,8 @@ class gather_along:
 class gather_along_backward:
     """Zeros of `shape` plus g[i][j] at [i][index[i][j]] for dim = -1, and so on: the transpose of gather_along.
 
-    >>> ag.scatter_add(ag.zeros(3), 0, ag.tensor([1, 1]), ag.tensor([1.0, 2.0]))
+    >>> from autograd_gpu.ops.along import gather_along_backward
+    >>> gather_along_backward(ag.tensor([1.0, 2.0]), ag.tensor([1, 1]), -1, (3,))
     tensor([0., 3., 0.])
     """
 
@@ -63,30 +45,23 @@ class gather_along_backward:
     nondiff = ("index",)
 
 
-@defop
-class scatter_along:
-    """x with src[i][j], or the number src, at [i][index[i][j]] for dim = -1, and so on.
-
-    >>> ag.scatter(ag.zeros(3), 0, ag.tensor([1]), 5.0)
-    tensor([0., 5., 0.])
-    """
-
-    forward = _scatter_along
-    def grad_x(F, g, index, dim): return F.scatter_along(g, index, 0.0, dim)
-    def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
-    nondiff, promoted = ("index",), ("x", "src")
-    types, numbers = SAME, True
-
-
 # ---- the public functions ------------------------------------------------------------------------------
 
 
-def _checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
+def checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
     """`dim` as a negative number, after PyTorch's checks."""
-    dim = wrap_dim(dim, x.ndim)
-    if index.dtype not in (int64, int32):
+    dim = wrap_dim(dim, x._array.ndim)
+    if index._array.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     refuse_negative(name, index, dim)
+    if not x._array.shape == index._array.shape == (index if src is None else src)._array.shape:
+        _check_sizes(x, dim, index, src)
+    if src is not None and src._array.dtype != x._array.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}")
+    return dim - (x._array.ndim or 1)
+
+
+def _check_sizes(x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> None:
     for what, other in (("input", x), ("src", src)):
         if other is None:
             continue
@@ -97,18 +72,17 @@ def _checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None =
                 apart = "" if what == "src" else f" apart from dimension {dim}"
                 raise RuntimeError(f"Size does not match at dimension {d} expected index {list(index.shape)} to be "
                                    f"no larger than {what} {list(other.shape)}{apart}")
-    if src is not None and src.dtype != x.dtype:
-        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}")
-    return dim - (x.ndim or 1)
 
 
-def _vector(x: Tensor) -> Tensor:
-    return x if x.ndim else reshape(x, (1,))
+def vector(x: Tensor) -> Tensor:
+    """x itself, or a 0-d one as a vector."""
+    return x if x._array.ndim else reshape(x, (1,))
 
 
-def _corner(src: Tensor, index: Tensor) -> Tensor:
+def corner(src: Tensor, index: Tensor) -> Tensor:
     """The part of `src` that `index` reaches."""
-    return src if src.shape == index.shape else basic_index(src, tuple(slice(size) for size in index.shape))
+    same = src._array.shape == index._array.shape
+    return src if same else basic_index(src, tuple([slice(size) for size in index.shape]))
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -120,38 +94,12 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     tensor([[2.],
             [3.]])
     """
-    dim = _checked("gather", x, dim, index)
+    dim = checked("gather", x, dim, index)
     try:
-        result = gather_along(_vector(x), _vector(index), dim)
+        result = gather_along(vector(x), vector(index), dim)
     except IndexError as error:
-        raise IndexError(str(error).replace("axis", "dimension")) from None
+        raise IndexError(in_our_words(str(error))) from None
     return result if index.ndim else reshape(result, ())
-
-
-def scatter(x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
-    """x with the elements of `src`, a tensor or one number, at the places that `index` names along `dim`; out of place.
-
-    Where `index` names a place twice, one of the two wins, and the gradient of src is not to be trusted.
-
-    >>> ag.scatter(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
-    tensor([2., 0., 1.])
-    """
-    given = isinstance(src, Tensor)
-    dim = _checked("scatter", x, dim, index, src if given else None)
-    index = _vector(index)
-    result = scatter_along(_vector(x), index, _corner(_vector(src), index) if given else src, dim)
-    return result if x.ndim else reshape(result, ())
-
-
-def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """x plus the elements of `src` at the places that `index` names along `dim`; out of place.
-
-    >>> ag.scatter_add(ag.ones(3), 0, ag.tensor([1, 1]), ag.tensor([1.0, 2.0]))
-    tensor([1., 4., 1.])
-    """
-    dim, index, vector = _checked("scatter_add", x, dim, index, src), _vector(index), _vector(x)
-    result = add(vector, gather_along_backward(_corner(_vector(src), index), index, dim, vector.shape))
-    return result if x.ndim else reshape(result, ())
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -162,12 +110,17 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     tensor([[10., 20., 30.]])
     """
     if dim is None:
-        return gather(ravel(x), 0, ravel(indices))
+        return take_along_dim(ravel(x), ravel(indices), 0)
     if x.ndim != indices.ndim:
         raise RuntimeError("take_along_dim(): input and indices should have the same number of dimensions, but got "
                            f"{x.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+    if indices.dtype not in (int64, int32):
+        raise RuntimeError(f"take_along_dim(): Expected dtype int32/int64 for indices, got {indices.dtype}")
     at = wrap_dim(dim, x.ndim)
     others = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (x, indices)]
     shape = common_shape("take_along_dim", *others)
     wide, places = ((*shape[:at], t.shape[at], *shape[at + 1 :]) for t in (x, indices))
-    return gather(expand(x, wide), at, expand(indices, places))
+    try:
+        return gather_along(expand(x, wide), expand(indices, places), at - x.ndim)
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error))) from None

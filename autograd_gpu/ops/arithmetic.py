@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..backend.dtypes import float64, get_default_dtype
+from ..backend.dtypes import bool_, float64, get_default_dtype
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
 from ..core.tensor import Tensor
@@ -233,6 +233,13 @@ def float_power(base: Any, exponent: Any) -> Tensor:
 # ---- selection -------------------------------------------------------------------------------------
 
 
+def _where(xp, condition, a, b):
+    if type(condition) is not bool and condition.dtype != bool_:
+        raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
+                           f"{condition.dtype}")
+    return backend.where(xp, condition, a, b)
+
+
 @defop
 class where:
     """a where condition holds, else b; all three broadcast. The gradient of the branch not taken is zero.
@@ -241,7 +248,7 @@ class where:
     tensor([1., 0.])
     """
 
-    def forward(xp, condition, a, b): return backend.where(xp, condition, a, b)
+    forward = _where
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")

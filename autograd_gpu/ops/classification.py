@@ -19,10 +19,10 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .arithmetic import where
 from .loss import check_reduction
+from .permute import movedim
 from .probability import exponentials, log_softmax
 from .products import ALWAYS
 from .reduce import reduced, wide
-from .shape import movedim
 
 # ---- classes -----------------------------------------------------------------------------------------
 

@@ -41,17 +41,25 @@ class clone:
 
 
 @defop
-class contiguous:
-    """x in C order: itself if it is already, else a copy.
+class contiguous_copy:
+    """A copy of x in C order; see contiguous.
 
     >>> ag.contiguous(ag.ones(2, 3).mT).stride()
     (2, 1)
     """
 
-    def forward(xp, x): return xp.ascontiguousarray(x).reshape(x.shape)
+    def forward(xp, x): return xp.array(x, order="C")
     def grad_x(F, g): return g
-    view = True
     storage_ok = True
+
+
+def contiguous(x: Tensor) -> Tensor:
+    """x in C order: itself if it is already, else a copy.
+
+    >>> ag.contiguous(ag.ones(2, 3).mT).stride()
+    (2, 1)
+    """
+    return x if x._array.flags.c_contiguous else contiguous_copy(x)
 
 
 @defop
@@ -145,7 +153,7 @@ def detach_(x: Tensor) -> Tensor:
 
 def type_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the dtype of `other`."""
-    return to(x, other.dtype)
+    return x if x.dtype == other.dtype else to(x, other.dtype)
 
 
 def to_named(dtype: np.dtype) -> Any:
@@ -156,3 +164,21 @@ def to_named(dtype: np.dtype) -> Any:
 
     method.__doc__ = f"x as {dtype}."
     return method
+
+
+_TYPE_NAMES = {
+    dtypes.float16: "HalfTensor", dtypes.bfloat16: "BFloat16Tensor", dtypes.float32: "FloatTensor",
+    dtypes.float64: "DoubleTensor", dtypes.uint8: "ByteTensor", dtypes.int8: "CharTensor",
+    dtypes.int16: "ShortTensor", dtypes.int32: "IntTensor", dtypes.int64: "LongTensor", dtypes.bool_: "BoolTensor",
+}  # fmt: skip
+
+
+def type_method(x: Tensor, dtype: Any = None) -> Any:
+    """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
+
+    >>> ag.ones(2).type(), ag.ones(2).type(ag.int64).dtype
+    ('FloatTensor', dtype('int64'))
+    """
+    if dtype is not None:
+        return to(x, dtype)
+    return ("cuda." if x.is_cuda else "") + _TYPE_NAMES.get(x.dtype, str(x.dtype))

@@ -198,8 +198,29 @@ def linspace(
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    _check_steps(steps)
     values = backend.make(or_default(device), "linspace", start, end, steps)
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """base ** start to base ** end, both included, in `steps` values with evenly spaced exponents.
+
+    >>> ag.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    _check_steps(steps)
+    exponents = backend.make(or_default(device), "linspace", start, end, steps)
+    return wrap((float(base) ** exponents).astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+
+def _check_steps(steps: int) -> None:
+    if steps < 0:
+        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -249,6 +270,37 @@ def full_like(
     tensor([3., 3.])
     """
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`, by default in the dtype and on the device of x.
+
+    >>> ag.ones(2, dtype=ag.int32).new_tensor([3.0])
+    tensor([3], dtype=int32)
+    """
+    return tensor(data, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of zeros, by default in the dtype and on the device of x."""
+    return zeros(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of ones, by default in the dtype and on the device of x."""
+    return ones(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_empty(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor whose values are not set, by default in the dtype and on the device of x."""
+    return empty(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_full(
+    x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of `fill_value`, by default in the dtype and on the device of x."""
+    return full(size, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
 @defop

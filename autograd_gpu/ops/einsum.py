@@ -24,9 +24,10 @@ from .. import backend
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 from ..core.tensor import Tensor
-from .rearrange import diagonal
+from .diagonal import diagonal
+from .permute import permute
 from .reduce import sum as sum_over
-from .shape import expand, permute, reshape
+from .shape import expand, reshape
 
 Operand = tuple[Tensor, str]  # and its subscripts
 

@@ -7,21 +7,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import FLOATS, INTEGERS, bfloat16, bool_, float32, int32, int64, uint8
+from ..backend.dtypes import INTEGERS, bool_, int32, int64, uint8
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from .arithmetic import add
-from .shape import common_shape, expand, reshape
+from .places import sums_at
+from .shape import reshape
 from .slicing import FULL, basic_index, refuse_negative, wrap_dim
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 MOST = 4  # tensors in one key
+INDEX_DTYPES = (int64, int32)
 
 
 # ---- indexing with tensors -----------------------------------------------------------------------------
@@ -38,27 +38,36 @@ def advanced_key(ndim, dims, indices):
     return (*key, *[FULL] * -at)
 
 
-def _given(*indices):
+def given(*indices):
+    """Those that are not None."""
     return [index for index in indices if index is not None]
 
 
 def _advanced_index(xp, x, i0, i1=None, i2=None, i3=None, *, dims):
     if i1 is None and i0.dtype != bool_:
         return x.take(i0, dims[0])  # 1.5 to 4 times as fast as x[key]
-    return x[advanced_key(x.ndim, dims, _given(i0, i1, i2, i3))]
+    return x[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))]
 
 
 def _advanced_index_backward(xp, g, i0, i1=None, i2=None, i3=None, *, dims, shape):
-    indices, out = _given(i0, i1, i2, i3), xp.zeros(shape, g.dtype)
-    at = dims[0]
+    indices = given(i0, i1, i2, i3)
     if i1 is None and i0.dtype == bool_:
+        out = xp.zeros(shape, g.dtype)
         out[advanced_key(len(shape), dims, indices)] = g  # a mask names nothing twice
-    elif dims == tuple(range(at, at + len(dims))) and not any(index.dtype == bool_ for index in indices):
-        add_at(xp, out, at, indices, g)
-    else:
-        places = xp.arange(out.size).reshape(shape)[advanced_key(len(shape), dims, indices)]
-        add_at(xp, out.reshape(-1), -1, [places], g)
-    return out
+        return out
+    return advanced_sums(xp, xp.zeros(shape, g.dtype), indices, dims, g)
+
+
+def advanced_sums(xp, out, indices, dims, g):
+    """`out`, a fresh array, plus g, broadcasting, at the places that the tensors at `dims` name."""
+    at, end = dims[0], dims[0] + len(dims)
+    adjacent = len(dims) == 1 or dims == tuple(range(at, end))
+    if adjacent and not any(index.dtype == bool_ for index in indices):
+        named = indices[0].shape if len(indices) == 1 else np.broadcast_shapes(*[index.shape for index in indices])
+        shape = (*out.shape[:at], *named, *out.shape[out.ndim + end :])
+        return sums_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape))
+    places = xp.arange(out.size).reshape(out.shape)[advanced_key(out.ndim, dims, indices)]
+    return sums_at(xp, out.reshape(-1), -1, [places], xp.broadcast_to(g, places.shape)).reshape(out.shape)
 
 
 @defop
@@ -90,52 +99,6 @@ class advanced_index_backward:
     nondiff = ("i0", "i1", "i2", "i3")
 
 
-def add_at(xp, out, dim, indices, g):
-    """out[..., i0, i1, ...] += g with the integer arrays from dimension `dim` < 0 on; what is named twice gets both.
-
-    `out` is contiguous. On NumPy by numbers of elements: numpy.add.at is then 5 to 20 times as fast.
-    """
-    if not g.size:
-        return
-    if xp is np:
-        np.add.at(out.reshape(-1), _element_numbers(out.shape, out.ndim + dim, indices), g.ravel())
-        return
-    key = (..., *indices, *[FULL] * (-dim - len(indices)))
-    if out.dtype == int64:  # CuPy has atomic sums of uint64 only, which are the same
-        xp.add.at(out.view("uint64"), key, g.astype(int64, copy=False).view("uint64"))
-    elif out.dtype not in FLOATS or out.dtype == bfloat16:  # nor has it these
-        wide = float32 if out.dtype == bfloat16 else int32
-        sums = out.astype(wide)
-        xp.add.at(sums, key, g.astype(wide))
-        out[...] = sums.astype(out.dtype)
-    else:
-        xp.add.at(out, key, g)
-
-
-def _element_numbers(shape, start, indices):
-    """Positions in the flat array: (lead, n, width) -> lead * n * width of them."""
-    stop = start + len(indices)
-    lead, count, width = (math.prod(sizes) for sizes in (shape[:start], shape[start:stop], shape[stop:]))
-    places = _flat_index(indices, shape[start:stop]).reshape(1, -1, 1)
-    if lead > 1:
-        places = places + (np.arange(lead) * count).reshape(-1, 1, 1)
-    if width > 1:
-        places = places * width + np.arange(width)
-    return places.reshape(-1)
-
-
-def _flat_index(indices, sizes):
-    try:
-        return np.ravel_multi_index(indices, sizes)
-    except ValueError:  # some are negative, or out of range
-        pass
-    for dim, (index, size) in enumerate(zip(indices, sizes, strict=True)):
-        wrong = index[(index < -size) | (index >= size)]
-        if wrong.size:
-            raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {size}")
-    return np.ravel_multi_index([np.where(i < 0, i + n, i) for i, n in zip(indices, sizes, strict=True)], sizes)
-
-
 # ---- x[key] --------------------------------------------------------------------------------------------
 
 
@@ -153,18 +116,23 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     try:
         if type(key) in BASIC or (type(key) is tuple and BASIC.issuperset(map(type, key))):
             return basic_index(x, key)
+        if type(key) is list:
+            key = key_part(x, key)
         if type(key) is Tensor and _leads(x._array, key._array):
             return advanced_index(x, key, dims=(-x._array.ndim,))
+        if type(key) is tuple and (found := plainly(x._array, key)) is not None:
+            return advanced_index(x, *found[0], dims=found[1])
         parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
         if any(isinstance(part, Tensor) for part in parts):
             view, indices, dims = sort_out(x, parts)
             return advanced_index(view, *indices, dims=dims)
         return basic_index(x, tuple(parts))
     except IndexError as error:
-        raise IndexError(_in_our_words(str(error))) from None
+        raise IndexError(in_our_words(str(error))) from None
 
 
-def _in_our_words(text: str) -> str:
+def in_our_words(text: str) -> str:
+    """The text of NumPy's or CuPy's IndexError with what a tensor has instead of axes."""
     return text.replace("Index ", "index ").replace("axis", "dimension").replace("array", "tensor")
 
 
@@ -175,6 +143,20 @@ def _leads(array: Any, index: Any) -> bool:
     if index.dtype is bool_:
         return index.shape == array.shape[: index.ndim]
     return index.dtype is int64 and array.ndim > 0
+
+
+def plainly(array: Any, key: tuple[Any, ...]) -> tuple[list[Tensor], tuple[int, ...]] | None:
+    """The tensors of a key of nothing but whole slices and tensors of integers, and their dimensions."""
+    if len(key) > array.ndim:
+        return None
+    tensors, dims = [], []
+    for dim, part in enumerate(key, -array.ndim):
+        if type(part) is Tensor and type(part._array) is type(array) and part._array.dtype is int64 and part.ndim:
+            tensors.append(part)
+            dims.append(dim)
+        elif type(part) is not slice or part != FULL:
+            return None
+    return (tensors, tuple(dims)) if 0 < len(tensors) <= MOST else None
 
 
 def key_part(x: Tensor, part: Any) -> Any:
@@ -246,13 +228,16 @@ def _dims_of(part: Any) -> int:
 # ---- along one dimension -------------------------------------------------------------------------------
 
 
-def _vector(name: str, index: Tensor) -> Tensor:
-    if index.dtype not in (int64, int32):
+def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
+    """`index` as a vector of integers, which may be negative or not."""
+    array = index._array
+    if array.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index but got: {index.dtype}")
-    if index.ndim > 1:
+    if array.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
-    refuse_negative(name, index, 0)
-    return index if index.ndim else reshape(index, (1,))
+    if not negative:
+        refuse_negative(name, index, 0)
+    return index if array.ndim else reshape(index, (1,))
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -262,77 +247,13 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     tensor([[2., 2.],
             [4., 4.]])
     """
-    index, dim = _vector("index_select", index), wrap_dim(dim, x.ndim)
+    index, dim = index_vector("index_select", index), wrap_dim(dim, x.ndim)
     if not x.ndim:
         return reshape(index_select(reshape(x, (1,)), 0, index), ())
     try:
         return advanced_index(x, index, dims=(dim - x.ndim,))
     except IndexError as error:
-        raise IndexError(_in_our_words(str(error))) from None
-
-
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """x plus alpha * source[k] at position index[k] of dimension `dim`, for every k; out of place.
-
-    >>> ag.index_add(ag.zeros(3), 0, ag.tensor([0, 2, 0]), ag.tensor([1.0, 2.0, 3.0]))
-    tensor([4., 0., 2.])
-    """
-    index, dim = _vector("index_add", index), wrap_dim(dim, x.ndim)
-    if x.dtype != source.dtype:
-        raise RuntimeError("index_add(): self and source expected to have the same dtype, but got "
-                           f"(self) {x.dtype} and (source) {source.dtype}")
-    if not x.ndim:
-        return reshape(index_add(reshape(x, (1,)), 0, index, reshape(source, (1,)), alpha=alpha), ())
-    expected = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
-    if source.shape != expected:
-        raise RuntimeError("index_add(): source must have the shape of self, with the number of indices at dimension "
-                           f"{dim}: expected {list(expected)}, got {list(source.shape)}")
-    return add(x, advanced_index_backward(source, index, dims=(dim - x.ndim,), shape=x.shape), alpha)
-
-
-# ---- masks ---------------------------------------------------------------------------------------------
-
-
-def _masked_fill(xp, x, mask, value):
-    if mask.dtype != bool_:
-        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
-    if hasattr(value, "dtype"):
-        if value.ndim:
-            raise RuntimeError("masked_fill only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s)")
-        value = value.astype(x.dtype)
-    return xp.where(mask, value, x).astype(x.dtype, copy=False)
-
-
-def _masked_value_back(F, g, mask, value_dtype):
-    g = F.where(mask, g, 0.0)
-    return g if g.dtype == value_dtype else F.cast(g, value_dtype)
-
-
-@defop
-class masked_fill:
-    """x with `value`, a number or 0-d tensor, where `mask` is True, in the dtype of x; mask and x broadcast.
-
-    >>> ag.masked_fill(ag.tensor([1.0, 2.0]), ag.tensor([True, False]), 0.0)
-    tensor([0., 2.])
-    """
-
-    forward = _masked_fill
-    def grad_x(F, g, mask): return F.where(mask, 0.0, g)
-    grad_value = _masked_value_back
-    nondiff, broadcasts, numbers = ("mask",), True, True
-
-
-def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of x where `mask` is True, as a vector; mask and x broadcast.
-
-    >>> ag.masked_select(ag.tensor([1.0, 2.0, 3.0]), ag.tensor([True, False, True]))
-    tensor([1., 3.])
-    """
-    if mask.dtype != bool_:
-        raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = common_shape("masked_select", x.shape, mask.shape)
-    return advanced_index(expand(x, shape), expand(mask, shape), dims=(-len(shape),))
+        raise IndexError(in_our_words(str(error))) from None
 
 
 # ---- tables --------------------------------------------------------------------------------------------

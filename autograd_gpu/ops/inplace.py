@@ -48,7 +48,7 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
                            f"{list(x.shape)} and {list(shape)}")
 
 
-def _check_writable(name: str, x: Tensor, other: Any = None) -> None:
+def _check_writable(name: str, x: Tensor, *others: Any) -> None:
     """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
     stretched = [size > 1 for stride, size in zip(x._array.strides, x._array.shape, strict=True) if stride == 0]
     if x._array.size and any(stretched):
@@ -59,7 +59,7 @@ def _check_writable(name: str, x: Tensor, other: Any = None) -> None:
     if type(x._node) is AccumulateGrad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
                            f"wrap {name} in ag.no_grad()")
-    if x._node is not None or (isinstance(other, Tensor) and other._node is not None):
+    if x._node is not None or any(isinstance(other, Tensor) and other._node is not None for other in others):
         raise RuntimeError(f"{name} would have to be recorded, and in-place operations are not; use the out-of-place "
                            f"operation, or wrap {name} in ag.no_grad()")
 
@@ -143,6 +143,44 @@ def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Ten
         x._array[...] = backend.namespace(x._array).maximum(x._array, min)
     if max is not None:
         x._array[...] = backend.namespace(x._array).minimum(x._array, max)
+    bump_version(x)
+    return x
+
+
+def in_place(function: Any) -> Any:
+    """The method that writes function(x, ...) back into x, whose shape it must have."""
+    name = f"{function.__name__}_"
+
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        _check_writable(name, x, *args, *kwargs.values())
+        result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
+        if result.shape != x.shape:
+            raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
+                               f"{list(result.shape)}")
+        x._array[...] = result._array
+        bump_version(x)
+        return x
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"x.{function.__name__}(...), written back into x."
+    method.__wrapped__ = function  # type: ignore[attr-defined]
+    return method
+
+
+def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """`fill_value` on the main diagonal of x, of two or more dimensions, all equal if more than two; with `wrap` the
+    diagonal of a tall matrix starts again, one row further down.
+
+    >>> ag.zeros(2, 2).fill_diagonal_(1.0)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    _check_writable("fill_diagonal_", x)
+    if x.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if x.ndim > 2 and len(set(x.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    backend.namespace(x._array).fill_diagonal(x._array, fill_value, wrap)
     bump_version(x)
     return x
 

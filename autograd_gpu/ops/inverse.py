@@ -13,8 +13,9 @@ from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor
 from .matrices import check_square, check_system, info_array, refuse
+from .permute import movedim
 from .products import ALWAYS
-from .shape import movedim, ravel, reshape
+from .shape import ravel, reshape
 
 # ---- inverse -----------------------------------------------------------------------------------------
 

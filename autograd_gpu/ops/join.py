@@ -1,4 +1,4 @@
-"""Tensors joined along a dimension, and taken apart."""
+"""Tensors joined: along a dimension, side by side, on a diagonal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 from ..core.tensor import Tensor
+from .broadcast import atleast_3d
+from .creation import zeros
 from .shape import reshape
-from .slicing import FULL, from_right, key_along, wrap_dim
+from .slicing import from_right, key_along, wrap_dim
 
-# ---- joining -------------------------------------------------------------------------------------------
+# ---- along a dimension -------------------------------------------------------------------------------------------
 
 
 def _cat(xp, *tensors, dim=0):
@@ -57,7 +59,7 @@ class cat:
     tensor([1., 2., 3.])
     """
 
-    def forward(xp, *tensors, dim=0): return _cat(xp, *tensors, dim=dim)
+    forward = _cat
     grad_tensors = _cat_part
     types = PROMOTE
     storage_ok = True
@@ -83,7 +85,7 @@ class stack:
             [2., 4.]])
     """
 
-    def forward(xp, *tensors, dim=0): return _stack(xp, *tensors, dim=dim)
+    forward = _stack
     def grad_tensors(F, g, i, dim, tensors_shape):
         return F.basic_index(g, key_along(from_right(dim, len(tensors_shape[0]) + 1), i))
     types = PROMOTE
@@ -111,117 +113,78 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([x if x.ndim > 1 else reshape(x, (1, -1)) for x in tensors], 0)
 
 
-# ---- taking apart --------------------------------------------------------------------------------------
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one behind the other: along dimension 2; vectors as rows (1, n, 1), matrices as (m, n, 1).
+
+    >>> ag.dstack([ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0])])
+    tensor([[[1., 3.],
+             [2., 4.]]])
+    """
+    return cat([atleast_3d(x) for x in tensors], 2)
 
 
-def _split(xp, x, *, sizes, dim=0):
-    if x.ndim == 0:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    at = wrap_dim(dim, x.ndim)
-    if sum(sizes) != x.shape[at] or min(sizes, default=0) < 0:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {x.shape[at]} (input tensor's size "
-                           f"at dimension {at}), but got split_sizes={list(sizes)}")
-    lead, parts, start = (FULL,) * at, [], 0
-    for size in sizes:
-        parts.append(x[(*lead, slice(start, start + size))])
-        start += size
-    return parts
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors side by side, vectors and 0-d tensors as columns.
+
+    >>> ag.column_stack([ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0])])
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
+    return cat([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in tensors], 1)
 
 
-def _split_back(F, g, x_shape, sizes, dim):
-    """The gradients joined; one that is missing becomes padding of the next one, or of the last."""
-    dim = from_right(dim, len(x_shape))
-    lead = (0, 0) * (-1 - dim)
-    parts, before = [], 0
-    for i, part in enumerate(g):
-        if part is None:
-            before += sizes[i]
-            continue
-        if before:
-            part = F.constant_pad(part, (*lead, before, 0))
-            before = 0
-        parts.append(part)
-    if before:
-        parts[-1] = F.constant_pad(parts[-1], (*lead, 0, before))
-    return F.cat(parts, dim) if len(parts) > 1 else parts[0]
+concat = concatenate = cat
+row_stack = vstack
+
+
+# ---- on the diagonal -----------------------------------------------------------------------------------
+
+
+def _corners(shapes):
+    """Where each matrix begins, and where the last one ends; (rows, columns)."""
+    sizes = [(1,) * (2 - len(shape)) + tuple(shape) for shape in shapes]
+    return [(sum([rows for rows, _ in sizes[:i]]), sum([columns for _, columns in sizes[:i]]))
+            for i in range(len(sizes) + 1)]
+
+
+def _block_diag(xp, *tensors):
+    for i, x in enumerate(tensors):
+        if x.ndim > 2:
+            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. "
+                               f"Input {i} has {x.ndim} dimensions")
+    *starts, end = _corners([x.shape for x in tensors])
+    out = xp.zeros(end, tensors[0].dtype)
+    for x, (row, column) in zip(tensors, starts, strict=True):
+        matrix = x.reshape((1,) * (2 - x.ndim) + x.shape)
+        out[row : row + matrix.shape[0], column : column + matrix.shape[1]] = matrix
+    return out
+
+
+def _block_diag_part(F, g, i, tensors_shape):
+    (row, column), (row_end, column_end) = _corners(tensors_shape)[i : i + 2]
+    return F.reshape(F.basic_index(g, (..., slice(row, row_end), slice(column, column_end))), tensors_shape[i])
 
 
 @defop
-class split_with_sizes:
-    """x cut along `dim` into views of the given sizes.
+class stack_diagonally:
+    """The matrices on the diagonal of a matrix of zeros; see block_diag.
 
-    >>> from autograd_gpu.ops.join import split_with_sizes
-    >>> split_with_sizes(ag.tensor([1.0, 2.0, 3.0]), (1, 2))
-    (tensor([1.]), tensor([2., 3.]))
+    >>> from autograd_gpu.ops.join import stack_diagonally
+    >>> stack_diagonally([ag.ones(1, 1), ag.ones(1, 2)])
+    tensor([[1., 0., 0.],
+            [0., 1., 1.]])
     """
 
-    forward = _split
-    grad_x = _split_back
-    outputs, view = ("*",), True
-    storage_ok = True
+    forward = _block_diag
+    grad_tensors = _block_diag_part
+    types = PROMOTE
 
 
-def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `dim` into views of the given size (the last may be smaller), or of the given sizes.
+def block_diag(*tensors: Tensor) -> Tensor:
+    """The matrices on the diagonal of a matrix of zeros; vectors as rows, 0-d tensors as 1 x 1.
 
-    >>> ag.split(ag.tensor([1.0, 2.0, 3.0]), 2)
-    (tensor([1., 2.]), tensor([3.]))
+    >>> ag.block_diag(ag.ones(1, 1), ag.tensor([2.0, 3.0]))
+    tensor([[1., 0., 0.],
+            [0., 2., 3.]])
     """
-    if not isinstance(split_size_or_sections, int):
-        return split_with_sizes(x, tuple(split_size_or_sections), dim)
-    step = split_size_or_sections
-    if x.ndim == 0:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    length = x.shape[wrap_dim(dim, x.ndim)]
-    if step < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
-    if step == 0 and length:
-        raise RuntimeError("split_size can only be 0 if dimension size is 0, but got dimension size of "
-                           f"{length}")
-    starts = range(0, length, step) if length else (0,)
-    return split_with_sizes(x, tuple(min(step, length - start) for start in starts), dim)
-
-
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `dim` into at most `chunks` views of equal size, the last may be smaller.
-
-    >>> ag.chunk(ag.tensor([1.0, 2.0, 3.0]), 2)
-    (tensor([1., 2.]), tensor([3.]))
-    """
-    if x.ndim == 0:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    length = x.shape[wrap_dim(dim, x.ndim)]
-    if not length:
-        return split_with_sizes(x, (0,) * chunks, dim)
-    return split(x, -(-length // chunks), dim)
-
-
-def _unbind(xp, x, *, dim=0):
-    if x.ndim == 0:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    at = wrap_dim(dim, x.ndim)
-    lead = (FULL,) * at
-    return [x[(*lead, i, ...)] for i in range(x.shape[at])]
-
-
-def _unbind_back(F, g, x_shape, dim):
-    given = next(part for part in g if part is not None)
-    parts = [F.constant_like(given, 0.0) if part is None else part for part in g]
-    return F.stack(parts, from_right(dim, len(x_shape)))
-
-
-@defop
-class unbind:
-    """The views of x at each position of dimension `dim`, which is dropped.
-
-    >>> ag.unbind(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    (tensor([1., 2.]), tensor([3., 4.]))
-    """
-
-    forward = _unbind
-    grad_x = _unbind_back
-    outputs, view = ("*",), True
-
-    storage_ok = True
+    return stack_diagonally(tensors) if tensors else zeros(1, 0)

@@ -12,7 +12,7 @@ from ..core.dispatch import defop
 from ..core.op import RAW, RECORD
 from ..core.tensor import Tensor
 from .matrices import check_matrix, check_system, info_array, refuse
-from .shape import mT
+from .permute import mT
 from .triangular import solve_triangular
 
 # ---- packed factors -----------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from .elementwise import abs as absolute
 from .extreme import amax, amin
 from .inverse import inv_ex
 from .matrices import check_square
+from .permute import movedim
 from .reduce import norm as power_norm
 from .reduce import sum as sum_over
-from .shape import movedim, unsqueeze
+from .shape import unsqueeze
 from .singular import svdvals
 from .slicing import wrap_dim
 

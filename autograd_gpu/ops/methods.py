@@ -19,11 +19,14 @@ from . import (
     bessel,
     bitwise,
     bounds,
+    broadcast,
     comparison,
     contraction,
     convert,
+    creation,
     cumprod,
     determinant,
+    diagonal,
     difference,
     distance,
     division,
@@ -36,123 +39,142 @@ from . import (
     inplace,
     inplace_random,
     inverse,
-    join,
     logarithm,
+    masks,
     matrix_functions,
     nan,
     overwrite,
+    permute,
     piecewise,
+    place,
     probability,
     products,
+    properties,
     quantile,
     rearrange,
     reduce,
     rounding,
     sampling,
     scan,
+    scatter,
     shape,
     singular,
     slicing,
     sorting,
+    split,
     statistics,
     triangular,
     trigonometric,
     unique,
     vectors,
+    view,
 )
 
 # Methods with the name and the signature of the function.
 SAME_NAME: dict[Any, tuple[str, ...]] = {
+    activation: ("relu", "sigmoid", "tanh"),
+    addmm: ("addbmm", "addmm", "addmv", "addr", "baddbmm"),
     aliases: (
         "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "fix", "greater",
         "greater_equal", "igamma", "igammac", "less", "less_equal", "multiply", "negative", "not_equal", "sgn",
         "subtract", "true_divide",
     ),
+    along: ("gather", "take_along_dim"),
     arithmetic: (
         "add", "addcdiv", "addcmul", "atan2", "copysign", "float_power", "heaviside", "hypot", "ldexp", "lerp", "mul",
         "nextafter", "pow", "sub",
     ),
     bessel: ("i0",),
-    bitwise: (
-        "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-    ),
+    bitwise: ("bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"),
     bounds: ("clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimum"),
+    broadcast: ("sum_to_size",),
     comparison: (
         "allclose", "eq", "equal", "ge", "gt", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
         "isreal", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne", "signbit",
     ),
+    contraction: ("inner", "kron"),
+    convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
+    creation: ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"),
+    cumprod: ("cumprod",),
+    determinant: ("det", "logdet", "slogdet"),
+    diagonal: ("diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "tril", "triu"),
+    difference: ("diff",),
+    distance: ("dist", "renorm"),
     division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
         "abs", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg", "positive", "reciprocal",
         "rsqrt", "sign", "sqrt", "square",
     ),
     erf: ("erf", "erfc", "erfinv"),
+    extreme: ("all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "max", "min"),
     gamma: ("digamma", "lgamma", "mvlgamma", "polygamma"),
+    histogram: ("bincount", "histc", "histogram"),
+    index: ("index_select",),
+    inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "fill_diagonal_", "mul_", "sub_", "zero_"),
+    inplace_random: (
+        "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
+    ),
+    inverse: ("inverse",),
     logarithm: ("logaddexp", "logaddexp2", "logit", "xlogy"),
+    masks: ("masked_fill", "masked_scatter", "masked_select"),
+    matrix_functions: ("matrix_exp", "matrix_power"),
     nan: ("nan_to_num", "nanmean", "nansum"),
+    overwrite: ("relu_", "sigmoid_", "tanh_"),
+    permute: ("adjoint", "moveaxis", "movedim", "swapaxes", "swapdims", "t", "transpose"),
+    piecewise: ("hardshrink", "prelu"),
+    place: ("index_add", "index_copy", "index_fill", "index_put", "put", "select_scatter", "slice_scatter", "take"),
+    probability: ("log_softmax", "softmax"),
+    products: ("bmm", "matmul", "mm", "mv"),
+    properties: (
+        "data_ptr", "get_device", "is_complex", "is_nonzero", "is_same_size", "is_signed", "ndimension",
+        "storage_offset",
+    ),
+    quantile: ("kthvalue", "median", "mode", "nanmedian", "nanquantile", "quantile"),
+    rearrange: ("fliplr", "flipud", "repeat_interleave", "roll", "rot90"),
+    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "std", "sum", "trace", "var"),
     rounding: ("ceil", "floor", "frac", "round", "trunc"),
+    sampling: ("bernoulli", "multinomial"),
+    scan: ("cummax", "cummin", "cumsum", "logcumsumexp", "prod"),
+    scatter: ("index_reduce", "scatter", "scatter_add", "scatter_reduce"),
+    shape: ("broadcast_to", "expand_as", "flatten", "ravel", "squeeze", "sum_to", "unflatten", "unsqueeze"),
+    singular: ("pinverse",),
+    slicing: ("narrow", "narrow_copy", "select"),
+    sorting: ("argsort", "argwhere", "isin", "msort", "nonzero", "sort", "topk"),
+    split: ("chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
+    statistics: ("corrcoef", "cov"),
+    triangular: ("cholesky", "cholesky_inverse", "cholesky_solve"),
     trigonometric: (
         "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "rad2deg", "sin", "sinc", "sinh",
         "tan",
     ),
-    extreme: ("all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "max", "min"),
-    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "std", "sum", "trace", "var"),
-    cumprod: ("cumprod",),
-    scan: ("cummax", "cummin", "cumsum", "logcumsumexp", "prod"),
-    statistics: ("corrcoef", "cov"),
-    quantile: ("kthvalue", "median", "mode", "nanmedian", "nanquantile", "quantile"),
-    histogram: ("bincount", "histc", "histogram"),
     unique: ("unique", "unique_consecutive"),
-    difference: ("diff",),
-    distance: ("dist", "renorm"),
-    shape: (
-        "broadcast_to", "expand_as", "flatten", "movedim", "ravel", "squeeze", "sum_to", "t", "transpose", "unflatten",
-        "unsqueeze",
-    ),
-    rearrange: ("diagonal", "roll", "tril", "triu"),
-    slicing: ("narrow", "select"),
-    join: ("chunk", "split", "unbind"),
-    index: ("index_add", "index_select", "masked_fill", "masked_select"),
-    along: ("gather", "scatter", "scatter_add", "take_along_dim"),
-    sorting: ("argsort", "nonzero", "sort", "topk"),
-    products: ("bmm", "matmul", "mm", "mv"),
-    addmm: ("addbmm", "addmm", "addmv", "addr", "baddbmm"),
     vectors: ("cross", "dot", "ger", "outer", "vdot"),
-    contraction: ("inner", "kron"),
-    determinant: ("det", "logdet", "slogdet"),
-    inverse: ("inverse",),
-    matrix_functions: ("matrix_exp", "matrix_power"),
-    singular: ("pinverse",),
-    triangular: ("cholesky", "cholesky_inverse", "cholesky_solve"),
-    activation: ("relu", "sigmoid", "tanh"),
-    overwrite: ("relu_", "sigmoid_", "tanh_"),
-    piecewise: ("hardshrink", "prelu"),
-    probability: ("log_softmax", "softmax"),
-    convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
-    sampling: ("bernoulli", "multinomial"),
-    inplace_random: (
-        "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
-    ),
-    inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"),
+    view: ("as_strided", "reshape_as", "unfold", "view_as"),
 }  # fmt: skip
 
 # Methods that differ from the function: varargs shapes, other names.
 RENAMED: dict[str, Any] = {
     "div": division.divide,
     "reshape": shape.reshape_method,
-    "view": shape.view_method,
-    "permute": shape.permute_method,
+    "view": view.view_method,
+    "nelement": properties.numel,
+    "where": masks.where_method,
+    "type": convert.type_method,
+    "permute": permute.permute_method,
     "flip": rearrange.flip_method,
     "expand": shape.expand_method,
     "repeat": rearrange.repeat_method,
     "tile": rearrange.tile_method,
     "bfloat16": convert.to_named(dtypes.bfloat16),
     "bool": convert.to_named(dtypes.bool_),
+    "byte": convert.to_named(dtypes.uint8),
+    "char": convert.to_named(dtypes.int8),
     "double": convert.to_named(dtypes.float64),
     "float": convert.to_named(dtypes.float32),
     "half": convert.to_named(dtypes.float16),
     "int": convert.to_named(dtypes.int32),
     "long": convert.to_named(dtypes.int64),
+    "short": convert.to_named(dtypes.int16),
     "__abs__": elementwise.abs,
     "__neg__": elementwise.neg,
     "__getitem__": index.getitem,
@@ -160,6 +182,17 @@ RENAMED: dict[str, Any] = {
     "__invert__": bitwise.bitwise_not,
     "__pos__": convert.itself,
 }
+
+# Written back into their first operand: x.tril_() and so on.
+WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
+    diagonal: ("tril", "triu"),
+    masks: ("masked_fill", "masked_scatter"),
+    place: ("index_add", "index_copy", "index_fill", "index_put", "put"),
+    scatter: ("index_reduce", "scatter", "scatter_add", "scatter_reduce"),
+}
+RENAMED.update({
+    f"{name}_": inplace.in_place(getattr(module, name)) for module, names in WRITTEN_BACK.items() for name in names
+})
 
 BINARY: dict[str, Any] = {
     "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": division.div,
@@ -172,7 +205,10 @@ COMPARISONS: dict[str, Any] = {
     "ge": comparison.ge,
 }  # fmt: skip
 IN_PLACE = {"add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_}
-PROPERTIES = {"mT": shape.mT, "T": shape.transpose_all}
+PROPERTIES = {
+    "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
+    "is_cpu": properties.is_cpu,
+}  # fmt: skip
 
 # NumPy's and CuPy's ufuncs by name -> the op that records in their place.
 UFUNCS: dict[str, Any] = {
@@ -234,7 +270,7 @@ def _record(name: str, op: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any])
 def _iterate(self: Tensor) -> Any:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
-    return iter(join.unbind(self, 0))
+    return iter(split.unbind(self, 0))
 
 
 def bind() -> None:

@@ -8,10 +8,11 @@ from .. import backend
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .creation import eye
+from .diagonal import tril
 from .matrices import check_matrix
+from .permute import mT
 from .products import matmul
-from .rearrange import tril
-from .shape import expand, mT, unsqueeze
+from .shape import expand, unsqueeze
 
 MODES = ("reduced", "complete", "r")
 

@@ -15,10 +15,11 @@ from .bounds import clamp
 from .comparison import isnan
 from .creation import as_tensor
 from .extreme import any, back_to_place, refuse_empty
+from .permute import movedim
 from .reduce import sum, wide
 from .rounding import ceil, floor, round
 from .scan import running
-from .shape import movedim, ravel, reshape, squeeze
+from .shape import ravel, reshape, squeeze
 from .slicing import wrap_dim
 from .sorting import sort
 

@@ -1,23 +1,23 @@
-"""Elements moved, repeated, cut out or padded: flip, roll, repeat, diagonals, triangles, pad."""
+"""Elements moved and repeated: flip, roll, rot90, repeat, repeat_interleave."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
+from ..backend.dtypes import int32, int64
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .slicing import FULL, from_right, wrap_dim
+from .index import advanced_index
+from .permute import transpose
+from .shape import reshape
+from .slicing import FULL, from_right, unpacked, wrap_dim
 
 
 def _as_dims(dims: Any) -> tuple[int, ...]:
     return tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
-
-
-def _unpacked(values: tuple[Any, ...]) -> tuple[int, ...]:
-    """The arguments of x.flip(0, 1) or x.flip((0, 1))."""
-    return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
 
 
 # ---- flip, roll, repeat --------------------------------------------------------------------------------
@@ -53,23 +53,31 @@ class flip:
 
 def flip_method(x: Tensor, *dims: Any) -> Tensor:
     """x.flip(0, 1) or x.flip((0, 1)), see ag.flip."""
-    return flip(x, _unpacked(dims))
+    return flip(x, unpacked(dims))
+
+
+def _rolled(xp, x, shift, at):
+    lead = (FULL,) * at
+    cut = -shift % (x.shape[at] or 1)
+    return xp.concatenate((x[(*lead, slice(cut, None))], x[(*lead, slice(cut))]), at)
 
 
 def _roll(xp, x, *, shifts, dims=None):
-    if dims is None:
-        return xp.roll(x, shifts)
-    by, along = _as_dims(shifts), tuple([wrap_dim(dim, x.ndim) for dim in _as_dims(dims)])
-    if len(by) != len(along):
+    by, along = _as_dims(shifts), () if dims is None else _as_dims(dims)
+    if dims is None and len(by) == 1:
+        return _rolled(xp, x.reshape(-1), by[0], 0).reshape(x.shape)
+    if len(by) != len(along) or not by:
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
-    return xp.roll(x, by, along)
+    for shift, dim in zip(by, along, strict=True):
+        if not x.ndim:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        x = _rolled(xp, x, shift, wrap_dim(dim, x.ndim))
+    return x
 
 
 def _roll_back(F, g, x_shape, shifts, dims):
     back = [-shift for shift in _as_dims(shifts)]
-    if dims is None:
-        return F.roll(g, back[0])
-    return F.roll(g, back, [from_right(dim, len(x_shape)) for dim in _as_dims(dims)])
+    return F.roll(g, back, None if dims is None else [from_right(dim, len(x_shape)) for dim in _as_dims(dims)])
 
 
 @defop
@@ -116,7 +124,7 @@ class repeat:
 
 def repeat_method(x: Tensor, *sizes: Any) -> Tensor:
     """x.repeat(2, 3) or x.repeat((2, 3)): x repeated 2 times along dimension 0 and 3 times along dimension 1."""
-    return repeat(x, _unpacked(sizes))
+    return repeat(x, unpacked(sizes))
 
 
 def tile(x: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -131,137 +139,129 @@ def tile(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def tile_method(x: Tensor, *dims: Any) -> Tensor:
     """x.tile(2, 3) or x.tile((2, 3)), see ag.tile."""
-    return tile(x, _unpacked(dims))
+    return tile(x, unpacked(dims))
 
 
-# ---- diagonals and triangles ---------------------------------------------------------------------------
+# ---- each element several times ------------------------------------------------------------------------
 
 
-def _diagonal(xp, x, *, offset=0, dim1=0, dim2=1):
-    if wrap_dim(dim1, x.ndim) == wrap_dim(dim2, x.ndim):
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    out = x.diagonal(offset, dim1, dim2)
-    if xp is np:
-        out.flags.writeable = x.flags.writeable  # NumPy alone makes it read-only
-    return out
-
-
-def _diagonal_back(F, g, x_shape, offset, dim1, dim2):
-    ndim = len(x_shape)
-    return F.diagonal_backward(g, x_shape, offset, from_right(dim1, ndim), from_right(dim2, ndim))
+def _repeat_elements_back(F, g, x_shape, repeats, dim):
+    blocks, kept = list(x_shape), list(x_shape)
+    blocks.insert(dim + len(x_shape) + 1, repeats)
+    kept.insert(dim + len(x_shape) + 1, 1)
+    return F.reshape(F.sum_to(F.reshape(g, blocks), kept), x_shape)
 
 
 @defop
-class diagonal:
-    """The elements of x with index i in dim1 and i + offset in dim2, as the last dimension. A view.
+class repeat_elements:
+    """x with each position of dimension `dim` < 0 `repeats` times.
 
-    >>> ag.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor([1., 4.])
+    >>> ag.repeat_interleave(ag.tensor([1.0, 2.0]), 2)
+    tensor([1., 1., 2., 2.])
     """
 
-    forward = _diagonal
-    grad_x = _diagonal_back
-    view = True
+    def forward(xp, x, *, repeats, dim): return x.repeat(repeats, dim)
+    grad_x = _repeat_elements_back
     storage_ok = True
 
 
-def _diagonal_backward(xp, g, *, shape, offset=0, dim1=0, dim2=1):
-    out = xp.zeros(shape, g.dtype)
-    _diagonal(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = g
-    return out
+def _repeat_positions(xp, counts, *, total=None):
+    if counts.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if counts.dtype not in (int64, int32):
+        raise RuntimeError(f"repeats has to be Long or Int tensor, got {counts.dtype}; convert with .long()")
+    if xp is np and counts.size and counts.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    ends = counts.reshape(-1).cumsum()
+    found = total if total is not None and xp is not np else int(ends[-1]) if ends.size else 0
+    if total is not None and found != total:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {found} but got {total}")
+    return xp.searchsorted(ends, xp.arange(found), side="right")
 
 
 @defop
-class diagonal_backward:
-    """Zeros of `shape` with g on the diagonal: the transpose of diagonal.
+class repeat_positions:
+    """0, 1, 2, ..., each as often as the vector `counts` says; `total`, their sum, saves CUDA the wait for it.
 
-    >>> from autograd_gpu.ops.rearrange import diagonal_backward
-    >>> diagonal_backward(ag.tensor([1.0, 4.0]), (2, 2))
-    tensor([[1., 0.],
-            [0., 4.]])
+    >>> ag.repeat_interleave(ag.tensor([1, 0, 2]))
+    tensor([0, 2, 2])
     """
 
-    forward = _diagonal_backward
-    def grad_g(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
+    forward = _repeat_positions
 
 
-def _triangle(xp, name, x, diagonal):
+def repeat_interleave(
+    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """x with each position of dimension `dim` as often as `repeats`, a number or a vector, says; without `dim` x is
+    flat. With x alone: the positions 0, 1, ..., each as often as the vector x says.
+
+    `output_size`, the length of the result, saves CUDA the wait for the sum of `repeats`.
+
+    >>> ag.repeat_interleave(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([1, 2]), dim=0)
+    tensor([[1., 2.],
+            [3., 4.],
+            [3., 4.]])
+    """
+    if repeats is None:
+        return repeat_positions(x, output_size)
+    if dim is None or not x.ndim:
+        x, dim = reshape(x, (-1,)), 0 if dim is None else wrap_dim(dim, x.ndim)
+    at = wrap_dim(dim, x.ndim)
+    size = x.shape[at]
+    if isinstance(repeats, Tensor) and repeats.numel() != 1:
+        if repeats.shape != (size,):
+            raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
+                               f"{repeats.numel()} and input.size({at}) = {size}")
+        return advanced_index(x, repeat_positions(repeats, output_size), dims=(at - x.ndim,))
+    repeats = operator.index(repeats)
+    if repeats < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    if output_size not in (None, repeats * size):
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {repeats * size} but got {output_size}")
+    return repeat_elements(x, repeats, at - x.ndim)
+
+
+# ---- made of flip --------------------------------------------------------------------------------------
+
+
+def fliplr(x: Tensor) -> Tensor:
+    """x with the order of its columns, dimension 1, reversed.
+
+    >>> ag.fliplr(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 1.],
+            [4., 3.]])
+    """
     if x.ndim < 2:
-        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    return getattr(xp, name)(x, diagonal)
+        raise RuntimeError(f"fliplr: Input must be >= 2-d, got {x.ndim}-d; use flip(x, dims)")
+    return flip(x, (1,))
 
 
-@defop
-class tril:
-    """The lower triangle of a matrix, or of each in a batch; zeros above diagonal number `diagonal`.
+def flipud(x: Tensor) -> Tensor:
+    """x with the order of its rows, dimension 0, reversed.
 
-    >>> ag.tril(ag.ones(2, 2))
-    tensor([[1., 0.],
-            [1., 1.]])
+    >>> ag.flipud(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
     """
+    if x.ndim < 1:
+        raise RuntimeError("flipud: Input must be >= 1-d, got 0-d")
+    return flip(x, (0,))
 
-    def forward(xp, x, *, diagonal=0): return _triangle(xp, "tril", x, diagonal)
-    def grad_x(F, g, diagonal): return F.tril(g, diagonal)
 
+def rot90(x: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
+    """x turned by k quarters in the plane of `dims`, from the first towards the second.
 
-@defop
-class triu:
-    """The upper triangle of a matrix, or of each in a batch; zeros below diagonal number `diagonal`.
-
-    >>> ag.triu(ag.ones(2, 2))
-    tensor([[1., 1.],
-            [0., 1.]])
+    >>> ag.rot90(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 4.],
+            [1., 3.]])
     """
-
-    def forward(xp, x, *, diagonal=0): return _triangle(xp, "triu", x, diagonal)
-    def grad_x(F, g, diagonal): return F.triu(g, diagonal)
-
-
-# ---- pad -----------------------------------------------------------------------------------------------
-
-
-def _inside(shape, pad):
-    """The key of the part of a padded array that holds the original of `shape`; `pad` goes by (before, after) pairs
-    from the last dimension on."""
-    pairs = zip(pad[::2], reversed(shape), strict=False)
-    return (..., *reversed([slice(before, before + size) for before, size in pairs]))
-
-
-def _constant_pad(xp, x, *, pad, value=0.0):
-    if len(pad) % 2 or len(pad) > 2 * x.ndim:
-        raise RuntimeError("Padding length must be divisible by 2 and at most twice the number of dimensions of the "
-                           f"input. Padding length: {len(pad)}. Input dimensions: {x.ndim}")
-    if any(size < 0 for size in pad):
-        raise RuntimeError(f"pad: negative padding {list(pad)} is not supported; crop with narrow or a slice")
-    shape = list(x.shape)
-    for i in range(len(pad) // 2):
-        shape[-1 - i] += pad[2 * i] + pad[2 * i + 1]
-    out = xp.full(shape, value, x.dtype)
-    out[_inside(x.shape, pad)] = x
-    return out
-
-
-@defop
-class constant_pad:
-    """x with `value` around it: pad[0] before and pad[1] after along the last dimension, pad[2] and pad[3] along
-    the one before it, and so on.
-
-    >>> ag.pad(ag.ones(2), (1, 0))
-    tensor([0., 1., 1.])
-    """
-
-    forward = _constant_pad
-    def grad_x(F, g, x_shape, pad): return F.basic_index(g, _inside(x_shape, pad))
-
-
-def pad(x: Tensor, pad: tuple[int, ...], mode: str = "constant", value: float | None = None) -> Tensor:
-    """x with `value` (default 0) around it: pad[0] before and pad[1] after along the last dimension, and so on.
-
-    Only `mode="constant"`; NotImplementedError for the others, RuntimeError for negative padding.
-
-    >>> ag.pad(ag.ones(1, 1), (1, 0), value=5.0)
-    tensor([[5., 1.]])
-    """
-    if mode != "constant":
-        raise NotImplementedError(f"pad: mode {mode!r} is not supported; only 'constant' is")
-    return constant_pad(x, tuple(pad), 0.0 if value is None else value)
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if x.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {x.ndim}")
+    a, b = wrap_dim(dims[0], x.ndim), wrap_dim(dims[1], x.ndim)
+    if a == b:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turned = ((), (b,), (a, b), (a,))[k % 4]
+    return transpose(flip(x, turned), a, b) if k % 2 else flip(x, turned)

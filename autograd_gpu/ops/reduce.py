@@ -12,7 +12,7 @@ from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tensor import Tensor
-from .rearrange import diagonal
+from .diagonal import diagonal
 from .slicing import from_right, wrap_dim
 
 # ---- dimensions --------------------------------------------------------------------------------------

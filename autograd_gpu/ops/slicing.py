@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from ..core.dispatch import defop
+from ..core.op import ALWAYS, RECORD, SAME
 from ..core.tensor import Tensor
 
 FULL = slice(None)
 
 
+def unpacked(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of x.reshape(2, 3) or x.reshape((2, 3)) as one tuple."""
+    return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
+
+
 def refuse_negative(name: str, index: Tensor, dim: int) -> None:
     """IndexError for a negative position, which NumPy would count from the end; on CUDA nobody looks, as in PyTorch."""
     array = index._array
-    if type(array) is np.ndarray and array.size and np.minimum.reduce(array, axis=None) < 0:
+    if type(array) is not np.ndarray or not array.size:
+        return
+    lowest = min(array.ravel().tolist()) if array.size < 16 else np.minimum.reduce(array, axis=None)
+    if lowest < 0:
         raise IndexError(f"{name}(): index {array.min()} is out of bounds for dimension {dim}")
 
 
@@ -45,6 +55,12 @@ def _basic_index_backward(xp, g, *, key, shape):
     return out
 
 
+def _basic_set(xp, x, src, *, key):
+    out = xp.array(x)
+    out[key] = src
+    return out
+
+
 @defop
 class basic_index:
     """x[key], a view, for a key of integers, slices, None and Ellipsis, or a tuple of them.
@@ -55,7 +71,7 @@ class basic_index:
 
     forward = _basic_index
     def grad_x(F, g, x_shape, key): return F.basic_index_backward(g, key, x_shape)
-    view = True
+    view = ALWAYS
     storage_ok = True
 
 
@@ -70,6 +86,21 @@ class basic_index_backward:
 
     forward = _basic_index_backward
     def grad_g(F, g, key): return F.basic_index(g, key)
+
+
+@defop
+class basic_set:
+    """x with `src`, broadcasting or a number, at x[key], for a key as in basic_index; out of place.
+
+    >>> from autograd_gpu.ops.slicing import basic_set
+    >>> basic_set(ag.zeros(3), ag.tensor([5.0, 6.0]), slice(1, None))
+    tensor([0., 5., 6.])
+    """
+
+    forward = _basic_set
+    def grad_x(F, g, key): return F.basic_set(g, 0.0, key)
+    def grad_src(F, g, src_shape, key): return F.sum_to(F.basic_index(g, key), src_shape)
+    types, numbers = SAME, True
 
 
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
@@ -98,15 +129,29 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     >>> ag.select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, 0)
     tensor([1., 3.])
     """
+    return basic_index(x, select_key(x, dim, index))
+
+
+def select_key(x: Tensor, dim: int, index: int) -> tuple[Any, ...]:
+    """The key of select(x, dim, index), after its checks."""
     if x.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(dim, x.ndim)
     size = x.shape[dim]
     if not -size <= index < size:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}")
-    return basic_index(x, key_along(dim - x.ndim, int(index)))
+    return key_along(dim - x.ndim, operator.index(index))
 
 
 def key_along(dim: int, part: Any) -> tuple[Any, ...]:
     """The key that applies `part` to dimension `dim` < 0 and leaves the others alone."""
     return (..., part, *[FULL] * (-1 - dim))
+
+
+def narrow_copy(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """narrow(x, dim, start, length) as a copy.
+
+    >>> ag.narrow_copy(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
+    tensor([2., 3.])
+    """
+    return RECORD.clone(narrow(x, dim, start, length))

@@ -1,30 +1,40 @@
-"""Order: sort, argsort, topk, and where something is not zero."""
+"""Order: sort, argsort, topk; membership; and where something is not zero."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..backend import dtypes
 from ..core.dispatch import defop
+from ..core.op import PROMOTE
 from ..core.tensor import Tensor
-from .join import unbind
+from .places import picked
 from .shape import reshape
-from .slicing import from_right, key_along, wrap_dim
+from .slicing import FULL, from_right, wrap_dim
+
+BACKWARDS = slice(None, None, -1)
+FEW = 4096  # comparisons up to which `isin` compares each with each
 
 
 def _order(xp, x, dim, descending):
     """The stable order along `dim`; NaN counts as the largest."""
-    wrap_dim(dim, x.ndim)
     if not x.ndim:
+        wrap_dim(dim, 0)
         return xp.zeros((), "int64")
+    dim = wrap_dim(dim, x.ndim)
+    if x.dtype == dtypes.bfloat16:
+        x = x.astype(dtypes.float32)  # CuPy cannot sort the narrow one, and NumPy is slow at it
     if not descending:
-        return xp.argsort(x, axis=dim, kind="stable")
+        return x.argsort(axis=dim, kind="stable")
     # backwards from a backwards array: ascending, then turned round, keeps the order of equals
-    turn = key_along(from_right(dim, x.ndim), slice(None, None, -1))
-    return x.shape[dim] - 1 - xp.argsort(x[turn], axis=dim, kind="stable")[turn]
+    turn = (*(FULL,) * dim, BACKWARDS)
+    return x.shape[dim] - 1 - x[turn].argsort(axis=dim, kind="stable")[turn]
 
 
 def _take(xp, x, indices, dim):
-    return xp.take_along_axis(x, indices, dim) if x.ndim else xp.array(x)
+    return picked(xp, x, indices, from_right(dim, x.ndim)) if x.ndim else xp.array(x)
 
 
 def _sort(xp, x, *, dim=-1, descending=False, stable=True):
@@ -36,9 +46,24 @@ def _topk(xp, x, *, k, dim=-1, largest=True, sorted=True):
     at = wrap_dim(dim, x.ndim)
     if not 0 <= k <= (x.shape[at] if x.ndim else 1):
         raise RuntimeError("selected index k out of range")
-    indices = _order(xp, x, dim, largest)
-    indices = indices[key_along(from_right(dim, x.ndim), slice(k))] if x.ndim else indices
-    return _take(xp, x, indices, dim), indices
+    if not x.ndim:
+        return xp.array(x), xp.full((), 0, "int64")
+    lead = (FULL,) * at
+    if xp is np and 0 < k < x.shape[at] // 8:
+        chosen = _chosen(x, k, at, largest)
+        found = _take(xp, x, chosen, at)
+        order = _order(xp, found, at, largest)
+        return _take(xp, found, order, at), _take(xp, chosen, order, at)
+    indices = xp.ascontiguousarray(_order(xp, x, at, largest)[(*lead, slice(k))])
+    return _take(xp, x, indices, at), indices
+
+
+def _chosen(x, k, at, largest):
+    """Where the k largest (smallest) are, in any order: one pass instead of sorting all of x."""
+    x = x.astype(dtypes.float32) if x.dtype == dtypes.bfloat16 else x
+    first = x.shape[at] - k if largest else 0
+    places = np.argpartition(x, first if largest else k - 1, axis=at)
+    return places[(*(FULL,) * at, slice(first, first + k))]
 
 
 def _values_back(F, g, x_shape, indices, dim):
@@ -84,17 +109,66 @@ class argsort:
     def forward(xp, x, *, dim=-1, descending=False, stable=True): return _order(xp, x, dim, descending)
 
 
+def msort(x: Tensor) -> Tensor:
+    """x in ascending order along its first dimension.
+
+    >>> ag.msort(ag.tensor([3.0, 1.0, 2.0]))
+    tensor([1., 2., 3.])
+    """
+    return sort(x, 0)[0]
+
+
+def _as_operand(xp, value, other):
+    """A number as an array in which it equals what it equals in `other`."""
+    if hasattr(value, "dtype"):
+        return value.astype(dtypes.float32) if value.dtype == dtypes.bfloat16 else value
+    return xp.asarray(value, other.dtype if other.dtype in dtypes.FLOATS else None)
+
+
+def _isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
+    a, b = _as_operand(xp, elements, test_elements), _as_operand(xp, test_elements, elements)
+    if a.size * b.size > FEW:
+        return xp.isin(a, b, assume_unique=assume_unique, invert=invert)
+    found = (a.reshape((*a.shape, 1)) == b.reshape(-1)).any(axis=-1)
+    return xp.logical_not(found) if invert else found
+
+
+@defop
+class isin:
+    """Which elements are among `test_elements`, or with `invert` which are not; one of the two may be a number.
+
+    `assume_unique`: neither holds anything twice, which may be faster.
+
+    >>> ag.isin(ag.tensor([1, 2, 3]), ag.tensor([3, 1]))
+    tensor([ True, False,  True])
+    """
+
+    forward = _isin
+    types, numbers = PROMOTE, True
+
+
 @defop
 class argwhere:
     """The indices of the elements that are not zero, one per row.
 
-    >>> from autograd_gpu.ops.sorting import argwhere
-    >>> argwhere(ag.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    >>> ag.argwhere(ag.tensor([[1.0, 0.0], [0.0, 2.0]]))
     tensor([[0, 0],
             [1, 1]])
     """
 
-    def forward(xp, x): return xp.argwhere(x)
+    def forward(xp, x): return np.array(x.nonzero()).T if xp is np and x.ndim else xp.argwhere(x)
+
+
+@defop
+class nonzero_places:
+    """The indices of the elements that are not zero, one vector per dimension.
+
+    >>> ag.nonzero(ag.tensor([[1.0, 0.0], [0.0, 2.0]]), as_tuple=True)
+    (tensor([0, 1]), tensor([0, 1]))
+    """
+
+    def forward(xp, x): return x.nonzero()
+    outputs = ("*",)
 
 
 def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
@@ -104,4 +178,4 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     tensor([[1],
             [3]])
     """
-    return unbind(argwhere(x if x.ndim else reshape(x, (1,))), 1) if as_tuple else argwhere(x)
+    return nonzero_places(x if x._array.ndim else reshape(x, (1,))) if as_tuple else argwhere(x)

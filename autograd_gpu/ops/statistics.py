@@ -6,11 +6,12 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .bounds import clamp, clamp_min
+from .diagonal import diagonal
 from .elementwise import sqrt
+from .permute import transpose
 from .products import matmul
-from .rearrange import diagonal
 from .reduce import mean, std, sum, var
-from .shape import reshape, transpose, unsqueeze
+from .shape import reshape, unsqueeze
 
 
 def _over(dim: Any) -> Any:

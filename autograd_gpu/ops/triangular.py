@@ -11,8 +11,8 @@ from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor, eye
 from .matrices import check_square, check_system, info_array, refuse
+from .permute import mT
 from .products import ALWAYS
-from .shape import mT
 
 # ---- triangular systems -------------------------------------------------------------------------------
 

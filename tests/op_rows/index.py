@@ -1,4 +1,4 @@
-"""Rows of ops/slicing.py, ops/index.py, ops/along.py and ops/sorting.py."""
+"""Rows of ops/slicing.py, ops/index.py, ops/masks.py, ops/along.py and ops/sorting.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, bools, distinct, indices, normal
@@ -31,9 +31,32 @@ def their_basic_backward(torch, g, key, shape):
     return zeros.index_put((places.reshape(-1),), g.reshape(-1)).reshape(shape)
 
 
+def basic_set_samples(rng):
+    found = [Sample(normal(rng, *shape), normal(rng, *np.zeros(shape)[key].shape), key=key) for shape, key in KEYS]
+    return [*found, Sample(normal(rng, 3, 4), normal(rng, 4), key=slice(1, 3)), Sample(normal(rng, 3), 2.5, key=1)]
+
+
+def basic_set(x, src, key):
+    out = x.copy()
+    out[key] = src
+    return out
+
+
+def their_basic_set(torch, x, src, key):
+    if isinstance(src, torch.Tensor) and src.dtype != x.dtype:
+        raise TypeError("its setitem converts, the op does not")
+    out = x.clone()
+    out[key] = src
+    return out
+
+
 SLICING = [
     Row("basic_index", samples=basic_samples, reference=lambda x, key: x[key], torch=lambda torch, x, key: x[key]),
     Row("basic_index_backward", samples=basic_backward_samples, reference=basic_backward, torch=their_basic_backward),
+    Row("basic_set", samples=basic_set_samples, reference=basic_set, torch=their_basic_set,
+        integer_samples=lambda rng: basic_set_samples(rng)[:3],
+        errors=[Error("shape", lambda op, x: op(x(2, 3), x(2), 0), RuntimeError, "could not broadcast"),
+                Error("dtypes", lambda op, x: op(x(3), x(3, dtype="float64"), 0), RuntimeError, "same dtype")]),
 ]
 
 # ---- indexing with tensors -----------------------------------------------------------------------------
@@ -160,25 +183,9 @@ def gather_backward_samples(rng):
             for shape, size, dim in ALONG]
 
 
-def scatter_samples(rng):
-    """Indices without duplicates: which of two wins is not defined."""
-    rows = np.array([[2, 0, 3], [1, 3, 0]])
-    return [
-        Sample(normal(rng, 2, 4), rows, normal(rng, 2, 3), dim=-1), Sample(normal(rng, 2, 4), rows, 2.5, dim=-1),
-        Sample(normal(rng, 4, 2), rows.T, normal(rng, 3, 2), dim=-2),
-        Sample(normal(rng, 3), np.zeros(0, np.int64), normal(rng, 0), dim=-1),
-    ]  # fmt: skip
-
-
 def gather_backward(g, index, dim, shape):
     out = np.zeros(shape, g.dtype)
     np.add.at(out, grid(index, dim), g)
-    return out
-
-
-def scatter(x, index, src, dim):
-    out = x.copy()
-    out[grid(index, dim)] = src
     return out
 
 
@@ -191,9 +198,6 @@ GATHER = [
         torch=lambda torch, x, index, dim: torch.gather(x, dim, index)),
     Row("gather_along_backward", samples=gather_backward_samples, reference=gather_backward, skip=BLOCK_0D,
         torch=their_gather_backward, tol={"float16": 1e-2, "bfloat16": 1e-1}),
-    Row("scatter_along", samples=scatter_samples, reference=scatter, skip=BLOCK_0D,
-        torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index, src),
-        integer_samples=lambda rng: [Sample(normal(rng, 4), np.array([2, 0]), normal(rng, 2), dim=-1)]),
 ]
 
 # ---- order ---------------------------------------------------------------------------------------------
@@ -204,7 +208,7 @@ SORTED = (
 )  # fmt: skip
 TOPK = (
     ((5,), {"k": 2}), ((3, 4), {"k": 2, "dim": 0}), ((3, 4), {"k": 3, "largest": False}), ((), {"k": 1}),
-    ((2, 0), {"k": 0}),
+    ((2, 0), {"k": 0}), ((20, 2), {"k": 2, "dim": 0}), ((2, 20), {"k": 1, "largest": False}), ((20,), {"k": 0}),
 )  # fmt: skip
 
 
@@ -230,6 +234,15 @@ def samples_of(cases):
     return lambda rng: [Sample(distinct(rng, *shape), **attributes) for shape, attributes in cases]
 
 
+def isin_samples(rng):
+    return [
+        Sample(np.round(normal(rng, 3, 4)), np.round(normal(rng, 2))), Sample(np.round(normal(rng, 5)), 1.0),
+        Sample(np.round(normal(rng, 5)), np.round(normal(rng, 2, 2)), invert=True),
+        Sample(1.0, np.round(normal(rng, 4))), Sample(normal(rng), normal(rng, 0)),
+        Sample(normal(rng, 0, 2), normal(rng, 3)),
+    ]  # fmt: skip
+
+
 SORTING = [
     Row("sort", samples=samples_of(SORTED), reference=sort,
         torch=lambda torch, x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True),
@@ -240,6 +253,10 @@ SORTING = [
         torch=lambda torch, x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True)),
     Row("argwhere", samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (), (0, 2))],
         reference=np.argwhere),
+    Row("nonzero_places", reference=np.nonzero, torch=lambda torch, x: torch.nonzero(x, as_tuple=True), skip=BLOCK_0D,
+        samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (2, 2, 3), (0, 2))]),
+    Row("isin", samples=isin_samples, reference=lambda a, b, invert=False: np.isin(a, b, invert=invert),
+        skip={"oracle_bool": "PyTorch does not take bool"}),
 ]
 
 ROWS = [*SLICING, *INDEX, *GATHER, *SORTING]

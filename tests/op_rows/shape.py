@@ -1,4 +1,4 @@
-"""Rows of ops/shape.py, ops/rearrange.py and ops/join.py."""
+"""Rows of ops/shape.py, ops/permute.py, ops/rearrange.py, ops/join.py and ops/split.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal
@@ -36,21 +36,14 @@ def squeeze(x, dim=None):
     return x.reshape([n for i, n in enumerate(x.shape) if n != 1 or i not in dims])
 
 
-def diagonal_backward(g, shape, offset=0, dim1=0, dim2=1):
-    out = np.zeros(shape, g.dtype)
-    view = out.diagonal(offset, dim1, dim2)
-    view.flags.writeable = True
-    view[...] = g
-    return out
-
-
-def their_diagonal_backward(torch, g, shape, offset=0, dim1=0, dim2=1):
-    return torch.diagonal_scatter(torch.zeros(shape, dtype=g.dtype), g, offset, dim1, dim2)
-
-
-def constant_pad(x, pad, value=0.0):
-    pairs = [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
-    return np.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, constant_values=value) if x.ndim else x
+def block_diag(tensors):
+    matrices = [np.atleast_2d(x) for x in tensors]
+    out = np.zeros(np.sum([m.shape for m in matrices], axis=0))
+    row = column = 0
+    for m in matrices:
+        out[row : row + m.shape[0], column : column + m.shape[1]] = m
+        row, column = row + m.shape[0], column + m.shape[1]
+    return out.astype(matrices[0].dtype)
 
 
 def split(x, sizes, dim=0):
@@ -114,29 +107,26 @@ REARRANGE = [
     Row("roll", reference=lambda x, shifts, dims=None: np.roll(x, shifts, dims),
         samples=over(((3, 4), {"shifts": 1}), ((3, 4), {"shifts": -2, "dims": 0}), ((), {"shifts": 1}),
                      (CUBE, {"shifts": (1, -1), "dims": (0, -1)}), ((0,), {"shifts": 1, "dims": 0})),
-        errors=[Error("counts", lambda op, x: op(x(3), (1, 2), (0,)), RuntimeError, "must align")]),
+        errors=[Error("counts", lambda op, x: op(x(3), (1, 2), (0,)), RuntimeError, "must align"),
+                Error("no dims", lambda op, x: op(x(3), (1, 2)), RuntimeError, "must align. shifts: 2, dims:0"),
+                Error("0-d", lambda op, x: op(x(), 1, 0), IndexError, "tensor has no dimensions")]),
     Row("repeat", reference=lambda x, sizes: np.tile(x, sizes), torch=method("repeat"),
         samples=over(((2, 3), {"sizes": (2, 2)}), ((2, 3), {"sizes": (2, 1, 3)}), ((), {"sizes": (2,)}),
                      ((0, 2), {"sizes": (2, 1)}), ((2,), {"sizes": (1,)}), ((2,), {"sizes": (0,)})),
         errors=[Error("few", lambda op, x: op(x(2, 3), (2,)), RuntimeError, "can not be smaller than number of")]),
-    Row("diagonal", reference=lambda x, offset=0, dim1=0, dim2=1: x.diagonal(offset, dim1, dim2), skip=NO_0D,
-        samples=over(((3, 4), {}), ((3, 4), {"offset": 1}), (CUBE, {"offset": -1, "dim1": 2, "dim2": 0}), (EMPTY, {}),
-                     (CUBE, {"offset": 7})),
-        errors=[Error("same", lambda op, x: op(x(2, 3), 0, 1, -1), RuntimeError, "dimensions cannot be identical"),
-                Error("dim", lambda op, x: op(x(3)), IndexError, "Dimension out of range")]),
-    Row("diagonal_backward", reference=diagonal_backward, torch=their_diagonal_backward, skip=NO_0D,
-        samples=over(((3,), {"shape": (3, 4)}), ((2, 3), {"shape": (4, 2, 3), "offset": 1, "dim1": 2, "dim2": 0}),
-                     ((0,), {"shape": (0, 3)}))),
-    *[Row(name, reference=lambda x, diagonal=0, name=name: getattr(np, name)(x, diagonal), skip=NO_0D,
-          samples=over(((3, 4), {}), (CUBE, {"diagonal": 1}), ((3, 3), {"diagonal": -1}), (EMPTY, {})),
-          errors=[Error("vector", lambda op, x: op(x(3)), RuntimeError, f"{name}: input tensor must have at least 2")])
-      for name in ("tril", "triu")],
-    Row("constant_pad", reference=constant_pad, torch="torch.constant_pad_nd",
-        samples=over(((2, 3), {"pad": (1, 2)}), ((2, 3), {"pad": (0, 1, 2, 0), "value": 1.5}), ((), {"pad": ()}),
-                     ((0, 3), {"pad": (1, 0, 1, 1)})),
-        integer_samples=over(((2, 3), {"pad": (1, 2)}), ((0,), {"pad": (1, 1), "value": 2})),
-        errors=[Error("negative", lambda op, x: op(x(3), (-1, 0)), RuntimeError, "negative padding"),
-                Error("odd", lambda op, x: op(x(3), (1,)), RuntimeError, "divisible by 2")]),
+    Row("repeat_elements", reference=lambda x, repeats, dim: np.repeat(x, repeats, dim), skip=NO_0D,
+        torch=lambda torch, x, repeats, dim: torch.repeat_interleave(x, repeats, dim),
+        samples=over(((2, 3), {"repeats": 2, "dim": -1}), (CUBE, {"repeats": 3, "dim": -2}),
+                     (EMPTY, {"repeats": 2, "dim": -1}), ((3,), {"repeats": 0, "dim": -1}))),
+    Row("repeat_positions", reference=lambda counts, total=None: np.repeat(np.arange(counts.size), counts.reshape(-1)),
+        samples=lambda rng: [Sample(np.array([2, 0, 3])), Sample(np.array([1, 4]), total=5), Sample(np.asarray(2)),
+                             Sample(np.zeros(0, np.int64))],
+        torch=lambda torch, counts, total=None: torch.repeat_interleave(counts.reshape(-1)), integers="int64",
+        skip={"layouts": "a stretched vector has another total"},
+        errors=[Error("negative", lambda op, x: op(-x(2, dtype="int64")), RuntimeError, "can not be negative"),
+                Error("float", lambda op, x: op(x(2)), RuntimeError, "has to be Long or Int tensor"),
+                Error("matrix", lambda op, x: op(x(2, 2, dtype="int64")), RuntimeError, "0-dim or 1-dim tensor"),
+                Error("total", lambda op, x: op(x(2, dtype="int64"), 5), RuntimeError, "expected 2 but got 5")]),
 ]
 
 JOIN = [
@@ -155,6 +145,9 @@ JOIN = [
                       (((0,), (0,)), {"dim": 1})),
         errors=[Error("sizes", lambda op, x: op([x(2), x(3)]), RuntimeError, "expects each tensor to be equal size"),
                 Error("dim", lambda op, x: op([x(2)], 2), IndexError, "Dimension out of range")]),
+    Row("stack_diagonally", reference=block_diag, torch=lambda torch, tensors: torch.block_diag(*tensors),
+        samples=lists((((2, 3), (1, 2)), {}), (((), (3,), (2, 2)), {}), (((2, 0), (1, 1)), {}), (((2, 2),), {})),
+        errors=[Error("3-d", lambda op, x: op([x(2), x(1, 1, 1)]), RuntimeError, "Input 1 has 3 dimensions")]),
     Row("split_with_sizes", reference=split, skip=NO_0D,
         torch=lambda torch, x, sizes, dim=0: torch.split_with_sizes(x, list(sizes), dim),
         samples=over(((5, 2), {"sizes": (2, 3)}), ((2, 5), {"sizes": (1, 0, 4), "dim": -1}), ((3,), {"sizes": (3,)}),

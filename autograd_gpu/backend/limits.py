@@ -1,0 +1,69 @@
+"""What numbers the dtypes hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from .dtypes import FLOATS, INTEGERS, STORAGE, as_dtype, category, get_default_dtype
+
+
+class FloatLimits(NamedTuple):
+    """What `finfo` answers."""
+
+    resolution: float
+    min: float
+    max: float
+    eps: float
+    smallest_normal: float
+    tiny: float
+    bits: int
+    dtype: str
+
+
+class IntegerLimits(NamedTuple):
+    """What `iinfo` answers."""
+
+    min: int
+    max: int
+    bits: int
+    dtype: str
+
+
+def finfo(dtype: object = None) -> FloatLimits:
+    """The limits of a floating-point dtype, by default the default dtype; TypeError for another.
+
+    >>> ag.finfo(ag.float32).eps
+    1.1920928955078125e-07
+    """
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    if wanted not in FLOATS | STORAGE:
+        raise TypeError(f"finfo() requires a floating point input type, got {wanted}. Use iinfo for integers")
+    info = ml_dtypes.finfo(wanted)
+    tiny = float(info.smallest_normal)
+    return FloatLimits(float(info.resolution), float(info.min), float(info.max), float(info.eps), tiny, tiny,
+                       info.bits, str(wanted))
+
+
+def iinfo(dtype: object) -> IntegerLimits:
+    """The limits of an integer dtype; TypeError for another.
+
+    >>> ag.iinfo(ag.int8).max
+    127
+    """
+    wanted = as_dtype(dtype)
+    if wanted not in INTEGERS:
+        raise TypeError(f"iinfo() requires an integer input type, got {wanted}. Use finfo for floating point")
+    info = np.iinfo(wanted)
+    return IntegerLimits(int(info.min), int(info.max), info.bits, str(wanted))
+
+
+def can_cast(from_: object, to: object) -> bool:
+    """Whether promotion may turn one dtype into the other: bool into integers into floating point, never back.
+
+    >>> ag.can_cast(ag.int64, ag.float16), ag.can_cast(ag.float32, ag.int32)
+    (True, False)
+    """
+    return category(as_dtype(from_)) <= category(as_dtype(to))

@@ -1,0 +1,96 @@
+"""Writes the functions of an op with a list input, `*tensors`: straight-line code but for two loops over the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .nodegen import readers, slot
+from .op import ALWAYS, FLOAT, OpDef
+from .source import Source
+
+
+def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) -> None:
+    """The fast path of the public function: NumPy arrays of one dtype and no mode on; the rest goes to `general`."""
+    tensors = op.inputs[0]
+    if op.types != FLOAT:
+        w("mode = MODES.bits")
+        w(f"if mode <= 1 and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
+        w.depth += 1
+        w("_arrays = []")
+        w(f"for t in {tensors}:")
+        w("if type(t) is not Tensor and type(t) is not Parameter: break", 1)
+        w("_array = t._array", 1)
+        w("if type(_array) is not ndarray or (_arrays and _array.dtype is not _arrays[0].dtype): break", 1)
+        w("_arrays.append(_array)", 1)
+        w("else:")
+        w.depth += 1
+        w("xp = numpy")
+        w(f"try: _out = forward(xp, *_arrays{attributes})")
+        w(f"except (ValueError, IndexError, TypeError): return {call_general}")
+        _write_result(w, op)
+        w.depth -= 2
+    w(f"return {call_general}")
+
+
+def make_list_core(op: OpDef) -> Callable[..., Any]:
+    """The same without checks, for tensors that the general path has prepared: core(tensors, *attributes)."""
+    w = Source()
+    w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
+    w.depth = 1
+    w("mode = MODES.bits & 1")
+    w(f"_arrays = [t._array for t in {op.inputs[0]}]")
+    w("xp = namespace(*_arrays)")
+    w(f"_out = forward(xp, *_arrays{''.join(f', {name}={name}' for name in op.attributes)})")
+    _write_result(w, op)
+    return w.compile(op.name, {"forward": op.forward, "NodeClass": op.node})
+
+
+def _write_result(w: Source, op: OpDef) -> None:
+    """The result, and its node if this thread records."""
+    tensors = op.inputs[0]
+    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
+    w("t = new(Tensor)")
+    w("t._array = _out")
+    w("t._nr = 0")
+    w("t._node = t._grad = t._storage = None")
+    if op.view:
+        condition = "" if op.view == ALWAYS else "if shares_memory(_out, _arrays[0]): "
+        w(f"{condition}t._storage = storage_of({tensors}[0])")
+    if op.has_rules:
+        w("if mode == 0:")
+        w.depth += 1
+        w(f"_nodes = [x._node for x in {tensors}]")
+        w("_mask, _depth, _bit = 0, -1, 1")
+        w("for n in _nodes:")
+        w("if n is not None:", 1)
+        w("_mask |= _bit", 2)
+        w("if n.topological_nr > _depth: _depth = n.topological_nr", 2)
+        w("_bit <<= 1", 1)
+        w("if _mask:")
+        w.depth += 1
+        _write_node(w, op)
+        w.depth -= 2
+    w("return t")
+
+
+def _write_node(w: Source, op: OpDef) -> None:
+    tensors = op.inputs[0]
+    w("node = new(NodeClass)")
+    w("node.edges = tuple(_nodes)")
+    w(f"nrs = tuple([x._nr for x in {tensors}])")
+    w("node.nrs = nrs if any(nrs) else None")
+    w("node.shapes = node.extra = None")
+    w("node.mask = _mask")
+    w("node.topological_nr = _depth + 1")
+    w("node.shape = _out.shape")
+    w("node.dtype = _out.dtype")
+    w("t._node = node")
+    values = {
+        "input": f"[saved(x) for x in {tensors}]", "out": "save_output(t, node)",
+        "shape": "[x.shape for x in _arrays]", "dtype": "[x.dtype for x in _arrays]",
+    }  # fmt: skip
+    for kind, what in readers(op):
+        if kind != "index":
+            w(f"node.{slot(kind, what)} = {values.get(kind, what)}")
+    w("node.sequence_nr = next_sequence_nr()")

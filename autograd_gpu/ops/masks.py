@@ -1,0 +1,105 @@
+"""Elements chosen by a tensor of bools: masked_fill, masked_select, masked_scatter, where with one argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import backend
+from ..backend.dtypes import bool_
+from ..core.dispatch import defop
+from ..core.op import RECORD
+from ..core.tensor import Tensor
+from .index import advanced_index
+from .place import advanced_set
+from .shape import common_shape, expand, reshape
+from .slicing import basic_index
+from .sorting import nonzero
+
+
+def _masked_fill(xp, x, mask, value):
+    if mask.dtype != bool_:
+        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if hasattr(value, "dtype"):
+        if value.ndim:
+            raise RuntimeError("masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+                               f"{value.ndim} dimension(s)")
+        value = value.astype(x.dtype)
+    return backend.where(xp, mask, value, x).astype(x.dtype, copy=False)
+
+
+def _masked_value_back(F, g, mask, value_dtype):
+    g = F.where(mask, g, 0.0)
+    return g if g.dtype == value_dtype else F.cast(g, value_dtype)
+
+
+@defop
+class masked_fill:
+    """x with `value`, a number or 0-d tensor, where `mask` is True, in the dtype of x; mask and x broadcast.
+
+    >>> ag.masked_fill(ag.tensor([1.0, 2.0]), ag.tensor([True, False]), 0.0)
+    tensor([0., 2.])
+    """
+
+    forward = _masked_fill
+    def grad_x(F, g, mask): return F.where(mask, 0.0, g)
+    grad_value = _masked_value_back
+    nondiff, broadcasts, numbers = ("mask",), True, True
+
+
+def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x itself if it has this shape, else stretched to it."""
+    return x if x._array.shape == shape else expand(x, shape)
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of x where `mask` is True, as a vector; mask and x broadcast.
+
+    >>> ag.masked_select(ag.tensor([1.0, 2.0, 3.0]), ag.tensor([True, False, True]))
+    tensor([1., 3.])
+    """
+    if mask.dtype != bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = common_shape("masked_select", x.shape, mask.shape)
+    return advanced_index(stretched(x, shape), stretched(mask, shape), dims=(-len(shape),))
+
+
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """x with the elements of `source`, one after the other, where `mask` is True; mask and x broadcast. Out of place.
+
+    `source` has the dtype of x and at least as many elements as the mask has True ones.
+
+    >>> ag.masked_scatter(ag.zeros(3), ag.tensor([True, False, True]), ag.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 0., 2.])
+    """
+    if mask.dtype != bool_:
+        raise RuntimeError(f"masked_scatter only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if source.dtype != x.dtype:
+        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {x.dtype} and "
+                           f"{source.dtype}")
+    shape = common_shape("masked_scatter", x.shape, mask.shape)
+    mask = stretched(mask, shape)
+    count = int(mask._array.sum())
+    if count > source.numel():
+        raise RuntimeError("masked_scatter: Number of elements of source < number of ones in mask: "
+                           f"{source.numel()} < {count}")
+    values = basic_index(reshape(source, (-1,)), slice(count))
+    return advanced_set(stretched(x, shape), values, mask, dims=(-len(shape),))
+
+
+def where(condition: Tensor, a: Any = None, b: Any = None) -> Any:
+    """a where the bool tensor `condition` holds, else b; all three broadcast, a and b may be numbers. The gradient of
+    the branch not taken is zero. With `condition` alone: nonzero(condition, as_tuple=True).
+
+    >>> ag.where(ag.tensor([True, False]), ag.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    >>> ag.where(ag.tensor([False, True]))
+    (tensor([1]),)
+    """
+    if a is None and b is None:
+        return nonzero(condition, as_tuple=True)
+    return RECORD.where(condition, a, b)
+
+
+def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """x where the bool tensor `condition` holds, else `other`, see ag.where."""
+    return RECORD.where(condition, x, other)

@@ -1,0 +1,266 @@
+"""Elements placed, out of place: index_put, index_copy, index_fill, index_add, put, and take; select_scatter and
+slice_scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend.dtypes import bool_, int32, int64
+from ..core.dispatch import defop
+from ..core.op import RECORD, SAME
+from ..core.tensor import Tensor, wrap
+from .convert import to
+from .creation import zeros
+from .index import (
+    advanced_index,
+    advanced_key,
+    advanced_sums,
+    given,
+    in_our_words,
+    index_vector,
+    key_part,
+    plainly,
+    sort_out,
+)
+from .shape import reshape
+from .slicing import FULL, basic_set, key_along, select_key, wrap_dim
+
+# ---- where tensors say ---------------------------------------------------------------------------------
+
+
+def _advanced_set(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
+    out = xp.array(x)
+    out[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))] = values
+    return out
+
+
+def _picked(F, g, values_shape, i0, i1, i2, i3, dims):
+    """What `values`, which may have broadcast, gets of g."""
+    found = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
+    if found.shape == values_shape:
+        return found
+    return F.reshape(F.sum_to(found, values_shape[max(len(values_shape) - found.ndim, 0) :]), values_shape)
+
+
+@defop
+class advanced_set:
+    """x with `values`, broadcasting or a number, at [..., i0, ...]; tensors and `dims` as in advanced_index.
+
+    >>> from autograd_gpu.ops.place import advanced_set
+    >>> advanced_set(ag.zeros(3), ag.tensor([5.0, 6.0]), ag.tensor([2, 0]), dims=(-1,))
+    tensor([6., 0., 5.])
+    """
+
+    forward = _advanced_set
+    def grad_x(F, g, i0, i1, i2, i3, dims): return F.advanced_set(g, 0.0, i0, i1, i2, i3, dims=dims)
+    grad_values = _picked
+    nondiff, promoted = ("i0", "i1", "i2", "i3"), ("x", "values")
+    types, numbers = SAME, True
+
+
+def _advanced_add(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
+    return advanced_sums(xp, xp.array(x, order="C"), given(i0, i1, i2, i3), dims, values)
+
+
+@defop
+class advanced_add:
+    """x plus `values`, broadcasting, at [..., i0, ...]; a place that is named twice gets both.
+
+    >>> from autograd_gpu.ops.place import advanced_add
+    >>> advanced_add(ag.ones(3), ag.tensor([5.0, 6.0]), ag.tensor([2, 2]), dims=(-1,))
+    tensor([ 1.,  1., 12.])
+    """
+
+    forward = _advanced_add
+    def grad_x(F, g): return g
+    grad_values = _picked
+    nondiff, promoted, types = ("i0", "i1", "i2", "i3"), ("x", "values"), SAME
+
+
+def index_put(x: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+    """x with `values`, broadcasting, where x[indices] reads; with `accumulate` they are added, as often as a place is
+    named. `indices` holds tensors of integers or bools, None for a whole dimension. Without `accumulate` one of the
+    values of a place that is named twice wins.
+
+    >>> ag.index_put(ag.zeros(3), (ag.tensor([0, 0]),), ag.tensor([1.0, 2.0]), accumulate=True)
+    tensor([3., 0., 0.])
+    """
+    if values._array.dtype != x._array.dtype:
+        raise RuntimeError("Index put requires the source and destination dtypes match, got "
+                           f"{x.dtype} for the destination and {values.dtype} for the source.")
+    op, found = advanced_add if accumulate else advanced_set, plainly(x._array, tuple(indices))
+    if found is not None:
+        return _placed(op, x, values, *found)
+    parts = [FULL if part is None else _index_part(x, part) for part in indices]
+    if not any(isinstance(part, Tensor) for part in parts):
+        raise IndexError("index_put: indices must hold at least one tensor")
+    _, tensors, dims = sort_out(x, parts)
+    return _placed(op, x, values, tensors, dims)
+
+
+def _index_part(x: Tensor, part: Any) -> Tensor:
+    if not isinstance(part, Tensor) and not backend.is_array(part) and not isinstance(part, (list, tuple)):
+        raise TypeError(f"index_put: indices are tensors or None, not {type(part).__name__}; for slices use "
+                        "slice_scatter")
+    found = key_part(x, part)
+    return wrap(backend.to_device(np.asarray(found), x.device)) if isinstance(found, int) else found
+
+
+def _placed(op: Any, x: Tensor, values: Any, indices: Sequence[Tensor], dims: tuple[int, ...]) -> Tensor:
+    try:
+        return op(x, values, *indices, dims=dims)
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error))) from None
+
+
+# ---- along one dimension -------------------------------------------------------------------------------
+
+
+def _along(op: Any, x: Tensor, dim: int, index: Tensor, values: Any) -> Tensor:
+    """x with `values`, in x's dtype, at the positions `index`, a vector, of dimension `dim`."""
+    at = wrap_dim(dim, x.ndim)
+    if x.ndim:
+        return _placed(op, x, values, (index,), (at - x.ndim,))
+    values = reshape(values, (-1,)) if isinstance(values, Tensor) else values
+    return reshape(_placed(op, reshape(x, (1,)), values, (index,), (-1,)), ())
+
+
+def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`index` as a vector, after the checks of what belongs together."""
+    index, dim = index_vector(name, index), wrap_dim(dim, x._array.ndim)
+    if x._array.dtype != source._array.dtype:
+        raise RuntimeError(f"{name}(): self and source expected to have the same dtype, but got (self) {x.dtype} and "
+                           f"(source) {source.dtype}")
+    count, shape = index._array.shape[0], x._array.shape
+    if source._array.shape == shape and shape and shape[dim] == count:
+        return index
+    if not x.ndim and source.ndim < 2 and source.numel() == count:
+        return index
+    expected = (*shape[:dim], count, *shape[dim + 1 :])
+    if source.shape != expected:
+        raise RuntimeError(f"{name}(): source must have the shape of self, with the number of indices at dimension "
+                           f"{dim}: expected {list(expected)}, got {list(source.shape)}")
+    return index
+
+
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """x plus alpha * source[k] at position index[k] of dimension `dim`, for every k; out of place.
+
+    >>> ag.index_add(ag.zeros(3), 0, ag.tensor([0, 2, 0]), ag.tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
+    index = _checked("index_add", x, dim, index, source)
+    return _along(advanced_add, x, dim, index, source if alpha == 1 else source * alpha)
+
+
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """x with source[k] at position index[k] of dimension `dim`, for every k; out of place.
+
+    Where `index` names a position twice, one of the two wins, and the gradient of source is not to be trusted.
+
+    >>> ag.index_copy(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
+    return _along(advanced_set, x, dim, _checked("index_copy", x, dim, index, source), source)
+
+
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """x with `value`, a number or 0-d tensor, at the positions `index` of dimension `dim`; out of place.
+
+    >>> ag.index_fill(ag.zeros(3), 0, ag.tensor([2, 0]), 1.0)
+    tensor([1., 0., 1.])
+    """
+    index = index_vector("index_fill", index, negative=True)
+    if not isinstance(value, Tensor):
+        return _along(advanced_set, x, dim, index, value)
+    if value.ndim:
+        raise RuntimeError("index_fill only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
+    at, size = wrap_dim(dim, x.ndim), x.shape[dim] if x.ndim else 1
+    # by a mask, in which a position that is named twice counts once, as its gradient has to
+    chosen = _placed(advanced_set, zeros(size, dtype=bool_, device=x.device), True, (index,), (-1,))
+    return RECORD.masked_fill(x, reshape(chosen, (-1, *(1,) * (x.ndim - 1 - at)) if x.ndim else ()), value)
+
+
+# ---- by numbers of elements ----------------------------------------------------------------------------
+
+
+def _flat_index(name: str, x: Tensor, index: Tensor) -> None:
+    if index.dtype not in (int64, int32):
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {index.dtype}")
+    if index.numel() and not x.numel():
+        raise IndexError(f"{name}(): tried to reach an element of an empty tensor")
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """The elements of x, taken as flat, that `index`, a tensor of integers, names; in the shape of `index`.
+
+    >>> ag.take(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([3, 0]))
+    tensor([4., 1.])
+    """
+    _flat_index("take", x, index)
+    try:
+        return advanced_index(reshape(x, (-1,)), index, dims=(-1,))
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error))) from None
+
+
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """x with the elements of `source` at the numbers `index` of its elements, taken as flat; out of place. With
+    `accumulate` they are added; else, where `index` names an element twice, one of the two wins.
+
+    >>> ag.put(ag.zeros(2, 2), ag.tensor([3, 0]), ag.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 1.]])
+    """
+    _flat_index("put", x, index)
+    if x.dtype != source.dtype:
+        raise RuntimeError("put(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{x.dtype} and source.dtype = {source.dtype}")
+    if source.numel() != index.numel():
+        raise IndexError("put(): Expected source and index to have the same number of elements, but got "
+                         f"source.numel() = {source.numel()}, index.numel() = {index.numel()}")
+    op = advanced_add if accumulate else advanced_set
+    flat = _placed(op, reshape(x, (-1,)), reshape(source, index.shape), (index,), (-1,))
+    return reshape(flat, x.shape)
+
+
+# ---- in the place of a view ----------------------------------------------------------------------------
+
+
+def _replaced(x: Tensor, src: Tensor, key: tuple[Any, ...]) -> Tensor:
+    shape = x._array[key].shape
+    if src.shape != shape:
+        raise RuntimeError("expected src to have a size equal to the slice of self. "
+                           f"src size = {list(src.shape)}, slice size = {list(shape)}")
+    return basic_set(x, to(src, x.dtype), key)
+
+
+def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """x with `src` in the place of select(x, dim, index), whose shape it has; out of place, in x's dtype.
+
+    >>> ag.select_scatter(ag.zeros(2, 2), ag.tensor([1.0, 2.0]), 0, 1)
+    tensor([[0., 0.],
+            [1., 2.]])
+    """
+    return _replaced(x, src, select_key(x, dim, index))
+
+
+def slice_scatter(
+    x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """x with `src` in the place of the slice start:end:step of dimension `dim`; out of place, in x's dtype.
+
+    >>> ag.slice_scatter(ag.zeros(4), ag.tensor([1.0, 2.0]), 0, 0, 4, 2)
+    tensor([1., 0., 2., 0.])
+    """
+    if step <= 0:
+        raise RuntimeError(f"slice step must be positive, got {step}")
+    if not x.ndim:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    return _replaced(x, src, key_along(wrap_dim(dim, x.ndim) - x.ndim, slice(start, end, step)))

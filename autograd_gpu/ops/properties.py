@@ -1,0 +1,114 @@
+"""What a tensor is: questions with numbers and bools for an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import dtypes, strides
+from ..core.tensor import Tensor
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a Tensor.
+
+    >>> ag.is_tensor(ag.ones(2)), ag.is_tensor(1.0)
+    (True, False)
+    """
+    return isinstance(value, Tensor)
+
+
+def numel(x: Tensor) -> int:
+    """How many elements x has.
+
+    >>> ag.numel(ag.ones(2, 3))
+    6
+    """
+    return x.numel()
+
+
+def ndimension(x: Tensor) -> int:
+    """How many dimensions x has."""
+    return x.ndim
+
+
+def is_floating_point(x: Tensor) -> bool:
+    """Whether x has a floating-point dtype.
+
+    >>> ag.is_floating_point(ag.ones(2))
+    True
+    """
+    return x.is_floating_point()
+
+
+def is_complex(x: Tensor) -> bool:
+    """False: no dtype is complex.
+
+    >>> ag.is_complex(ag.ones(2))
+    False
+    """
+    return False
+
+
+def is_signed(x: Tensor) -> bool:
+    """Whether the dtype of x has negative numbers.
+
+    >>> ag.is_signed(ag.ones(2)), ag.is_signed(ag.ones(2, dtype=ag.uint8))
+    (True, False)
+    """
+    return x.dtype.kind != "u" and x.dtype != dtypes.bool_
+
+
+def is_nonzero(x: Tensor) -> bool:
+    """Whether the one element of x is not zero; RuntimeError for more or less elements.
+
+    >>> ag.is_nonzero(ag.tensor([0.0]))
+    False
+    """
+    return bool(x)
+
+
+def is_same_size(x: Tensor, other: Tensor) -> bool:
+    """Whether the two have the same shape.
+
+    >>> ag.is_same_size(ag.ones(2), ag.ones(2, 1))
+    False
+    """
+    return x.shape == other.shape
+
+
+def result_type(a: Any, b: Any) -> np.dtype:
+    """The dtype of an operation between a and b, tensors or numbers: 0-d tensors, and below them numbers, count only by
+    a higher category (bool, integer, floating point).
+
+    >>> ag.result_type(ag.ones(2, dtype=ag.int32), 1.0)
+    dtype('float32')
+    """
+    tensors = [x for x in (a, b) if isinstance(x, Tensor)]
+    numbers = [x for x in (a, b) if not isinstance(x, Tensor)]
+    return dtypes.result_type([x.dtype for x in tensors if x.ndim], [x.dtype for x in tensors if not x.ndim], numbers)
+
+
+def get_device(x: Tensor) -> int:
+    """The ordinal of x's CUDA device; -1 on the CPU."""
+    return -1 if x.device.index is None else x.device.index
+
+
+def data_ptr(x: Tensor) -> int:
+    """The address of the first element of x."""
+    return strides.address(x._array)
+
+
+def storage_offset(x: Tensor) -> int:
+    """How many elements of the storage lie before the first element of x.
+
+    >>> ag.ones(2, 3)[1].storage_offset()
+    3
+    """
+    return strides.offset_of(x._array)
+
+
+def is_cpu(x: Tensor) -> bool:
+    """Whether x is on the CPU."""
+    return not x.is_cuda

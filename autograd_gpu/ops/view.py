@@ -1,0 +1,249 @@
+"""Views by strides: view, unfold, as_strided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import dtypes, strides
+from ..core.dispatch import defop
+from ..core.op import ALWAYS
+from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ..core.views import shares_memory, storage_of
+from .places import sums_at
+from .shape import reshape
+from .slicing import FULL, from_right, unpacked, wrap_dim
+
+# ---- view ----------------------------------------------------------------------------------------------
+
+
+def view_method(x: Tensor, *shape: Any) -> Tensor:
+    """x.view(2, 3) or x.view((2, 3)): the same memory in another shape, RuntimeError where that would need a copy.
+    x.view(dtype): the same bytes read as another dtype, not differentiable.
+
+    >>> ag.ones(2, 3).view(3, 2).shape
+    (3, 2)
+    >>> ag.tensor([1.0]).view(ag.int32)
+    tensor([1065353216], dtype=int32)
+    """
+    if len(shape) == 1 and isinstance(shape[0], np.dtype):
+        return view_as_dtype(x, shape[0])
+    result = reshape(x, unpacked(shape))
+    if not shares_memory(result._array, x._array):
+        raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
+                           "spans across two contiguous subspaces). Use .reshape(...) instead.")
+    return result
+
+
+def view_as(x: Tensor, other: Tensor) -> Tensor:
+    """The view of x in the shape of `other`; RuntimeError where that would need a copy.
+
+    >>> ag.ones(2, 3).view_as(ag.ones(3, 2)).shape
+    (3, 2)
+    """
+    return view_method(x, other.shape)
+
+
+def reshape_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the shape of `other`, a view where the strides allow it.
+
+    >>> ag.ones(2, 3).mT.reshape_as(ag.ones(6)).shape
+    (6,)
+    """
+    return reshape(x, other.shape)
+
+
+def _reinterpret(xp, x, *, dtype):
+    size = dtype.itemsize
+    if size != x.itemsize:
+        to_view = f"to view {x.dtype} as {dtype} (different element sizes)"
+        if x.ndim == 0:
+            raise RuntimeError(f"self.dim() cannot be 0 {to_view}")
+        if x.shape[-1] > 1 and x.size and x.strides[-1] != x.itemsize:
+            raise RuntimeError(f"self.stride(-1) must be 1 {to_view}, but got {x.strides[-1] // x.itemsize}")
+        if x.shape[-1] * x.itemsize % size:
+            raise RuntimeError(f"self.size(-1) must be divisible by {size // x.itemsize} {to_view}, "
+                               f"but got {x.shape[-1]}")
+        if strides.address(x) % size or any(stride % size for stride in x.strides[:-1]):
+            raise RuntimeError(f"self.storage_offset() and self.stride() must be divisible by {size // x.itemsize} "
+                               f"{to_view}; use .clone() first")
+    return x.view(dtype)
+
+
+@defop
+class reinterpret:
+    """The bytes of x as numbers of another dtype; x.view(dtype).
+
+    >>> ag.tensor([1.0, -1.0]).view(ag.int32) < 0
+    tensor([False,  True])
+    """
+
+    forward = _reinterpret
+    view = ALWAYS
+
+
+def view_as_dtype(x: Tensor, dtype: np.dtype) -> Tensor:
+    wanted = dtypes.as_dtype(dtype)
+    if isinstance(x, StorageTensor):
+        codes = wrap(x._array)
+        codes._storage = storage_of(x)
+        x = codes
+    if wanted not in dtypes.STORAGE:
+        return reinterpret(x, wanted)
+    codes = reinterpret(x, dtypes.uint8)
+    result = wrap_codes(codes._array, wanted)
+    result._storage = codes._storage
+    return result
+
+
+# ---- unfold --------------------------------------------------------------------------------------------
+
+
+def _count(length, at, size, step):
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {at} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return (length - size) // step + 1
+
+
+def _unfold(xp, x, *, dimension, size, step):
+    at = wrap_dim(dimension, x.ndim)
+    if not x.ndim:
+        _count(1, at, size, step)
+        return x.reshape(1)[:size]
+    count, along = _count(x.shape[at], at, size, step), x.strides[at]
+    shape = (*x.shape[:at], count, *x.shape[at + 1 :], size)
+    return strides.strided(xp, x, shape, (*x.strides[:at], along * step, *x.strides[at + 1 :], along))
+
+
+def _unfold_backward(xp, g, *, shape, dimension, size, step):
+    out = xp.zeros(shape, g.dtype)
+    if not shape:
+        out[...] = g.sum()  # of one element or none
+        return out
+    at = wrap_dim(dimension, len(shape))
+    lead, count = (FULL,) * at, g.shape[at]
+    if count < size:  # window by window, else place by place
+        for i in range(count):
+            out[(*lead, slice(i * step, i * step + size))] += xp.moveaxis(g[(*lead, i)], -1, at)
+    else:
+        for i in range(size):
+            out[(*lead, slice(i, i + (count - 1) * step + 1, step))] += g[..., i]
+    return out
+
+
+@defop
+class unfold:
+    """The windows of `size` elements, `step` apart, along `dimension`, as a new last dimension. A view.
+
+    >>> ag.tensor([1.0, 2.0, 3.0, 4.0]).unfold(0, 2, 1)
+    tensor([[1., 2.],
+            [2., 3.],
+            [3., 4.]])
+    """
+
+    forward = _unfold
+    def grad_x(F, g, x_shape, dimension, size, step):
+        return F.unfold_backward(g, x_shape, from_right(dimension, len(x_shape)), size, step)
+    view = ALWAYS
+    storage_ok = True
+
+
+@defop
+class unfold_backward:
+    """The sum over the windows at each place of `shape`: the transpose of unfold.
+
+    >>> from autograd_gpu.ops.view import unfold_backward
+    >>> unfold_backward(ag.ones(3, 2), (4,), 0, 2, 1)
+    tensor([1., 2., 2., 1.])
+    """
+
+    forward = _unfold_backward
+    def grad_g(F, g, dimension, size, step): return F.unfold(g, dimension, size, step)
+
+
+# ---- as_strided ----------------------------------------------------------------------------------------
+
+
+def _strided_view(xp, x, *, place, origin):
+    size, stride, offset = place
+    buffer = strides.buffer_of(x)
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if 0 not in size and last >= buffer.size:
+        raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {offset} reach "
+                           f"element {last} of a storage of {buffer.size}")
+    return strides.strided(xp, buffer[min(offset, buffer.size):], size, tuple([s * x.itemsize for s in stride]))
+
+
+def _numbers(xp, place, start):
+    """The numbers in the buffer, counted from `start`, of the elements of a view (size, stride, offset)."""
+    size, stride, offset = place
+    numbers = xp.full((1,) * len(size), offset - start, "int64")
+    for d, (n, s) in enumerate(zip(size, stride, strict=True)):
+        numbers = numbers + (xp.arange(n) * s).reshape((n,) + (1,) * (len(size) - 1 - d))
+    return numbers
+
+
+def _restride(xp, x, *, source, target):
+    ends = [offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True) if (n - 1) * s * side > 0)
+            for size, stride, offset in (source, target) if 0 not in size for side in (1, -1)]
+    if not x.size or 0 in target[0]:
+        return xp.zeros(target[0], x.dtype)
+    start, length = min(ends), max(ends) - min(ends) + 1
+    buffer = sums_at(xp, xp.zeros(length, x.dtype), -1, [_numbers(xp, source, start)], x)
+    return buffer[_numbers(xp, target, start)]
+
+
+@defop
+class strided_view:
+    """The view at `place` = (size, stride, offset) of the buffer in which x lies at `origin`; see as_strided.
+
+    >>> ag.as_strided(ag.tensor([1.0, 2.0, 3.0]), (2, 2), (1, 1))
+    tensor([[1., 2.],
+            [2., 3.]])
+    """
+
+    forward = _strided_view
+    def grad_x(F, g, x_shape, place, origin): return F.restride(g, place, (x_shape, *origin))
+    view = ALWAYS
+
+
+@defop
+class restride:
+    """What a view at `target` shows after x was added at `source` to a buffer of zeros; both (size, stride, offset).
+
+    >>> from autograd_gpu.ops.view import restride
+    >>> restride(ag.ones(2, 2), ((2, 2), (1, 1), 0), ((3,), (1,), 0))
+    tensor([1., 2., 1.])
+    """
+
+    forward = _restride
+    def grad_x(F, g, source, target): return F.restride(g, target, source)
+
+
+def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """The view of x's storage with these sizes, strides and offset (default: that of x), in elements.
+
+    The gradient goes to the elements of x; what else of the storage the view shows is constant. RuntimeError for
+    places outside of the storage, and for an x whose elements overlap (an expanded one).
+
+    >>> ag.as_strided(ag.tensor([1.0, 2.0, 3.0, 4.0]), (2,), (2,), 1)
+    tensor([2., 4.])
+    """
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
+    if any(s < 0 for s in (*stride, *size)) or (storage_offset or 0) < 0:
+        raise RuntimeError(f"as_strided: Negative sizes, strides and offsets are not supported, got {list(size)}, "
+                           f"{list(stride)}, {storage_offset}")
+    mine = x.stride()
+    if any(s == 0 and n > 1 for s, n in zip(mine, x.shape, strict=True)):
+        raise RuntimeError("as_strided: more than one element of the input refers to a single memory location; "
+                           "use .clone() first")
+    start = strides.offset_of(x._array)
+    place = (size, stride, start if storage_offset is None else storage_offset)
+    return strided_view(x, place, (mine, start))

@@ -1,0 +1,149 @@
+"""Rows of ops/place.py and ops/scatter.py."""
+
+import numpy as np
+from op_db import Error, Point, Row, Sample, bools, distinct, indices, normal
+
+from op_rows.index import ALONG, BLOCK_0D, advanced, grid, key_of
+
+# ---- where tensors say ---------------------------------------------------------------------------------
+
+
+def placed(rng):
+    """(x, index tensors, dims): nothing is named twice."""
+    mask = np.array([True, False, True])
+    return [
+        (normal(rng, 4, 3), [np.array([2, 0])], (-2,)), (normal(rng, 2, 4), [np.array([[1, -1], [0, 2]])], (-1,)),
+        (normal(rng, 4, 3), [np.array([1, 0]), np.array([2, -1])], (-2, -1)),
+        (normal(rng, 4, 3, 4), [np.array([1, 1]), np.array([3, 0])], (-3, -1)), (normal(rng, 3, 2), [mask], (-2,)),
+        (normal(rng, 2, 3, 3), [bools(rng, 2, 3)], (-3,)), (normal(rng), [np.asarray(True)], (0,)),
+        (normal(rng, 3, 2), [np.zeros(0, np.int64)], (-2,)), (normal(rng, 0, 2), [np.zeros(0, np.int64)], (-2,)),
+    ]  # fmt: skip
+
+
+def set_samples(rng):
+    found = [Sample(x, normal(rng, *advanced(x, *i, dims=dims).shape), *i, dims=dims) for x, i, dims in placed(rng)]
+    index = np.array([2, 0])
+    return [
+        *found, Sample(normal(rng, 4, 3), 2.5, index, dims=(-2,)),
+        Sample(normal(rng, 4, 3), normal(rng), index, dims=(-2,)),
+        Sample(normal(rng, 4, 3), normal(rng, 2, 1), index, dims=(-2,)),
+    ]  # fmt: skip
+
+
+def add_samples(rng):
+    twice = np.array([1, 1, -1])
+    return [*[s for s in set_samples(rng) if not isinstance(s.args[1], float)],
+            Sample(normal(rng, 3, 2), normal(rng, 3, 2), twice, dims=(-2,)),
+            Sample(normal(rng, 3, 2, 3), normal(rng, 2), twice, twice, dims=(-3, -1))]
+
+
+def advanced_set(x, values, *found, dims):
+    out = x.copy()
+    out[key_of(x.ndim, dims, found)] = values
+    return out
+
+
+def advanced_add(x, values, *found, dims):
+    out = x.copy()
+    np.add.at(out, key_of(x.ndim, dims, found), values)
+    return out
+
+
+def their_put(accumulate):
+    def put(torch, x, values, *found, dims):
+        values = values if isinstance(values, torch.Tensor) else torch.tensor(values, dtype=x.dtype)
+        places = torch.arange(x.numel()).reshape(x.shape)[key_of(x.ndim, dims, found)]
+        values = values.broadcast_to(places.shape).reshape(-1)
+        return x.reshape(-1).index_put((places.reshape(-1),), values, accumulate).reshape(x.shape)
+
+    return put
+
+
+STRETCHED = {"layouts": "a stretched index names a place twice"}
+PLACE = [
+    Row("advanced_set", samples=set_samples, reference=advanced_set, torch=their_put(False), skip=STRETCHED,
+        integer_samples=lambda rng: set_samples(rng)[:3],
+        errors=[Error("range", lambda op, x: op(x(3), 1.0, x(2, dtype="int64") * 5, dims=(-1,)), IndexError, "out of"),
+                Error("shape", lambda op, x: op(x(3), x(2), x(3, dtype="int64"), dims=(-1,)), RuntimeError, "mismatch"),
+                Error("dtypes", lambda op, x: op(x(3), x(1, dtype="float64"), x(1, dtype="int64"), dims=(-1,)),
+                      RuntimeError, "same dtype")]),
+    Row("advanced_add", samples=add_samples, reference=advanced_add, torch=their_put(True),
+        tol={"float16": 1e-2, "bfloat16": 6e-2}, integer_samples=lambda rng: add_samples(rng)[:3],
+        skip={"oracle_bool": "NumPy's sum of bools is a bool, PyTorch's index_put is not implemented"},
+        errors=[Error("range", lambda op, x: op(x(3), x(2), x(2, dtype="int64") * 5, dims=(-1,)), IndexError,
+                      "index 5 is out of bounds"),
+                Error("shape", lambda op, x: op(x(3), x(2), x(3, dtype="int64"), dims=(-1,)), RuntimeError,
+                      "broadcast")]),
+]
+
+# ---- scatter -------------------------------------------------------------------------------------------
+
+
+def scatter_samples(rng):
+    """Indices without duplicates: which of two wins is not defined."""
+    rows = np.array([[2, 0, 3], [1, 3, 0]])
+    return [
+        Sample(normal(rng, 2, 4), rows, normal(rng, 2, 3), dim=-1), Sample(normal(rng, 2, 4), rows, 2.5, dim=-1),
+        Sample(normal(rng, 4, 2), rows.T, normal(rng, 3, 2), dim=-2),
+        Sample(normal(rng, 3), np.zeros(0, np.int64), normal(rng, 0), dim=-1),
+    ]  # fmt: skip
+
+
+def sum_samples(rng):
+    return [Sample(normal(rng, *shape), indices(rng, max(shape[dim], 1), *size), normal(rng, *size), dim=dim)
+            for shape, size, dim in ALONG]
+
+
+def extreme_samples(rng):
+    found = []
+    for largest in (True, False):
+        for shape, size, dim in ALONG:
+            x, src = np.split(distinct(rng, 200), 2)
+            x, src = x[: int(np.prod(shape))].reshape(shape), src[: int(np.prod(size))].reshape(size)
+            found.append(Sample(x, indices(rng, max(shape[dim], 1), *size), src, dim=dim, largest=largest))
+    return found
+
+
+def scatter(x, index, src, dim):
+    out = x.copy()
+    out[grid(index, dim)] = src
+    return out
+
+
+def scatter_sum(x, index, src, dim):
+    out = x.copy()
+    np.add.at(out, grid(index, dim), src)
+    return out
+
+
+def scatter_counts(x, index, dim, first):
+    out = np.full(x.shape, first)
+    np.add.at(out, grid(index, dim), 1)
+    return np.maximum(out, 1).astype(x.dtype)
+
+
+def scatter_extreme(x, index, src, dim, largest):
+    out = x.copy()
+    (np.maximum if largest else np.minimum).at(out, grid(index, dim), src)
+    return out
+
+
+EXTREMES = {True: "amax", False: "amin"}
+TIES = Sample(np.array([1.0, 2.0]), np.array([0, 0, 1]), np.array([1.0, 1.0, 5.0]), dim=-1, largest=True)
+SCATTER = [
+    Row("scatter_along", samples=scatter_samples, reference=scatter, skip=BLOCK_0D,
+        torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index, src),
+        integer_samples=lambda rng: [Sample(normal(rng, 4), np.array([2, 0]), normal(rng, 2), dim=-1)]),
+    Row("scatter_sum", samples=sum_samples, reference=scatter_sum, skip=BLOCK_0D,
+        torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index, src),
+        tol={"float16": 1e-2, "bfloat16": 6e-2}),
+    Row("scatter_counts", reference=scatter_counts, torch=None, integers="int64",
+        skip={**BLOCK_0D, "layouts": "a stretched index names other places"},
+        samples=lambda rng: [Sample(*s.args[:2], first=i % 2, **s.kwargs) for i, s in enumerate(sum_samples(rng))]),
+    Row("scatter_extreme", samples=extreme_samples, reference=scatter_extreme,
+        skip={**BLOCK_0D, "layouts": "stretched inputs have ties"},
+        torch=lambda torch, x, index, src, dim, largest: x.scatter_reduce(dim, index, src, EXTREMES[largest]),
+        points=[Point(TIES, [np.array([1 / 3, 0.0]), np.array([1 / 3, 1 / 3, 1.0])])]),
+]
+
+ROWS = [*PLACE, *SCATTER]
