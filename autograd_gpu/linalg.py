@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .core.tensor import Tensor
 from .errors import LinAlgError
-from .ops import rearrange, vectors
+from .ops import diagonal as diagonals, vectors
 from .ops.arithmetic import pow
 from .ops.contraction import multi_dot
 from .ops.creation import arange, as_tensor
@@ -82,7 +82,7 @@ def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     >>> ag.linalg.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 4.])
     """
-    return rearrange.diagonal(a, offset, dim1, dim2)
+    return diagonals.diagonal(a, offset, dim1, dim2)
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
