@@ -586,10 +586,10 @@ class Tensor:
     def prelu(self, weight: Tensor) -> Tensor:
         ...
 
-    def log_softmax(self, dim: Any) -> Tensor:
+    def log_softmax(self, dim: Any, dtype: Any=None) -> Tensor:
         ...
 
-    def softmax(self, dim: Any) -> Tensor:
+    def softmax(self, dim: Any, dtype: Any=None) -> Tensor:
         ...
 
     def clone(self) -> Tensor:
