@@ -6,6 +6,7 @@ become constants, and plain values.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import numpy as np
@@ -303,3 +304,46 @@ def test_norm_by_running_statistics(name, device):
     rng = np.random.default_rng(0)
     for _ in range(CALLS):
         compare(name, device, EVALUATED[name](rng), {}, constant=(1, 2))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_softmax_in_another_dtype(name, device):
+    rng = np.random.default_rng(0)
+    x, g = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=(3, 4))
+    for ours_dtype, theirs_dtype in ((ag.float64, torch.float64), (ag.float16, torch.float16)):
+        a, b = ag.tensor(x, device=device, requires_grad=True), torch.tensor(x, requires_grad=True)
+        out = getattr(F, name)(a, dim=1, dtype=ours_dtype)
+        expected = getattr(torch.nn.functional, name)(b, dim=1, dtype=theirs_dtype)
+        assert out.dtype == ours_dtype
+        tolerance = 1e-6 if ours_dtype == ag.float64 else 2e-3
+        np.testing.assert_allclose(out.numpy(force=True), expected.numpy(force=True), rtol=tolerance, atol=tolerance)
+        out.backward(ag.tensor(g, device=device).to(ours_dtype))
+        expected.backward(torch.tensor(g).to(theirs_dtype))
+        assert a.grad.dtype == ag.float32
+        np.testing.assert_allclose(a.grad.numpy(force=True), b.grad.numpy(), rtol=tolerance, atol=tolerance)
+    with pytest.raises(RuntimeError, match="dtype must be floating point, got int64"):
+        getattr(F, name)(a, dim=1, dtype=ag.int64)
+
+
+DIFFERENT = {"binary_cross_entropy_with_logits", "multi_head_attention_forward"}  # in another order; fewer
+
+
+def test_signatures_equal_pytorch():
+    """Names and defaults of parameters after the input, where torch.nn.functional is written in Python."""
+    compared = 0
+    for name in set(F.__all__) - DIFFERENT:
+        theirs = getattr(torch.nn.functional, name)
+        try:
+            expected = list(inspect.signature(theirs).parameters.values())
+        except ValueError:  # built in
+            continue
+        if expected[0].kind is inspect.Parameter.VAR_POSITIONAL:
+            continue
+        left_out = {"size_average", "reduce", "_stacklevel", "out"}
+        expected = [(p.name, p.default) for p in expected[1:] if p.name not in left_out]
+        found = [(p.name, p.default) for p in list(inspect.signature(getattr(F, name)).parameters.values())[1:]]
+        if name in ("softmax", "log_softmax", "softmin"):  # PyTorch's dim=None, deprecated, guesses
+            found[0], expected[0] = found[0][0], expected[0][0]
+        assert found == expected, name
+        compared += 1
+    assert compared > 40

@@ -819,10 +819,10 @@ class Tensor:
     def take(self, index: Tensor) -> Tensor:
         ...
 
-    def log_softmax(self, dim: Any) -> Tensor:
+    def log_softmax(self, dim: Any, dtype: Any=None) -> Tensor:
         ...
 
-    def softmax(self, dim: Any) -> Tensor:
+    def softmax(self, dim: Any, dtype: Any=None) -> Tensor:
         ...
 
     def bmm(self, b: TensorLike) -> Tensor:

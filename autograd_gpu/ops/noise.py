@@ -202,10 +202,12 @@ def rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool 
 # ---- a random class ----------------------------------------------------------------------------------
 
 
-def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
     """Softmax over `dim` of (logits + Gumbel noise) / tau: a differentiable draw of a class (Jang et al. 2017).
 
-    With `hard` the result is one-hot, and the gradient is that of the soft one.
+    With `hard` the result is one-hot, and the gradient is that of the soft one. `eps` has no effect.
 
     >>> ag.gumbel_softmax(ag.zeros(2, 3), hard=True).sum(-1)
     tensor([1., 1.])
