@@ -163,7 +163,7 @@ def test_qr_of_a_large_matrix_is_numpys():
     np.testing.assert_array_equal(r, np.triu(r))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, (5, 3, 3)])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("unit", [False, True])
 def test_solve_triangular_solves(shape, upper, unit):

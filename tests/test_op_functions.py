@@ -52,6 +52,10 @@ def test_einsum_other_forms(device):
     assert_equal(ag.einsum("ij,jk->ik", [a, b]), expected)
     stretched = ag.einsum("ij,ij->i", leaf(device, 2, 1), b[:2])
     assert stretched.shape == (2,)
+    assert ag.einsum(a, [30, 1]).shape == (3, 2)  # 1 comes before 30 in an inferred output
+    assert ag.einsum(a, [..., 1], [1, ...]).shape == (3, 2)
+    with pytest.raises(ValueError, match=r"not within the valid range \[0, 52\)"):
+        ag.einsum(a, [0, 52])
 
 
 @pytest.mark.parametrize(

@@ -118,9 +118,25 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> n
     if not a.size or not b.size:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
     if a.ndim > 2 or b.ndim > 2:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if math.prod(batch) > a.shape[-1]:
+            return _substituted(a, b, batch, upper, unit)
         return _each(lambda p, q: (solve_triangular(p, q, upper, unit),), a, b)[0]
     trsm = _routine("trsm", a.dtype)
     return trsm(1.0, a.T, b.T, 1, int(upper), 0, int(unit)).T  # see Note [transposed]: xᵀ aᵀ = bᵀ
+
+
+def _substituted(a: np.ndarray, b: np.ndarray, batch: tuple[int, ...], upper: bool, unit: bool) -> np.ndarray:
+    """Row by row for all matrices at once: many small ones, for which LAPACK would be called too often."""
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
+    n = a.shape[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i in reversed(range(n)) if upper else range(n):
+            known = slice(i + 1, n) if upper else slice(i)
+            x[..., i : i + 1, :] -= np.matmul(a[..., i : i + 1, known], x[..., known, :])
+            if not unit:
+                x[..., i, :] /= a[..., i, i, None]
+    return x
 
 
 def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -145,11 +161,9 @@ def expm(a: np.ndarray) -> np.ndarray:
 
 def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
     """Q with orthonormal columns, all m of them if `complete`, and the upper triangle R."""
-    if not a.size:
+    if a.ndim > 2 or not a.size:
         q, r = np.linalg.qr(a, "complete" if complete else "reduced")
         return q, r
-    if a.ndim > 2:
-        return tuple(_each(lambda x: qr(x, complete), a))
     m, n = a.shape
     k = m if complete else min(m, n)
     reflectors, tau, _, _ = _routine("geqrf", a.dtype)(a, BLOCK * n)

@@ -212,8 +212,12 @@ def _finished(x: Tensor, subscripts: str, output: str, sizes: dict[str, int]) ->
 
 def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
     """einsum(x, [0, 1], y, [1, 2], [0, 2]) as an equation and operands."""
+    alphabet = string.ascii_uppercase + string.ascii_lowercase  # in their order, by which an output is inferred
+
     def letters(sublist: Sequence[Any]) -> str:
-        return "".join("..." if s is Ellipsis else string.ascii_letters[s] for s in sublist)
+        if not all(s is Ellipsis or 0 <= s < len(alphabet) for s in sublist):
+            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+        return "".join("..." if s is Ellipsis else alphabet[s] for s in sublist)
 
     pairs = len(args) // 2
     equation = ",".join(letters(args[2 * i + 1]) for i in range(pairs))

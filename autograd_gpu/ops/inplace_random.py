@@ -135,7 +135,9 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     stream = _prepare("geometric_", x, generator, floating=False)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return _put(x, stream.draw("geometric", float(p), x.shape))
+    xp = backend.namespace(x._array)
+    failing = xp.log1p(-stream.draw("random", x.shape, dtype=dtypes.float64))
+    return _put(x, xp.maximum(xp.ceil(failing / math.log1p(-p)), 1))
 
 
 def _largest(dtype: np.dtype) -> int:
