@@ -87,4 +87,4 @@ def total(x: np.ndarray, axis: Any, keepdims: Any) -> Any:
                 return out[:, None] if keepdims else out
             out = _ones(rows, x.dtype).dot(x)
             return out[None] if keepdims else out
-    return np.add.reduce(x, axis, None, None, keepdims)
+    return np.add.reduce(x, axis, keepdims=keepdims)
