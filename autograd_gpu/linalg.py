@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from .core.tensor import Tensor
 from .errors import LinAlgError
-from .ops import diagonal as diagonals, vectors
+from .ops import diagonal as diagonals
+from .ops import vectors
 from .ops.arithmetic import pow
 from .ops.contraction import multi_dot
 from .ops.creation import arange, as_tensor

@@ -92,3 +92,34 @@ def special() -> Any:
     import scipy.special
 
     return scipy.special
+
+
+# Up to so many elements a product with ones sums in half the time that np.add.reduce takes: 0.4 us for a 2x2 matrix.
+FEW = 256
+
+
+@functools.lru_cache(1024)
+def constant(value: float, dtype: np.dtype) -> np.ndarray:
+    """`value` as a 0-d array, which a ufunc takes in half the time that a Python number takes; never write to it."""
+    return np.asarray(value, dtype)
+
+
+@functools.lru_cache(1024)
+def _ones(n: int, dtype: np.dtype) -> np.ndarray:
+    return np.ones(n, dtype)
+
+
+def total(x: np.ndarray, axis: Any, keepdims: Any) -> Any:
+    """np.add.reduce of float32 or float64."""
+    n = x.size
+    if n <= FEW and n and (x.ndim == 2 or axis is None):
+        if axis is None:
+            return x.reshape(1, n).dot(_ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
+        if type(axis) is int:
+            rows, columns = x.shape
+            if axis in (1, -1):
+                out = x.dot(_ones(columns, x.dtype))
+                return out[:, None] if keepdims else out
+            out = _ones(rows, x.dtype).dot(x)
+            return out[None] if keepdims else out
+    return np.add.reduce(x, axis, keepdims=keepdims)

@@ -753,7 +753,7 @@ class Tensor:
     def nan_to_num(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
         ...
 
-    def nanmean(self, dim: Any=None, keepdim: builtins.bool=False, *, dtype: Any=None) -> Tensor:
+    def nanmean(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
         ...
 
     def nansum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:

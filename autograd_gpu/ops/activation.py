@@ -7,6 +7,7 @@ arrays on the CPU are bound by memory: forwards make one fresh array and go on i
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -25,17 +26,21 @@ BLOCK = 65536  # elements that are passed over several times before going on: th
 def in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Half types go through `forward` as float32 and are rounded once, at the end, to the first operand's dtype."""
 
-    @functools.wraps(forward)
-    def wrapped(xp, *args, **attributes):
-        try:
-            dtype = args[0].dtype
-        except AttributeError:  # a number
-            dtype = args[1].dtype
-        if dtype.itemsize > 2:
-            return forward(xp, *args, **attributes)
+    def rounded(xp, *args, **attributes):
         widened = [a.astype(dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
-        return forward(xp, *widened, **attributes).astype(dtype)
+        return forward(xp, *widened, **attributes).astype(args[0].dtype)
 
+    # Straight-line code with forward's own parameters: *args and **attributes would cost a quarter of a small op.
+    parameters = list(inspect.signature(forward).parameters.values())
+    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    call = ", ".join([*arrays, *(f"{name}={name}" for name in keywords)])
+    # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
+    body = f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})"
+    scope: dict[str, Any] = {"forward": forward, "rounded": rounded}
+    exec(f"def wrapped({', '.join(arrays)}{', *, ' if keywords else ''}{', '.join(keywords)}): {body}", scope)
+    wrapped = functools.wraps(forward)(scope["wrapped"])
+    wrapped.__defaults__, wrapped.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
     return wrapped
 
 

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import backend
-from ..backend.dtypes import bool_, float64, get_default_dtype
+from ..backend import cpu
+from ..backend.dtypes import FULL_FLOATS, bool_, float64, get_default_dtype
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
 from ..core.tensor import Tensor
+from .activation import in_float32
 from .creation import as_tensor
 from .elementwise import exp2
 
 # ---- arithmetic ------------------------------------------------------------------------------------
+
+
+def scaled(b, alpha):
+    """alpha * b in b's dtype: NumPy alone would widen bfloat16."""
+    if type(b) is np.ndarray and b.dtype in FULL_FLOATS:
+        return b * cpu.constant(alpha, b.dtype)
+    product = b * alpha
+    return product.astype(b.dtype) if hasattr(b, "dtype") and product.dtype != b.dtype else product
+
+
+@in_float32
+def _combined(xp, a, b, alpha, ufunc):
+    return getattr(xp, ufunc)(a, scaled(b, alpha))
 
 
 @defop
@@ -23,10 +40,18 @@ class add:
     tensor([2., 3.])
     """
 
-    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else a + scaled(b, alpha)
+    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else _combined(xp, a, b, alpha, "add")
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
+
+
+def _minus(xp, a, b, *, alpha=1):
+    try:
+        return xp.subtract(a, b) if alpha == 1 else _combined(xp, a, b, alpha, "subtract")
+    except TypeError as error:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                           "`logical_xor()` operator instead.") from error
 
 
 @defop
@@ -37,16 +62,10 @@ class sub:
     tensor([0., 1.])
     """
 
-    def forward(xp, a, b, *, alpha=1): return xp.subtract(a, b if alpha == 1 else scaled(b, alpha))
+    forward = _minus
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return -g if alpha == 1 else g * -alpha
     types, broadcasts, numbers = PROMOTE, True, True
-
-
-def scaled(b, alpha):
-    """alpha * b in b's dtype: NumPy alone would widen bfloat16."""
-    product = b * alpha
-    return product.astype(b.dtype) if hasattr(b, "dtype") and product.dtype != b.dtype else product
 
 
 @defop
@@ -108,6 +127,10 @@ class atan2:
     types, broadcasts, numbers = FLOAT, True, True
 
 
+def _between(xp, a, b, weight):
+    return a + (scaled(b - a, weight) if type(weight) is float else weight * (b - a))
+
+
 @defop
 class lerp:
     """a + weight * (b - a), broadcasting.
@@ -116,11 +139,15 @@ class lerp:
     tensor([3.])
     """
 
-    def forward(xp, a, b, weight): return a + weight * (b - a)
+    forward = in_float32(_between)
     def grad_a(F, g, weight): return g * (1 - weight)
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
     types, broadcasts, numbers = PROMOTE, True, True
+
+
+def _plus(x, product, value):
+    return x + (product if value == 1 else scaled(product, value))
 
 
 @defop
@@ -131,7 +158,8 @@ class addcmul:
     tensor([4.])
     """
 
-    def forward(xp, x, a, b, *, value=1): return x + (a * b if value == 1 else scaled(a * b, value))
+    @in_float32
+    def forward(xp, x, a, b, *, value=1): return _plus(x, a * b, value)
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
@@ -146,7 +174,8 @@ class addcdiv:
     tensor([2.])
     """
 
-    def forward(xp, x, a, b, *, value=1): return x + (a / b if value == 1 else scaled(a / b, value))
+    @in_float32
+    def forward(xp, x, a, b, *, value=1): return _plus(x, a / b, value)
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from .. import backend
 from ..core.dispatch import defop
 from ..core.op import FLOAT
-from .activation import in_float32
+from .from_scipy import of_scipy
 
 
 @defop
@@ -16,8 +15,7 @@ class i0:
     tensor([1.    , 1.2661])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).i0(x)
+    forward = of_scipy("i0")
     def grad_x(F, g, x): return g * F.i1(x)
     types = FLOAT
 
@@ -30,8 +28,7 @@ class i0e:
     tensor([1.    , 0.0399])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).i0e(x)
+    forward = of_scipy("i0e")
     def grad_x(F, g, x, out): return g * (F.i1e(x) - F.sign(x) * out)
     types = FLOAT
 
@@ -50,8 +47,7 @@ class i1:
     tensor([0.    , 0.5652])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).i1(x)
+    forward = of_scipy("i1")
     grad_x = _i1_back
     types = FLOAT
 
@@ -70,7 +66,6 @@ class i1e:
     tensor([0.    , 0.0397])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).i1e(x)
+    forward = of_scipy("i1e")
     grad_x = _i1e_back
     types = FLOAT

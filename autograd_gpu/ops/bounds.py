@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..backend import cpu
+from ..backend.dtypes import FULL_FLOATS
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 from ..core.tensor import Tensor
@@ -71,6 +75,9 @@ class fmin:
 def _clamp(xp, x, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
+    if type(x) is np.ndarray and x.dtype in FULL_FLOATS:
+        min = cpu.constant(min, x.dtype) if type(min) is float else min
+        max = cpu.constant(max, x.dtype) if type(max) is float else max
     x = x if min is None else xp.maximum(x, min)
     return x if max is None else xp.minimum(x, max)
 

@@ -21,7 +21,9 @@ def _cumprod(xp, x, *, dim, dtype=None):
     axis, wanted = wrap_dim(dim, x.ndim), result_dtype(x, dtype)
     if not x.ndim:
         return x.astype(wanted)
-    return xp.cumprod(x.astype(wide(wanted), copy=False), axis=axis).astype(wanted, copy=False)
+    y = x.astype(wide(wanted), copy=False)
+    out = np.multiply.accumulate(y, axis) if xp is np else xp.cumprod(y, axis=axis)
+    return out.astype(wanted, copy=False)
 
 
 def _cumprod_back(F, g, x, x_dtype, dim, dtype):
@@ -49,8 +51,8 @@ class cumprod:
 def _parts(xp, x, dim):
     """Note [Zeros in a product]: where the first zeros are, x without zeros, both cumulative products."""
     zero = x == 0
-    if xp is np and not zero.any():
-        out = np.cumprod(x, axis=dim)
+    if xp is np and not np.count_nonzero(zero):
+        out = np.multiply.accumulate(x, dim)
         return zero, zero, x, out, out
     first = zero & (xp.cumsum(zero, axis=dim) == 1)
     without = xp.where(zero, 1, x).astype(x.dtype, copy=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ..backend.dtypes import FLOATS, bool_
+from ..backend.dtypes import FLOATS, int64
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
+from ..core.tensor import Tensor
 
 
 @defop
@@ -17,25 +18,24 @@ class neg:
     tensor([-1.,  2.])
     """
 
-    def forward(xp, x): return xp.negative(x)
+    def forward(xp, x):
+        if x.dtype.kind == "b":
+            raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                               "invert a mask, use the `~` or `logical_not()` operator instead.")
+        return xp.negative(x)
+
     def grad_x(F, g): return -g
 
 
-@defop
-class positive:
+def positive(x: Tensor) -> Tensor:
     """x itself; bools are refused.
 
     >>> ag.positive(ag.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
-
-    def forward(xp, x):
-        if x.dtype == bool_:
-            raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert with .long() first")
-        return x
-
-    def grad_x(F, g): return g
-    view = True
+    if x.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert with .long() first")
+    return x
 
 
 @defop
@@ -52,13 +52,13 @@ class abs:
 
 @defop
 class sign:
-    """-1, 0 or 1 by the sign of x; the derivative is zero wherever it exists.
+    """-1, 0 or 1 by the sign of x, NaN for NaN; the derivative is zero wherever it exists.
 
     >>> ag.sign(ag.tensor([3.0, 0.0, -2.0]))
     tensor([ 1.,  0., -1.])
     """
 
-    def forward(xp, x): return xp.sign(x)
+    def forward(xp, x): return xp.sign(x) if x.dtype.kind != "b" else xp.array(x)
     grad_x = ZERO
 
 
@@ -83,7 +83,7 @@ class square:
     tensor([4., 9.])
     """
 
-    def forward(xp, x): return xp.square(x)
+    def forward(xp, x): return xp.square(x if x.dtype.kind != "b" else x.astype(int64))
     def grad_x(F, g, x): return g * x * 2
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from .. import backend
 from ..core.dispatch import defop
 from ..core.op import FLOAT
-from .activation import in_float32
+from .from_scipy import of_scipy
 
 TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
 
@@ -20,8 +19,7 @@ class erf:
     tensor([0.    , 0.8427])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).erf(x)
+    forward = of_scipy("erf")
     def grad_x(F, g, x): return g * F.exp(-(x * x)) * TWO_OVER_SQRT_PI
     types = FLOAT
 
@@ -34,8 +32,7 @@ class erfc:
     tensor([1.    , 0.1573])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).erfc(x)
+    forward = of_scipy("erfc")
     def grad_x(F, g, x): return g * F.exp(-(x * x)) * -TWO_OVER_SQRT_PI
     types = FLOAT
 
@@ -48,8 +45,7 @@ class erfcx:
     tensor([1.    , 0.0056])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).erfcx(x)
+    forward = of_scipy("erfcx")
     def grad_x(F, g, x, out): return g * (x * out * 2 - TWO_OVER_SQRT_PI)
     types = FLOAT
 
@@ -62,8 +58,7 @@ class erfinv:
     tensor([0., 1.])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).erfinv(x)
+    forward = of_scipy("erfinv")
     def grad_x(F, g, out): return g * F.exp(out * out) * (math.sqrt(math.pi) / 2)
     types = FLOAT
 
@@ -79,8 +74,7 @@ class ndtr:
     tensor([0.5  , 0.975])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).ndtr(x)
+    forward = of_scipy("ndtr")
     def grad_x(F, g, x): return g * F.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
     types = FLOAT
 
@@ -93,8 +87,7 @@ class log_ndtr:
     tensor([  -0.6931, -203.9172])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).log_ndtr(x)
+    forward = of_scipy("log_ndtr")
     def grad_x(F, g, x): return g / F.erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)
     types = FLOAT
 
@@ -107,7 +100,6 @@ class ndtri:
     tensor([0.  , 1.96])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).ndtri(x)
+    forward = of_scipy("ndtri")
     def grad_x(F, g, out): return g * F.exp(out * out * 0.5) * math.sqrt(2 * math.pi)
     types = FLOAT

@@ -10,9 +10,11 @@ from ..core.op import FLOAT
 from ..core.tensor import Tensor
 from .activation import in_float32
 from .creation import arange
-from .logarithm import of_two
+from .from_scipy import of_scipy, of_two
 from .reduce import sum
 from .shape import unsqueeze
+
+_zeta, _gammainc, _gammaincc = of_two("zeta"), of_two("gammainc"), of_two("gammaincc")
 
 
 @defop
@@ -23,8 +25,7 @@ class lgamma:
     tensor([0.    , 3.1781])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).gammaln(x)
+    forward = of_scipy("gammaln")
     def grad_x(F, g, x): return g * F.digamma(x)
     types = FLOAT
 
@@ -37,8 +38,7 @@ class digamma:
     tensor([-0.5772,  0.4228])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).digamma(x)
+    forward = of_scipy("digamma")
     def grad_x(F, g, x): return g * F.polygamma(x, 1)
     types = FLOAT
 
@@ -110,8 +110,7 @@ class zeta:
     tensor([1.6449])
     """
 
-    @in_float32
-    def forward(xp, x, q): return of_two(xp, "zeta", x, q)
+    def forward(xp, x, q): return _zeta(xp, x, q)
     grads = _zeta_back
     types, broadcasts, numbers = FLOAT, True, True
 
@@ -146,8 +145,7 @@ class gammainc:
     tensor([0.6321])
     """
 
-    @in_float32
-    def forward(xp, a, x): return of_two(xp, "gammainc", a, x)
+    def forward(xp, a, x): return _gammainc(xp, a, x)
     grads = _gammainc_back
     types, broadcasts, numbers = FLOAT, True, True
 
@@ -160,7 +158,6 @@ class gammaincc:
     tensor([0.3679])
     """
 
-    @in_float32
-    def forward(xp, a, x): return of_two(xp, "gammaincc", a, x)
+    def forward(xp, a, x): return _gammaincc(xp, a, x)
     grads = _gammaincc_back
     types, broadcasts, numbers = FLOAT, True, True

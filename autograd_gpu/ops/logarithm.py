@@ -8,6 +8,9 @@ from .. import backend
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from .activation import in_float32
+from .from_scipy import of_scipy, of_two
+
+_xlogy, _xlog1py = of_two("xlogy"), of_two("xlog1py")
 
 
 @defop
@@ -38,15 +41,6 @@ class logaddexp2:
     types, broadcasts = FLOAT, True
 
 
-def of_two(xp, name, a, b):
-    """SciPy's function of two arrays, or of an array and a number, which it would take for a float64."""
-    if not hasattr(a, "dtype"):
-        a = xp.asarray(a, b.dtype)
-    elif not hasattr(b, "dtype"):
-        b = xp.asarray(b, a.dtype)
-    return getattr(backend.special(xp), name)(a, b)
-
-
 @defop
 class xlogy:
     """x * log(y), broadcasting; 0 where x is 0 and y is not NaN. By SciPy.
@@ -55,8 +49,7 @@ class xlogy:
     tensor([0., 0.])
     """
 
-    @in_float32
-    def forward(xp, x, y): return of_two(xp, "xlogy", x, y)
+    def forward(xp, x, y): return _xlogy(xp, x, y)
     def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= 0), 0.0, F.xlogy(g, y))
     def grad_y(F, g, x, y): return g * x / y
     types, broadcasts, numbers = FLOAT, True, True
@@ -70,8 +63,7 @@ class xlog1py:
     tensor([0., 0.])
     """
 
-    @in_float32
-    def forward(xp, x, y): return of_two(xp, "xlog1py", x, y)
+    def forward(xp, x, y): return _xlog1py(xp, x, y)
     def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= -1), 0.0, F.xlog1py(g, y))
     def grad_y(F, g, x, y): return g * x / (y + 1)
     types, broadcasts, numbers = FLOAT, True, True
@@ -85,8 +77,7 @@ class entr:
     tensor([ 0.    ,  0.3466, -0.    ])
     """
 
-    @in_float32
-    def forward(xp, x): return backend.special(xp).entr(x)
+    forward = of_scipy("entr")
     def grad_x(F, g, x): return g * (-1 - F.log(x))
     types = FLOAT
 

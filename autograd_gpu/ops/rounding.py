@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..backend import cpu
 from ..backend.dtypes import FLOATS
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
@@ -43,6 +46,8 @@ def _round(xp, x, *, decimals=0):
 @in_float32
 def _round_to(xp, x, *, decimals):
     power = 10.0 ** abs(decimals)
+    if xp is np:
+        power = cpu.constant(power, x.dtype)
     return xp.rint(x * power) / power if decimals > 0 else xp.rint(x / power) * power
 
 

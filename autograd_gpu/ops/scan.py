@@ -27,6 +27,8 @@ def stays_float(dim, keepdim, dtype):
 
 
 def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
+    if dtype is None and x.dtype in dtypes.FULL_FLOATS:
+        return reduced(xp, "multiply", x, dim, keepdim)
     wanted = result_dtype(x, dtype)
     out = reduced(xp, "multiply", x.astype(wide(wanted), copy=False), dim, keepdim)
     return out.astype(wanted, copy=False)
@@ -99,8 +101,9 @@ def _cumsum(xp, x, *, dim, dtype=None, reverse=False):
     y = x.astype(wide(wanted), copy=False)
     if not x.ndim:
         return y.astype(wanted)
-    order = tuple(slice(None, None, -1) if reverse and i == axis else slice(None) for i in range(x.ndim))
-    return xp.cumsum(y[order], axis=axis)[order].astype(wanted, copy=False)
+    turn = key_along(axis - x.ndim, slice(None, None, -1)) if reverse else ...
+    out = np.add.accumulate(y[turn], axis) if xp is np else xp.cumsum(y[turn], axis=axis)
+    return out[turn].astype(wanted, copy=False)
 
 
 def _cumsum_back(F, g, x_shape, x_dtype, dim, dtype, reverse):
@@ -127,7 +130,7 @@ class cumsum:
 def running(xp, name, x, axis):
     """ufunc.accumulate of maximum, minimum or logaddexp; CuPy, which has it not, doubles what is done at each step."""
     if xp is np:
-        return getattr(np, name).accumulate(x, axis=axis)
+        return getattr(np, name).accumulate(x, axis)
     axis, combine, step = from_right(axis, x.ndim), getattr(xp, name), 1
     while step < x.shape[axis]:
         early, late = key_along(axis, slice(-step)), key_along(axis, slice(step, None))
@@ -199,10 +202,8 @@ def _growing(xp, name, x, dim):
         return xp.array(x), xp.zeros((), dtypes.int64)
     values = running(xp, name, x, dim)
     places = xp.arange(x.shape[dim]).reshape((-1,) + (1,) * (-1 - from_right(dim, x.ndim)))
-    met = x == values
-    if x.dtype in dtypes.FLOATS:
-        met |= xp.isnan(x)
-    return values, running(xp, "maximum", xp.where(met, places, 0), dim)
+    met = (x == values) | (x != x) if x.dtype in dtypes.FLOATS else x == values
+    return values, running(xp, "maximum", met * places, dim)
 
 
 def _growing_back(F, g, x_shape, indices, dim):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ..backend import cpu
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from .activation import in_float32
@@ -164,7 +167,7 @@ class deg2rad:
     """
 
     @in_float32
-    def forward(xp, x): return x * (math.pi / 180)
+    def forward(xp, x): return xp.deg2rad(x)
     def grad_x(F, g): return g * (math.pi / 180)
     types = FLOAT
 
@@ -178,14 +181,16 @@ class rad2deg:
     """
 
     @in_float32
-    def forward(xp, x): return x * (180 / math.pi)
+    def forward(xp, x): return xp.rad2deg(x)
     def grad_x(F, g): return g * (180 / math.pi)
     types = FLOAT
 
 
 @in_float32
 def _sinc(xp, x):
-    y = x * math.pi
+    y = x * (cpu.constant(math.pi, x.dtype) if xp is np else math.pi)
+    if xp is np and np.count_nonzero(y) == y.size:
+        return np.sin(y) / y
     zero = y == 0
     return xp.where(zero, y.dtype.type(1), xp.sin(y) / xp.where(zero, y.dtype.type(1), y))
 

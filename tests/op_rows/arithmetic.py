@@ -92,7 +92,8 @@ NOT_IN_TORCH = dict.fromkeys(("oracle_grad", "oracle_gradgrad"), "PyTorch has no
 ROWS = [
     Row("add", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a + alpha * b, errors=errors("add"),
         integer_samples=lambda rng: [Sample(few(rng, 3), few(rng, 3)), Sample(few(rng, 3), 2, alpha=3)]),
-    Row("sub", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a - alpha * b, errors=errors("sub"),
+    Row("sub", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a - alpha * b,
+        errors=[*errors("sub"), Error("bools", lambda op, x: op(*[x(2, dtype="bool")] * 2), RuntimeError, "two bool")],
         integer_samples=lambda rng: [Sample(few(rng, 3), few(rng, 3)), Sample(few(rng, 3), 2, alpha=3)]),
     binary("mul", np.multiply, errors=errors("mul")),
     Row("pow", samples=power_samples, reference=np.power, integer_samples=power_integers, errors=errors("pow"),

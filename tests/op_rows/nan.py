@@ -1,5 +1,7 @@
 """Rows of ops/nan.py."""
 
+import warnings
+
 import numpy as np
 from op_db import Point, Row, Sample, normal
 
@@ -21,6 +23,16 @@ def special_samples(rng):
     return [*given, Sample(normal(rng, 3))]
 
 
+def silent(function):
+    """Without NumPy's warning that the mean of nothing is NaN."""
+
+    def reference(*args, **kwargs):
+        with warnings.catch_warnings(action="ignore"):
+            return function(*args, **kwargs)
+
+    return reference
+
+
 WITH_NAN = {"gradcheck": "numerical derivatives at NaN", "gradgradcheck": "numerical derivatives at NaN"}
 
 ROWS = [
@@ -30,4 +42,10 @@ ROWS = [
     Row("nansum", samples=over(TUPLES, holes), reference=numpy_over(np.nansum), tol=HALVES, skip=WITH_NAN,
         integer_samples=over(TUPLES), errors=[RANGE, TWICE],
         points=[Point(Sample(SPECIAL[0]), [[1, 0, 1]])]),
+    Row("nanmean", samples=lambda rng: [*over(TUPLES[:-1], holes)(rng)[:-4], Sample(np.full((2, 2), np.nan), dim=0)],
+        reference=silent(numpy_over(np.nanmean)), tol=HALVES, integers=None, errors=[RANGE, TWICE],
+        integer_samples=over(TUPLES), skip={
+            **WITH_NAN, "empty": "NaN", "zero_dim": "a NaN may be", **dict.fromkeys(
+                ("oracle_grad", "oracle_gradgrad"), "PyTorch spreads the NaN of slices that are all NaN")},
+        points=[Point(Sample(SPECIAL[0]), [[0.5, 0, 0.5]]), Point(Sample(np.full(2, np.nan)), [0.0])]),
 ]  # fmt: skip
