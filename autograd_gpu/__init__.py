@@ -5,7 +5,7 @@ Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour
 
 from math import e, inf, nan, pi
 
-from . import autograd, cuda, logging, nn, ops, optim, profiler, random, utils
+from . import autograd, cuda, linalg, logging, nn, ops, optim, profiler, random, special, utils
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backend.device import Device as device
 from .backend.device import get_default_device, set_default_device
@@ -34,7 +34,21 @@ from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.printing import get_printoptions, set_printoptions
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
-from .random import Generator, manual_seed, rand, rand_like, randint, randint_like, randn, randn_like, randperm
+from .random import (
+    Generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+    seed,
+    set_rng_state,
+)
 from .utils.serialization import load, save
 
 __version__ = "0.1.0"
@@ -60,13 +74,16 @@ __all__ = [
     "get_default_dtype",
     "get_float32_matmul_precision",
     "get_printoptions",
+    "get_rng_state",
     "iinfo",
     "inf",
+    "initial_seed",
     "int8",
     "int16",
     "int32",
     "int64",
     "is_grad_enabled",
+    "linalg",
     "load",
     "logging",
     "manual_seed",
@@ -87,11 +104,14 @@ __all__ = [
     "random",
     "randperm",
     "save",
+    "seed",
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_printoptions",
+    "set_rng_state",
+    "special",
     "uint8",
     "uint16",
     "uint32",

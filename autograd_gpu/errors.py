@@ -17,6 +17,11 @@ class ArgumentError(ValueError):
     """A bad value of an op's attribute, as PyTorch raises ValueError for it."""
 
 
+class LinAlgError(RuntimeError):
+    """Raised where a matrix has no inverse, no Cholesky factor, or an iteration did not converge; also
+    `ag.linalg.LinAlgError`. A RuntimeError, as in PyTorch; NumPy's error of that name is a ValueError."""
+
+
 def freed_twice() -> RuntimeError:
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have "

@@ -1,7 +1,7 @@
-"""Writes core/tensor.pyi and ops/__init__.pyi: what type checkers and editors see.
+"""Writes core/tensor.pyi, ops/__init__.pyi, linalg.pyi and special.pyi: what type checkers and editors see.
 
 Tensor's methods are bound from a table at import, and a class decorator turns each op's block into a function: neither
-is visible to a type checker. `python ci/write_stubs.py` writes both files anew; with --check it fails if they differ.
+is visible to a type checker. `python ci/write_stubs.py` writes the files anew; with --check it fails if they differ.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from autograd_gpu import ops  # noqa: E402
+from autograd_gpu import linalg, ops, special  # noqa: E402
 from autograd_gpu.core.op import OpDef  # noqa: E402
 from autograd_gpu.ops import methods  # noqa: E402
 
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
+LINALG, SPECIAL = ROOT / "autograd_gpu/linalg.pyi", ROOT / "autograd_gpu/special.pyi"
 
 
 def of_op(op: OpDef, method: bool) -> str:
@@ -112,23 +113,33 @@ def tensor_stub() -> str:
     tree = ast.parse((ROOT / "autograd_gpu/core/tensor.py").read_text())
     kept = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef))]
     body = "\n\n".join(ast.unparse(Stubber().visit(n)) for n in kept)
-    extra = "import builtins\nfrom collections.abc import Iterator, Sequence\n\nTensorLike = Any\n\n"
+    extra = ("import builtins\nfrom collections.abc import Iterator, Sequence\n\nfrom ..random import Generator\n\n"
+             "TensorLike = Any\n\n")
     for name in ("__eq__", "__ne__"):  # elementwise, where object promises a bool
         line = f"    def {name}(self, other: TensorLike) -> Tensor:"
         body = body.replace(line, f"{line}  # type: ignore[override]")
     return HEADER + body.replace("\nclass Tensor", "\n" + extra + "class Tensor", 1) + "\n"
 
 
-def ops_stub() -> str:
-    lines = [f"def {name}{signature_of(getattr(ops, name), False)}: ..." for name in sorted(ops.__all__)]
+def functions_stub(module: Any, package: str) -> str:
+    """The public functions of `module`, which reaches the top package by `package`."""
+    found = {name: getattr(module, name) for name in sorted(module.__all__)}
+    errors = [f"from {package}errors import {name}\n" for name, value in found.items() if isinstance(value, type)]
+    functions = [(name, value) for name, value in found.items() if not isinstance(value, type)]
+    lines = [f"def {name}{signature_of(value, False)}: ..." for name, value in functions]
     head = ("from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
-            "from ..backend.device import Device\nfrom ..core.tensor import Tensor\n\nTensorLike = Any\n\n")
-    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {sorted(ops.__all__)!r}\n"
+            f"from {package}backend.device import Device\nfrom {package}core.tensor import Tensor\n"
+            f"{''.join(errors)}from {package}random import Generator\n\nTensorLike = Any\n\n")
+    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {list(found)!r}\n"
 
 
 def main() -> int:
     stale = []
-    for path, text in ((TENSOR, tensor_stub()), (OPS, ops_stub())):
+    texts = {
+        TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), LINALG: functions_stub(linalg, "."),
+        SPECIAL: functions_stub(special, "."),
+    }  # fmt: skip
+    for path, text in texts.items():
         if not path.exists() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))
             if "--check" not in sys.argv:

@@ -134,7 +134,9 @@ def test_repr():
         "  (second): Linear(in_features=4, out_features=2, bias=True)\n)"
     )
     nested = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Dropout(0.1))
-    assert repr(nested) == "Sequential(\n  (0): Sequential(\n    (0): ReLU()\n  )\n  (1): Dropout(p=0.1)\n)"
+    assert repr(nested) == (
+        "Sequential(\n  (0): Sequential(\n    (0): ReLU()\n  )\n  (1): Dropout(p=0.1, inplace=False)\n)"
+    )
 
 
 # ---- modes -----------------------------------------------------------------------------------
@@ -314,51 +316,3 @@ def test_forward_hooks_with_kwargs():
     layer.register_forward_pre_hook(lambda m, args, kw: 5, with_kwargs=True)
     with pytest.raises(RuntimeError, match=r"None or a tuple of \(new_args, new_kwargs\)"):
         layer(2)
-
-
-# ---- containers ------------------------------------------------------------------------------
-
-
-def test_sequential():
-    layers = [nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)]
-    net = nn.Sequential(*layers)
-    assert [n for n, _ in net.named_children()] == ["0", "1", "2"]
-    assert net[0] is layers[0]
-    assert net[-1] is layers[2]
-    assert list(net) == layers
-    assert isinstance(net[1:], nn.Sequential)
-    assert list(net[1:]) == layers[1:]
-    x = ag.ones(4, 2)
-    assert net(x).tolist() == layers[2](layers[1](layers[0](x))).tolist()
-    net[1] = nn.Tanh()
-    assert isinstance(net[1], nn.Tanh)
-    del net[0]
-    assert [n for n, _ in net.named_children()] == ["0", "1"]
-    assert len(net.append(nn.ReLU()).extend([nn.ReLU()])) == 4
-    with pytest.raises(IndexError, match="index 9 is out of range"):
-        net[9]
-    with pytest.raises(TypeError, match="Module or None required"):
-        nn.Sequential(nn.ReLU(), 3)
-
-
-def test_sequential_by_name():
-    net = nn.Sequential({"a": nn.Linear(1, 1), "b": nn.ReLU()})
-    assert list(net.state_dict()) == ["a.weight", "a.bias"]
-    assert net.b is net[1]
-    net.add_module("c", nn.Tanh())
-    del net[1]
-    assert [n for n, _ in net.named_children()] == ["a", "c"]
-    assert repr(net[:1]) == "Sequential(\n  (a): Linear(in_features=1, out_features=1, bias=True)\n)"
-
-
-def test_module_list():
-    layers = nn.ModuleList(nn.Linear(1, 1) for _ in range(3))
-    assert len(list(layers.parameters())) == 6
-    extra = nn.ReLU()
-    layers.insert(1, extra)
-    assert layers[1] is extra
-    assert len(layers[2:]) == 2
-    assert isinstance(layers[:1], nn.ModuleList)
-    assert len(layers.append(nn.ReLU())) == 5
-    with pytest.raises(NotImplementedError, match="not called"):
-        layers(1)

@@ -18,6 +18,7 @@ from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend import counters
 from autograd_gpu.backend.device import Device
+from autograd_gpu.core import nodegen
 from autograd_gpu.core.op import FLOAT, REGISTRY
 from autograd_gpu.core.saved import FREED
 from autograd_gpu.core.tensor import wrap
@@ -47,9 +48,11 @@ class Spy:
         self.op, self.called, self.dtypes = op, [], []
 
     def __enter__(self):
-        self.undo = contextlib.ExitStack()
-        for run in (self.op.node.run_raw, self.op.node.run_recorded):
-            scope = run.__globals__
+        self.undo, node = contextlib.ExitStack(), self.op.node
+        for name in ("run_raw", "run_recorded"):
+            if name not in vars(node):  # they are written at their first run
+                setattr(node, name, nodegen.make_run(self.op, name))
+            scope = getattr(node, name).__globals__
             for key in [k for k in scope if k.startswith("grad_") or k in ("joint", "rule")]:
                 self.undo.callback(scope.__setitem__, key, scope[key])
                 scope[key] = self._watch(key, scope[key])

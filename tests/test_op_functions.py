@@ -1,7 +1,9 @@
 """The public functions that are made of several ops: einsum, losses of classes, max and min, dropout, layer_norm."""
 
+import importlib
 import itertools
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ import autograd_gpu as ag
 from autograd_gpu.autograd import gradcheck, gradgradcheck
 from autograd_gpu.nn import functional as F
 from autograd_gpu.profiler import count
+
+einsum = importlib.import_module("autograd_gpu.ops.einsum")  # ops.einsum is the function
 
 
 def leaf(device, *shape):
@@ -48,6 +52,10 @@ def test_einsum_other_forms(device):
     assert_equal(ag.einsum("ij,jk->ik", [a, b]), expected)
     stretched = ag.einsum("ij,ij->i", leaf(device, 2, 1), b[:2])
     assert stretched.shape == (2,)
+    assert ag.einsum(a, [30, 1]).shape == (3, 2)  # 1 comes before 30 in an inferred output
+    assert ag.einsum(a, [..., 1], [1, ...]).shape == (3, 2)
+    with pytest.raises(ValueError, match=r"not within the valid range \[0, 52\)"):
+        ag.einsum(a, [0, 52])
 
 
 @pytest.mark.parametrize(
@@ -66,6 +74,55 @@ def test_einsum_other_forms(device):
 def test_einsum_errors(equation, shapes, message, device):
     with pytest.raises(RuntimeError, match=message):
         ag.einsum(equation, *[ag.ones(shape, device=device) for shape in shapes])
+
+
+CHAINS = [
+    ("ij,jk,kl,l->i", [(50, 2), (2, 50), (50, 2), (2,)]),
+    ("ab,bc,cd,de,ef,fg->ag", [(2, 3), (3, 4), (4, 2), (2, 5), (5, 2), (2, 3)]),
+]
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["opt_einsum", "numpy"])
+@pytest.mark.parametrize(("equation", "shapes"), CHAINS, ids=[equation for equation, _ in CHAINS])
+def test_einsum_multiplies_in_the_order_of_least_work(equation, shapes, installed, monkeypatch, device):
+    """With either search the result is right, and no product is larger than the best order's."""
+    if installed:
+        pytest.importorskip("opt_einsum")
+    else:
+        monkeypatch.setitem(sys.modules, "opt_einsum", None)
+    einsum._searcher.cache_clear()
+    einsum._path.cache_clear()
+    operands = [leaf(device, *shape) for shape in shapes]
+    with count() as counts:
+        found = ag.einsum(equation, *operands)
+    monkeypatch.undo()
+    einsum._searcher.cache_clear()
+    assert_equal(found, np.einsum(equation, *[x.numpy(force=True) for x in operands]))
+    assert sum(counts.matmuls.values()) == len(shapes) - 1
+    assert max(np.prod(shape) for shape in counts.matmuls) <= 200
+
+
+PRODUCTS = {
+    "addmv": (lambda a, b, c: ag.addmv(a, b, c), (4,), (4, 3), (3,)),
+    "addbmm": (lambda a, b, c: ag.addbmm(a, b, c), (2, 4), (5, 2, 3), (5, 3, 4)),
+    "addr": (lambda a, b, c: ag.addr(a, b, c), (4, 3), (4,), (3,)),
+    "inner": (lambda b, c: ag.inner(b, c), (2, 4, 3), (5, 3)),
+    "tensordot": (lambda b, c: ag.tensordot(b, c, 2), (2, 4, 3), (4, 3, 5)),
+    "kron": (lambda b, c: ag.kron(b, c), (2, 3), (4, 5)),
+    "outer": (lambda b, c: ag.outer(b, c), (2,), (4,)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+def test_each_factor_gets_its_gradient_by_one_product(name, device):
+    function, *shapes = PRODUCTS[name]
+    operands = [leaf(device, *shape) for shape in shapes]
+    out = function(*operands)
+    for x in operands[-2:]:
+        with count() as counts:
+            ag.autograd.grad(out, x, ag.ones_like(out), retain_graph=True)
+        one = 0 if name == "addmv" and x.ndim == 2 else 1  # a column times a row
+        assert sum(counts.matmuls.values()) == one
 
 
 def test_einsum_gradient_of_one_operand_runs_one_product(device):

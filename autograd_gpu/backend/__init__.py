@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cpu, cublas, cuda, pool
+from . import counters, cpu, cublas, cuda, cusolver, lapack, pool
 from .device import CPU, Device
 from .dtypes import FLOATS, HALF, float32
 
@@ -88,18 +88,37 @@ def matmul(a: Any, b: Any) -> Any:
     return cpu.matmul(a, b) if type(a) is np.ndarray else cublas.matmul(a, b)
 
 
+def dot(a: Any, b: Any) -> Any:
+    """a @ b for a vector b and a vector or a matrix a of one dtype, counted."""
+    if type(a) is np.ndarray and a.itemsize > 2 and a.size < cpu.TINY and not counters.ACTIVE:
+        return np.dot(a, b)
+    out = matmul(a if a.ndim > 1 else a[None], b[:, None])[..., 0]
+    return out if a.ndim > 1 else out[0]
+
+
 def add_matmul(into: Any, a: Any, b: Any) -> None:
     """into += a @ b for matrices. On CUDA one launch, without an array for the product, unless they share memory."""
     alike = type(into) is not np.ndarray and into.dtype == a.dtype == b.dtype and into.dtype in FLOATS
-    if alike and into.flags.c_contiguous and into.data.mem not in (a.data.mem, b.data.mem):
+    if alike and into.flags.c_contiguous and not (may_share_memory(into, a) or may_share_memory(into, b)):
         cublas.gemm(a, b, into, accumulate=True)
     else:
-        into += matmul(a, b)
+        into += matmul(a, b).astype(into.dtype, copy=False)
+
+
+def may_share_memory(a: Any, b: Any) -> bool:
+    """Whether two CuPy arrays lie in one allocation, or in allocations that overlap, such as two imports by DLPack."""
+    x, y = a.data.mem, b.data.mem
+    return x is y or (x.ptr < y.ptr + y.size and y.ptr < x.ptr + x.size)
 
 
 def special(xp: Any) -> Any:
     """scipy.special for NumPy, cupyx.scipy.special for CuPy."""
     return cpu.special() if xp is np else cuda.special()
+
+
+def decompositions(xp: Any) -> Any:
+    """backend.lapack for NumPy, backend.cusolver for CuPy: the same functions."""
+    return lapack if xp is np else cusolver
 
 
 def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -14,12 +15,16 @@ from .dtypes import FLOATS, HALF, float32
 # Up to so many rows np.dot(w, x.T).T is faster than np.dot(x, w.T), for matrices w of so many elements. Measured with
 # OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29, or 39 instead of 88.
 FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
-
+TINY = 1 << 13  # elements of a product, and multiply-adds, below which nothing here can gain anything
 MANY_CHOICES = 1 << 13  # elements of a mask from which on `where` is faster than np.where on an unforeseeable one
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b for arrays of one dtype and at least two dimensions; half types accumulate in float32."""
+    if a.ndim == 2 == b.ndim and a.itemsize > 2 and not counters.ACTIVE:
+        (m, k), n = a.shape, b.shape[1]
+        if m * n * (k or 1) < TINY:
+            return np.dot(a, b)
     if a.ndim > 2 and b.ndim == 2:
         return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype in HALF:
@@ -43,6 +48,8 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A batch of products, broadcasting."""
+    if a.size * b.shape[-1] < TINY and b.size < TINY:
+        return np.matmul(a, b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 
@@ -79,8 +86,40 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
     return result
 
 
+@functools.cache
 def special() -> Any:
     """scipy.special, imported at its first use: it would triple the package's import time."""
     import scipy.special
 
     return scipy.special
+
+
+# Up to so many elements a product with ones sums in half the time that np.add.reduce takes: 0.4 us for a 2x2 matrix.
+FEW = 256
+
+
+@functools.lru_cache(1024)
+def constant(value: float, dtype: np.dtype) -> np.ndarray:
+    """`value` as a 0-d array, which a ufunc takes in half the time that a Python number takes; never write to it."""
+    return np.asarray(value, dtype)
+
+
+@functools.lru_cache(1024)
+def _ones(n: int, dtype: np.dtype) -> np.ndarray:
+    return np.ones(n, dtype)
+
+
+def total(x: np.ndarray, axis: Any, keepdims: Any) -> Any:
+    """np.add.reduce of float32 or float64."""
+    n = x.size
+    if n <= FEW and n and (x.ndim == 2 or axis is None):
+        if axis is None:
+            return x.reshape(1, n).dot(_ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
+        if type(axis) is int:
+            rows, columns = x.shape
+            if axis in (1, -1):
+                out = x.dot(_ones(columns, x.dtype))
+                return out[:, None] if keepdims else out
+            out = _ones(rows, x.dtype).dot(x)
+            return out[None] if keepdims else out
+    return np.add.reduce(x, axis, keepdims=keepdims)

@@ -81,7 +81,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
             core = op.cores[kinds] = generate.make_core(op, kinds)
             _add_variants(op, kinds)
         return core(*prepared, *attributes)
-    except (ValueError, IndexError, TypeError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
 
 
@@ -213,8 +213,8 @@ def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     if isinstance(error, errors.ArgumentError):
         return error
     shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
-    kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError))
-                if isinstance(error, e))
+    kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
+                               (OverflowError, RuntimeError)) if isinstance(error, e))
     return kind(f"{op.name}: {error} (input shapes: {shapes})")
 
 

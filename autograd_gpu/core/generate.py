@@ -135,7 +135,9 @@ def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
         return ["False"]  # where(mask, 1.0, 0.0): `general` decides on the dtype
     checks = [f"x_{promoted[0]}.dtype is x_{n}.dtype" for n in promoted[1:]]
     if "N" in kinds:  # NumPy rounds the number to float16, widens bfloat16, makes int * 2.0 a float64
-        checks.append(f"x_{promoted[0]}.dtype in FULL_FLOATS")
+        given = [name for name, kind in zip(op.inputs, kinds, strict=True) if kind == "N"]
+        whole = " and ".join([f"x_{promoted[0]}.dtype in INTEGERS", *(f"type({n}) is int" for n in given)])
+        checks.append(f"(x_{promoted[0]}.dtype in FULL_FLOATS{f' or {whole}' if op.types != FLOAT else ''})")
     elif op.types == FLOAT:
         checks.append(f"({' or '.join(f'{n}._node is not None' for n in promoted)} or x_{promoted[0]}.dtype in FLOATS)")
     return checks
@@ -152,7 +154,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
     if guarded:
         w(f"try: {call}")
         again = f"general(OP, {inputs_tuple(op)}, {attributes_tuple(op)})"
-        w(f"except (ValueError, IndexError, TypeError): return {again}")
+        w(f"except (ValueError, IndexError, TypeError, OverflowError): return {again}")
     else:
         w(call)
     if op.single:

@@ -58,9 +58,9 @@ def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
     numbers = "".join(f"{n}._nr, " if n in ruled else "0, " for n in op.inputs)
     several = " or ".join(f"{n}._nr" for n in ruled)
     w(f"node.nrs = ({numbers}) if {several} else None" if ruled else "node.nrs = None")
-    if zeros:
+    if any(rule is None for rule in op.rules.values()):  # () where that input is a number
         parts = [f"((({op.inputs.index(n)}, n_{n}, {n}._nr),) if n_{n} is not None else ())" for n in zeros]
-        w(f"node.zero_edges = {' + '.join(parts)}")
+        w(f"node.zero_edges = {' + '.join(parts) or '()'}")
 
 
 def _outputs(w: Source, op: OpDef) -> None:
@@ -120,16 +120,17 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
             w(f"{target} = extras[{name!r}]")
         elif kind in ("shape", "dtype"):
             w(f"{target} = x_{name}.{kind}" if by_name[name] == "T" else f"{target} = None")
-        elif kind == "out":
+        elif kind == "out" and name not in op.nondiff_outputs:
             which = "t" if op.single else f"ts[{(op.outputs or ()).index(name)}]"
             w(f"{target} = save_output({which}, node) if _mask & {bits} else FREED")
-        elif by_name[name] != "T":
+        elif kind == "input" and by_name[name] != "T":
             w(f"{target} = {name}")
-        else:
+        else:  # an input, or an output that does not lead back to the node
+            which = name if kind == "input" else f"ts[{(op.outputs or ()).index(name)}]"
             w(f"if _mask & {bits}:")
             w(f"{target} = s = new(SavedTensor)", 1)
-            w(f"s.tensor = {name}", 1)
-            w(f"s.version = 0 if {name}._storage is None else {name}._storage.version", 1)
+            w(f"s.tensor = {which}", 1)
+            w(f"s.version = 0 if {which}._storage is None else {which}._storage.version", 1)
             w(f"else: {target} = FREED")
 
 
@@ -165,19 +166,19 @@ class OpNode(Node):
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """Written at the first run of an op's node, and from then on its class's own: imports stay fast."""
         cls: Any = type(self)
-        cls.run_raw = _make_run(self.op, "run_raw")
+        cls.run_raw = make_run(self.op, "run_raw")
         return cls.run_raw(self, g, need, release)
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The same on tensors."""
         cls: Any = type(self)
-        cls.run_recorded = _make_run(self.op, "run_recorded")
+        cls.run_recorded = make_run(self.op, "run_recorded")
         return cls.run_recorded(self, g, need, release)
 
     def run_adding(self, g: Any, need: int, release: bool, into: dict[int, Any]) -> tuple[Any, ...]:
         """The same with add_<input> in place of grad_<input> for the inputs in `into`."""
         cls: Any = type(self)
-        cls.run_adding = _make_run(self.op, "run_adding")
+        cls.run_adding = make_run(self.op, "run_adding")
         return cls.run_adding(self, g, need, release, into)
 
     def saved(self) -> list[SavedTensor]:
@@ -198,7 +199,7 @@ class OpNode(Node):
         raise AttributeError(f"{self.name()} has no attribute {name!r}; it saves {sorted(self.saved_slots)}")
 
 
-def _make_run(op: OpDef, name: str) -> Any:
+def make_run(op: OpDef, name: str) -> Any:
     """run_raw, run_recorded or run_adding: unpack what is needed, call the rules, free the buffers."""
     w = Source()
     recorded = name == "run_recorded"

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from .. import errors
 from .tensor import Tensor, alias
-from .views import version_of
+from .views import Storage, version_of
 
 if TYPE_CHECKING:
     from .node import Node
+
+_new = object.__new__
 
 
 class SavedTensor:
@@ -76,9 +78,15 @@ FREED.tensor, FREED.version = None, 0
 
 
 def save_output(tensor: Tensor, node: Node) -> SavedOutput:
-    """Keeps `tensor`, an output that `node` has just made."""
-    saved = SavedOutput()
-    saved.tensor = alias(tensor)
-    saved.version = saved.tensor._storage.version  # type: ignore[union-attr]
+    """Keeps `tensor`, an output that `node` has just made: nobody else has it, so that no lock is needed."""
+    storage = tensor._storage
+    if storage is None:
+        storage = tensor._storage = _new(Storage)
+        storage.version = 0
+    saved = _new(SavedOutput)
+    saved.tensor = detached = _new(Tensor)
+    detached._array, detached._storage, detached._nr = tensor._array, storage, 0
+    detached._node = detached._grad = None
+    saved.version = storage.version
     saved.nr, saved.kind = tensor._nr, type(node)
     return saved

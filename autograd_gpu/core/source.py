@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, namespace
-from ..backend.dtypes import FLOATS, FULL_FLOATS
+from ..backend.dtypes import FLOATS, FULL_FLOATS, INTEGERS
 from ..config import MODES
 from .node import next_sequence_nr
 from .op import RAW, RECORD
@@ -18,7 +18,8 @@ from .tensor import Parameter, Tensor, wrap
 from .views import shares_memory, storage_of
 
 SCOPE: dict[str, Any] = {
-    "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "MODES": MODES, "Parameter": Parameter,
+    "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INTEGERS": INTEGERS, "MODES": MODES,
+    "Parameter": Parameter,
     "RAW": RAW, "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray,
     "generic": np.generic, "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
     "next_sequence_nr": next_sequence_nr, "numpy": np, "save_output": save_output, "saved": saved,

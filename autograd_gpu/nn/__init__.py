@@ -1,39 +1,166 @@
 """Layers, losses and initial values, with PyTorch's names."""
 
 from ..core.tensor import Parameter
-from . import functional, init
-from .activation import GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
-from .container import ModuleList, Sequential
-from .dropout import Dropout
-from .linear import Embedding, Flatten, Identity, Linear
-from .loss import CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
+from . import functional, hooks, init, module, transformer, utils
+from .activation import (
+    GELU,
+    GLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmax2d,
+    Softmin,
+    Softsign,
+    Tanh,
+    Tanhshrink,
+)
+from .attention import MultiheadAttention
+from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from .container import ModuleDict, ModuleList, Sequential
+from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from .embedding import Embedding, EmbeddingBag
+from .exponential import CELU, ELU, SELU, LogSigmoid, Mish, Softplus
+from .lazy import LazyLinear
+from .likelihood import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    GaussianNLLLoss,
+    KLDivLoss,
+    NLLLoss,
+    PoissonNLLLoss,
+)
+from .linear import Bilinear, Linear
+from .loss import HuberLoss, L1Loss, MSELoss, SmoothL1Loss
+from .margin import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
 from .module import Module
-from .norm import LayerNorm
+from .norm import GroupNorm, LayerNorm, RMSNorm
+from .parameter import Buffer, UninitializedParameter
+from .parameters import ParameterDict, ParameterList
+from .piecewise import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    RReLU,
+    Softshrink,
+    Threshold,
+)
+from .pooling import AdaptiveAvgPool1d, AvgPool1d, MaxPool1d, PixelShuffle, PixelUnshuffle
+from .shape import Flatten, Identity, Unflatten
+from .similarity import CosineSimilarity, PairwiseDistance
+from .transformer import TransformerEncoder, TransformerEncoderLayer
 
 __all__ = [
+    "CELU",
+    "ELU",
     "GELU",
+    "GLU",
+    "SELU",
+    "AdaptiveAvgPool1d",
+    "AlphaDropout",
+    "AvgPool1d",
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Bilinear",
+    "Buffer",
+    "CosineEmbeddingLoss",
+    "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
+    "FeatureAlphaDropout",
     "Flatten",
+    "GaussianNLLLoss",
+    "GroupNorm",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "KLDivLoss",
     "L1Loss",
     "LayerNorm",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MarginRankingLoss",
+    "MaxPool1d",
+    "Mish",
     "Module",
+    "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
+    "PReLU",
+    "PairwiseDistance",
     "Parameter",
+    "ParameterDict",
+    "ParameterList",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "PoissonNLLLoss",
+    "RMSNorm",
+    "RReLU",
     "ReLU",
+    "ReLU6",
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
     "Softmax",
+    "Softmax2d",
+    "Softmin",
     "Softplus",
+    "Softshrink",
+    "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+    "Unflatten",
+    "UninitializedParameter",
     "functional",
+    "hooks",
     "init",
+    "module",
+    "transformer",
+    "utils",
 ]

@@ -1,4 +1,4 @@
-"""Activations as modules; each is elementwise unless it takes `dim`."""
+"""Activations as modules: those of every day, and the softmaxes. Elementwise unless they take `dim`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,34 @@ from . import functional as F
 from .module import Module
 
 
-class ReLU(Module):
-    """max(x, 0).
+class Overwriting(Module):
+    """Base of activations that may put their result into the memory of the input, where nothing is recorded."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def parameters_repr(self) -> str:
+        """What `extra_repr` says besides `inplace`."""
+        return ""
+
+    def extra_repr(self) -> str:
+        parts = [self.parameters_repr(), "inplace=True" if self.inplace else ""]
+        return ", ".join([part for part in parts if part])
+
+
+# ---- elementwise -------------------------------------------------------------------------------------
+
+
+class ReLU(Overwriting):
+    """max(x, 0). With `inplace` the result takes the input's memory where nothing is recorded.
 
     >>> ag.nn.ReLU()(ag.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.relu(input)
+        return F.relu(input, self.inplace)
 
 
 class Tanh(Module):
@@ -40,7 +59,7 @@ class Sigmoid(Module):
         return F.sigmoid(input)
 
 
-class SiLU(Module):
+class SiLU(Overwriting):
     """x * sigmoid(x), also known as swish.
 
     >>> ag.nn.SiLU()(ag.zeros(1))
@@ -48,7 +67,7 @@ class SiLU(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.silu(input)
+        return F.silu(input, self.inplace)
 
 
 class GELU(Module):
@@ -69,74 +88,95 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class Softplus(Module):
-    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
+class Softsign(Module):
+    """x / (1 + |x|).
 
-    >>> ag.nn.Softplus()(ag.tensor([100.0]))
-    tensor([100.])
+    >>> ag.nn.Softsign()(ag.tensor([1.0]))
+    tensor([0.5])
     """
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta = beta
-        self.threshold = threshold
-
     def forward(self, input: Tensor) -> Tensor:
-        return F.softplus(input, beta=self.beta, threshold=self.threshold)
-
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
+        return F.softsign(input)
 
 
-class LeakyReLU(Module):
-    """x where x > 0, else negative_slope * x.
+class Tanhshrink(Module):
+    """x - tanh(x).
 
-    >>> ag.nn.LeakyReLU(0.5)(ag.tensor([-2.0, 2.0]))
-    tensor([-1.,  2.])
+    >>> ag.nn.Tanhshrink()(ag.zeros(1))
+    tensor([0.])
     """
 
-    def __init__(self, negative_slope: float = 0.01) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-
     def forward(self, input: Tensor) -> Tensor:
-        return F.leaky_relu(input, negative_slope=self.negative_slope)
+        return F.tanhshrink(input)
+
+
+# ---- along a dimension -------------------------------------------------------------------------------
+
+
+class _Along(Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
 
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}"
+        return f"dim={self.dim}"
 
 
-class Softmax(Module):
+class GLU(_Along):
+    """a * sigmoid(b) with a and b the two halves of the input along `dim`, whose size is even.
+
+    >>> ag.nn.GLU()(ag.tensor([3.0, 0.0]))
+    tensor([1.5])
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__(dim)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.glu(input, self.dim)
+
+
+class Softmax(_Along):
     """exp(x) / sum(exp(x)) over `dim`.
 
     >>> ag.nn.Softmax(dim=-1)(ag.zeros(1, 2))
     tensor([[0.5, 0.5]])
     """
 
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
-
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, dim=self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+
+class Softmin(_Along):
+    """exp(-x) / sum(exp(-x)) over `dim`.
+
+    >>> ag.nn.Softmin(dim=-1)(ag.zeros(1, 2))
+    tensor([[0.5, 0.5]])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softmin(input, dim=self.dim)
 
 
-class LogSoftmax(Module):
+class LogSoftmax(_Along):
     """x - log(sum(exp(x))) over `dim`.
 
     >>> ag.nn.LogSoftmax(dim=-1)(ag.zeros(1, 1))
     tensor([[0.]])
     """
 
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
-
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, dim=self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+
+class Softmax2d(Module):
+    """Softmax over the channels of images (N, C, H, W) or (C, H, W).
+
+    >>> ag.nn.Softmax2d()(ag.zeros(2, 1, 1)).ravel()
+    tensor([0.5, 0.5])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        return F.softmax(input, -3)

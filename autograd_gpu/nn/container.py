@@ -1,11 +1,12 @@
-"""Modules that hold other modules in order."""
+"""Modules that hold other modules in order or by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar, overload
 
-from .module import MODULE, Module
+from .module import Module
+from .registry import MODULE
 
 Self = TypeVar("Self", bound="_Ordered")
 
@@ -45,26 +46,71 @@ class _Ordered(Module):
         names = self._names()
         doomed = names[index] if isinstance(index, slice) else [self._name_at(index)]
         children = [(name, getattr(self, name)) for name in names]
-        for name in names:
-            delattr(self, name)
         kept = [(name, module) for name, module in children if name not in doomed]
         numbered = all(name.isdigit() for name in names)
-        for i, (name, module) in enumerate(kept):
-            self.add_module(str(i) if numbered else name, module)
+        self._replace([(str(i) if numbered else name, module) for i, (name, module) in enumerate(kept)])
+
+    def _replace(self, children: Iterable[tuple[str, Module]]) -> None:
+        for name in self._names():
+            delattr(self, name)
+        for name, module in children:
+            self.add_module(name, module)
 
     def _of(self: Self, children: list[tuple[str, Module]]) -> Self:
         """A container of the same class over some of the children."""
         raise NotImplementedError
 
-    def _append(self, module: Module) -> None:
+    def append(self: Self, module: Module) -> Self:
+        """Adds `module` at the end, under its number as name, and returns the container; TypeError if it is no Module.
+
+        >>> len(ag.nn.Sequential(ag.nn.Linear(2, 3)).append(ag.nn.ReLU()))
+        2
+        """
         self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self: Self, modules: Iterable[Module]) -> Self:
+        """Adds all of `modules` at the end, in order, and returns the container; TypeError for what is no Module.
+
+        >>> len(ag.nn.ModuleList([ag.nn.Linear(2, 3)]).extend([ag.nn.ReLU(), ag.nn.Linear(3, 1)]))
+        3
+        """
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self: Self, index: int, module: Module) -> Self:
+        """Inserts `module` before `index`, numbers all modules anew, and returns the container.
+
+        >>> ag.nn.ModuleList([ag.nn.ReLU()]).insert(0, ag.nn.Tanh())[0]
+        Tanh()
+        """
+        if not isinstance(module, Module):
+            raise TypeError(f"insert: expected a Module, got {type(module).__name__}")
+        children = list(self)
+        children.insert(index, module)
+        self._replace((str(i), child) for i, child in enumerate(children))
+        return self
+
+    def pop(self, key: int | slice) -> Module:
+        """Removes and returns the module at `key`.
+
+        >>> ag.nn.Sequential(ag.nn.ReLU(), ag.nn.Tanh()).pop(-1)
+        Tanh()
+        """
+        module = self[key]
+        del self[key]
+        return module
+
+    def __iadd__(self: Self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
 
 
 class Sequential(_Ordered):
     """Feeds its input through its modules, each one's output into the next.
 
     Takes modules, or one dict of modules by name. Indexing gives a module, slicing a Sequential of the same
-    modules.
+    modules; `+` joins two, `*` repeats the same modules.
 
     >>> net = ag.nn.Sequential(ag.nn.Linear(4, 8), ag.nn.Tanh(), ag.nn.Linear(8, 2))
     >>> net(ag.ones(5, 4)).shape
@@ -73,10 +119,10 @@ class Sequential(_Ordered):
     2
     """
 
-    def __init__(self, *args: Module | dict[str, Module]) -> None:
+    def __init__(self, *args: Module | Mapping[str, Module]) -> None:
         super().__init__()
         only = args[0] if len(args) == 1 else None
-        named: dict[str, Any] = only if isinstance(only, dict) else {str(i): m for i, m in enumerate(args)}
+        named: Mapping[str, Any] = only if isinstance(only, Mapping) else {str(i): m for i, m in enumerate(args)}
         for name, module in named.items():
             self.add_module(name, module)
 
@@ -85,27 +131,29 @@ class Sequential(_Ordered):
             input = module(input)
         return input
 
-    def append(self, module: Module) -> Sequential:
-        """Adds `module` at the end, under its number as name, and returns the container; TypeError if it is no Module.
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return Sequential(*self, *other)
 
-        >>> len(ag.nn.Sequential(ag.nn.Linear(2, 3)).append(ag.nn.ReLU()))
-        2
-        """
-        self._append(module)
-        return self
+    def __mul__(self, times: int) -> Sequential:
+        return Sequential(*list(self) * _positive(times))
 
-    def extend(self, modules: Iterable[Module]) -> Sequential:
-        """Adds all of `modules` at the end, in order, and returns the container; TypeError for what is no Module.
+    __rmul__ = __mul__
 
-        >>> len(ag.nn.Sequential(ag.nn.Linear(2, 3)).extend([ag.nn.ReLU(), ag.nn.Linear(3, 1)]))
-        3
-        """
-        for module in list(modules):
-            self._append(module)
-        return self
+    def __imul__(self, times: int) -> Sequential:
+        return self.extend(list(self) * (_positive(times) - 1))
 
     def _of(self, children: list[tuple[str, Module]]) -> Sequential:
         return type(self)(dict(children))
+
+
+def _positive(times: int) -> int:
+    if not isinstance(times, int):
+        raise TypeError(f"unsupported operand type(s) for *: {Sequential} and {type(times)}")
+    if times <= 0:
+        raise ValueError(f"Non-positive multiplication factor {times} for {Sequential}")
+    return times
 
 
 class ModuleList(_Ordered):
@@ -120,34 +168,109 @@ class ModuleList(_Ordered):
         super().__init__()
         self.extend([] if modules is None else modules)
 
-    def append(self, module: Module) -> ModuleList:
-        """Adds `module` at the end, under its number as name, and returns the list; TypeError if it is no Module.
-
-        >>> len(ag.nn.ModuleList([ag.nn.Linear(2, 3)]).append(ag.nn.ReLU()))
-        2
-        """
-        self._append(module)
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Adds all of `modules` at the end, in order, and returns the list; TypeError for what is no Module.
-
-        >>> len(ag.nn.ModuleList([ag.nn.Linear(2, 3)]).extend([ag.nn.ReLU(), ag.nn.Linear(3, 1)]))
-        3
-        """
-        for module in list(modules):
-            self._append(module)
-        return self
-
-    def insert(self, index: int, module: Module) -> None:
-        """Inserts `module` before `index`."""
-        children = list(self)
-        children.insert(index, module)
-        del self[:]
-        self.extend(children)
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
 
     def _of(self, children: list[tuple[str, Module]]) -> ModuleList:
         return type(self)(module for _, module in children)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("a ModuleList is not called: iterate over it in the owner's forward")
+
+    def __repr__(self) -> str:
+        """Modules that print alike stand in one line: (0-2): 3 x Linear(...)."""
+        runs: list[tuple[int, int, str]] = []  # first number, last number, text
+        for i, text in enumerate(map(repr, self)):
+            if runs and runs[-1][2] == text:
+                runs[-1] = (runs[-1][0], i, text)
+            else:
+                runs.append((i, i, text))
+        lines = [
+            f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}"
+            for first, last, text in runs
+        ]
+        inner = "\n".join(lines).replace("\n", "\n  ")
+        return f"{self._get_name()}(\n  {inner}\n)" if lines else f"{self._get_name()}()"
+
+
+class ModuleDict(Module):
+    """A dict whose modules are registered under their keys, in the order of insertion.
+
+    Takes a dict, a ModuleDict, or pairs (key, module).
+
+    >>> layers = ag.nn.ModuleDict({"act": ag.nn.ReLU(), "out": ag.nn.Linear(2, 1)})
+    >>> list(layers), "act" in layers, layers["act"]
+    (['act', 'out'], True, ReLU())
+    """
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def _children(self) -> dict[str, Module]:
+        return {name: getattr(self, name) for name, kind in self._kinds.items() if kind == MODULE}
+
+    def __getitem__(self, key: str) -> Module:
+        return self._children()[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._children())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._children())
+
+    def __contains__(self, key: str) -> bool:
+        return self._kinds.get(key) == MODULE
+
+    def clear(self) -> None:
+        """Removes all modules."""
+        for key in list(self):
+            del self[key]
+
+    def pop(self, key: str) -> Module:
+        """Removes and returns the module at `key`; KeyError if there is none."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def keys(self) -> KeysView[str]:
+        """The keys."""
+        return self._children().keys()
+
+    def items(self) -> ItemsView[str, Module]:
+        """Pairs of key and module."""
+        return self._children().items()
+
+    def values(self) -> ValuesView[Module]:
+        """The modules."""
+        return self._children().values()
+
+    def update(self, modules: Any) -> None:
+        """Adds or replaces modules: those of a dict, a ModuleDict, or pairs (key, module)."""
+        for key, module in pairs_of(modules, "ModuleDict"):
+            self[key] = module
+
+
+def pairs_of(values: Any, owner: str) -> list[tuple[str, Any]]:
+    if hasattr(values, "items"):
+        return list(values.items())
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{owner}.update should be called with an iterable of key/value pairs, but got "
+                        f"{type(values).__name__}")
+    pairs = []
+    for i, pair in enumerate(values):
+        if not isinstance(pair, (tuple, list)):
+            raise TypeError(f"{owner} update sequence element #{i} should be Iterable; is {type(pair).__name__}")
+        if len(pair) != 2:
+            raise ValueError(f"{owner} update sequence element #{i} has length {len(pair)}; 2 is required")
+        pairs.append((pair[0], pair[1]))
+    return pairs

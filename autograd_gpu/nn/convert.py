@@ -1,18 +1,60 @@
-"""Moving a module to another device or dtype, in place."""
+"""A module on another device or in another dtype, in place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ..backend import dtypes
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, as_dtype
 from ..core.tensor import Tensor
 from ..core.views import bump_version
+from .tree import Tree
 
-if TYPE_CHECKING:
-    from .module import Module
+Self = TypeVar("Self", bound="Movable")
+
+
+class Movable(Tree):
+    """The part of Module that converts."""
+
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Converts parameters, buffers and gradients in place: to(device), to(dtype), both, or to(tensor).
+
+        A dtype applies to the floating-point ones and has to be one itself. The Parameter objects stay the
+        same, so an optimizer that holds them goes on working.
+
+        >>> ag.nn.Linear(2, 2).to(ag.float64).weight.dtype
+        dtype('float64')
+        """
+        device, dtype = parse(*args, **kwargs)
+        convert(self, device, dtype)
+        return self
+
+    def cpu(self: Self) -> Self:
+        """Moves everything to the CPU."""
+        return self.to("cpu")
+
+    def cuda(self: Self, device: int | str | Device | None = None) -> Self:
+        """Moves everything to a CUDA device, by default the first."""
+        return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+
+    def float(self: Self) -> Self:
+        """Floating-point parameters and buffers to float32."""
+        return self.to(dtypes.float32)
+
+    def double(self: Self) -> Self:
+        """Floating-point parameters and buffers to float64."""
+        return self.to(dtypes.float64)
+
+    def half(self: Self) -> Self:
+        """Floating-point parameters and buffers to float16."""
+        return self.to(dtypes.float16)
+
+    def bfloat16(self: Self) -> Self:
+        """Floating-point parameters and buffers to bfloat16."""
+        return self.to(dtypes.bfloat16)
 
 
 def parse(
@@ -35,7 +77,7 @@ def parse(
     return (None if device is None else Device(device)), wanted
 
 
-def module(root: Module, device: Device | None, dtype: np.dtype | None) -> None:
+def convert(root: Tree, device: Device | None, dtype: np.dtype | None) -> None:
     """Converts every parameter, its gradient and every buffer below `root`, all or (if one fails) none."""
     tensors: list[Tensor] = []
     for leaf in [*root.parameters(), *root.buffers()]:

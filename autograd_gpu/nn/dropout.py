@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout of elements and of channels, in training only."""
 
 from __future__ import annotations
 
@@ -7,21 +7,79 @@ from . import functional as F
 from .module import Module
 
 
-class Dropout(Module):
+class _Dropout(Module):
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p = p
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
     """Sets each element to zero with probability p and divides the others by 1 - p; in training only.
 
     >>> ag.nn.Dropout(0.5).eval()(ag.ones(3))
     tensor([1., 1., 1.])
     """
 
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        if not 0.0 <= p <= 1.0:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p = p
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout(input, self.p, self.training, self.inplace)
+
+
+class Dropout1d(_Dropout):
+    """`Dropout` of whole channels of (N, C, L) or (C, L).
+
+    >>> ag.nn.Dropout1d(1.0)(ag.ones(1, 2, 1)).ravel()
+    tensor([0., 0.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, p=self.p, training=self.training)
+        return F.dropout1d(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
+
+class Dropout2d(_Dropout):
+    """`Dropout` of whole channels of (N, C, H, W).
+
+    >>> ag.nn.Dropout2d(1.0)(ag.ones(1, 2, 1, 1)).ravel()
+    tensor([0., 0.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_Dropout):
+    """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> ag.nn.Dropout3d(1.0)(ag.ones(1, 2, 1, 1, 1)).ravel()
+    tensor([0., 0.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout for selu: dropped elements are its lowest value, then mean 0 and variance 1 are restored.
+
+    >>> ag.nn.AlphaDropout(0.5).eval()(ag.ones(2))
+    tensor([1., 1.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels, the first two dimensions.
+
+    >>> ag.nn.FeatureAlphaDropout(0.5).eval()(ag.ones(1, 2))
+    tensor([[1., 1.]])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

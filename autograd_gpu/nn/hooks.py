@@ -1,56 +1,214 @@
-"""Forward hooks of a Module."""
+"""Hooks around the forward and the backward of modules: of one module, and of all.
+
+A call without hooks costs two truth tests (module.py). With hooks it runs
+
+1. the forward pre-hooks, those of all modules first,
+2. with backward hooks, `BackwardHooks` on the inputs (backward_hooks.py),
+3. forward,
+4. the forward hooks, those of all modules first,
+5. with backward hooks, `BackwardHooks` on the outputs.
+
+If one of these fails, the forward hooks with `always_call` that have not run yet still do.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from ..core.hooks import RemovableHandle
+from .backward_hooks import BackwardHooks
 
-if TYPE_CHECKING:
-    from .module import Module
+PRE, POST, BACKWARD_PRE, BACKWARD = "forward_pre", "forward", "backward_pre", "backward"
 
-Hook = Callable[..., Any]
+Function = Callable[..., Any]
 
 
-class ForwardHooks:
-    """The hooks of one module, in the order in which they run. A module without hooks has none of these."""
+class Hook(NamedTuple):
+    """One registered function, and how it wants to be called."""
 
-    __slots__ = ("_count", "post", "pre")
+    kind: str
+    function: Function
+    with_kwargs: bool = False
+    always_call: bool = False
 
-    def __init__(self) -> None:
-        self.pre: dict[int, tuple[Hook, bool]] = {}  # (hook, with_kwargs)
-        self.post: dict[int, tuple[Hook, bool]] = {}
-        self._count = 0
 
-    def add(self, hooks: dict[int, Any], hook: Hook, with_kwargs: bool, prepend: bool) -> RemovableHandle:
-        self._count += 1
-        key = self._count
-        later = dict(hooks) if prepend else {}
-        if prepend:
-            hooks.clear()
-        hooks[key] = (hook, with_kwargs)
-        hooks.update(later)
-        return RemovableHandle(hooks, key)
+EVERYWHERE: dict[int, Hook] = {}  # the hooks of all modules
 
-    def call(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """module.forward between its pre-hooks and its hooks."""
-        for hook, with_kwargs in list(self.pre.values()):
-            if with_kwargs:
-                args, kwargs = _new_arguments(hook(module, args, kwargs), args, kwargs)
-            elif (changed := hook(module, args)) is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
-        result = module.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self.post.values()):
-            changed = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+
+class _Keys:
+    """Numbers for hooks, never used twice."""
+
+    last = 0
+
+
+def add(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    """Puts `hook` at the end, or at the front, of `hooks`."""
+    _Keys.last += 1
+    key = _Keys.last
+    later = dict(hooks) if prepend else {}
+    if prepend:
+        hooks.clear()
+    hooks[key] = hook
+    hooks.update(later)
+    return RemovableHandle(hooks, key)
+
+
+# ---- a call ------------------------------------------------------------------------------------------
+
+
+def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`module.forward` between the hooks; see the head of this file."""
+    hooks = [*EVERYWHERE.values(), *module._hooks.values()]
+    run = _Run(module, hooks, args, kwargs)
+    try:
+        return run.all()
+    except Exception:
+        run.what_is_always_called()
+        raise
+
+
+class _Run:
+    """One call of a module with hooks."""
+
+    def __init__(self, module: Any, hooks: list[Hook], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.module, self.args, self.kwargs = module, args, kwargs
+        self.hooks = hooks
+        self.result: Any = None
+        self.pending = [hook for hook in hooks if hook.kind == POST]
+
+    def all(self) -> Any:
+        for hook in self.hooks:
+            if hook.kind == PRE:
+                self._before(hook)
+        around = {kind: [h.function for h in self.hooks if h.kind == kind] for kind in (BACKWARD, BACKWARD_PRE)}
+        backward = BackwardHooks(self.module, **around) if any(around.values()) else None
+        if backward is not None:
+            self.args = backward.watch_inputs(self.args)
+        self.result = self.module.forward(*self.args, **self.kwargs)
+        while self.pending:
+            self._after(self.pending.pop(0))
+        return self.result if backward is None else backward.watch_outputs(self.result)
+
+    def _before(self, hook: Hook) -> None:
+        if not hook.with_kwargs:
+            changed = hook.function(self.module, self.args)
             if changed is not None:
-                result = changed
-        return result
+                self.args = changed if isinstance(changed, tuple) else (changed,)
+            return
+        changed = hook.function(self.module, self.args, self.kwargs)
+        if changed is None:
+            return
+        if not isinstance(changed, tuple) or len(changed) != 2:
+            raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+                               f"{changed!r}.")
+        self.args, self.kwargs = changed
+
+    def _after(self, hook: Hook) -> None:
+        given = (self.args, self.kwargs) if hook.with_kwargs else (self.args,)
+        changed = hook.function(self.module, *given, self.result)
+        if changed is not None:
+            self.result = changed
+
+    def what_is_always_called(self) -> None:
+        """After an error: the hooks with `always_call` that are left. Errors of theirs become warnings."""
+        for hook in self.pending:
+            if hook.always_call:
+                try:
+                    self._after(hook)
+                except Exception as error:
+                    warnings.warn("module forward hook with ``always_call=True`` raised an exception that was silenced "
+                                  f"as another error was raised in forward: {error}", stacklevel=2)
 
 
-def _new_arguments(changed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    if changed is None:
-        return args, kwargs
-    if isinstance(changed, tuple) and len(changed) == 2:
-        return changed
-    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed!r}.")
+# ---- of one module -----------------------------------------------------------------------------------
+
+
+class Hookable:
+    """The methods of a Module that register hooks. Each returns a handle whose `remove()` takes the hook away."""
+
+    _hooks: dict[int, Hook]
+
+    def register_forward_pre_hook(
+        self, hook: Function, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, args)` before each forward; what it returns replaces the arguments.
+
+        With `with_kwargs` it is `hook(module, args, kwargs)`, which returns None or (args, kwargs). `prepend` puts it
+        before the others.
+        """
+        return add(self._hooks, Hook(PRE, hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Function, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, args, output)` after each forward; what it returns replaces the output.
+
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it is called also when forward
+        or another hook has failed, with None as output.
+
+        >>> layer = ag.nn.ReLU()
+        >>> with layer.register_forward_hook(lambda module, args, output: output + 1):
+        ...     layer(ag.zeros(2))
+        tensor([1., 1.])
+        """
+        return add(self._hooks, Hook(POST, hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
+        """Calls `hook(module, grad_input, grad_output)` when the gradients by the module's inputs have been computed.
+
+        Both are tuples, by position, with None for what is no tensor or needs none. What the hook returns replaces
+        grad_input. If no input requires grad, it is called with Nones when the output's gradients are known.
+
+        >>> layer, seen = ag.nn.Linear(2, 1), []
+        >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_output))
+        >>> layer(ag.ones(1, 2, requires_grad=True)).sum().backward()
+        >>> seen
+        [(tensor([[1.]]),)]
+        """
+        return add(self._hooks, Hook(BACKWARD, hook), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
+        """Calls `hook(module, grad_output)` before the module's backward; what it returns replaces grad_output.
+
+        >>> layer = ag.nn.Tanh()
+        >>> handle = layer.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10,))
+        >>> x = ag.zeros(1, requires_grad=True)
+        >>> layer(x).backward()
+        >>> x.grad
+        tensor([10.])
+        """
+        return add(self._hooks, Hook(BACKWARD_PRE, hook), prepend)
+
+
+# ---- of all modules ----------------------------------------------------------------------------------
+
+
+def register_module_forward_pre_hook(hook: Function) -> RemovableHandle:
+    """Calls `hook(module, args)` before each forward of any module; see Module.register_forward_pre_hook.
+
+    >>> names = []
+    >>> with ag.nn.hooks.register_module_forward_pre_hook(lambda module, args: names.append(type(module).__name__)):
+    ...     _ = ag.nn.ReLU()(ag.zeros(1))
+    >>> names
+    ['ReLU']
+    """
+    return add(EVERYWHERE, Hook(PRE, hook))
+
+
+def register_module_forward_hook(
+    hook: Function, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Calls `hook(module, args, output)` after each forward of any module; see Module.register_forward_hook."""
+    return add(EVERYWHERE, Hook(POST, hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Function) -> RemovableHandle:
+    """Calls `hook(module, grad_output)` before any module's backward; see Module.register_full_backward_pre_hook."""
+    return add(EVERYWHERE, Hook(BACKWARD_PRE, hook))
+
+
+def register_module_full_backward_hook(hook: Function) -> RemovableHandle:
+    """Calls `hook(module, grad_input, grad_output)` after any module's; see Module.register_full_backward_hook."""
+    return add(EVERYWHERE, Hook(BACKWARD, hook))

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+import warnings
 
-from .. import random
+from .. import backend, ops, random
+from ..backend.dtypes import float64
 from ..config import no_grad
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
+from ..ops.creation import eye
+from ..ops.reduce import wide
 from ..random import Generator
 
 __all__ = [
     "calculate_gain",
     "constant_",
+    "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",
@@ -23,6 +31,7 @@ __all__ = [
 ]
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 0.75}
+_GAINS |= {f"conv{kind}{n}d": 1.0 for kind in ("", "_transpose") for n in (1, 2, 3)}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -61,6 +70,29 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
         return tensor.copy_(random.normal(tensor.shape, tensor.dtype, tensor.device, mean, std, generator))
 
 
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Draws from the normal distribution as it is between a and b, by its inverse distribution function.
+
+    Warns if the mean is more than 2 std from [a, b].
+
+    >>> w = ag.nn.init.trunc_normal_(ag.empty(100), std=3.0, a=-1.0, b=1.0)
+    >>> bool((w.abs() <= 1).all())
+    True
+    """
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
+                      "incorrect.", UserWarning, stacklevel=2)
+    low, high = (math.erf((limit - mean) / (std * math.sqrt(2.0))) for limit in (a, b))
+    drawn = random.uniform(tensor.shape, wide(tensor.dtype), tensor.device, low, high, generator)._array
+    xp = backend.namespace(drawn)
+    values = backend.special(xp).erfinv(drawn) * (std * math.sqrt(2.0)) + mean
+    with no_grad():
+        return tensor.copy_(wrap(xp.asarray(xp.minimum(xp.maximum(values, a), b))))
+
+
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Sets every element to `val`.
 
@@ -87,6 +119,64 @@ def ones_(tensor: Tensor) -> Tensor:
     tensor([1., 1.])
     """
     return constant_(tensor, 1.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Makes a matrix the identity, of which it shows what fits; ValueError for another number of dimensions.
+
+    >>> ag.nn.init.eye_(ag.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
+    _check_matrix(tensor)
+    with no_grad():
+        return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Makes the rows, or the columns if they are fewer, orthogonal and of length `gain` (Saxe et al. 2014).
+
+    Dimensions beyond the second count as columns. ValueError for fewer than two.
+
+    >>> w = ag.nn.init.orthogonal_(ag.empty(2, 3))
+    >>> bool(((w @ w.mT - ag.eye(2)).abs() < 1e-6).all())
+    True
+    """
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor.numel():
+        return tensor
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    shape = (max(rows, columns), min(rows, columns))
+    drawn = random.normal(shape, wide(tensor.dtype), tensor.device, generator=generator)._array
+    q, r = backend.namespace(drawn).linalg.qr(drawn)
+    q *= backend.namespace(drawn).sign(r.diagonal())  # makes the distribution uniform
+    with no_grad():
+        return tensor.copy_(wrap((q if rows >= columns else q.T) * gain).reshape(tensor.shape))
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Normal with mean 0, but with the share `sparsity` of each column, rounded up, zero (Martens 2010).
+
+    ValueError for another number of dimensions than two.
+
+    >>> int((ag.nn.init.sparse_(ag.empty(10, 3), 0.25) == 0).sum())
+    9
+    """
+    _check_matrix(tensor)
+    zeros = math.ceil(sparsity * tensor.shape[0])
+    normal_(tensor, 0.0, std, generator)
+    if zeros:
+        keys = random.uniform(tensor.shape, float64, tensor.device, generator=generator)._array
+        limit = backend.namespace(keys).sort(keys, axis=0)[zeros - 1]
+        with no_grad():
+            tensor.copy_(ops.where(wrap(keys <= limit), 0.0, tensor.detach()))
+    return tensor
+
+
+def _check_matrix(tensor: Tensor) -> None:
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Affine maps and the layers that only move data: Linear, Embedding, Identity, Flatten."""
+"""Affine and bilinear maps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.tensor import Parameter, Tensor
-from ..ops import embedding, linear
+from ..ops import bilinear, linear
 from ..ops.creation import empty
 from . import init
 from .module import Module
@@ -49,59 +49,42 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-class Embedding(Module):
-    """Rows of a table by integer index: (...) -> (..., embedding_dim); the table starts as standard normal.
+class Bilinear(Module):
+    """x1ᵀ weight[k] x2 + bias[k] for each k: (..., in1_features), (..., in2_features) -> (..., out_features).
 
-    >>> ag.nn.Embedding(10, 4)(ag.tensor([1, 2, 1])).shape
-    (3, 4)
+    `weight` is (out_features, in1_features, in2_features), `bias` (out_features,); both start uniform in
+    +-1/sqrt(in1_features).
+
+    >>> ag.nn.Bilinear(3, 4, 2)(ag.ones(5, 3), ag.ones(5, 4)).shape
+    (5, 2)
     """
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, device: Any = None, dtype: Any = None) -> None:
+    bias: Parameter | None
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draws new values."""
-        init.normal_(self.weight)
+        bound = 1 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return embedding(input, self.weight)
-
-    def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"
-
-
-class Identity(Module):
-    """Returns its input; takes any constructor arguments, so that it can stand in for another layer.
-
-    >>> ag.nn.Identity()(ag.ones(1))
-    tensor([1.])
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input
-
-
-class Flatten(Module):
-    """Joins the dimensions from `start_dim` to `end_dim` into one.
-
-    >>> ag.nn.Flatten()(ag.zeros(2, 3, 4)).shape
-    (2, 12)
-    """
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input.flatten(self.start_dim, self.end_dim)
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+        sizes = f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias is not None}"

@@ -1,15 +1,20 @@
-"""Loading a state dict into a module: everything is checked first, then everything is copied."""
+"""The state of a module as a dict of tensors by dotted name, and loading one: checked first, then copied."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from ..config import no_grad
-from ..core.tensor import Tensor
+from ..core.hooks import RemovableHandle
+from ..core.tensor import Parameter, Tensor
+from .hooks import add
+from .parameter import UninitializedParameter, is_lazy
+from .registry import BUFFER, MODULE, PARAMETER
+from .tree import Tree
 
-if TYPE_CHECKING:
-    from .module import Module
+SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST = "state_dict_pre", "state_dict", "load_state_dict_pre", "load_state_dict"
+EXTRA = "_extra_state"  # the key, after the module's prefix, of what get_extra_state returns
 
 
 class IncompatibleKeys(NamedTuple):
@@ -22,45 +27,215 @@ class IncompatibleKeys(NamedTuple):
         return tuple.__repr__(self) if any(self) else "<All keys matched successfully>"
 
 
-def load(module: Module, state_dict: Mapping[str, Any], strict: bool) -> IncompatibleKeys:
-    """See Module.load_state_dict."""
-    if not isinstance(state_dict, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-    own = module.state_dict(keep_vars=True)
-    found = IncompatibleKeys([k for k in own if k not in state_dict], [k for k in state_dict if k not in own])
-    errors = _mismatches(own, state_dict)
-    if strict:
-        errors[:0] = [
+class Stateful(Tree):
+    """The part of Module that saves and loads."""
+
+    _version = 1  # of the layout of a class's state, handed to the hooks in `local_metadata`
+    _state_hooks: dict[int, tuple[str, Callable[..., Any]]] | None = None
+
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Parameters and persistent buffers by dotted name, detached (unless `keep_vars`) but not copied.
+
+        >>> list(ag.nn.Linear(2, 1).state_dict())
+        ['weight', 'bias']
+        """
+        destination = {} if destination is None else destination
+        for hook in self._state_hooks_of(SAVE_PRE):
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._members(MODULE):
+            module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_hooks_of(SAVE_POST):
+            if hook(self, destination, prefix, {"version": self._version}) is not None:
+                raise RuntimeError("state_dict post-hook must return None")
+        return destination
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for kind in (PARAMETER, BUFFER):
+            for name, tensor in self._members(kind):
+                destination[prefix + name] = tensor if keep_vars else tensor.detach()
+        if type(self).get_extra_state is not Stateful.get_extra_state:
+            destination[prefix + EXTRA] = self.get_extra_state()
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copies `state_dict` into parameters and persistent buffers, converting device and dtype.
+
+        With `assign` the module takes the tensors themselves instead, with their devices and dtypes; parameters keep
+        their requires_grad. Returns the missing and the unexpected keys. RuntimeError that lists them and every value
+        that has another shape or is no tensor, TypeError for what is no mapping; nothing is copied then (missing and
+        unexpected keys are raised after the copy where a module has a load post-hook, which may strike them off). With
+        `strict=False` missing and unexpected keys are no error.
+
+        >>> net = ag.nn.Linear(2, 1)
+        >>> net.load_state_dict({"weight": ag.ones(1, 2), "bias": ag.zeros(1)})
+        <All keys matched successfully>
+        >>> net.load_state_dict({"weight": ag.zeros(1, 2)}, strict=False)
+        (['bias'], [])
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        return _Load(self, dict(state_dict), strict, assign).run()
+
+    def get_extra_state(self) -> Any:
+        """What a subclass wants to have in `state_dict` besides its tensors; with `set_extra_state` to load it."""
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called: define it in "
+                           "the subclass")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes what `get_extra_state` returned."""
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called: define it in "
+                           "the subclass")
+
+    # ---- hooks ---------------------------------------------------------------------------------
+
+    def _state_hooks_of(self, kind: str) -> list[Callable[..., Any]]:
+        return [hook for k, hook in self._state_hooks.values() if k == kind] if self._state_hooks else []
+
+    def _add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+        if self._state_hooks is None:
+            self._state_hooks = {}
+        return add(self._state_hooks, (kind, hook))
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, prefix, keep_vars)` before the module's part of a `state_dict` is made."""
+        return self._add_state_hook(SAVE_PRE, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata)` after the module's part of it has been made.
+
+        It may change the dict in place, and returns None.
+
+        >>> net = ag.nn.Linear(2, 1)
+        >>> handle = net.register_state_dict_post_hook(lambda module, state, prefix, meta: state.pop("bias") and None)
+        >>> list(net.state_dict())
+        ['weight']
+        """
+        return self._add_state_hook(SAVE_POST, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
+        before a state dict is loaded. It may change the dict, which is a copy, in place: rename keys, for instance.
+        """
+        return self._add_state_hook(LOAD_PRE, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, incompatible_keys)` after a state dict has been loaded, children first.
+
+        It may strike keys off the two lists in place: what is left is an error if loading is strict.
+        """
+        return self._add_state_hook(LOAD_POST, hook)
+
+
+# ---- loading -----------------------------------------------------------------------------------------
+
+
+class _Load:
+    """One `load_state_dict`: pre-hooks, checks, copies, post-hooks."""
+
+    def __init__(self, module: Stateful, state: dict[str, Any], strict: bool, assign: bool) -> None:
+        self.module, self.state, self.strict, self.assign = module, state, strict, assign
+        self.keys = IncompatibleKeys([], [])
+        self.errors: list[str] = []
+
+    def run(self) -> IncompatibleKeys:
+        for prefix, module in _prefixed(self.module):
+            for hook in module._state_hooks_of(LOAD_PRE):
+                meta = {"version": module._version}
+                hook(module, self.state, prefix, meta, self.strict, *self.keys, self.errors)
+        self._compare()
+        afterwards = [(m, hook) for m in _bottom_up(self.module) for hook in m._state_hooks_of(LOAD_POST)]
+        if self.errors or not afterwards:
+            self._raise()
+        self._copy()
+        for module, hook in afterwards:
+            if hook(module, self.keys) is not None:
+                raise RuntimeError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
+                                   "return new values, if incompatible_keys need to be modified, it should be done "
+                                   "inplace.")
+        self._raise()
+        return self.keys
+
+    def _compare(self) -> None:
+        places = list(_places(self.module))
+        known = {key for key, *_ in places}
+        self.keys.missing_keys.extend(key for key, *_ in places if key not in self.state)
+        self.keys.unexpected_keys.extend(key for key in self.state if key not in known)
+        for key, _, _, tensor in places:
+            if key in self.state and tensor is not None:
+                self.errors.extend(_mismatch(key, tensor, self.state[key]))
+
+    def _raise(self) -> None:
+        listed = [
             f"{what} key(s) in state_dict: {', '.join(map(_quoted, keys))}. "
-            for what, keys in (("Missing", found.missing_keys), ("Unexpected", found.unexpected_keys))
-            if keys
+            for what, keys in (("Missing", self.keys.missing_keys), ("Unexpected", self.keys.unexpected_keys))
+            if keys and self.strict
         ]
-    if errors:
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(errors))
-    with no_grad():
-        for key, tensor in own.items():
-            if key in state_dict:
-                tensor.copy_(state_dict[key])
-    return found
+        if listed or self.errors:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self.module).__name__}:\n\t"
+                               + "\n\t".join([*listed, *self.errors]))
+
+    def _copy(self) -> None:
+        with no_grad():
+            for key, module, name, tensor in list(_places(self.module)):
+                if key not in self.state:
+                    continue
+                value = self.state[key]
+                if tensor is None:
+                    module.set_extra_state(value)
+                elif self.assign:
+                    setattr(module, name, _assigned(tensor, value))
+                elif not is_lazy(value):
+                    if isinstance(tensor, UninitializedParameter):
+                        tensor.materialize(value.shape)
+                    tensor.copy_(value)
+
+
+def _prefixed(module: Stateful, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each module with the prefix of its keys, one of them under every name that it has, as in `state_dict`."""
+    yield prefix, module
+    for name, child in module._members(MODULE):
+        yield from _prefixed(child, f"{prefix}{name}.")
+
+
+def _bottom_up(module: Stateful) -> Iterator[Stateful]:
+    for _, child in module._members(MODULE):
+        yield from _bottom_up(child)
+    yield module
+
+
+def _places(root: Stateful) -> Iterator[tuple[str, Any, str, Tensor | None]]:
+    """(key, module, attribute, tensor) of everything that is loaded; the tensor of extra state is None."""
+    for prefix, module in _prefixed(root):
+        for kind in (PARAMETER, BUFFER):
+            for name, tensor in module._members(kind):
+                yield prefix + name, module, name, tensor
+        if type(module).set_extra_state is not Stateful.set_extra_state:
+            yield prefix + EXTRA, module, EXTRA, None
 
 
 def _quoted(key: object) -> str:
     return f'"{key}"'
 
 
-def _mismatches(own: dict[str, Tensor], state_dict: Mapping[str, Any]) -> list[str]:
-    errors = []
-    for key, tensor in own.items():
-        if key not in state_dict:
-            continue
-        value = state_dict[key]
-        if not isinstance(value, Tensor):
-            errors.append(
-                f'While copying the parameter named "{key}", expected Tensor from checkpoint but received {type(value)}'
-            )
-        elif value.shape != tensor.shape:
-            errors.append(
-                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-                f"the shape in current model is {tensor.shape}."
-            )
-    return errors
+def _mismatch(key: str, tensor: Tensor, value: Any) -> list[str]:
+    if not isinstance(value, Tensor):
+        return [f'While copying the parameter named "{key}", expected Tensor from checkpoint but received '
+                f"{type(value)}"]
+    if is_lazy(tensor) or value.shape == tensor.shape:
+        return []
+    return [f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+            f"the shape in current model is {tensor.shape}."]
+
+
+def _assigned(tensor: Tensor, value: Tensor) -> Tensor:
+    """`value` in the place of `tensor`: a Parameter in that of one, with its requires_grad."""
+    if not isinstance(tensor, Parameter):
+        return value.detach() if isinstance(value, Parameter) else value
+    if isinstance(value, Parameter):
+        value.requires_grad_(tensor.requires_grad)
+        return value
+    return Parameter(value, tensor.requires_grad)

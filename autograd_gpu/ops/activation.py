@@ -1,11 +1,13 @@
-"""Activations. A derivative that several orders share is a block of its own: relu_grad, tanh_grad and their like.
+"""The activations of every day: relu, sigmoid, tanh, silu, gelu, and what is made of them.
 
-Passes over large arrays on the CPU are bound by memory: forwards make one fresh array and go on in place.
+A derivative that several orders share is a block of its own: relu_grad, tanh_grad and their like. Passes over large
+arrays on the CPU are bound by memory: forwards make one fresh array and go on in place.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +18,7 @@ from .. import backend
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
+from .slicing import from_right, key_along, wrap_dim
 
 BLOCK = 65536  # elements that are passed over several times before going on: they stay in the L2 cache
 
@@ -23,14 +26,21 @@ BLOCK = 65536  # elements that are passed over several times before going on: th
 def in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Half types go through `forward` as float32 and are rounded once, at the end, to the first operand's dtype."""
 
-    @functools.wraps(forward)
-    def wrapped(xp, *args, **attributes):
-        dtype = args[0].dtype
-        if dtype.itemsize > 2:
-            return forward(xp, *args, **attributes)
-        widened = [a.astype(dtypes.float32) if a is not None and a.dtype in dtypes.HALF else a for a in args]
-        return forward(xp, *widened, **attributes).astype(dtype)
+    def rounded(xp, *args, **attributes):
+        widened = [a.astype(dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
+        return forward(xp, *widened, **attributes).astype(args[0].dtype)
 
+    # Straight-line code with forward's own parameters: *args and **attributes would cost a quarter of a small op.
+    parameters = list(inspect.signature(forward).parameters.values())
+    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    call = ", ".join([*arrays, *(f"{name}={name}" for name in keywords)])
+    # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
+    body = f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})"
+    scope: dict[str, Any] = {"forward": forward, "rounded": rounded}
+    exec(f"def wrapped({', '.join(arrays)}{', *, ' if keywords else ''}{', '.join(keywords)}): {body}", scope)
+    wrapped = functools.wraps(forward)(scope["wrapped"])
+    wrapped.__defaults__, wrapped.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
     return wrapped
 
 
@@ -100,37 +110,6 @@ class relu_grad:
     def grad_h(F, g, out): return F.relu_grad(g, out)
     grad_out = ZERO
     types, broadcasts = FLOAT, True
-
-
-@defop
-class leaky_relu:
-    """x where x > 0, else negative_slope * x.
-
-    >>> ag.leaky_relu(ag.tensor([-1.0, 2.0]), 0.1)
-    tensor([-0.1,  2. ])
-    """
-
-    @in_float32
-    def forward(xp, x, *, negative_slope=0.01): return xp.where(x > 0, x, x * negative_slope)
-    def grad_x(F, g, x, negative_slope): return F.where(x > 0, g, g * negative_slope)
-    types = FLOAT
-
-
-def _elu(xp, x, *, alpha=1.0):
-    return xp.where(x > 0, x, xp.expm1(xp.minimum(x, 0)) * alpha)
-
-
-@defop
-class elu:
-    """x where x > 0, else alpha * (exp(x) - 1).
-
-    >>> ag.elu(ag.tensor([-1.0, 2.0]))
-    tensor([-0.6321,  2.    ])
-    """
-
-    forward = in_float32(_elu)
-    def grad_x(F, g, x, alpha): return F.where(x > 0, g, g * F.exp(F.clamp(x, None, 0.0)) * alpha)
-    types = FLOAT
 
 
 # ---- sigmoid and tanh --------------------------------------------------------------------------------
@@ -366,22 +345,73 @@ class gelu_grad:
     types, broadcasts = FLOAT, True
 
 
-# ---- softplus ---------------------------------------------------------------------------------------
+# ---- made of them ------------------------------------------------------------------------------------
 
 
-def _softplus(xp, x, *, beta=1.0, threshold=20.0):
-    scaled = x * beta
-    return xp.where(scaled > threshold, x, xp.log1p(xp.exp(xp.minimum(scaled, threshold))) / beta)
+def _softsign_back(F, g, x):
+    d = F.abs(x) + 1
+    return g / (d * d)
 
 
 @defop
-class softplus:
-    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
+class softsign:
+    """x / (1 + |x|).
 
-    >>> ag.softplus(ag.tensor([0.0, 100.0]))
-    tensor([  0.6931, 100.    ])
+    >>> ag.softsign(ag.tensor([-1.0, 3.0]))
+    tensor([-0.5 ,  0.75])
     """
 
-    forward = in_float32(_softplus)
-    def grad_x(F, g, x, beta, threshold): return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
+    @in_float32
+    def forward(xp, x): return x / (xp.absolute(x) + 1)
+    grad_x = _softsign_back
+    types = FLOAT
+
+
+@defop
+class tanhshrink:
+    """x - tanh(x).
+
+    >>> ag.tanhshrink(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.2384])
+    """
+
+    @in_float32
+    def forward(xp, x): return x - xp.tanh(x)
+    def grad_x(F, g, x): return g * F.square(F.tanh(x))
+    types = FLOAT
+
+
+def _halves(x, dim):
+    """The keys of the two halves of x along `dim`."""
+    if not x.ndim:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    axis = wrap_dim(dim, x.ndim)
+    half, odd = divmod(x.shape[axis], 2)
+    if odd:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {x.shape[axis]}")
+    return [key_along(axis - x.ndim, part) for part in (slice(half), slice(half, None))]
+
+
+def _glu(xp, x, *, dim=-1):
+    first, second = _halves(x, dim)
+    return times(xp, x[first], _gate(xp, x[second]))
+
+
+def _glu_back(F, g, x, dim):
+    a, b = (F.basic_index(x, key) for key in _halves(x, dim))
+    s = F.sigmoid(b)
+    h = g * s
+    return F.cat([h, h * a * (1 - s)], from_right(dim, x.ndim))
+
+
+@defop
+class glu:
+    """a * sigmoid(b) with a and b the two halves of x along `dim`; RuntimeError if its size is odd.
+
+    >>> ag.glu(ag.tensor([3.0, 5.0, 0.0, 100.0]))
+    tensor([1.5, 5. ])
+    """
+
+    forward = in_float32(_glu)
+    grad_x = _glu_back
     types = FLOAT

@@ -1,15 +1,35 @@
-"""Arithmetic of two operands, comparisons and selection."""
+"""Arithmetic of two operands, and selection."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend import cpu
+from ..backend.dtypes import FULL_FLOATS, float64, get_default_dtype
 from ..core.dispatch import defop
-from ..core.op import ANY, FLOAT, PROMOTE, ZERO
+from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.tensor import Tensor
+from .activation import in_float32
+from .creation import as_tensor
+from .elementwise import exp2
 
 # ---- arithmetic ------------------------------------------------------------------------------------
+
+
+def scaled(b, alpha):
+    """alpha * b in b's dtype: NumPy alone would widen bfloat16."""
+    if type(b) is np.ndarray and b.dtype in FULL_FLOATS:
+        return b * cpu.constant(alpha, b.dtype)
+    product = b * alpha
+    return product.astype(b.dtype) if hasattr(b, "dtype") and product.dtype != b.dtype else product
+
+
+@in_float32
+def _combined(xp, a, b, alpha, ufunc):
+    return getattr(xp, ufunc)(a, scaled(b, alpha))
 
 
 @defop
@@ -20,10 +40,18 @@ class add:
     tensor([2., 3.])
     """
 
-    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else a + scaled(b, alpha)
+    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else _combined(xp, a, b, alpha, "add")
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
+
+
+def _minus(xp, a, b, *, alpha=1):
+    try:
+        return xp.subtract(a, b) if alpha == 1 else _combined(xp, a, b, alpha, "subtract")
+    except TypeError as error:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                           "`logical_xor()` operator instead.") from error
 
 
 @defop
@@ -34,16 +62,10 @@ class sub:
     tensor([0., 1.])
     """
 
-    def forward(xp, a, b, *, alpha=1): return xp.subtract(a, b if alpha == 1 else scaled(b, alpha))
+    forward = _minus
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return -g if alpha == 1 else g * -alpha
     types, broadcasts, numbers = PROMOTE, True, True
-
-
-def scaled(b, alpha):
-    """alpha * b in b's dtype: NumPy alone would widen bfloat16."""
-    product = b * alpha
-    return product.astype(b.dtype) if hasattr(b, "dtype") and product.dtype != b.dtype else product
 
 
 @defop
@@ -58,20 +80,6 @@ class mul:
     def grad_a(F, g, b): return g * b
     def grad_b(F, g, a): return g * a
     types, broadcasts, numbers = PROMOTE, True, True
-
-
-@defop
-class div:
-    """a / b, broadcasting; integers give the default float dtype.
-
-    >>> ag.div(ag.tensor([1, 2]), 2)
-    tensor([0.5, 1. ])
-    """
-
-    def forward(xp, a, b): return xp.true_divide(a, b)
-    def grad_a(F, g, b): return g / b
-    def grad_b(F, g, b, out): return -g * out / b
-    types, broadcasts, numbers = FLOAT, True, True
 
 
 def _power_base(F, g, base, exponent):
@@ -106,61 +114,6 @@ class pow:
 
 
 @defop
-class floor_divide:
-    """Quotient rounded towards minus infinity; its derivative is zero wherever it exists.
-
-    >>> ag.floor_divide(ag.tensor([7.0, -7.0]), 2.0)
-    tensor([ 3., -4.])
-    """
-
-    def forward(xp, a, b): return xp.floor_divide(a, b)
-    grad_a = grad_b = ZERO
-    types, broadcasts, numbers = PROMOTE, True, True
-
-
-@defop
-class remainder:
-    """a modulo b with the sign of b, broadcasting.
-
-    >>> ag.remainder(ag.tensor([7.0, -7.0]), 4.0)
-    tensor([3., 1.])
-    """
-
-    def forward(xp, a, b): return xp.remainder(a, b)
-    def grad_a(F, g): return g
-    def grad_b(F, g, a, b): return -g * F.floor_divide(a, b)
-    types, broadcasts, numbers = PROMOTE, True, True
-
-
-@defop
-class maximum:
-    """The larger of a and b, broadcasting; NaN wins; at ties each takes half of the gradient.
-
-    >>> ag.maximum(ag.tensor([1.0, 5.0]), ag.tensor([3.0, 4.0]))
-    tensor([3., 5.])
-    """
-
-    def forward(xp, a, b): return xp.maximum(a, b)
-    def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, g, 0.0))
-    def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, g, 0.0))
-    types, broadcasts, numbers = PROMOTE, True, True
-
-
-@defop
-class minimum:
-    """The smaller of a and b, broadcasting; NaN wins; at ties each takes half of the gradient.
-
-    >>> ag.minimum(ag.tensor([1.0, 5.0]), ag.tensor([3.0, 4.0]))
-    tensor([1., 4.])
-    """
-
-    def forward(xp, a, b): return xp.minimum(a, b)
-    def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, g, 0.0))
-    def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, g, 0.0))
-    types, broadcasts, numbers = PROMOTE, True, True
-
-
-@defop
 class atan2:
     """The angle of the point (x=b, y=a) in radians, broadcasting.
 
@@ -174,6 +127,10 @@ class atan2:
     types, broadcasts, numbers = FLOAT, True, True
 
 
+def _between(xp, a, b, weight):
+    return a + (scaled(b - a, weight) if type(weight) is float else weight * (b - a))
+
+
 @defop
 class lerp:
     """a + weight * (b - a), broadcasting.
@@ -182,11 +139,15 @@ class lerp:
     tensor([3.])
     """
 
-    def forward(xp, a, b, weight): return a + weight * (b - a)
+    forward = in_float32(_between)
     def grad_a(F, g, weight): return g * (1 - weight)
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
     types, broadcasts, numbers = PROMOTE, True, True
+
+
+def _plus(x, product, value):
+    return x + (product if value == 1 else scaled(product, value))
 
 
 @defop
@@ -197,7 +158,8 @@ class addcmul:
     tensor([4.])
     """
 
-    def forward(xp, x, a, b, *, value=1): return x + (a * b if value == 1 else scaled(a * b, value))
+    @in_float32
+    def forward(xp, x, a, b, *, value=1): return _plus(x, a * b, value)
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
@@ -212,11 +174,89 @@ class addcdiv:
     tensor([2.])
     """
 
-    def forward(xp, x, a, b, *, value=1): return x + (a / b if value == 1 else scaled(a / b, value))
+    @in_float32
+    def forward(xp, x, a, b, *, value=1): return _plus(x, a / b, value)
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
     types, broadcasts, numbers = FLOAT, True, True
+
+
+@defop
+class hypot:
+    """sqrt(a * a + b * b) without overflow, broadcasting.
+
+    >>> ag.hypot(ag.tensor([3.0]), ag.tensor([4.0]))
+    tensor([5.])
+    """
+
+    def forward(xp, a, b): return xp.hypot(a, b)
+    def grad_a(F, g, a, out): return g * (a / out)
+    def grad_b(F, g, b, out): return g * (b / out)
+    types, broadcasts = FLOAT, True
+
+
+@defop
+class copysign:
+    """|a| with the sign of b, broadcasting; where a is 0 the derivative is 0.
+
+    >>> ag.copysign(ag.tensor([1.0, -2.0]), ag.tensor([-0.0, 3.0]))
+    tensor([-1.,  2.])
+    """
+
+    def forward(xp, a, b): return xp.copysign(a, b)
+    def grad_a(F, g, a, out): return g * (F.sign(a) * F.sign(out))
+    grad_b = ZERO
+    types, broadcasts, numbers = FLOAT, True, True
+
+
+@defop
+class nextafter:
+    """The next number after a that its dtype can hold, towards b, broadcasting; the derivative by a is 1, by b 0.
+
+    >>> ag.nextafter(ag.tensor([1.0]), ag.tensor([2.0])) - 1 == ag.tensor([2.0 ** -23])
+    tensor([ True])
+    """
+
+    def forward(xp, a, b): return xp.nextafter(a, b)
+    def grad_a(F, g): return g
+    grad_b = ZERO
+    types, broadcasts = FLOAT, True
+
+
+@defop
+class heaviside:
+    """0 where x < 0, `values` where x is 0 and 1 where x > 0, broadcasting; both of one dtype.
+
+    >>> ag.heaviside(ag.tensor([-1.5, 0.0, 2.0]), ag.tensor([0.5]))
+    tensor([0. , 0.5, 1. ])
+    """
+
+    def forward(xp, x, values): return xp.where(x == 0, values, (x > 0).astype(x.dtype))
+    grad_x = ZERO
+    def grad_values(F, g, x): return F.where(x == 0, g, 0.0)
+    types, broadcasts = SAME, True
+
+
+def ldexp(x: Tensor, other: Tensor) -> Tensor:
+    """x * 2 ** other, broadcasting; integers give the default float dtype.
+
+    >>> ag.ldexp(ag.tensor([1.0, 3.0]), ag.tensor([2, -1]))
+    tensor([4. , 1.5])
+    """
+    x, other = as_tensor(x), as_tensor(other)
+    if not other.is_floating_point():
+        other = other.to(x.dtype if x.is_floating_point() else get_default_dtype())
+    return mul(x, exp2(other))
+
+
+def float_power(base: Any, exponent: Any) -> Tensor:
+    """base ** exponent in float64, broadcasting; one of the two may be a number.
+
+    >>> ag.float_power(ag.tensor([2, 3]), -1)
+    tensor([0.5   , 0.3333], dtype=float64)
+    """
+    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (base, exponent)])
 
 
 # ---- selection -------------------------------------------------------------------------------------
@@ -235,164 +275,3 @@ class where:
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
     types, broadcasts, numbers = PROMOTE, True, True
-
-
-def _inside(F, x, min, max):
-    if min is None or max is None:
-        return x <= max if min is None else x >= min
-    return F.logical_and(x >= min, x <= max)
-
-
-def _clamp(xp, x, *, min=None, max=None):
-    if min is None and max is None:
-        raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
-    if not all(limit is None or isinstance(limit, (int, float, np.generic)) for limit in (min, max)):
-        raise TypeError("clamp: min and max must be numbers; use ag.maximum and ag.minimum for tensors")
-    if x.dtype in dtypes.FLOATS:
-        return xp.clip(x, min, max).astype(x.dtype, copy=False)
-    target = dtypes.result_type([x.dtype], (), [limit for limit in (min, max) if limit is not None])
-    return xp.clip(x.astype(target, copy=False), min, max).astype(target, copy=False)
-
-
-@defop
-class clamp:
-    """x limited to [min, max]; numbers, either may be None. Outside of the range the derivative is zero, on it one.
-
-    >>> ag.clamp(ag.tensor([-2.0, 0.5, 2.0]), -1.0, 1.0)
-    tensor([-1. ,  0.5,  1. ])
-    """
-
-    forward = _clamp
-    def grad_x(F, g, x, min, max): return F.where(_inside(F, x, min, max), g, 0.0)
-
-
-# ---- comparisons: bool results, not differentiable ---------------------------------------------------
-
-
-@defop
-class eq:
-    """a == b, broadcasting.
-
-    >>> ag.eq(ag.tensor([1, 2]), 2)
-    tensor([False,  True])
-    """
-
-    def forward(xp, a, b): return xp.equal(a, b)
-    types, numbers = PROMOTE, True
-
-
-@defop
-class ne:
-    """a != b, broadcasting.
-
-    >>> ag.ne(ag.tensor([1, 2]), 2)
-    tensor([ True, False])
-    """
-
-    def forward(xp, a, b): return xp.not_equal(a, b)
-    types, numbers = PROMOTE, True
-
-
-@defop
-class lt:
-    """a < b, broadcasting.
-
-    >>> ag.lt(ag.tensor([1, 2]), 2)
-    tensor([ True, False])
-    """
-
-    def forward(xp, a, b): return xp.less(a, b)
-    types, numbers = PROMOTE, True
-
-
-@defop
-class le:
-    """a <= b, broadcasting.
-
-    >>> ag.le(ag.tensor([1, 3]), 2)
-    tensor([ True, False])
-    """
-
-    def forward(xp, a, b): return xp.less_equal(a, b)
-    types, numbers = PROMOTE, True
-
-
-@defop
-class gt:
-    """a > b, broadcasting.
-
-    >>> ag.gt(ag.tensor([1, 3]), 2)
-    tensor([False,  True])
-    """
-
-    def forward(xp, a, b): return xp.greater(a, b)
-    types, numbers = PROMOTE, True
-
-
-@defop
-class ge:
-    """a >= b, broadcasting.
-
-    >>> ag.ge(ag.tensor([1, 2]), 2)
-    tensor([False,  True])
-    """
-
-    def forward(xp, a, b): return xp.greater_equal(a, b)
-    types, numbers = PROMOTE, True
-
-
-@defop
-class logical_and:
-    """Elementwise a and b, by truth value, broadcasting.
-
-    >>> ag.logical_and(ag.tensor([True, True]), ag.tensor([True, False]))
-    tensor([ True, False])
-    """
-
-    def forward(xp, a, b): return xp.logical_and(a, b)
-    types, numbers = ANY, True
-
-
-@defop
-class logical_or:
-    """Elementwise a or b, by truth value, broadcasting.
-
-    >>> ag.logical_or(ag.tensor([True, False]), ag.tensor([False, False]))
-    tensor([ True, False])
-    """
-
-    def forward(xp, a, b): return xp.logical_or(a, b)
-    types, numbers = ANY, True
-
-
-@defop
-class logical_not:
-    """Elementwise not, by truth value.
-
-    >>> ag.logical_not(ag.tensor([True, False]))
-    tensor([False,  True])
-    """
-
-    def forward(xp, x): return xp.logical_not(x)
-
-
-@defop
-class isnan:
-    """Where x is NaN.
-
-    >>> ag.isnan(ag.tensor([1.0, float("nan")]))
-    tensor([False,  True])
-    """
-
-    def forward(xp, x): return xp.isnan(x)
-
-
-@defop
-class isfinite:
-    """Where x is neither infinite nor NaN.
-
-    >>> ag.isfinite(ag.tensor([1.0, float("inf")]))
-    tensor([ True, False])
-    """
-
-    def forward(xp, x): return xp.isfinite(x)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ..backend.dtypes import FLOATS
+import numpy as np
+
+from ..backend.dtypes import FLOATS, bool_
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 
 
-def _integers(name, *arrays):
+def integers(name, *arrays):
     for x in arrays:
         if getattr(x, "dtype", None) in FLOATS or isinstance(x, float):
             raise RuntimeError(f'"{name}" not implemented for floating point; compare first, or convert with .long()')
@@ -22,7 +24,7 @@ class bitwise_and:
     tensor([2, 1])
     """
 
-    def forward(xp, a, b): return xp.bitwise_and(*_integers("bitwise_and", a, b))
+    def forward(xp, a, b): return xp.bitwise_and(*integers("bitwise_and", a, b))
     types, numbers = PROMOTE, True
 
 
@@ -34,7 +36,7 @@ class bitwise_or:
     tensor([7, 5])
     """
 
-    def forward(xp, a, b): return xp.bitwise_or(*_integers("bitwise_or", a, b))
+    def forward(xp, a, b): return xp.bitwise_or(*integers("bitwise_or", a, b))
     types, numbers = PROMOTE, True
 
 
@@ -46,7 +48,7 @@ class bitwise_xor:
     tensor([False,  True])
     """
 
-    def forward(xp, a, b): return xp.bitwise_xor(*_integers("bitwise_xor", a, b))
+    def forward(xp, a, b): return xp.bitwise_xor(*integers("bitwise_xor", a, b))
     types, numbers = PROMOTE, True
 
 
@@ -58,4 +60,45 @@ class bitwise_not:
     tensor([-7, -6])
     """
 
-    def forward(xp, x): return xp.bitwise_not(*_integers("bitwise_not", x))
+    def forward(xp, x): return xp.bitwise_not(*integers("bitwise_not", x))
+
+
+# ---- shifts ------------------------------------------------------------------------------------------
+
+
+def _shifted(xp, name, a, b):
+    """By a negative number of places, or more than a has bits: NumPy's answer, which C and CuPy leave open."""
+    integers(name, a, b)
+    if (a if hasattr(a, "dtype") else b).dtype == bool_:
+        raise RuntimeError(f'"{name}" not implemented for bool; convert with .long()')
+    if xp is np:
+        return getattr(np, name)(a, b)
+    bits = 8 * (a if hasattr(a, "dtype") else b).dtype.itemsize
+    inside = (b >= 0) & (b < bits)
+    if name == "left_shift":
+        return xp.where(inside, xp.left_shift(a, xp.where(inside, b, 0)), 0)
+    return xp.right_shift(a, xp.where(inside, b, bits - 1))
+
+
+@defop
+class bitwise_left_shift:
+    """The bits of a moved left by b places, broadcasting: a * 2 ** b; 0 for b not between 0 and the number of bits.
+
+    >>> ag.tensor([1, 3]) << 2
+    tensor([ 4, 12])
+    """
+
+    def forward(xp, a, b): return _shifted(xp, "left_shift", a, b)
+    types, numbers = PROMOTE, True
+
+
+@defop
+class bitwise_right_shift:
+    """The bits of a moved right by b places, broadcasting, the sign filling in: a / 2 ** b rounded down.
+
+    >>> ag.tensor([8, -3]) >> 1
+    tensor([ 4, -2])
+    """
+
+    def forward(xp, a, b): return _shifted(xp, "right_shift", a, b)
+    types, numbers = PROMOTE, True

@@ -42,6 +42,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     True
     """
     if isinstance(data, Tensor):
+        if dtype is None and device is None:
+            return data
         return data.to(device or data.device, dtype or data.dtype)  # type: ignore[attr-defined]
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     array = data if backend.is_array(data) else _from_python(data, wanted)

@@ -44,25 +44,38 @@ def _parts(equation):
     return a, b, out, batch, rows, columns, [s for s in a if s in b and s not in out]
 
 
-def _arranged(x, subscripts, *groups):
-    """x with its dimensions in the order of `groups`, each group folded into one dimension."""
+def _arrangement(subscripts, sizes, *groups):
+    """(order, shape) that puts an operand's dimensions into the order of `groups`, each group folded into one."""
     order = [subscripts.index(s) for group in groups for s in group]
-    x = x.transpose(order) if order != sorted(order) else x
-    sizes = iter(x.shape)
-    return x.reshape([math.prod([next(sizes) for _ in group]) for group in groups])
+    shape = tuple([math.prod([sizes[s] for s in group]) for group in groups])
+    return (None if order == sorted(order) else order), shape
+
+
+@functools.lru_cache(maxsize=512)
+def _layout(equation, a_shape, b_shape):
+    """How `contract` arranges a and b, whether it sums, and how it arranges the result."""
+    a, b, out, batch, rows, columns, summed = _parts(equation)
+    sizes = dict(zip(a + b, a_shape + b_shape, strict=True))
+    lead = [batch] if batch or not summed else []
+    inner = [summed] if summed else [()]  # without a sum a column times a row
+    left = _arrangement(a, sizes, *lead, rows, *inner)
+    right = _arrangement(b, sizes, *lead, *inner, columns)
+    found = [*batch, *rows, *columns]
+    order = [found.index(s) for s in out]
+    return left, right, bool(summed), tuple([sizes[s] for s in found]), None if order == sorted(order) else order
+
+
+def _arranged(x, order, shape):
+    x = x if order is None else x.transpose(order)
+    return x if x.shape == shape else x.reshape(shape)
 
 
 def _contract(xp, a, b, *, equation):
-    a_subs, b_subs, out_subs, batch, rows, columns, summed = _parts(equation)
-    sizes = dict(zip(a_subs + b_subs, a.shape + b.shape, strict=True))
-    found = [*batch, *rows, *columns]
-    if summed:
-        a, b = _arranged(a, a_subs, batch, rows, summed), _arranged(b, b_subs, batch, summed, columns)
-        out = backend.matmul(a, b) if batch else backend.matmul(a[0], b[0])
-    else:
-        out = _arranged(a, a_subs, batch, rows)[:, :, None] * _arranged(b, b_subs, batch, columns)[:, None]
-    out = out.reshape([sizes[s] for s in found])
-    return out.transpose([found.index(s) for s in out_subs])
+    left, right, summed, shape, order = _layout(equation, a.shape, b.shape)
+    a, b = _arranged(a, *left), _arranged(b, *right)
+    out = backend.matmul(a, b) if summed else a * b
+    out = out if out.shape == shape else out.reshape(shape)
+    return out if order is None else out.transpose(order)
 
 
 def _left_equation(equation):
@@ -100,16 +113,17 @@ def _check_letters(equation: str) -> None:
                                "subscripts must be in [a-zA-Z]")
 
 
-def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
+@functools.lru_cache(maxsize=512)
+def _parse(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str], str]:
     """The subscripts of each operand and of the output, with letters for the ellipsis."""
     _check_letters(equation)
     left, arrow, right = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
-    if len(inputs) != len(operands):
-        how = "more" if len(operands) > len(inputs) else "fewer"
+    if len(inputs) != len(shapes):
+        how = "more" if len(shapes) > len(inputs) else "fewer"
         raise RuntimeError(f"einsum(): {how} operands were provided than specified in the equation")
     spare = "".join(s for s in string.ascii_letters if s not in equation)
-    hidden = [_hidden(i, subs, x) for i, (subs, x) in enumerate(zip(inputs, operands, strict=True))]
+    hidden = [_hidden(i, subs, len(shape)) for i, (subs, shape) in enumerate(zip(inputs, shapes, strict=True))]
     letters = spare[: max(hidden, default=0)]  # the ellipses broadcast: they share their last dimensions
     found = [subs.replace("...", letters[len(letters) - n :]) for subs, n in zip(inputs, hidden, strict=True)]
     if arrow:
@@ -121,15 +135,15 @@ def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
     return found, output
 
 
-def _hidden(i: int, subscripts: str, x: Tensor) -> int:
+def _hidden(i: int, subscripts: str, ndim: int) -> int:
     """How many dimensions of operand i its ellipsis stands for."""
     named = len(subscripts.replace("...", ""))
-    if "..." in subscripts and named <= x.ndim:
-        return x.ndim - named
-    if named != x.ndim:
+    if "..." in subscripts and named <= ndim:
+        return ndim - named
+    if named != ndim:
         tail = "and no ellipsis was given" if "..." not in subscripts else "even with the ellipsis empty"
         raise RuntimeError(f"einsum(): the number of subscripts in the equation ({named}) does not match the number of "
-                           f"dimensions ({x.ndim}) for operand {i} {tail}")
+                           f"dimensions ({ndim}) for operand {i} {tail}")
     return 0
 
 
@@ -141,11 +155,11 @@ def _check_output(output: str, inputs: list[str]) -> None:
             raise RuntimeError(f"einsum(): output subscript {s} does not appear in the equation for any input operand")
 
 
-def _sizes(inputs: list[str], operands: Sequence[Tensor]) -> dict[str, int]:
+def _sizes(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
     """The size of every subscript; 1 broadcasts."""
     sizes: dict[str, int] = {}
-    for i, (subs, x) in enumerate(zip(inputs, operands, strict=True)):
-        for s, size in zip(subs, x.shape, strict=True):
+    for i, (subs, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        for s, size in zip(subs, shape, strict=True):
             seen = sizes.setdefault(s, size)
             if size != seen and 1 not in (size, seen):
                 raise RuntimeError(f"einsum(): subscript {s} has size {size} for operand {i} which does not broadcast "
@@ -198,8 +212,12 @@ def _finished(x: Tensor, subscripts: str, output: str, sizes: dict[str, int]) ->
 
 def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
     """einsum(x, [0, 1], y, [1, 2], [0, 2]) as an equation and operands."""
+    alphabet = string.ascii_uppercase + string.ascii_lowercase  # in their order, by which an output is inferred
+
     def letters(sublist: Sequence[Any]) -> str:
-        return "".join("..." if s is Ellipsis else string.ascii_letters[s] for s in sublist)
+        if not all(s is Ellipsis or 0 <= s < len(alphabet) for s in sublist):
+            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+        return "".join("..." if s is Ellipsis else alphabet[s] for s in sublist)
 
     pairs = len(args) // 2
     equation = ",".join(letters(args[2 * i + 1]) for i in range(pairs))
@@ -208,15 +226,45 @@ def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
     return equation, [args[2 * i] for i in range(pairs)]
 
 
+@functools.cache
+def _searcher() -> Any:
+    """opt_einsum, where it is installed: it also finds good orders for many operands, in less time."""
+    try:
+        import opt_einsum
+    except ImportError:
+        return None
+    return opt_einsum
+
+
 @functools.lru_cache(maxsize=256)
 def _path(inputs: tuple[str, ...], output: str, sizes: tuple[tuple[str, int], ...]) -> list[tuple[int, ...]]:
-    """Which operands each step takes out, by NumPy's search for the least work; its result goes to the end."""
+    """Which operands each step takes out, by a search for the least work; its result goes to the end.
+
+    By opt_einsum where it is installed, as in PyTorch, else by NumPy's older version of it.
+    """
     if len(inputs) < 3:
         return [tuple(range(len(inputs)))]
     size = dict(sizes)
-    shapes = [np.broadcast_to(np.float32(0), [size[s] for s in subs]) for subs in inputs]
+    equation = f"{','.join(inputs)}->{output}"
+    shapes = [tuple(size[s] for s in subs) for subs in inputs]
+    if _searcher() is not None:
+        return _searcher().contract_path(equation, *shapes, shapes=True)[0]
     search = "optimal" if len(inputs) < 6 else "greedy"
-    return np.einsum_path(f"{','.join(inputs)}->{output}", *shapes, optimize=search)[0][1:]
+    operands = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+    return np.einsum_path(equation, *operands, optimize=search)[0][1:]
+
+
+@functools.lru_cache(maxsize=512)
+def _one_product(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | None:
+    """The equation for `contract`, if two operands need nothing else: no diagonal, stretching, sum of one alone."""
+    (a, b), output = _parse(equation, shapes)
+    if len(set(a)) < len(a) or len(set(b)) < len(b):
+        return None
+    sizes = _sizes((a, b), shapes)
+    stretched = any(sizes[s] != size for subs, shape in zip((a, b), shapes, strict=True)
+                    for s, size in zip(subs, shape, strict=True))  # fmt: skip
+    alone = [s for s in a + b if (s in a) != (s in b) and s not in output]
+    return None if stretched or alone else f"{a},{b}->{output}"
 
 
 def _multiplied(a: Operand, b: Operand, needed: str, output: str) -> Operand:
@@ -245,9 +293,12 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         operands = tuple(operands[0])
     if not operands:
         raise RuntimeError("einsum(): must provide at least one operand")
-    inputs, output = _parse(equation, operands)
+    shapes = tuple([x.shape for x in operands])
+    if len(operands) == 2 and (one := _one_product(equation, shapes)) is not None:
+        return contract(*operands, one)
+    inputs, output = _parse(equation, shapes)
     left = [_without_repeats(x, subs) for subs, x in zip(inputs, operands, strict=True)]
-    sizes = _sizes([subs for _, subs in left], [x for x, _ in left])
+    sizes = _sizes([subs for _, subs in left], [x.shape for x, _ in left])
     left = [_unstretched(x, subs, sizes) for x, subs in left]
     for step in _path(tuple(subs for _, subs in left), output, tuple(sizes.items())):
         chosen = [left.pop(i) for i in sorted(step, reverse=True)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .. import backend
+from ..backend.dtypes import FLOATS, int64
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
-
-TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
+from ..core.tensor import Tensor
 
 
 @defop
@@ -19,8 +18,24 @@ class neg:
     tensor([-1.,  2.])
     """
 
-    def forward(xp, x): return xp.negative(x)
+    def forward(xp, x):
+        if x.dtype.kind == "b":
+            raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                               "invert a mask, use the `~` or `logical_not()` operator instead.")
+        return xp.negative(x)
+
     def grad_x(F, g): return -g
+
+
+def positive(x: Tensor) -> Tensor:
+    """x itself; bools are refused.
+
+    >>> ag.positive(ag.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    if x.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert with .long() first")
+    return x
 
 
 @defop
@@ -37,61 +52,13 @@ class abs:
 
 @defop
 class sign:
-    """-1, 0 or 1 by the sign of x; the derivative is zero wherever it exists.
+    """-1, 0 or 1 by the sign of x, NaN for NaN; the derivative is zero wherever it exists.
 
     >>> ag.sign(ag.tensor([3.0, 0.0, -2.0]))
     tensor([ 1.,  0., -1.])
     """
 
-    def forward(xp, x): return xp.sign(x)
-    grad_x = ZERO
-
-
-@defop
-class floor:
-    """The largest integer not above x.
-
-    >>> ag.floor(ag.tensor([1.5, -1.5]))
-    tensor([ 1., -2.])
-    """
-
-    def forward(xp, x): return xp.floor(x).astype(x.dtype, copy=False)
-    grad_x = ZERO
-
-
-@defop
-class ceil:
-    """The smallest integer not below x.
-
-    >>> ag.ceil(ag.tensor([1.5, -1.5]))
-    tensor([ 2., -1.])
-    """
-
-    def forward(xp, x): return xp.ceil(x).astype(x.dtype, copy=False)
-    grad_x = ZERO
-
-
-@defop
-class round:
-    """The nearest integer, halves to even.
-
-    >>> ag.round(ag.tensor([0.5, 1.5, 2.6]))
-    tensor([0., 2., 3.])
-    """
-
-    def forward(xp, x): return xp.rint(x).astype(x.dtype, copy=False)
-    grad_x = ZERO
-
-
-@defop
-class trunc:
-    """x without its fractional part.
-
-    >>> ag.trunc(ag.tensor([1.5, -1.5]))
-    tensor([ 1., -1.])
-    """
-
-    def forward(xp, x): return xp.trunc(x).astype(x.dtype, copy=False)
+    def forward(xp, x): return xp.sign(x) if x.dtype.kind != "b" else xp.array(x)
     grad_x = ZERO
 
 
@@ -116,7 +83,7 @@ class square:
     tensor([4., 9.])
     """
 
-    def forward(xp, x): return xp.square(x)
+    def forward(xp, x): return xp.square(x if x.dtype.kind != "b" else x.astype(int64))
     def grad_x(F, g, x): return g * x * 2
 
 
@@ -237,35 +204,20 @@ class log1p:
     types = FLOAT
 
 
-def _erf(xp, x):
-    return backend.special(xp).erf(x).astype(x.dtype, copy=False)
-
-
-def _erfc(xp, x):
-    return backend.special(xp).erfc(x).astype(x.dtype, copy=False)
-
-
-@defop
-class erf:
-    """The error function, by SciPy.
-
-    >>> ag.erf(ag.tensor([0.0, 1.0]))
-    tensor([0.    , 0.8427])
-    """
-
-    forward = _erf
-    def grad_x(F, g, x): return g * F.exp(-(x * x)) * TWO_OVER_SQRT_PI
-    types = FLOAT
+def _frexp(xp, x):
+    if x.dtype not in FLOATS:
+        raise RuntimeError(f"frexp() only supports floating-point dtypes; got {x.dtype}, convert with .float() first")
+    return xp.frexp(x)
 
 
 @defop
-class erfc:
-    """1 - erf(x), accurate for large x, by SciPy.
+class frexp:
+    """(mantissa, exponent) with x = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32.
 
-    >>> ag.erfc(ag.tensor([0.0, 1.0]))
-    tensor([1.    , 0.1573])
+    >>> ag.frexp(ag.tensor([8.0, -0.75])).exponent
+    tensor([4, 0], dtype=int32)
     """
 
-    forward = _erfc
-    def grad_x(F, g, x): return g * F.exp(-(x * x)) * -TWO_OVER_SQRT_PI
-    types = FLOAT
+    forward = _frexp
+    def grad_x(F, g, exponent): return g[0] / F.exp2(F.cast(exponent, g[0].dtype))
+    outputs, nondiff_outputs = ("mantissa", "exponent"), ("exponent",)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..backend import dtypes
+import numpy as np
+
+from ..backend import cpu, dtypes
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .arithmetic import maximum, minimum
-from .reduce import axes, kept
-from .slicing import from_right
+from .bounds import maximum, minimum
+from .reduce import axes, axis_of, kept
+from .slicing import from_right, wrap_dim
 
 
-def _refuse_empty(name, x, dim):
+def refuse_empty(name, x, dim):
     """Nothing is the largest of nothing; PyTorch's errors."""
     if x.size:
         return
-    if dim is None:
-        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                           "Specify the reduction dim with the 'dim' argument.")
+    if dim is None or dim == ():
+        kind = IndexError if name.startswith("arg") else RuntimeError
+        raise kind(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                   "Specify the reduction dim with the 'dim' argument.")
     for axis in axes(dim, x.ndim):
         if x.shape[axis] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {axis + x.ndim} to have non-zero size.")
-
-
-def _axis(x, dim):
-    return None if dim is None else axes(dim, x.ndim)
 
 
 def _shared(F, g, x, out, dim, keepdim):
@@ -35,9 +34,32 @@ def _shared(F, g, x, out, dim, keepdim):
     return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
 
 
+def _few(xp, x, dim, keepdim):
+    """Whether argmax finds the largest of all in a third of the time that np.maximum.reduce takes."""
+    return dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V"  # V: bfloat16
+
+
+def _extreme(xp, x, name, ufunc, dim, keepdim):
+    if not x.size:
+        refuse_empty(f"a{name}", x, dim)
+    axis = axis_of(dim, x.ndim)
+    if xp is np:
+        return getattr(np, ufunc).reduce(x, axis, None, None, keepdim)
+    return getattr(xp, name)(x, axis=axis, keepdims=keepdim)
+
+
 def _amax(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("amax", x, dim)
-    return xp.max(x, axis=_axis(x, dim), keepdims=keepdim)
+    if _few(xp, x, dim, keepdim):
+        flat = x.ravel()
+        return flat[flat.argmax()]
+    return _extreme(xp, x, "max", "maximum", dim, keepdim)
+
+
+def _amin(xp, x, *, dim=None, keepdim=False):
+    if _few(xp, x, dim, keepdim):
+        flat = x.ravel()
+        return flat[flat.argmin()]
+    return _extreme(xp, x, "min", "minimum", dim, keepdim)
 
 
 @defop
@@ -52,11 +74,6 @@ class amax:
     grad_x = _shared
 
 
-def _amin(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("amin", x, dim)
-    return xp.min(x, axis=_axis(x, dim), keepdims=keepdim)
-
-
 @defop
 class amin:
     """The smallest element over `dim` (an int, a tuple, or None for all); ties share the gradient equally.
@@ -69,6 +86,25 @@ class amin:
     grad_x = _shared
 
 
+class aminmax_result(NamedTuple):
+    """The smallest and the largest elements."""
+
+    min: Tensor
+    max: Tensor
+
+
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """(min, max): the smallest and the largest element over `dim` (None for all); ties share the gradient equally.
+
+    >>> ag.aminmax(ag.tensor([1.0, 3.0, 2.0])).max
+    tensor(3.)
+    """
+    if not x.numel() and dim is None:
+        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+                           "identity.")
+    return aminmax_result(amin(x, dim, keepdim), amax(x, dim, keepdim))
+
+
 # ---- with the place ----------------------------------------------------------------------------------
 
 
@@ -76,17 +112,17 @@ def _where(xp, name, x, dim, keepdim):
     """argmax or argmin, 0-d tensors and keepdim without dim included."""
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
-    axis = None if dim is None or not x.ndim else axes(dim, x.ndim)[0]
-    axes(dim, x.ndim)  # checks a 0-d tensor's dim too
-    found = xp.asarray(getattr(xp, name)(x, axis=axis)).astype(dtypes.int64, copy=False)
-    if keepdim:
-        return found.reshape((1,) * x.ndim) if axis is None else xp.expand_dims(found, axis)
+    if not x.size:
+        refuse_empty(name, x, dim)
+    if dim is not None:
+        dim = wrap_dim(dim, x.ndim)
+    axis = dim if x.ndim else None
+    found = (x.argmax if name == "argmax" else x.argmin)(axis)
+    if xp is not np:
+        found = found.astype(dtypes.int64, copy=False)
+    if keepdim and x.ndim:
+        return found.reshape([1 if axis in (None, i) else size for i, size in enumerate(x.shape)])
     return found
-
-
-def _argmax(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("argmax", x, dim)
-    return _where(xp, "argmax", x, dim, keepdim)
 
 
 @defop
@@ -97,12 +133,7 @@ class argmax:
     tensor([1, 0])
     """
 
-    forward = _argmax
-
-
-def _argmin(xp, x, *, dim=None, keepdim=False):
-    _refuse_empty("argmin", x, dim)
-    return _where(xp, "argmin", x, dim, keepdim)
+    def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmax", x, dim, keepdim)
 
 
 @defop
@@ -113,28 +144,21 @@ class argmin:
     tensor([0, 1])
     """
 
-    forward = _argmin
+    def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmin", x, dim, keepdim)
 
 
 def _along(xp, name, x, dim, keepdim):
-    _refuse_empty(name, x, dim)
-    indices = _where(xp, f"arg{name}", x, dim, True)
+    if not x.size:
+        refuse_empty(name, x, dim)
+    indices = _where(xp, f"arg{name}", x, dim, keepdim)
     if not x.ndim:
-        return xp.array(x), indices.reshape(())
-    axis = from_right(dim, x.ndim)
-    values = xp.take_along_axis(x, indices, axis)
-    return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
+        return xp.array(x), indices
+    if xp is np:
+        return (np.maximum if name == "max" else np.minimum).reduce(x, dim, None, None, keepdim), indices
+    return getattr(xp, name)(x, axis=dim, keepdims=keepdim), indices
 
 
-def _max_dim(xp, x, *, dim, keepdim=False):
-    return _along(xp, "max", x, dim, keepdim)
-
-
-def _min_dim(xp, x, *, dim, keepdim=False):
-    return _along(xp, "min", x, dim, keepdim)
-
-
-def _back_to_place(F, g, x_shape, indices, dim, keepdim):
+def back_to_place(F, g, x_shape, indices, dim, keepdim):
     if not x_shape:
         return g[0]
     g, indices = (kept(F, y, x_shape, dim, keepdim) for y in (g[0], indices))
@@ -150,8 +174,8 @@ class max_dim:
     tensor([1, 0])
     """
 
-    forward = _max_dim
-    grad_x = _back_to_place
+    def forward(xp, x, *, dim, keepdim=False): return _along(xp, "max", x, dim, keepdim)
+    grad_x = back_to_place
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
@@ -164,8 +188,8 @@ class min_dim:
     tensor([1., 3.])
     """
 
-    forward = _min_dim
-    grad_x = _back_to_place
+    def forward(xp, x, *, dim, keepdim=False): return _along(xp, "min", x, dim, keepdim)
+    grad_x = back_to_place
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
@@ -196,28 +220,41 @@ def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 # ---- truth -------------------------------------------------------------------------------------------
 
 
-def _truth(reduction, x, dim, keepdim):
-    found = reduction(x, axis=_axis(x, dim), keepdims=keepdim)
-    return found.astype(dtypes.uint8) if x.dtype == dtypes.uint8 else found
+def _truth(xp, name, x, dim, keepdim):
+    if dim == ():
+        found = x != 0
+    elif xp is not np:
+        found = getattr(xp, name)(x, axis=axis_of(dim, x.ndim), keepdims=keepdim)
+    elif dim is None and not keepdim:
+        n = np.count_nonzero(x)
+        found = np.asarray(n != 0 if name == "any" else n == x.size)
+    else:
+        reduction = np.logical_or if name == "any" else np.logical_and
+        found = reduction.reduce(x, axis_of(dim, x.ndim), None, None, keepdim)
+    return found.astype(dtypes.uint8) if x.dtype is dtypes.uint8 else found
 
 
 @defop
 class any:
     """Whether some element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
 
+    With an empty tuple whether each is, as in PyTorch.
+
     >>> ag.any(ag.tensor([[True, False], [False, False]]), 1)
     tensor([ True, False])
     """
 
-    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp.any, x, dim, keepdim)
+    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "any", x, dim, keepdim)
 
 
 @defop
 class all:
     """Whether every element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
 
+    With an empty tuple whether each is, as in PyTorch.
+
     >>> ag.all(ag.tensor([[True, False], [True, True]]), 1)
     tensor([False,  True])
     """
 
-    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp.all, x, dim, keepdim)
+    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "all", x, dim, keepdim)

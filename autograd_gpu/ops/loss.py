@@ -1,4 +1,7 @@
-"""Losses of a prediction and a target, with `reduction` "mean", "sum" or "none" (one loss per element)."""
+"""Losses of a prediction and a target by their difference, and what all losses share.
+
+`reduction` is "mean", "sum" or "none" (one loss per element).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 import warnings
 
 from ..core.dispatch import defop
-from ..core.op import FLOAT
+from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .reduce import reduced, wide
@@ -20,7 +23,7 @@ def check_reduction(reduction: str) -> None:
         raise ArgumentError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
 
 
-def _finish(xp, values, reduction, dtype):
+def finish(xp, values, reduction, dtype):
     """The losses of the elements as `reduction` says; the mean of nothing is NaN."""
     check_reduction(reduction)
     if reduction == "none":
@@ -31,9 +34,17 @@ def _finish(xp, values, reduction, dtype):
     return total.astype(dtype, copy=False)
 
 
-def _share(g, y, reduction):
-    """The loss's gradient as that of each element's loss; y has the elements' shape."""
-    return g / (math.prod(y.shape) or 1) if reduction == "mean" else g
+def share(g, shape, reduction):
+    """The loss's gradient as that of each of the losses, which have this shape."""
+    return g / (math.prod(shape) or 1) if reduction == "mean" else g
+
+
+def settle(losses: Tensor, reduction: str) -> Tensor:
+    """`finish` for a tensor of losses."""
+    check_reduction(reduction)
+    if reduction == "none":
+        return losses
+    return RECORD.sum(losses) if reduction == "sum" else RECORD.mean(losses)
 
 
 def _difference(xp, input, target):
@@ -64,12 +75,12 @@ def _is_ours(frame, package):
 
 def _mse(xp, input, target, *, reduction="mean"):
     d = _difference(xp, input, target)
-    return _finish(xp, d * d, reduction, input.dtype)
+    return finish(xp, d * d, reduction, input.dtype)
 
 
 def _mse_back(F, g, input, target, reduction):
     d = input - target
-    return d * (_share(g, d, reduction) * 2)
+    return d * (share(g, d.shape, reduction) * 2)
 
 
 @defop
@@ -90,12 +101,12 @@ class mse_loss:
 
 
 def _l1(xp, input, target, *, reduction="mean"):
-    return _finish(xp, xp.absolute(_difference(xp, input, target)), reduction, input.dtype)
+    return finish(xp, xp.absolute(_difference(xp, input, target)), reduction, input.dtype)
 
 
 def _l1_back(F, g, input, target, reduction):
     d = input - target
-    return F.sign(d) * _share(g, d, reduction)
+    return F.sign(d) * share(g, d.shape, reduction)
 
 
 @defop
@@ -120,12 +131,12 @@ def _huber(xp, input, target, *, reduction="mean", delta=1.0):
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     size = xp.absolute(_difference(xp, input, target))
     limited = xp.minimum(size, delta)
-    return _finish(xp, limited * (size - limited * 0.5), reduction, input.dtype)
+    return finish(xp, limited * (size - limited * 0.5), reduction, input.dtype)
 
 
 def _huber_back(F, g, input, target, reduction, delta):
     d = input - target
-    return F.clamp(d, -delta, delta) * _share(g, d, reduction)
+    return F.clamp(d, -delta, delta) * share(g, d.shape, reduction)
 
 
 @defop
@@ -159,52 +170,3 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     return l1_loss(input, target, reduction) if beta == 0 else huber_loss(input, target, reduction, beta) / beta
-
-
-# ---- binary classification ---------------------------------------------------------------------------
-
-
-def _bce(xp, input, target, weight=None, pos_weight=None, *, reduction="mean"):
-    if input.shape != target.shape:
-        raise ArgumentError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
-    x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
-    softplus = xp.log1p(xp.exp(-xp.absolute(x))) + xp.maximum(-x, 0)  # log(1 + exp(-x))
-    values = (1 - t) * x + (softplus if pos_weight is None else softplus * (1 + (pos_weight - 1) * t))
-    return _finish(xp, values if weight is None else values * weight, reduction, input.dtype)
-
-
-def _bce_scale(g, input, weight, reduction):
-    g = _share(g, input, reduction)
-    return g if weight is None else g * weight
-
-
-def _bce_input(F, g, input, target, weight, pos_weight, reduction):
-    if pos_weight is None:
-        slope = F.sigmoid(input) - target
-    else:
-        slope = 1 - target - (1 + (pos_weight - 1) * target) * F.sigmoid(-input)
-    return slope * _bce_scale(g, input, weight, reduction)
-
-
-def _bce_target(F, g, input, weight, pos_weight, reduction):
-    slope = -input if pos_weight is None else (pos_weight - 1) * F.softplus(-input, 1.0, 40.0) - input
-    return slope * _bce_scale(g, input, weight, reduction)
-
-
-@defop
-class binary_cross_entropy_with_logits:
-    """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; exact for large logits.
-
-    `weight` scales the elements' losses and `pos_weight` the part of the positive target; both broadcast.
-    `reduction` "mean" (the default; weights do not count in the divisor) or "sum" makes one number of the elements'
-    losses, "none" keeps their shape; another one, or a target of another shape, is a ValueError.
-
-    >>> ag.binary_cross_entropy_with_logits(ag.tensor([0.0]), ag.tensor([1.0]))
-    tensor(0.6931)
-    """
-
-    forward = _bce
-    grad_input = _bce_input
-    grad_target = _bce_target
-    nondiff = ("weight", "pos_weight")
-    types = FLOAT

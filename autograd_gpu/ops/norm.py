@@ -1,4 +1,4 @@
-"""Layer normalisation."""
+"""Normalisation over the last dimensions: layer norm and RMS norm."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..backend.dtypes import FLOATS, get_default_dtype
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tensor import Tensor
@@ -25,6 +26,12 @@ def _axes(x, shape):
     return tuple(range(-n, 0))
 
 
+def _check_parameter(name, parameter, shape):
+    if parameter is not None and parameter.shape != shape:
+        raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                           f"{list(parameter.shape)} and normalized_shape = {list(shape)}")
+
+
 def _squares(xp, x, axes):
     """The sum of x * x, without that array where NumPy can."""
     if xp is np and len(axes) == 1:
@@ -34,10 +41,8 @@ def _squares(xp, x, axes):
 
 def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     axes, dtype = _axes(x, shape), x.dtype
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and parameter.shape != shape:
-            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                               f"{list(parameter.shape)} and normalized_shape = {list(shape)}")
+    _check_parameter("weight", weight, shape)
+    _check_parameter("bias", bias, shape)
     n = math.prod(shape) or 1
     x = x.astype(wide(dtype), copy=False)
     mean = xp.sum(x, axis=axes, keepdims=True) / n
@@ -102,7 +107,7 @@ class native_layer_norm:
 
 
 def layer_norm(
-    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
@@ -111,5 +116,69 @@ def layer_norm(
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, (int, np.integer)) else tuple(normalized_shape)
-    return native_layer_norm(x, weight, bias, shape=shape, eps=eps)[0]
+    return native_layer_norm(x, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0]
+
+
+def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+
+
+# ---- RMS norm ----------------------------------------------------------------------------------------
+
+
+def _rms(xp, x, weight, shape, eps):
+    axes, dtype = _axes(x, shape), x.dtype
+    _check_parameter("weight", weight, shape)
+    x = x.astype(wide(dtype), copy=False)
+    rstd = 1 / xp.sqrt(_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
+    out = x * rstd
+    if weight is not None:
+        out *= weight
+    return out.astype(dtype, copy=False), rstd.astype(dtype, copy=False)
+
+
+def _rms_grad_x(F, g, x, weight, rstd, shape):
+    g_out, g_rstd = g
+    axes, n = tuple(range(-len(shape), 0)), math.prod(shape) or 1
+    normal, parts = x * rstd, []
+    if g_out is not None:
+        h = g_out if weight is None else g_out * weight
+        parts.append(rstd * (h - normal * (F.sum(h * normal, axes, True) / n)))
+    if g_rstd is not None:
+        parts.append(normal * (rstd * rstd * g_rstd / -n))
+    return sum(parts[1:], parts[0])
+
+
+def _rms_grad_weight(F, g, x, rstd, shape):
+    return None if g[0] is None else _over_rows(F, g[0] * (x * rstd), shape)
+
+
+@defop
+class native_rms_norm:
+    """x * rstd * weight over the last dimensions, those of `shape`; also rstd = 1 / sqrt(mean(x * x) + eps).
+
+    >>> from autograd_gpu.ops.norm import native_rms_norm
+    >>> native_rms_norm(ag.tensor([1.0, 7.0]), None, shape=(2,), eps=0.0)
+    native_rms_norm_result(out=tensor([0.2, 1.4]), rstd=tensor([0.2]))
+    """
+
+    def forward(xp, x, weight=None, *, shape, eps): return _rms(xp, x, weight, shape, eps)
+    grad_x = _rms_grad_x
+    grad_weight = _rms_grad_weight
+    outputs, types = ("out", "rstd"), FLOAT
+
+
+def rms_norm(
+    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
+
+    `eps` is by default the machine epsilon of x's dtype, for half types that of float32. RuntimeError if x does not
+    end in `normalized_shape` or `weight` has another shape.
+
+    >>> ag.rms_norm(ag.tensor([[1.0, 7.0]]), (2,), eps=0.0)
+    tensor([[0.2, 1.4]])
+    """
+    if eps is None:
+        eps = float(np.finfo(wide(x.dtype) if x.dtype in FLOATS else get_default_dtype()).eps)
+    return native_rms_norm(x, weight, shape=_as_shape(normalized_shape), eps=eps)[0]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
+from ..backend import dtypes
 from ..core.dispatch import defop
-from ..core.op import FLOAT
+from ..core.op import FLOAT, RECORD
+from ..core.tensor import Tensor
 from .activation import in_float32
+from .reduce import wide
 from .slicing import from_right, wrap_dim
 
 
@@ -22,15 +28,25 @@ def exponentials(xp, x, axis):
     return e, total(e, axis=axis, keepdims=True), highest
 
 
-def _softmax(xp, x, *, dim):
+def _wanted(x, dtype):
+    """The dtype of the result, and x in the dtype to compute in."""
+    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
+    if wanted not in dtypes.FLOATS:
+        raise RuntimeError(f"softmax: dtype must be floating point, got {wanted}")
+    return wanted, x.astype(wide(wanted), copy=False)
+
+
+def _softmax(xp, x, *, dim, dtype=None):
+    wanted, x = _wanted(x, dtype)
     e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
-    return xp.divide(e, total, out=e)
+    return xp.divide(e, total, out=e).astype(wanted, copy=False)
 
 
-def _log_softmax(xp, x, *, dim):
+def _log_softmax(xp, x, *, dim, dtype=None):
+    wanted, x = _wanted(x, dtype)
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum
-        return xp.subtract(x, highest + xp.log(total), out=e)
+        return xp.subtract(x, highest + xp.log(total), out=e).astype(wanted, copy=False)
 
 
 def _softmax_grad(xp, h, out, *, dim):
@@ -50,21 +66,54 @@ def _dot(F, a, b, dim):
     return F.sum(a * b, dim, True)
 
 
-def _softmax_back(F, g, out, dim):
-    return F.softmax_grad(g, out, from_right(dim, out.ndim))
+def _softmax_back(F, g, out, x_dtype, dim, dtype):
+    g = F.softmax_grad(g, out, from_right(dim, out.ndim))
+    return g if dtype is None else F.cast(g, x_dtype)
 
 
 @defop
 class softmax:
-    """exp(x) / sum(exp(x)) over `dim`.
+    """exp(x) / sum(exp(x)) over `dim`, of x converted to `dtype` if there is one.
 
     >>> ag.softmax(ag.tensor([0.0, 0.0]), 0)
     tensor([0.5, 0.5])
     """
 
-    forward = in_float32(_softmax)
+    forward = _softmax
     grad_x = _softmax_back
     types = FLOAT
+
+
+def _safe_softmax(xp, x, *, dim):
+    axis = wrap_dim(dim, x.ndim)
+    highest = (xp.max if x.shape[axis] else xp.sum)(x, axis=axis, keepdims=True)
+    e = xp.exp(x - xp.where(highest == -math.inf, x.dtype.type(0), highest))
+    total = xp.sum(e, axis=axis, keepdims=True)
+    return xp.divide(e, xp.where(total == 0, x.dtype.type(1), total), out=e)
+
+
+@defop
+class safe_softmax:
+    """`softmax`, but 0 where everything along `dim` is -inf, instead of NaN: attention to nothing.
+
+    >>> from autograd_gpu.ops.probability import safe_softmax
+    >>> safe_softmax(ag.tensor([[0.0, 0.0], [-ag.inf, -ag.inf]]), -1)
+    tensor([[0.5, 0.5],
+            [0. , 0. ]])
+    """
+
+    forward = in_float32(_safe_softmax)
+    def grad_x(F, g, out, dim): return F.softmax_grad(g, out, from_right(dim, out.ndim))
+    types = FLOAT
+
+
+def softmin(x: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """exp(-x) / sum(exp(-x)) over `dim`, of x converted to `dtype` if there is one.
+
+    >>> ag.softmin(ag.tensor([0.0, 0.0]), 0)
+    tensor([0.5, 0.5])
+    """
+    return softmax(RECORD.neg(x), dim, dtype)
 
 
 @defop
@@ -82,19 +131,20 @@ class softmax_grad:
     types, broadcasts = FLOAT, True
 
 
-def _log_softmax_back(F, g, out, dim):
-    return F.log_softmax_grad(g, out, from_right(dim, out.ndim))
+def _log_softmax_back(F, g, out, x_dtype, dim, dtype):
+    g = F.log_softmax_grad(g, out, from_right(dim, out.ndim))
+    return g if dtype is None else F.cast(g, x_dtype)
 
 
 @defop
 class log_softmax:
-    """x - log(sum(exp(x))) over `dim`.
+    """x - log(sum(exp(x))) over `dim`, of x converted to `dtype` if there is one.
 
     >>> ag.log_softmax(ag.tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
     """
 
-    forward = in_float32(_log_softmax)
+    forward = _log_softmax
     grad_x = _log_softmax_back
     types = FLOAT
 

@@ -17,7 +17,7 @@ import math
 
 from .. import backend
 from ..core.dispatch import defop
-from ..core.op import PROMOTE, SAME
+from ..core.op import SAME
 
 ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape wherever they differ
 
@@ -27,7 +27,7 @@ def rows(F, x):
     return x if x.ndim == 2 else F.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _shapes(a, b):
+def show_shapes(a, b):
     return f"{'x'.join(map(str, a))} and {'x'.join(map(str, b))}"
 
 
@@ -37,7 +37,7 @@ def _check(a, b):
         return
     if b.ndim == 2:
         folded = (math.prod(a.shape[:-1]), a.shape[-1])
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({_shapes(folded, b.shape)})")
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({show_shapes(folded, b.shape)})")
     batch = math.prod(b.shape[:-2])
     raise RuntimeError("Expected size for first two dimensions of batch2 tensor to be: "
                        f"[{batch}, {a.shape[-1]}] but got: [{batch}, {b.shape[-2]}].")
@@ -82,16 +82,16 @@ class gemm:
 # ---- matmul ------------------------------------------------------------------------------------------
 
 
-def _check_vectors(a, b):
+def check_vectors(a, b):
     if not a.ndim or not b.ndim:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
     if b.ndim == 1 and a.shape[-1] != b.shape[0]:
         if a.ndim == 1:
-            _refuse_vectors(a, b)
+            refuse_vectors(a, b)
         raise RuntimeError(f"size mismatch, got input ({a.shape[-2]}), mat ({_shape(a)}), vec ({b.shape[0]})")
 
 
-def _refuse_vectors(a, b):
+def refuse_vectors(a, b):
     m, n = a.shape[0], b.shape[0]
     raise RuntimeError(f"inconsistent tensor size, expected tensor [{m}] and src [{n}] to have the same number of "
                        f"elements, but got {m} and {n} elements respectively")
@@ -105,7 +105,7 @@ def _matmul(xp, a, b):
     if a.ndim >= 2 and b.ndim >= 2:
         _check(a, b)
         return backend.matmul(a, b)
-    _check_vectors(a, b)
+    check_vectors(a, b)
     left, right = a if a.ndim > 1 else a[None], b if b.ndim > 1 else b[:, None]
     _check(left, right)
     out = backend.matmul(left, right)
@@ -158,7 +158,7 @@ class matmul:
 # ---- products of fixed rank --------------------------------------------------------------------------
 
 
-def _mm(xp, a, b):
+def mm_arrays(xp, a, b):
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError(f"{'self' if a.ndim != 2 else 'mat2'} must be a matrix")
     _check(a, b)
@@ -173,7 +173,7 @@ class mm:
     tensor([[11.]])
     """
 
-    forward = _mm
+    forward = mm_arrays
     def grad_a(F, g, b): return F.gemm(g, b, False, True)
     def grad_b(F, g, a): return F.gemm(a, g, True, False)
     def add_a(F, into, g, b): backend.add_matmul(into, g, b.T)
@@ -181,7 +181,7 @@ class mm:
     types = SAME
 
 
-def _bmm(xp, a, b):
+def bmm_arrays(xp, a, b):
     for i, x in enumerate((a, b), 1):
         if x.ndim != 3:
             raise RuntimeError(f"batch{i} must be a 3D tensor")
@@ -199,17 +199,17 @@ class bmm:
     (5, 2, 4)
     """
 
-    forward = _bmm
+    forward = bmm_arrays
     def grad_a(F, g, b): return F.gemm(g, b, False, True)
     def grad_b(F, g, a): return F.gemm(a, g, True, False)
     types = SAME
 
 
-def _mv(xp, mat, vec):
+def mv_arrays(xp, mat, vec):
     if mat.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"matrix @ vector expected, got tensors of {mat.ndim} and {vec.ndim} dimensions")
-    _check_vectors(mat, vec)
-    return backend.matmul(mat, vec[:, None])[:, 0]
+    check_vectors(mat, vec)
+    return backend.dot(mat, vec)
 
 
 @defop
@@ -220,70 +220,16 @@ class mv:
     tensor([3., 7.])
     """
 
-    forward = _mv
+    forward = mv_arrays
     def grad_mat(F, g, vec): return F.outer(g, vec)
     def grad_vec(F, g, mat): return F.matmul(g, mat)
     types = SAME
 
 
-def _dot(xp, a, b):
-    if a.ndim != 1 or b.ndim != 1:
-        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
-    if a.shape != b.shape:
-        _refuse_vectors(a, b)
-    return backend.matmul(a[None], b[:, None])[0, 0]
+# ---- a layer -----------------------------------------------------------------------------------------
 
 
-@defop
-class dot:
-    """The inner product of two vectors.
-
-    >>> ag.dot(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
-    tensor(11.)
-    """
-
-    forward = _dot
-    def grad_a(F, g, b): return g * b
-    def grad_b(F, g, a): return g * a
-    types = SAME
-
-
-def _outer(xp, a, b):
-    for name, x in (("self", a), ("vec2", b)):
-        if x.ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
-    return a[:, None] * b
-
-
-@defop
-class outer:
-    """All products of an element of a with one of b: a column times a row.
-
-    >>> ag.outer(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
-    tensor([[3., 4.],
-            [6., 8.]])
-    """
-
-    forward = _outer
-    def grad_a(F, g, b): return F.matmul(g, b)
-    def grad_b(F, g, a): return F.matmul(a, g)
-    types = PROMOTE
-
-
-# ---- product and sum ---------------------------------------------------------------------------------
-
-
-def _scaled_sum(xp, x, out, beta, alpha):
-    """out * alpha + x * beta, in the memory of `out`."""
-    if alpha != 1:
-        out *= alpha
-    _check_expands(x, out.shape)
-    if beta != 0:  # PyTorch: with beta 0 not even a NaN of x comes through
-        out += x if beta == 1 else (x * beta).astype(out.dtype, copy=False)
-    return out
-
-
-def _check_expands(x, shape):
+def check_expands(x, shape):
     """x broadcasts to `shape`, which does not grow by it; PyTorch's texts."""
     lead = len(shape) - x.ndim
     if lead < 0:
@@ -296,51 +242,13 @@ def _check_expands(x, shape):
                                f"Tensor sizes: {list(x.shape)}")
 
 
-def _scale(g, factor):
-    return g if factor == 1 else g * factor
-
-
-@defop
-class addmm:
-    """beta * input + alpha * (mat1 @ mat2); input broadcasts.
-
-    >>> ag.addmm(ag.tensor([1.0]), ag.tensor([[1.0, 2.0]]), ag.tensor([[3.0], [4.0]]), alpha=2)
-    tensor([[23.]])
-    """
-
-    def forward(xp, input, mat1, mat2, *, beta=1, alpha=1):
-        return _scaled_sum(xp, input, _mm(xp, mat1, mat2), beta, alpha)
-
-    def grad_input(F, g, beta): return _scale(g, beta)
-    def grad_mat1(F, g, mat2, alpha): return _scale(F.gemm(g, mat2, False, True), alpha)
-    def grad_mat2(F, g, mat1, alpha): return _scale(F.gemm(mat1, g, True, False), alpha)
-    types, broadcasts = SAME, ALWAYS
-
-
-@defop
-class baddbmm:
-    """beta * input + alpha * bmm(batch1, batch2); input broadcasts.
-
-    >>> ag.baddbmm(ag.ones(1), ag.ones(5, 2, 3), ag.ones(5, 3, 4), beta=0.5)[0, 0]
-    tensor([3.5, 3.5, 3.5, 3.5])
-    """
-
-    def forward(xp, input, batch1, batch2, *, beta=1, alpha=1):
-        return _scaled_sum(xp, input, _bmm(xp, batch1, batch2), beta, alpha)
-
-    def grad_input(F, g, beta): return _scale(g, beta)
-    def grad_batch1(F, g, batch2, alpha): return _scale(F.gemm(g, batch2, False, True), alpha)
-    def grad_batch2(F, g, batch1, alpha): return _scale(F.gemm(batch1, g, True, False), alpha)
-    types, broadcasts = SAME, ALWAYS
-
-
 def _linear(xp, x, weight, bias=None):
     if x.ndim == 2 and weight.ndim == 2 and x.shape[1] == weight.shape[1]:
         out = backend.matmul(x, weight.T)
     else:
         out = _linear_of_any_rank(xp, x, weight)
     if bias is not None:
-        _check_expands(bias, out.shape)
+        check_expands(bias, out.shape)
         out += bias
     return out
 
@@ -351,7 +259,7 @@ def _linear_of_any_rank(xp, x, weight):
                            f"{x.ndim}D and {weight.ndim}D")
     folded = (math.prod(x.shape[:-1]), x.shape[-1])
     if x.shape[-1] != weight.shape[1]:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({_shapes(folded, weight.shape[::-1])})")
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({show_shapes(folded, weight.shape[::-1])})")
     return backend.matmul(x.reshape(folded), weight.T).reshape(*x.shape[:-1], weight.shape[0])
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend import cpu, dtypes
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tensor import Tensor
+from .diagonal import diagonal
 from .slicing import from_right, wrap_dim
 
 # ---- dimensions --------------------------------------------------------------------------------------
@@ -18,6 +20,8 @@ from .slicing import from_right, wrap_dim
 
 def axes(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """`dim` as negative axes, the rightmost first; None and () name all of them."""
+    if type(dim) is int and ndim:
+        return (wrap_dim(dim, ndim) - ndim,)
     if dim is None or (not isinstance(dim, int) and not len(dim)):
         return tuple(range(-1, -ndim - 1, -1))
     dims = (dim,) if isinstance(dim, int) else dim
@@ -28,10 +32,19 @@ def axes(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     return tuple(sorted([from_right(d, ndim) for d in found], reverse=True)) if ndim else ()
 
 
+def axis_of(dim: Any, ndim: int) -> Any:
+    """`dim` as NumPy and CuPy take it: None, one axis, or several."""
+    if dim is None or (type(dim) is int and -ndim <= dim < ndim):
+        return dim
+    return axes(dim, ndim)
+
+
 def kept(F: Any, y: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     """A reduction's result with the reduced dimensions back, of size 1."""
     if keepdim or not x_shape:
         return y
+    if type(dim) is int:
+        return F.unsqueeze(y, from_right(dim, len(x_shape)))
     for axis in axes(dim, len(x_shape)):
         y = F.unsqueeze(y, axis)
     return y
@@ -44,16 +57,24 @@ def spread(F: Any, g: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) ->
 
 def count(x_shape: tuple[int, ...], dim: Any) -> int:
     """How many elements make one element of the result."""
-    return math.prod([x_shape[axis] for axis in axes(dim, len(x_shape))])
+    if type(dim) is int and x_shape:
+        return x_shape[wrap_dim(dim, len(x_shape))]
+    return math.prod(x_shape if dim is None else [x_shape[axis] for axis in axes(dim, len(x_shape))])
 
 
 def reduced(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any = None) -> Any:
     """np.add.reduce and its kin over `dim`: twice as fast as np.sum, which looks for overrides first."""
-    axis = None if dim is None else axes(dim, x.ndim)
+    axis = axis_of(dim, x.ndim)
     if xp is np:
-        return getattr(np, reduction).reduce(x, axis=axis, dtype=dtype, keepdims=keepdim)
+        return getattr(np, reduction).reduce(x, axis, dtype, None, keepdim)
     method = {"add": xp.sum, "multiply": xp.prod}[reduction]
     return method(x, axis=axis, dtype=dtype, keepdims=keepdim)
+
+
+def added(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    """The sum of float32 or float64 over `dim`."""
+    axis = axis_of(dim, x.ndim)
+    return cpu.total(x, axis, keepdim) if xp is np else xp.sum(x, axis=axis, keepdims=keepdim)
 
 
 def wide(dtype: np.dtype) -> np.dtype:
@@ -64,19 +85,13 @@ def wide(dtype: np.dtype) -> np.dtype:
 # ---- sums --------------------------------------------------------------------------------------------
 
 
-def _total(xp, reduction, x, dim, keepdim, dtype):
-    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
-    if wanted in dtypes.NATIVE_FLOATS and wanted is x.dtype and wanted.itemsize > 2:
-        return reduced(xp, reduction, x, dim, keepdim)
-    if dtype is None and wanted not in dtypes.FLOATS:
-        wanted = dtypes.int64
-    out = reduced(xp, reduction, x.astype(wide(wanted)), dim, keepdim)
-    return out.astype(wanted, copy=False)
-
-
 def _sum(xp, x, *, dim=None, keepdim=False, dtype=None):
-    return _total(xp, "add", x, dim, keepdim, dtype)
-
+    if dtype is None and x.dtype in dtypes.FULL_FLOATS:
+        return added(xp, x, dim, keepdim)
+    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
+    if dtype is None and wanted not in dtypes.FLOATS:
+        return reduced(xp, "add", x, dim, keepdim, dtypes.int64)
+    return reduced(xp, "add", x.astype(wide(wanted), copy=False), dim, keepdim).astype(wanted, copy=False)
 
 def _sum_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
     return spread(F, g if dtype is None else F.cast(g, x_dtype), x_shape, dim, keepdim)
@@ -100,6 +115,8 @@ class sum:
 
 
 def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
+    if dtype is None and x.dtype in dtypes.FULL_FLOATS:
+        return divided(added(xp, x, dim, keepdim), count(x.shape, dim))
     wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be a floating point dtype. "
@@ -109,8 +126,11 @@ def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
 
 
 def divided(total: Any, n: int | float) -> Any:
-    """total / n in the dtype of `total`; NaN for the mean of nothing, without a warning."""
-    return total / n if n else total * math.nan
+    """total / n in the dtype of `total`; without a warning for n = 0, where nothing gives NaN."""
+    if n:
+        return total / (cpu.constant(n, total.dtype) if type(total) is np.ndarray else n)
+    with np.errstate(invalid="ignore"):
+        return total * math.inf
 
 
 def _mean_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
@@ -130,7 +150,43 @@ class mean:
     grad_x = _mean_back
 
 
+# ---- counts and the trace ------------------------------------------------------------------------------
+
+
+def _count_nonzero(xp, x, *, dim=None):
+    if xp is np and dim is None:
+        return np.count_nonzero(x)
+    return reduced(xp, "add", (x != 0).astype(dtypes.int64), dim, False)
+
+
+@defop
+class count_nonzero:
+    """How many elements over `dim` (an int, a tuple, or None for all) are not zero, as int64.
+
+    >>> ag.count_nonzero(ag.tensor([[0.0, 1.0], [2.0, 3.0]]), 0)
+    tensor([1, 2])
+    """
+
+    forward = _count_nonzero
+
+
+def trace(x: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix.
+
+    >>> ag.trace(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    if x.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}")
+    return sum(diagonal(x))
+
+
 # ---- spread ------------------------------------------------------------------------------------------
+
+
+def _plain(dim, unbiased):
+    """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
+    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
 
 
 def _freedom(n, unbiased, correction):
@@ -142,29 +198,35 @@ def _freedom(n, unbiased, correction):
 def _variance(xp, x, dim, unbiased, keepdim, correction):
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
-    x = x.astype(wide(x.dtype), copy=False)
+    dim, unbiased = _plain(dim, unbiased)
+    if x.itemsize < 4:
+        x = x.astype(dtypes.float32)
     n = count(x.shape, dim)
-    away = x - divided(reduced(xp, "add", x, dim, True), n)
-    return divided(reduced(xp, "add", away * away, dim, keepdim), _freedom(n, unbiased, correction))
+    away = x - divided(added(xp, x, dim, True), n)
+    return divided(added(xp, away * away, dim, keepdim), _freedom(n, unbiased, correction))
 
 
 def _deviations(F, x, dim, unbiased, correction):
     """2 / freedom * (x - mean): the derivative of the variance."""
+    dim, unbiased = _plain(dim, unbiased)
     n = _freedom(count(x.shape, dim), unbiased, correction)
     return (x - F.mean(x, dim if dim is None else axes(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
 
 
 def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    return _variance(xp, x, dim, unbiased, keepdim, correction).astype(x.dtype, copy=False)
+    out = _variance(xp, x, dim, unbiased, keepdim, correction)
+    return out if x.itemsize > 2 else out.astype(x.dtype)
 
 
 def _var_back(F, g, x, dim, unbiased, keepdim, correction):
-    return kept(F, g, x.shape, dim, keepdim) * _deviations(F, x, dim, unbiased, correction)
+    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
 
 
 @defop
 class var:
     """The variance over `dim`, with divisor n - correction; correction is 1, or 0 with unbiased=False.
+
+    var(x, False) is var(x, unbiased=False), as in PyTorch.
 
     >>> ag.var(ag.tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
     tensor(1.25)
@@ -175,13 +237,14 @@ class var:
 
 
 def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    return xp.sqrt(_variance(xp, x, dim, unbiased, keepdim, correction)).astype(x.dtype, copy=False)
+    out = xp.sqrt(_variance(xp, x, dim, unbiased, keepdim, correction))
+    return out if x.itemsize > 2 else out.astype(x.dtype)
 
 
 def _std_back(F, g, x, out, dim, unbiased, keepdim, correction):
     flat = out == 0
     g = F.where(flat, 0.0, g / (F.where(flat, 1.0, out) * 2))
-    return kept(F, g, x.shape, dim, keepdim) * _deviations(F, x, dim, unbiased, correction)
+    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
 
 
 @defop
@@ -200,13 +263,17 @@ class std:
 
 
 def _logsumexp(xp, x, *, dim, keepdim=False):
-    axis, dtype = axes(dim, x.ndim), x.dtype
+    axis, dtype = axis_of(dim, x.ndim), x.dtype
     x = x.astype(wide(dtype), copy=False)
+    largest = np.maximum.reduce if xp is np else xp.max
     # the sum of nothing has the shape that its maximum would have
-    highest = (xp.max if x.size else xp.sum)(x, axis=axis, keepdims=True)
-    highest = xp.where(xp.isfinite(highest), highest, x.dtype.type(0))
-    with np.errstate(divide="ignore"):
-        out = xp.log(xp.sum(xp.exp(x - highest), axis=axis, keepdims=True)) + highest
+    highest = (largest if x.size else xp.sum)(x, axis=axis, keepdims=True)
+    limits = np.finfo(x.dtype)
+    finite = xp.minimum(xp.maximum(highest, limits.min), limits.max)
+    total = xp.exp(x - finite).sum(axis=axis, keepdims=True)
+    if not x.size:
+        highest = highest - math.inf
+    out = xp.log(xp.maximum(total, limits.tiny)) + highest  # not log(0), which warns: -inf is in `highest` already
     return (out if keepdim else out.squeeze(axis)).astype(dtype, copy=False)
 
 
@@ -241,18 +308,21 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
-    size = xp.absolute(x.astype(wide(wanted), copy=False))
+    x = x.astype(wide(wanted), copy=False)
+    if p == 2:
+        return xp.sqrt(added(xp, x * x, dim, keepdim)).astype(wanted, copy=False)
+    size = xp.absolute(x)
     if math.isinf(p):
         if not x.size:
             return reduced(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
         extreme = xp.max if p > 0 else xp.min
         out = extreme(size, axis=None if dim is None else axes(dim, x.ndim), keepdims=keepdim)
     elif p == 0:
-        out = reduced(xp, "add", (size != 0).astype(size.dtype), dim, keepdim)
-    elif p == 2:
-        out = xp.sqrt(reduced(xp, "add", size * size, dim, keepdim))
+        out = added(xp, (size != 0).astype(size.dtype), dim, keepdim)
+    elif p == 1:
+        out = added(xp, size, dim, keepdim)
     else:
-        out = reduced(xp, "add", size if p == 1 else size**p, dim, keepdim) ** (1 / p)
+        out = added(xp, size**p, dim, keepdim) ** (1 / p)
     return out.astype(wanted, copy=False)
 
 

@@ -1,21 +1,25 @@
-"""Products, and sums that grow along a dimension."""
+"""Products, and sums and extremes that grow along a dimension."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..backend import dtypes
 from ..core.dispatch import defop
+from ..core.op import FLOAT
+from .activation import in_float32
 from .reduce import reduced, wide
-from .slicing import from_right, wrap_dim
+from .slicing import from_right, key_along, wrap_dim
 
 
-def _result_dtype(x, dtype):
+def result_dtype(x, dtype):
     """The given dtype; without one int64 for integers and bools, else that of x."""
     if dtype is not None:
         return dtypes.as_dtype(dtype)
     return x.dtype if x.dtype in dtypes.FLOATS else dtypes.int64
 
 
-def _stays_float(dim, keepdim, dtype):
+def stays_float(dim, keepdim, dtype):
     return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS
 
 
@@ -23,7 +27,9 @@ def _stays_float(dim, keepdim, dtype):
 
 
 def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
-    wanted = _result_dtype(x, dtype)
+    if dtype is None and x.dtype in dtypes.FULL_FLOATS:
+        return reduced(xp, "multiply", x, dim, keepdim)
+    wanted = result_dtype(x, dtype)
     out = reduced(xp, "multiply", x.astype(wide(wanted), copy=False), dim, keepdim)
     return out.astype(wanted, copy=False)
 
@@ -53,7 +59,7 @@ class prod:
 
     forward = _prod
     grad_x = _prod_back
-    differentiable = _stays_float
+    differentiable = stays_float
 
 
 def _exclusive_prod(xp, x, *, dim=-1):
@@ -91,12 +97,13 @@ class exclusive_prod:
 
 
 def _cumsum(xp, x, *, dim, dtype=None, reverse=False):
-    axis, wanted = wrap_dim(dim, x.ndim), _result_dtype(x, dtype)
+    axis, wanted = wrap_dim(dim, x.ndim), result_dtype(x, dtype)
     y = x.astype(wide(wanted), copy=False)
     if not x.ndim:
         return y.astype(wanted)
-    order = tuple(slice(None, None, -1) if reverse and i == axis else slice(None) for i in range(x.ndim))
-    return xp.cumsum(y[order], axis=axis)[order].astype(wanted, copy=False)
+    turn = key_along(axis - x.ndim, slice(None, None, -1)) if reverse else ...
+    out = np.add.accumulate(y[turn], axis) if xp is np else xp.cumsum(y[turn], axis=axis)
+    return out[turn].astype(wanted, copy=False)
 
 
 def _cumsum_back(F, g, x_shape, x_dtype, dim, dtype, reverse):
@@ -114,4 +121,118 @@ class cumsum:
 
     forward = _cumsum
     grad_x = _cumsum_back
-    def differentiable(dim, dtype, reverse): return _stays_float(dim, None, dtype)
+    def differentiable(dim, dtype, reverse): return stays_float(dim, None, dtype)
+
+
+# ---- cumulative sums of exponentials -----------------------------------------------------------------
+
+
+def running(xp, name, x, axis):
+    """ufunc.accumulate of maximum, minimum or logaddexp; CuPy, which has it not, doubles what is done at each step."""
+    if xp is np:
+        return getattr(np, name).accumulate(x, axis)
+    axis, combine, step = from_right(axis, x.ndim), getattr(xp, name), 1
+    while step < x.shape[axis]:
+        early, late = key_along(axis, slice(-step)), key_along(axis, slice(step, None))
+        further = x.copy()
+        further[late] = combine(x[early], x[late])
+        x, step = further, 2 * step
+    return x
+
+
+def _logcumsumexp(xp, x, *, dim, reverse=False):
+    if not x.ndim:
+        return x + 0
+    turn = key_along(from_right(wrap_dim(dim, x.ndim), x.ndim), slice(None, None, -1 if reverse else None))
+    return running(xp, "logaddexp", x[turn], dim)[turn]
+
+
+def _logcumsumexp_back(F, g, x, out, dim, reverse):
+    return F.exp_cumsum(g, -out, -x, from_right(dim, x.ndim), not reverse)
+
+
+@defop
+class logcumsumexp:
+    """log(cumsum(exp(x))) along `dim` without overflow; with `reverse` of the last n, n - 1, ... elements.
+
+    >>> ag.logcumsumexp(ag.tensor([1000.0, 1000.0]), 0)
+    tensor([1000.    , 1000.6932])
+    """
+
+    forward = in_float32(_logcumsumexp)
+    grad_x = _logcumsumexp_back
+    types = FLOAT
+
+
+def _exp_cumsum(xp, h, x, y, *, dim, reverse):
+    if not h.ndim:
+        return h * xp.exp(x - y)
+    result = 0
+    with np.errstate(divide="ignore"):  # log(0)
+        for sign in (1, -1):
+            logs = xp.log(xp.maximum(h * sign, 0)) + x
+            result = result + sign * xp.exp(_logcumsumexp(xp, logs, dim=dim, reverse=reverse) - y)
+    return result
+
+
+@defop
+class exp_cumsum:
+    """cumsum(h * exp(x)) * exp(-y) along a negative `dim` without overflow where every x_i <= y_k that it meets.
+
+    It is its own transpose, with -y for x, -x for y, and the other way round.
+
+    >>> from autograd_gpu.ops.scan import exp_cumsum
+    >>> exp_cumsum(ag.tensor([1.0, 1.0]), ag.zeros(2), ag.zeros(2), -1, False)
+    tensor([1., 2.])
+    """
+
+    forward = in_float32(_exp_cumsum)
+    def grad_h(F, g, x, y, dim, reverse): return F.exp_cumsum(g, -y, -x, dim, not reverse)
+    def grad_x(F, g, h, x, y, dim, reverse): return h * F.exp_cumsum(g, -y, -x, dim, not reverse)
+    def grad_y(F, g, out): return -g * out
+
+
+# ---- cumulative extremes -----------------------------------------------------------------------------
+
+
+def _growing(xp, name, x, dim):
+    """The running extreme, and where it was last met; a NaN stays."""
+    wrap_dim(dim, x.ndim)
+    if not x.ndim:
+        return xp.array(x), xp.zeros((), dtypes.int64)
+    values = running(xp, name, x, dim)
+    places = xp.arange(x.shape[dim]).reshape((-1,) + (1,) * (-1 - from_right(dim, x.ndim)))
+    met = (x == values) | (x != x) if x.dtype in dtypes.FLOATS else x == values
+    return values, running(xp, "maximum", met * places, dim)
+
+
+def _growing_back(F, g, x_shape, indices, dim):
+    if not x_shape:
+        return g[0]
+    return F.gather_along_backward(g[0], indices, from_right(dim, len(x_shape)), x_shape)
+
+
+@defop
+class cummax:
+    """(values, indices): the largest of the first 1, 2, ... elements along `dim`, and the last place of each.
+
+    >>> ag.cummax(ag.tensor([1.0, 3.0, 2.0]), 0).values
+    tensor([1., 3., 3.])
+    """
+
+    def forward(xp, x, *, dim): return _growing(xp, "maximum", x, dim)
+    grad_x = _growing_back
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+
+
+@defop
+class cummin:
+    """(values, indices): the smallest of the first 1, 2, ... elements along `dim`, and the last place of each.
+
+    >>> ag.cummin(ag.tensor([2.0, 1.0, 3.0]), 0).indices
+    tensor([0, 1, 1])
+    """
+
+    def forward(xp, x, *, dim): return _growing(xp, "minimum", x, dim)
+    grad_x = _growing_back
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)

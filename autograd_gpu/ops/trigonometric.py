@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
+from ..backend import cpu
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from .activation import in_float32
 
 
 @defop
@@ -146,4 +152,63 @@ class atanh:
 
     def forward(xp, x): return xp.arctanh(x)
     def grad_x(F, g, x): return g / (1 - x * x)
+    types = FLOAT
+
+
+# ---- angles, and sin(x) / x ----------------------------------------------------------------------------
+
+
+@defop
+class deg2rad:
+    """x degrees in radians.
+
+    >>> ag.deg2rad(ag.tensor([180.0, 90.0]))
+    tensor([3.1416, 1.5708])
+    """
+
+    @in_float32
+    def forward(xp, x): return xp.deg2rad(x)
+    def grad_x(F, g): return g * (math.pi / 180)
+    types = FLOAT
+
+
+@defop
+class rad2deg:
+    """x radians in degrees.
+
+    >>> ag.rad2deg(ag.tensor([3.1415927, 1.0]))
+    tensor([180.    ,  57.2958])
+    """
+
+    @in_float32
+    def forward(xp, x): return xp.rad2deg(x)
+    def grad_x(F, g): return g * (180 / math.pi)
+    types = FLOAT
+
+
+@in_float32
+def _sinc(xp, x):
+    y = x * (cpu.constant(math.pi, x.dtype) if xp is np else math.pi)
+    if xp is np and np.count_nonzero(y) == y.size:
+        return np.sin(y) / y
+    zero = y == 0
+    return xp.where(zero, y.dtype.type(1), xp.sin(y) / xp.where(zero, y.dtype.type(1), y))
+
+
+def _sinc_back(F, g, x, out):
+    """(cos(pi x) - sinc(x)) / x, which is 0 at 0."""
+    zero = x == 0
+    return F.where(zero, 0.0, g * (F.cos(x * math.pi) - out) / F.where(zero, 1.0, x))
+
+
+@defop
+class sinc:
+    """sin(pi x) / (pi x), 1 at 0.
+
+    >>> ag.sinc(ag.tensor([0.0, 0.5, 1.0]))
+    tensor([ 1.0000e+00,  6.3662e-01, -2.7828e-08])
+    """
+
+    forward = _sinc
+    grad_x = _sinc_back
     types = FLOAT

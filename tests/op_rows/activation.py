@@ -24,6 +24,11 @@ def silu_slope(x):
     return expit(x) * (1 + x * (1 - expit(x)))
 
 
+def gated(x, dim=-1):
+    a, b = np.split(x, 2, dim)
+    return a * expit(b)
+
+
 def with_attributes(domain, *attributes, inputs=1):
     """Samples of several shapes, a large one among them, for each set of attributes."""
     shapes = ((2, 3), (), (0,), (30, 40))
@@ -33,8 +38,7 @@ def with_attributes(domain, *attributes, inputs=1):
 
 
 KINK = np.array([-1.0, 0.0, 2.0])
-ELU = ({}, {"alpha": 2.5})
-SOFTPLUS = ({}, {"beta": 2.0, "threshold": 1.5})
+GLU = (((4,), -1), ((2, 6), 1), ((4, 3), 0), ((2, 4, 3), -2), ((0, 4), 1), ((2, 3, 100), -1))
 APPROXIMATE = ({}, {"approximate": "tanh"})
 WRONG = Error(
     "approximate",
@@ -62,20 +66,6 @@ ELEMENTWISE = [
         numbers=False,
         skip=NO_FUNCTION,
         torch=lambda torch, h, out: torch.where(out > 0, h, 0.0),
-    ),
-    Row(
-        "leaky_relu",
-        samples=with_attributes(nonzero, {}, {"negative_slope": 0.3}),
-        torch=functional("leaky_relu"),
-        reference=lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope),
-        points=[Point(Sample(KINK), [[0.01, 0.01, 1]])],
-    ),
-    Row(
-        "elu",
-        samples=with_attributes(nonzero, *ELU),
-        torch=functional("elu"),
-        reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)),
-        points=[Point(Sample(KINK * 1e3), [[0, 1, 1]])],
     ),
     unary("sigmoid", expit, points=[Point(Sample(np.array([-1e3, 1e3])), [0.0])]),
     binary(
@@ -116,14 +106,20 @@ ELEMENTWISE = [
         torch=None,
         reference=lambda h, x, approximate="none": h * gelu_slope(x, approximate),
     ),
+    unary("softsign", lambda x: x / (1 + np.abs(x)), nonzero, torch=functional("softsign")),
+    unary("tanhshrink", lambda x: x - np.tanh(x), torch=functional("tanhshrink"), tol=HALVES),
     Row(
-        "softplus",
-        samples=with_attributes(normal, *SOFTPLUS),
-        torch=functional("softplus"),
+        "glu",
+        samples=lambda rng: [Sample(normal(rng, *s), dim=d) for s, d in GLU],
+        reference=gated,
+        torch=functional("glu"),
         tol=HALVES,
-        reference=lambda x, beta=1.0, threshold=20.0: np.where(
-            x * beta > threshold, x, np.log1p(np.exp(x * beta)) / beta
-        ),
+        skip={"zero_dim": "it has no halves"},
+        errors=[
+            Error("odd", lambda op, x: op(x(2, 3)), RuntimeError, "Halving dimension must be even, but dimension 1"),
+            Error("0-d", lambda op, x: op(x()), RuntimeError, "glu does not support 0-dimensional tensors"),
+            Error("range", lambda op, x: op(x(2, 4), 2), IndexError, "Dimension out of range"),
+        ],
     ),
 ]
 
@@ -176,6 +172,14 @@ SOFTMAX = [
         integer_samples=matrix,
     ),
     Row(
+        "safe_softmax",
+        samples=lambda rng: [Sample(normal(rng, *s), dim=dim) for s, dim in SHAPES[:-1] if s],
+        reference=on(softmax),
+        torch="torch.softmax",
+        integer_samples=matrix,
+        skip={"zero_dim": "attention has at least two dimensions"},
+    ),
+    Row(
         "log_softmax",
         samples=lambda rng: [Sample(normal(rng, *s), dim=dim) for s, dim in SHAPES],
         reference=on(log_softmax),
@@ -204,25 +208,67 @@ SOFTMAX = [
 # ---- dropout -------------------------------------------------------------------------------------------
 
 
-def seeded_dropout(x, p):
-    ag.manual_seed(5)
-    return ag.ops.noise.random_dropout(x, p)
+def seeded(name):
+    """The op after a fixed seed, so that it draws the same numbers at every call."""
+
+    def call(x, **attributes):
+        ag.manual_seed(5)
+        return getattr(ag.ops.noise, name)(x, **attributes)
+
+    return call
 
 
-def same_dropout(x, p):
+def same_mask(x, p, channels=False):
     ag.manual_seed(5)
-    mask = ag.backend.to_numpy(ag.random.bernoulli_mask(x.shape, 1 - p))
-    return np.where(mask, x / (1 - p) if p < 1 else 0.0, 0.0)
+    shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
+    return ag.backend.to_numpy(ag.random.bernoulli_mask(shape, 1 - p))
+
+
+def same_dropout(x, p, channels=False):
+    return np.where(same_mask(x, p, channels), x / (1 - p) if p < 1 else 0.0, 0.0)
+
+
+def same_alpha_dropout(x, p, channels=False):
+    lowest = -1.7580993408473766
+    kept = np.where(same_mask(x, p, channels), x, lowest)
+    return (kept - lowest * p) / np.sqrt((lowest**2 * p + 1) * (1 - p)) if p < 1 else x * 0
+
+
+def same_rrelu(x, lower=1 / 8, upper=1 / 3):
+    ag.manual_seed(5)
+    return np.where(x > 0, x, x * ag.random.uniform(x.shape, np.float32, None, lower, upper).numpy(force=True))
+
+
+def drops(rng):
+    whole = [Sample(normal(rng, *s), p=p) for s in ((4, 5), (), (0, 2)) for p in (0.3, 1.0)]
+    return [*whole, *(Sample(normal(rng, *s), p=0.4, channels=True) for s in ((4, 5), (2, 3, 4), (2, 3, 2, 2)))]
 
 
 NOISE = [
     Row(
         "random_dropout",
-        fn=seeded_dropout,
+        fn=seeded("random_dropout"),
         reference=same_dropout,
         torch=None,
         tol=HALVES,
-        samples=lambda rng: [Sample(normal(rng, *s), p=p) for s in ((4, 5), (), (0, 2)) for p in (0.3, 1.0)],
+        samples=drops,
+    ),
+    Row(
+        "random_alpha_dropout",
+        fn=seeded("random_alpha_dropout"),
+        reference=same_alpha_dropout,
+        torch=None,
+        tol=HALVES,
+        samples=drops,
+    ),
+    Row(
+        "random_rrelu",
+        fn=seeded("random_rrelu"),
+        reference=same_rrelu,
+        torch=None,
+        tol={"float16": 2e-2, "bfloat16": 0.1},
+        samples=with_attributes(nonzero, {}, {"lower": 0.5, "upper": 0.9}),
+        errors=[Error("bounds", lambda op, x: op(x(2), lower=0.5, upper=0.1), RuntimeError, "Lower bound should be")],
     ),
 ]
 

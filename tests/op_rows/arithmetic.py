@@ -12,7 +12,6 @@ from op_db import (
     nonzero,
     normal,
     positive,
-    unary,
     uniform,
 )
 
@@ -20,18 +19,6 @@ from op_db import (
 def few(rng, *shape):
     """-1, 0 and 1: equal elements occur."""
     return np.asarray(rng.integers(-1, 2, size=shape).astype(np.float64))
-
-
-def special(rng):
-    """NaN and infinities among ordinary numbers."""
-    values = np.array([[1.0, np.nan, -np.inf], [np.inf, 0.0, -2.0]])
-    return [Sample(values), Sample(values[:0]), Sample(values[0, 1])]
-
-
-def remainder(torch, a, b):
-    """By its definition where it is differentiated: PyTorch has no derivative of remainder by b."""
-    tensors = [x for x in (a, b) if isinstance(x, torch.Tensor)]
-    return a - b * torch.floor(a / b) if any(x.requires_grad for x in tensors) else torch.remainder(a, b)
 
 
 def bad_shapes(name):
@@ -85,16 +72,13 @@ def power_integers(rng):
     return [Sample(np.array([2.0, -3.0, 0.0]), np.array([3.0, 2.0, 0.0])), Sample(np.array([2.0, -3.0]), 2)]
 
 
-def clamp_samples(rng):
-    def x(*shape):
-        return np.asarray(rng.choice([-2.0, -0.4, 0.3, 1.7], size=shape)) + rng.uniform(-0.1, 0.1, size=shape)
-
-    limits = [{"min": -1.0, "max": 1.0}, {"min": 0.0}, {"max": 0.5}, {"min": -1, "max": 1}]
-    return [Sample(x(*shape), **limit) for shape in ((2, 3), (), (0, 2)) for limit in limits]
+def step_samples(rng):
+    shapes = [((2, 3), (2, 3)), ((3,), (2, 1)), ((), ()), ((0, 2), (2,))]
+    return [Sample(nonzero(rng, *a), normal(rng, *b)) for a, b in shapes]
 
 
-def clamp(x, min=None, max=None):
-    return np.clip(x, min, max).astype(x.dtype)
+def step(x, values):
+    return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 
 def condition_samples(rng):
@@ -103,41 +87,30 @@ def condition_samples(rng):
     return [*tensors, Sample(bools(rng, 4), normal(rng, 4), 0.5), Sample(bools(rng, 4), 0.5, normal(rng, 4))]
 
 
-def truth(rng):
-    return [
-        Sample(bools(rng, 4), bools(rng, 4)), Sample(few(rng, 2, 3), few(rng, 3)), Sample(few(rng), few(rng, 2)),
-        Sample(bools(rng, 0, 2), bools(rng, 2)), Sample(few(rng, 3), True), Sample(bools(rng, 3), few(rng, 3)),
-    ]  # fmt: skip
-
-
-COMPARED = [
-    binary(name, getattr(np, numpy), few, errors=errors(name))
-    for name, numpy in [("eq", "equal"), ("ne", "not_equal"), ("lt", "less"), ("le", "less_equal"), ("gt", "greater"),
-                        ("ge", "greater_equal")]
-]  # fmt: skip
+NOT_IN_TORCH = dict.fromkeys(("oracle_grad", "oracle_gradgrad"), "PyTorch has no derivative of it")
 
 ROWS = [
     Row("add", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a + alpha * b, errors=errors("add"),
         integer_samples=lambda rng: [Sample(few(rng, 3), few(rng, 3)), Sample(few(rng, 3), 2, alpha=3)]),
-    Row("sub", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a - alpha * b, errors=errors("sub"),
+    Row("sub", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a - alpha * b,
+        errors=[*errors("sub"), Error("bools", lambda op, x: op(*[x(2, dtype="bool")] * 2), RuntimeError, "two bool")],
         integer_samples=lambda rng: [Sample(few(rng, 3), few(rng, 3)), Sample(few(rng, 3), 2, alpha=3)]),
     binary("mul", np.multiply, errors=errors("mul")),
-    binary("div", np.divide, normal, nonzero, errors=errors("div")),
     Row("pow", samples=power_samples, reference=np.power, integer_samples=power_integers, errors=errors("pow"),
         tol={"float16": 2e-2, "bfloat16": 0.15},
         points=[Point(Sample(np.zeros(3), np.array([1.0, 2.0, 0.0])), [[1.0, 0.0, 0.0], 0.0]),
                 Point(Sample(np.zeros(2), 0), [0.0]), Point(Sample(np.array([0.0, -2.0]), 2), [[0.0, -4.0]]),
                 Point(Sample(np.zeros(1), 1.0), [1.0]), Point(Sample(0, np.array([0.0, 1.0])), [0.0])]),
-    binary("floor_divide", np.floor_divide, uniform(5.1, 5.9), uniform(2.1, 2.4), errors=errors("floor_divide"),
-           skip=dict.fromkeys(("oracle_grad", "oracle_gradgrad"), "PyTorch has no derivative of it"),
-           points=[Point(Sample(np.array([6.0]), np.array([2.0])), [0.0, 0.0])]),
-    binary("remainder", np.remainder, uniform(-5.9, -5.1), uniform(2.1, 2.4), errors=errors("remainder"),
-           torch=remainder,
-           points=[Point(Sample(np.array([7.0, -7.0]), np.array([4.0, 4.0])), [1.0, [-1.0, 2.0]])]),
-    binary("maximum", np.maximum, errors=errors("maximum"),
-           points=[Point(Sample(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), [[0.5, 0, 1], [0.5, 1, 0]])]),
-    binary("minimum", np.minimum, errors=errors("minimum"),
-           points=[Point(Sample(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), [[0.5, 1, 0], [0.5, 0, 1]])]),
+    binary("hypot", np.hypot, nonzero, numbers=False, errors=[bad_shapes("hypot")]),
+    binary("copysign", np.copysign, nonzero, errors=errors("copysign"),
+           points=[Point(Sample(np.array([0.0, -2.0]), np.array([-1.0, -0.0])), [[0.0, 1.0], 0.0])]),
+    binary("nextafter", np.nextafter, nonzero, numbers=False, errors=[bad_shapes("nextafter")],
+           tol={"bfloat16": 6e-2}, skip=NOT_IN_TORCH),
+    Row("heaviside", samples=step_samples, reference=step, skip=NOT_IN_TORCH,
+        integer_samples=lambda rng: [Sample(few(rng, 4), few(rng, 4))],
+        points=[Point(Sample(np.array([-1.0, 0.0, 1.0]), np.array([0.5])), [0.0, [1.0]])],
+        errors=[bad_shapes("heaviside"),
+                Error("dtypes", lambda op, x: op(x(2), x(2, dtype="int64")), RuntimeError, "same dtype")]),
     binary("atan2", np.arctan2, nonzero, errors=errors("atan2"), tol={"float16": 1e-2}),
     Row("lerp", samples=lerp_samples, reference=lambda a, b, weight: a + weight * (b - a),
         errors=[Error("shapes", lambda op, x: op(x(2), x(3), 0.5), RuntimeError, "lerp")]),
@@ -151,15 +124,4 @@ ROWS = [
         points=[Point(Sample(np.array([True, False]), np.array([1.0, np.nan]), np.array([np.inf, 1.0])),
                       [[1, 0], [0, 1]])],
         errors=[Error("shapes", lambda op, x: op(x(2, dtype="bool"), x(3), 0.0), RuntimeError, "where")]),
-    Row("clamp", samples=clamp_samples, reference=clamp,
-        integer_samples=lambda rng: [Sample(few(rng, 4), min=0, max=2), Sample(few(rng, 4), max=0)],
-        points=[Point(Sample(np.array([-1.0, 0.0, 1.0, 1.5]), min=-1.0, max=1.0), [[1, 1, 1, 0]])],
-        errors=[Error("neither min nor max", lambda op, x: op(x(2)), RuntimeError, "clamp: At least one of"),
-                Error("a list", lambda op, x: op([1.0], 0.0), TypeError, "clamp.*must be Tensor, not list")]),
-    *COMPARED,
-    Row("logical_and", samples=truth, reference=np.logical_and, errors=errors("logical_and")),
-    Row("logical_or", samples=truth, reference=np.logical_or, errors=errors("logical_or")),
-    unary("logical_not", np.logical_not, few),
-    Row("isnan", samples=special, reference=np.isnan, integer_samples=lambda rng: [Sample(few(rng, 3))]),
-    Row("isfinite", samples=special, reference=np.isfinite, integer_samples=lambda rng: [Sample(few(rng, 3))]),
 ]

@@ -17,7 +17,21 @@ def single(rng):
     return [Sample(indices(rng, 64, *shape)) for shape in ((2, 3), (), (0,))]
 
 
+def shifts(rng):
+    """By ordinary numbers of places, and by those that C leaves open."""
+    shapes = [((2, 3), (2, 3)), ((), ()), ((0,), (0,)), ((2, 1), (3,))]
+    found = [Sample(indices(rng, 64, *a) - 20, indices(rng, 8, *b)) for a, b in shapes]
+    return [*found, Sample(np.array([5, -5, 5, -5]), np.array([-1, -1, 64, 64])), Sample(np.array([5, -3]), 2)]
+
+
+def shift(name, reference):
+    bools = Error("bools", lambda op, x: op(*[x(2, dtype="bool")] * 2), RuntimeError, "for bool")
+    return Row(name, samples=shifts, reference=reference, integers="int64", errors=[FLOATING, bools], skip=SKIP)
+
+
 ROWS = [
+    shift("bitwise_left_shift", np.left_shift),
+    shift("bitwise_right_shift", np.right_shift),
     Row("bitwise_and", samples=pairs, reference=np.bitwise_and, integers="int64", errors=[FLOATING], skip=SKIP),
     Row("bitwise_or", samples=pairs, reference=np.bitwise_or, integers="int64", errors=[FLOATING], skip=SKIP),
     Row("bitwise_xor", samples=pairs, reference=np.bitwise_xor, integers="int64", errors=[FLOATING], skip=SKIP),

@@ -1,11 +1,7 @@
-"""Rows of ops/elementwise.py."""
-
-import math
+"""Rows of ops/elementwise.py, ops/rounding.py and ops/trigonometric.py."""
 
 import numpy as np
-from op_db import Error, Point, Sample, fractional, nonzero, normal, positive, unary, uniform, unit
-
-erf, erfc = np.vectorize(math.erf, otypes=[np.float64]), np.vectorize(math.erfc, otypes=[np.float64])
+from op_db import Error, Point, Row, Sample, fractional, nonzero, normal, positive, unary, uniform, unit
 
 
 def row(op, reference, domain=normal, **fields):
@@ -31,19 +27,26 @@ def small(rng):
     return [Sample(np.array([[-2.0, -1.0], [0.0, 3.0]])), Sample(np.array(2.0))]
 
 
-BOOL = {"oracle_bool": "NumPy has no such loop, or another result, for bool"}
+def round_samples(rng):
+    digits = [Sample(fractional(rng, 5) * scale, decimals=n) for n, scale in ((1, 0.1), (2, 0.01), (-1, 10.0))]
+    return [*digits, *(Sample(fractional(rng, *shape)) for shape in ((2, 3), (), (0,)))]
+
+
+HALVES = {"float16": 1e-2, "bfloat16": 6e-2}
 above_one = uniform(1.3, 3.0)
 
 ROWS = [
     row("neg", np.negative),
     row("abs", np.absolute, nonzero, points=[Point(Sample(np.array([-2.0, 0.0, 0.5])), [[-1, 0, 1]])]),
-    row("sign", np.sign, nonzero, points=zero_at(-1.0, 0.0, 2.0), skip=BOOL),
+    row("sign", np.sign, nonzero, points=zero_at(-1.0, 0.0, 2.0)),
     row("floor", lambda x: np.floor(x).astype(x.dtype), fractional, points=zero_at(1.0, 1.5)),
     row("ceil", lambda x: np.ceil(x).astype(x.dtype), fractional, points=zero_at(1.0, 1.5)),
-    row("round", lambda x: np.rint(x).astype(x.dtype), fractional, points=zero_at(0.5, 1.0)),
+    Row("round", samples=round_samples, reference=lambda x, decimals=0: np.round(x, decimals),
+        integer_samples=lambda rng: [Sample(np.array([1.0, -2.0]))], points=zero_at(0.5, 1.0),
+        errors=[Error("integers", lambda op, x: op(x(2, dtype="int64"), decimals=1), RuntimeError, "not implemented")]),
     row("trunc", lambda x: np.trunc(x).astype(x.dtype), fractional, points=zero_at(0.0, 1.0)),
     row("reciprocal", lambda x: 1.0 / x, nonzero, tol={"float16": 2e-2, "bfloat16": 0.1}),
-    row("square", np.square, skip=BOOL),
+    row("square", np.square),
     row("sqrt", np.sqrt, positive),
     row("rsqrt", lambda x: 1.0 / np.sqrt(x), positive, tol={"float16": 1e-2}),
     row("exp", np.exp, points=[Point(Sample(np.array([-np.inf, 0.0])), [[0, 1]])], integer_samples=small),
@@ -64,6 +67,11 @@ ROWS = [
     row("asinh", np.arcsinh),
     row("acosh", np.arccosh, above_one, tol={"float16": 1e-2}),
     row("atanh", np.arctanh, unit, integer_samples=zeros, tol={"float16": 1e-2, "bfloat16": 6e-2}),
-    row("erf", erf, points=[Point(Sample(np.array([0.0, 30.0])), [[2.0 / math.sqrt(math.pi), 0.0]])]),
-    row("erfc", erfc, points=[Point(Sample(np.array([0.0, 30.0])), [[-2.0 / math.sqrt(math.pi), 0.0]])]),
+    row("deg2rad", np.deg2rad),
+    row("rad2deg", np.rad2deg, tol=HALVES),
+    row("sinc", np.sinc, nonzero, tol=HALVES, integer_samples=zeros, points=zero_at(0.0)),
+    row("frac", lambda x: x - np.trunc(x), fractional, integer_samples=zeros),
+    Row("frexp", samples=lambda rng: [Sample(fractional(rng, *shape)) for shape in ((2, 3), (), (0,))],
+        reference=np.frexp, integers=None,
+        errors=[Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "only supports float")]),
 ]

@@ -33,6 +33,16 @@ def theirs(torch, x, weight=None, bias=None, *, shape, eps=1e-5):
     return (x - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias), mean, rstd
 
 
+def rms(x, weight=None, *, shape, eps):
+    rstd = 1 / np.sqrt((x * x).mean(axis=tuple(range(-len(shape), 0)), keepdims=True) + eps)
+    return x * rstd * (1 if weight is None else weight), rstd
+
+
+def their_rms(torch, x, weight=None, *, shape, eps):
+    rstd = 1 / torch.sqrt((x * x).mean(tuple(range(-len(shape), 0)), keepdim=True) + eps)
+    return x * rstd * (1 if weight is None else weight), rstd
+
+
 ROWS = [
     Row(
         "native_layer_norm",
@@ -50,6 +60,28 @@ ROWS = [
             Error(
                 "weight",
                 lambda op, x: op(x(2, 4), x(3), shape=(4,)),
+                RuntimeError,
+                "Expected weight to be of same shape",
+            ),
+        ],
+    ),
+    Row(
+        "native_rms_norm",
+        samples=lambda rng: [
+            Sample(*s.args[:2], shape=s.kwargs["shape"], eps=s.kwargs.get("eps", 1e-5)) for s in samples(rng)
+        ],
+        reference=rms,
+        torch=their_rms,
+        tol={"float16": 2e-2, "bfloat16": 0.1},
+        skip={
+            "zero_dim": "at least one dimension is normalised",
+            "integers": "the default tolerance of sums of squares",
+        },
+        errors=[
+            Error("shape", lambda op, x: op(x(2, 4), shape=(3,), eps=0.0), RuntimeError, "expected input with shape"),
+            Error(
+                "weight",
+                lambda op, x: op(x(2, 4), x(3), shape=(4,), eps=0.0),
                 RuntimeError,
                 "Expected weight to be of same shape",
             ),

@@ -58,23 +58,6 @@ def linear_samples(rng):
     ]
 
 
-def sum_samples(*shapes):
-    """Each `input` shape before the two factors, with and without factors."""
-
-    def samples(rng):
-        return [
-            Sample(*(normal(rng, *s) for s in row), **scale)
-            for row in shapes
-            for scale in ({}, {"beta": 0.5, "alpha": 3}, {"beta": 0})
-        ]
-
-    return samples
-
-
-def scaled_sum(x, a, b, beta=1, alpha=1):
-    return beta * x + alpha * (a @ b)
-
-
 def size(text):
     return text.replace("(", r"\(").replace(")", r"\)").replace("[", r"\[").replace("]", r"\]")
 
@@ -171,56 +154,6 @@ ROWS = [
             Error("rank", lambda op, x: op(x(3), x(3)), RuntimeError, r"matrix @ vector expected"),
             Error("inner", lambda op, x: op(x(2, 3), x(2)), RuntimeError, "size mismatch"),
         ],
-    ),
-    Row(
-        "dot",
-        samples=of_shapes(((3,), (3,)), ((0,), (0,))),
-        reference=np.dot,
-        tol=HALVES,
-        skip=TWO,
-        errors=[
-            Error("rank", lambda op, x: op(x(2, 3), x(3)), RuntimeError, "1D tensors expected, but got 2D and 1D"),
-            Error("inner", lambda op, x: op(x(2), x(3)), RuntimeError, "inconsistent tensor size"),
-        ],
-    ),
-    Row(
-        "outer",
-        samples=of_shapes(((2,), (3,)), ((0,), (3,))),
-        reference=np.outer,
-        tol=HALVES,
-        skip=TWO,
-        errors=[
-            Error("rank", lambda op, x: op(x(2, 3), x(3)), RuntimeError, "Expected 1-D argument self, but got 2-D")
-        ],
-    ),
-    Row(
-        "addmm",
-        samples=sum_samples(
-            ((2, 4), (2, 3), (3, 4)),
-            ((4,), (2, 3), (3, 4)),
-            ((), (2, 3), (3, 4)),
-            ((2, 1), (2, 3), (3, 4)),
-            ((4,), (0, 3), (3, 4)),
-        ),
-        reference=scaled_sum,
-        tol=HALVES,
-        errors=[
-            Error(
-                "expand", lambda op, x: op(x(3), x(2, 3), x(3, 4)), RuntimeError, r"expanded size of the tensor \(4\)"
-            ),
-            Error("rank", lambda op, x: op(x(3, 1, 1), x(2, 3), x(3, 4)), RuntimeError, "number of sizes provided"),
-        ],
-        integer_samples=lambda rng: [Sample(normal(rng, 4), normal(rng, 2, 3), normal(rng, 3, 4))],
-    ),
-    Row(
-        "baddbmm",
-        samples=sum_samples(
-            ((5, 2, 4), (5, 2, 3), (5, 3, 4)), ((4,), (5, 2, 3), (5, 3, 4)), ((), (0, 2, 3), (0, 3, 4))
-        ),
-        reference=scaled_sum,
-        tol=HALVES,
-        errors=[Error("expand", lambda op, x: op(x(3), x(5, 2, 3), x(5, 3, 4)), RuntimeError, "expanded size")],
-        integer_samples=lambda rng: [Sample(normal(rng, 4), normal(rng, 5, 2, 3), normal(rng, 5, 3, 4))],
     ),
     Row(
         "linear",

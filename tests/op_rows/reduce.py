@@ -193,6 +193,13 @@ def along(value, place):
     return reference
 
 
+def truth(function):
+    def reference(x, dim=None, keepdim=False):
+        return x != 0 if dim == () else numpy_over(function)(x, dim, keepdim)
+
+    return reference
+
+
 EXTREMES = [
     Row(
         "amax",
@@ -224,8 +231,8 @@ EXTREMES = [
         torch="torch.min",
         errors=[RANGE],
     ),
-    Row("any", samples=over((None, 0, (0, 2))), reference=numpy_over(np.any), integers="bool", errors=[RANGE]),
-    Row("all", samples=over((None, 0, (0, 2))), reference=numpy_over(np.all), integers="bool", errors=[RANGE]),
+    Row("any", samples=over((None, 0, (0, 2), ())), reference=truth(np.any), integers="bool", errors=[RANGE]),
+    Row("all", samples=over((None, 0, (0, 2), ())), reference=truth(np.all), integers="bool", errors=[RANGE]),
 ]
 
 

@@ -1,38 +1,18 @@
-"""Seeds and random numbers: NumPy's PCG64 on the CPU, cuRAND's Philox on CUDA, one default generator per device."""
+"""Generators of random numbers: NumPy's PCG64 on the CPU, cuRAND's Philox on CUDA, one default generator per device."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import secrets
 import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from . import backend
-from .backend import dtypes
-from .backend.device import CPU, Device, or_default
-from .core.tensor import Tensor, wrap
-
-__all__ = [
-    "Generator",
-    "bernoulli_mask",
-    "default_generator",
-    "get_rng_state",
-    "initial_seed",
-    "manual_seed",
-    "normal",
-    "rand",
-    "rand_like",
-    "randint",
-    "randint_like",
-    "randn",
-    "randn_like",
-    "randperm",
-    "seed",
-    "set_rng_state",
-    "uniform",
-]
+from .. import backend
+from ..backend.device import CPU, Device, or_default
 
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
 
@@ -100,6 +80,8 @@ class Generator:
         with self._lock:
             if self.device == CPU:
                 return copy.deepcopy(self._stream.bit_generator.state)
+            # CuPy's only public door is state(), an address without a length; copying or pickling the bit generator
+            # fails at the lock that it holds.
             return backend.to_numpy(self._stream.bit_generator._state)
 
     def set_state(self, state: Any) -> None:
@@ -124,7 +106,7 @@ class Generator:
         (2, 3)
         """
         with self._lock:
-            if self.device == CPU:
+            if type(self._stream) is np.random.Generator:
                 return getattr(self._stream, distribution)(*args, **kwargs)
             with backend.namespace_on(self.device).cuda.Device(self.device.index):
                 return getattr(self._stream, distribution)(*args, **kwargs)
@@ -139,6 +121,9 @@ class _Defaults:
         self.seed: int | None = None
 
     def on(self, device: Device) -> Generator:
+        found = self.generators.get(device)
+        if found is not None:
+            return found
         with self.lock:
             found = self.generators.get(device)
             if found is None:
@@ -216,10 +201,41 @@ def set_rng_state(state: Any, device: Any = "cpu") -> None:
     default_generator(device).set_state(state)
 
 
-# ---- arrays ------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iterator[None]:
+    """A context whose end puts the default generators back to where its beginning found them, seeds included.
+
+    The CPU's and those of `devices`, by default of every device; those first used inside start afresh. Does nothing if
+    not `enabled`.
+
+    >>> with ag.random.fork_rng():
+    ...     first = ag.rand(2)
+    >>> bool((ag.rand(2) == first).all())
+    True
+    """
+    if not enabled:
+        yield
+        return
+    chosen = None if devices is None else {CPU, *(Device(d if isinstance(d, str) else f"cuda:{d}") for d in devices)}
+    _DEFAULTS.on(CPU)
+    with _DEFAULTS.lock:
+        seed = _DEFAULTS.seed
+        found = {d: g for d, g in _DEFAULTS.generators.items() if chosen is None or d in chosen}
+        before = {d: (g.initial_seed(), g.get_state()) for d, g in found.items()}
+    try:
+        yield
+    finally:
+        with _DEFAULTS.lock:
+            _DEFAULTS.seed = seed
+            for device in [d for d in _DEFAULTS.generators if d not in before and (chosen is None or d in chosen)]:
+                del _DEFAULTS.generators[device]
+            for device, (began, state) in before.items():
+                found[device]._seed = began
+                found[device].set_state(state)
+                _DEFAULTS.generators[device] = found[device]
 
 
-def _source(device: Any, generator: Generator | None) -> Generator:
+def source(device: Any, generator: Generator | None) -> Generator:
     """The generator to draw from, after checking that it lives on `device` (default: where it lives)."""
     if generator is None:
         return _DEFAULTS.on(backend.resolve(or_default(device)))
@@ -227,144 +243,3 @@ def _source(device: Any, generator: Generator | None) -> Generator:
         raise RuntimeError(f"Expected a '{Device(device)}' generator but found one on '{generator.device}'; "
                            f"make it with ag.random.Generator({str(Device(device))!r})")
     return generator
-
-
-def _floats(
-    distribution: str, shape: tuple[int, ...], dtype: Any, source: Generator, scale: float = 1.0, shift: float = 0.0
-) -> Any:
-    """shift + scale * numbers of the standard `distribution`; half types are drawn in float32."""
-    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    if wanted not in dtypes.FLOATS:
-        raise RuntimeError(f"random numbers of dtype {wanted} are not implemented; draw float32 and convert")
-    wide = wanted if wanted.itemsize > 2 else dtypes.float32
-    array = source.draw(distribution, shape, dtype=wide)
-    if scale != 1.0:
-        array *= scale
-    if shift != 0.0:
-        array += shift
-    return array.astype(wanted, copy=False)
-
-
-def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, generator: Generator | None = None) -> Any:
-    """A bool array of `shape` (no tensor), each element True with probability `keep`.
-
-    >>> ag.random.bernoulli_mask((2,), 1.0)
-    array([ True,  True])
-    """
-    return _source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
-
-
-# ---- tensors -----------------------------------------------------------------------------------------
-
-
-def uniform(
-    shape: tuple[int, ...], dtype: Any = None, device: Any = None, low: float = 0.0, high: float = 1.0,
-    generator: Generator | None = None,
-) -> Tensor:  # fmt: skip
-    """A tensor of numbers uniform on [low, high).
-
-    >>> ag.random.uniform((2,), low=1.0, high=1.0)
-    tensor([1., 1.])
-    """
-    return wrap(_floats("random", tuple(shape), dtype, _source(device, generator), high - low, low))
-
-
-def normal(
-    shape: tuple[int, ...], dtype: Any = None, device: Any = None, mean: float = 0.0, std: float = 1.0,
-    generator: Generator | None = None,
-) -> Tensor:  # fmt: skip
-    """A tensor of normally distributed numbers.
-
-    >>> ag.random.normal((2,), mean=3.0, std=0.0)
-    tensor([3., 3.])
-    """
-    return wrap(_floats("standard_normal", tuple(shape), dtype, _source(device, generator), std, mean))
-
-
-def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], (int, np.integer)) else size
-
-
-def rand(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Numbers uniform on [0, 1); the shape as integers or as one tuple.
-
-    >>> ag.rand(2, 3).shape
-    (2, 3)
-    """
-    return uniform(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
-
-
-def randn(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Standard normal numbers; the shape as integers or as one tuple.
-
-    >>> ag.randn((2, 3), dtype=ag.float64).dtype
-    dtype('float64')
-    """
-    return normal(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
-
-
-def rand_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`rand` with the shape, dtype and device of x.
-
-    >>> ag.rand_like(ag.ones(2)).shape
-    (2,)
-    """
-    return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def randn_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`randn` with the shape, dtype and device of x.
-
-    >>> ag.randn_like(ag.ones(2)).shape
-    (2,)
-    """
-    return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def randint(
-    low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
-    device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """Integers in [low, high) as int64, or in another `dtype`: randint(low, high, size) or randint(high, size).
-
-    >>> ag.randint(3, 4, (2,))
-    tensor([3, 3])
-    """
-    if size is None:
-        low, high, size = 0, low, high
-    if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    array = _source(device, generator).draw("integers", low, high, tuple(size), dtype=dtypes.int64)
-    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
-
-
-def randint_like(
-    x: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Integers in [low, high), or [0, low), with the shape, dtype and device of x.
-
-    >>> ag.randint_like(ag.zeros(2), 3, 4)
-    tensor([3., 3.])
-    """
-    low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def randperm(
-    n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """The integers 0 ... n - 1 in random order, as int64 or in another `dtype`.
-
-    >>> ag.randperm(4).sum()
-    tensor(6)
-    """
-    source = _source(device, generator)
-    # CuPy's Generator has no permutation; the order of random keys is one
-    array = source.draw("permutation", n) if source.device == CPU else source.draw("random", (n,)).argsort()
-    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)

@@ -1,0 +1,100 @@
+"""Linear algebra by torch.linalg's names, for float32 and float64 matrices and batches of them.
+
+On the CPU LAPACK does the work, on CUDA cuSOLVER and cuBLAS. Shapes are (..., m, n); all leading dimensions are batch.
+"""
+
+from __future__ import annotations
+
+from .core.tensor import Tensor
+from .errors import LinAlgError
+from .ops import diagonal as diagonals
+from .ops import vectors
+from .ops.arithmetic import pow
+from .ops.contraction import multi_dot
+from .ops.creation import arange, as_tensor
+from .ops.determinant import det, slogdet
+from .ops.eigen import eig, eigh, eigvals, eigvalsh
+from .ops.inverse import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
+from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from .ops.matrix_functions import matrix_exp, matrix_power
+from .ops.matrix_norms import cond, matrix_norm, norm, vector_norm
+from .ops.products import matmul
+from .ops.qr import householder_product, qr
+from .ops.shape import unsqueeze
+from .ops.singular import lstsq, matrix_rank, pinv, svd, svdvals
+from .ops.triangular import cholesky, cholesky_ex, solve_triangular
+from .ops.vectors import vecdot
+
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]
+
+
+def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross products of the vectors of three elements along `dim`; the other dimensions broadcast.
+
+    >>> ag.linalg.cross(ag.tensor([1.0, 0.0, 0.0]), ag.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    return vectors.cross(a, b, dim)
+
+
+def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonal number `offset` of each matrix of a batch, a view; the matrices lie in dim1 and dim2.
+
+    >>> ag.linalg.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 4.])
+    """
+    return diagonals.diagonal(a, offset, dim1, dim2)
+
+
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """The powers 0, 1, ... N - 1 (default: as many as elements) of each element, along a new last dimension.
+
+    >>> ag.linalg.vander(ag.tensor([2.0, 3.0]), N=3)
+    tensor([[1., 2., 4.],
+            [1., 3., 9.]])
+    """
+    x = as_tensor(x)
+    size = (x.shape[-1] if x.ndim else 0) if N is None else N
+    if size <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    return pow(unsqueeze(x, -1), arange(size, device=x.device))

@@ -1,0 +1,108 @@
+"""What calls a module's backward hooks: two nodes that pass gradients on, one at the inputs and one at the outputs.
+
+The output's node is run first. It calls the pre-hooks and keeps the output's gradients; the input's node, when all of
+the module's backward is done, calls the hooks with both. If no input requires grad there is no input's node, and the
+output's calls the hooks at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd import Function, is_grad_enabled
+from ..core.tensor import Tensor
+
+Grads = tuple[Tensor | None, ...]
+
+
+class PassOn(Function):
+    """Its inputs, unchanged; gradients pass through."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*[t for t in tensors if not t.requires_grad])
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Grads:
+        return grads
+
+
+class BackwardHooks:
+    """The backward hooks of one call of a module."""
+
+    def __init__(self, module: Any, backward: list[Callable[..., Any]], backward_pre: list[Callable[..., Any]]) -> None:
+        self.module, self.hooks, self.pre_hooks = module, backward, backward_pre
+        self.inputs = 0  # how many arguments
+        self.watches_inputs = False
+        self.grad_outputs: Grads | None = None
+
+    def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments behind a node whose hook is `inputs_done`."""
+        self.inputs = len(args)
+        watched, node, places = _watched(args)
+        if node is not None:
+            self.watches_inputs = True
+            node.register_hook(lambda grads, _: self._inputs_done(grads, places))
+        return watched
+
+    def watch_outputs(self, result: Any) -> Any:
+        """The module's result before a node whose hook is `outputs_known`; dicts and lists are left alone."""
+        outputs = result if isinstance(result, tuple) else (result,)
+        watched, node, places = _watched(outputs)
+        if node is not None:
+            node.register_hook(lambda _, grads: self._outputs_known(grads, places, len(outputs)))
+        if not isinstance(result, tuple):
+            return watched[0]
+        return watched if type(result) is tuple else type(result)(*watched)  # a namedtuple
+
+    def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
+        found = _placed(grads, places, count)
+        for hook in self.pre_hooks:
+            found = _replaced(hook(self.module, found), found, "Backward pre hook", "grad_output")
+        self.grad_outputs = found
+        if not self.watches_inputs:
+            for hook in self.hooks:
+                result = hook(self.module, (None,) * self.inputs, found)
+                if result is not None and any(g is not None for g in result):
+                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always "
+                                       "return None or None for all gradients.")
+            self.grad_outputs = None
+        return tuple([found[i] for i in places])
+
+    def _inputs_done(self, grads: Grads, places: list[int]) -> Grads | None:
+        if self.grad_outputs is None:  # the gradient came around the outputs, as in a double backward
+            return None
+        found = _placed(grads, places, self.inputs)
+        for hook in self.hooks:
+            found = _replaced(hook(self.module, found, self.grad_outputs), found, "Backward hook", "grad_input")
+        self.grad_outputs = None
+        return tuple([found[i] for i in places])
+
+
+def _watched(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, list[int]]:
+    """`values` with its tensors behind one node, that node or None, and their places."""
+    places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
+    tensors = [values[i] for i in places]
+    if not is_grad_enabled() or not any(t.requires_grad for t in tensors):
+        return values, None, places
+    passed = PassOn.apply(*tensors)
+    node = next(t.grad_fn for t in passed if t.requires_grad)
+    by_place = dict(zip(places, passed, strict=True))
+    return tuple([by_place.get(i, value) for i, value in enumerate(values)]), node, places
+
+
+def _placed(grads: Grads, places: list[int], count: int) -> Grads:
+    by_place = dict(zip(places, grads, strict=True))
+    return tuple([by_place.get(i) for i in range(count)])
+
+
+def _replaced(result: Any, grads: Grads, who: str, what: str) -> Grads:
+    if result is None:
+        return grads
+    result = result if isinstance(result, tuple) else (result,)
+    if len(result) != len(grads):
+        raise RuntimeError(f"{who} returned an invalid number of {what}, got {len(result)}, but expected {len(grads)}")
+    return result

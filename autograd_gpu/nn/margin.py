@@ -1,0 +1,166 @@
+"""Losses that stop at a margin, as modules. `reduction` is "mean", "sum" or "none" (one per element or row)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core.tensor import Tensor
+from . import functional as F
+from .loss import Loss, WeightedLoss
+
+
+class _MarginLoss(Loss):
+    def __init__(self, margin: float, reduction: str) -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+
+class MarginRankingLoss(_MarginLoss):
+    """max(0, margin - target * (input1 - input2)): target 1 says that input1 ranks higher, -1 that input2 does.
+
+    >>> ag.nn.MarginRankingLoss()(ag.tensor([1.0]), ag.tensor([3.0]), ag.tensor([1.0])).item()
+    2.0
+    """
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(margin, reduction)
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
+
+
+class HingeEmbeddingLoss(_MarginLoss):
+    """input where target is 1, max(0, margin - input) where it is -1.
+
+    >>> ag.nn.HingeEmbeddingLoss()(ag.tensor([2.0]), ag.tensor([1])).item()
+    2.0
+    """
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        super().__init__(margin, reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.hinge_embedding_loss(input, target, self.margin, self.reduction)
+
+
+class CosineEmbeddingLoss(_MarginLoss):
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1, with cos of the rows of two inputs (N, D).
+
+    >>> ag.nn.CosineEmbeddingLoss()(ag.tensor([[1.0, 0.0]]), ag.tensor([[0.0, 1.0]]), ag.tensor([1])).item()
+    1.0
+    """
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(margin, reduction)
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
+
+
+class SoftMarginLoss(Loss):
+    """log(1 + exp(-target * input)) for targets 1 and -1.
+
+    >>> ag.nn.SoftMarginLoss()(ag.tensor([100.0]), ag.tensor([-1.0])).item()
+    100.0
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.soft_margin_loss(input, target, self.reduction)
+
+
+class MultiMarginLoss(WeightedLoss):
+    """The sum over classes j other than the target y of max(0, margin - input[y] + input[j]) ** p, divided by C.
+
+    >>> ag.nn.MultiMarginLoss()(ag.tensor([[0.0, 0.5, -3.0]]), ag.tensor([0])).item()
+    0.5
+    """
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(weight, reduction)
+        if p not in (1, 2):
+            raise ValueError("only p == 1 and p == 2 supported")
+        self.p = p
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multi_margin_loss(input, target, self.p, self.margin, self.weight, self.reduction)
+
+
+class MultiLabelMarginLoss(Loss):
+    """The sum over labels y and classes i that are no label of max(0, 1 - input[y] + input[i]), divided by C.
+
+    A row of the target holds the labels, up to the first -1.
+
+    >>> ag.nn.MultiLabelMarginLoss()(ag.tensor([0.0, 0.5, -3.0]), ag.tensor([0, -1, 1])).item()
+    0.5
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multilabel_margin_loss(input, target, self.reduction)
+
+
+class MultiLabelSoftMarginLoss(WeightedLoss):
+    """Binary cross entropy of logits, averaged over the last dimension; `weight` scales the classes.
+
+    >>> ag.nn.MultiLabelSoftMarginLoss()(ag.tensor([[200.0, -200.0]]), ag.tensor([[1.0, 0.0]])).item()
+    0.0
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multilabel_soft_margin_loss(input, target, self.weight, self.reduction)
+
+
+class TripletMarginLoss(_MarginLoss):
+    """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of the difference plus eps.
+
+    With `swap` d(positive, negative) counts in place of d(anchor, negative) where it is smaller. ValueError for a
+    margin that is not positive.
+
+    >>> ag.nn.TripletMarginLoss(eps=0.0)(ag.tensor([[0.0]]), ag.tensor([[2.0]]), ag.tensor([[1.0]])).item()
+    2.0
+    """
+
+    def __init__(
+        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
+    ) -> None:
+        super().__init__(margin, reduction)
+        _check_positive(margin)
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, self.reduction
+        )
+
+
+class TripletMarginWithDistanceLoss(_MarginLoss):
+    """`TripletMarginLoss` by any distance of two tensors, by default `pairwise_distance`.
+
+    >>> loss = ag.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1))
+    >>> loss(ag.tensor([[0.0]]), ag.tensor([[2.0]]), ag.tensor([[1.0]])).item()
+    2.0
+    """
+
+    def __init__(
+        self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+        swap: bool = False, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(margin, reduction)
+        _check_positive(margin)
+        self.distance_function = distance_function
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_with_distance_loss(
+            anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
+            reduction=self.reduction,
+        )  # fmt: skip
+
+
+def _check_positive(margin: float) -> None:
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")

@@ -1,0 +1,194 @@
+"""nn.functional's forms of activations and dropouts, with `inplace`.
+
+`inplace=True` is leave to put the result into the memory of the input. A recorded operation makes a new tensor all the
+same, since in-place operations are not recorded; the forms that end in _ raise there.
+"""
+
+from __future__ import annotations
+
+from .. import ops
+from ..core.tensor import Tensor
+from ..ops.inplace import copy_
+
+
+def _into(x: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    return copy_(x, result) if inplace and result._node is None and result is not x else result
+
+
+# ---- activations -------------------------------------------------------------------------------------
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0); see ag.relu.
+
+    >>> ag.nn.functional.relu(ag.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return _into(input, ops.relu(input), inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6); see ag.relu6.
+
+    >>> ag.nn.functional.relu6(ag.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
+    return _into(input, ops.relu6(input), inplace)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha * (exp(x) - 1); see ag.elu.
+
+    >>> ag.nn.functional.elu(ag.tensor([0.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return _into(input, ops.elu(input, alpha), inplace)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha * (exp(x / alpha) - 1); see ag.celu.
+
+    >>> ag.nn.functional.celu(ag.tensor([0.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return _into(input, ops.celu(input, alpha), inplace)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`elu` with the constants that keep mean and variance; see ag.selu.
+
+    >>> ag.nn.functional.selu(ag.tensor([0.0]))
+    tensor([0.])
+    """
+    return _into(input, ops.selu(input), inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where x > 0, else negative_slope * x; see ag.leaky_relu.
+
+    >>> ag.nn.functional.leaky_relu(ag.tensor([-2.0, 2.0]), 0.5)
+    tensor([-1.,  2.])
+    """
+    return _into(input, ops.leaky_relu(input, negative_slope), inplace)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """x where x > 0, else x times a slope, in training a random one; see ag.rrelu.
+
+    >>> ag.nn.functional.rrelu(ag.tensor([-2.0, 2.0]), 0.25, 0.75)
+    tensor([-1.,  2.])
+    """
+    return _into(input, ops.rrelu(input, lower, upper, training), inplace)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x limited to [min_val, max_val]; see ag.hardtanh.
+
+    >>> ag.nn.functional.hardtanh(ag.tensor([-2.0, 0.5]))
+    tensor([-1. ,  0.5])
+    """
+    return _into(input, ops.hardtanh(input, min_val, max_val), inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """(x + 3) / 6 limited to [0, 1]; see ag.hardsigmoid.
+
+    >>> ag.nn.functional.hardsigmoid(ag.tensor([0.0, 4.0]))
+    tensor([0.5, 1. ])
+    """
+    return _into(input, ops.hardsigmoid(input), inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * hardsigmoid(x); see ag.hardswish.
+
+    >>> ag.nn.functional.hardswish(ag.tensor([0.0, 4.0]))
+    tensor([0., 4.])
+    """
+    return _into(input, ops.hardswish(input), inplace)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x); see ag.silu.
+
+    >>> ag.nn.functional.silu(ag.tensor([0.0]))
+    tensor([0.])
+    """
+    return _into(input, ops.silu(input), inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * tanh(softplus(x)); see ag.mish.
+
+    >>> ag.nn.functional.mish(ag.tensor([0.0]))
+    tensor([0.])
+    """
+    return _into(input, ops.mish(input), inplace)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where x > threshold, else value; see ag.threshold.
+
+    >>> ag.nn.functional.threshold(ag.tensor([1.0, 2.0]), 1.5, 7.0)
+    tensor([7., 2.])
+    """
+    return _into(input, ops.threshold(input, threshold, value), inplace)
+
+
+# ---- dropouts ----------------------------------------------------------------------------------------
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """In training, zero with probability p and x / (1 - p) otherwise; see ag.dropout.
+
+    >>> ag.nn.functional.dropout(ag.ones(2), 1.0)
+    tensor([0., 0.])
+    """
+    return _into(input, ops.dropout(input, p, training), inplace)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, L) or (C, L); see ag.dropout1d.
+
+    >>> ag.nn.functional.dropout1d(ag.ones(1, 2), 1.0)
+    tensor([[0., 0.]])
+    """
+    return _into(input, ops.dropout1d(input, p, training), inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, H, W); see ag.dropout2d.
+
+    >>> ag.nn.functional.dropout2d(ag.ones(1, 1, 1, 2), 1.0)
+    tensor([[[[0., 0.]]]])
+    """
+    return _into(input, ops.dropout2d(input, p, training), inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W); see ag.dropout3d.
+
+    >>> ag.nn.functional.dropout3d(ag.ones(1, 1, 1, 2), 1.0)
+    tensor([[[[0., 0.]]]])
+    """
+    return _into(input, ops.dropout3d(input, p, training), inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance after selu; see ag.alpha_dropout.
+
+    >>> ag.nn.functional.alpha_dropout(ag.ones(2), 1.0)
+    tensor([1., 1.])
+    """
+    return _into(input, ops.alpha_dropout(input, p, training), inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels; see ag.feature_alpha_dropout.
+
+    >>> ag.nn.functional.feature_alpha_dropout(ag.ones(1, 1, 2), 1.0)
+    tensor([[[1., 1.]]])
+    """
+    return _into(input, ops.feature_alpha_dropout(input, p, training), inplace)

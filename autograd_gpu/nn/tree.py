@@ -1,0 +1,174 @@
+"""Walking the tree of modules, and finding in it by dotted name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..core.tensor import Parameter, Tensor
+from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT, Registry
+
+if TYPE_CHECKING:
+    from .module import Module
+
+Self = TypeVar("Self", bound="Tree")
+
+
+class Tree(Registry):
+    """A module as the root of a tree of modules."""
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below this one, each once."""
+        seen: set[Module] = set()
+        for name, module in self._members(MODULE):
+            if module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below this one, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """This module and all below it, by dotted name; the root's name is `prefix`."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._members(MODULE):
+            yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def _named_tensors(
+        self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else iter([(prefix, self)])
+        seen: set[Tensor] = set()
+        for path, module in modules:
+            for name, tensor in module._members(*kinds):
+                if remove_duplicate and tensor in seen:
+                    continue
+                seen.add(tensor)
+                yield (f"{path}.{name}" if path else name), tensor
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters by dotted name after `prefix`, in the order of registration, a shared one once.
+
+        `recurse=False` leaves out those of child modules, `remove_duplicate=False` gives each name of a shared one.
+
+        >>> net = ag.nn.Sequential(ag.nn.Linear(3, 2), ag.nn.ReLU())
+        >>> [(name, p.shape) for name, p in net.named_parameters(prefix="net")]
+        [('net.0.weight', (2, 3)), ('net.0.bias', (2,))]
+        """
+        return self._named_tensors((PARAMETER,), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, a shared one once: what an optimizer takes.
+
+        >>> sum(p.numel() for p in ag.nn.Linear(3, 2).parameters())
+        8
+        """
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The buffers by dotted name, a shared one once."""
+        return self._named_tensors((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, a shared one once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
+        """Calls `fn` on every module below this one, children first, then on this one.
+
+        >>> def start(module):
+        ...     if isinstance(module, ag.nn.Linear):
+        ...         ag.nn.init.ones_(module.weight)
+        >>> ag.nn.Sequential(ag.nn.Linear(1, 1)).apply(start)[0].weight.tolist()
+        [[1.0]]
+        """
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # ---- by name -------------------------------------------------------------------------------
+
+    def get_submodule(self, target: str) -> Module:
+        """The module of that dotted name; AttributeError, naming what is missing or is no module.
+
+        >>> ag.nn.Sequential(ag.nn.Sequential(ag.nn.ReLU())).get_submodule("0.0")
+        ReLU()
+        """
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Tree):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts `module` in the place of that dotted name; with `strict` there must be one already.
+
+        >>> net = ag.nn.Sequential(ag.nn.ReLU())
+        >>> net.set_submodule("0", ag.nn.Tanh())
+        >>> net[0]
+        Tanh()
+        """
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Tree):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if not isinstance(getattr(parent, name, module), Tree):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of that dotted name; AttributeError, naming what is missing or is no parameter.
+
+        >>> ag.nn.Sequential(ag.nn.Linear(3, 2)).get_parameter("0.bias").shape
+        (2,)
+        """
+        _, value = self._find(target)
+        if not isinstance(value, Parameter):
+            raise AttributeError(f"`{target.rpartition('.')[2]}` is not an nn.Parameter")
+        return value
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of that dotted name; AttributeError, naming what is missing or is no buffer.
+
+        >>> ag.nn.Sequential(ag.nn.BatchNorm1d(2)).get_buffer("0.running_mean").shape
+        (2,)
+        """
+        kind, value = self._find(target)
+        if kind not in (BUFFER, TRANSIENT):
+            raise AttributeError(f"`{target.rpartition('.')[2]}` is not a buffer")
+        return value
+
+    def _find(self, target: str) -> tuple[str | None, Any]:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        return module._kinds.get(name), getattr(module, name)

@@ -1,0 +1,17 @@
+"""Tools around modules: gradients clipped, parameters as one vector, modules called with other parameters."""
+
+from . import parametrizations, parametrize, stateless
+from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from .vectors import parameters_to_vector, vector_to_parameters
+
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "stateless",
+    "vector_to_parameters",
+]

@@ -1,0 +1,118 @@
+"""Gradients limited in norm or in value, in place. On CUDA nothing waits for the device but `error_if_nonfinite`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ...backend import namespace, to_device
+from ...config import no_grad
+from ...core.tensor import Tensor, wrap
+from ...ops.creation import zeros
+from ...ops.reduce import wide
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _as_list(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters: Tensors) -> list[Tensor]:
+    return [p.grad for p in _as_list(parameters) if p.grad is not None]
+
+
+def _power_sum(array: Any, p: float) -> Any:
+    """sum(|x| ** p), for p = inf the largest |x|; as a 0-d array, of float32 for half types."""
+    xp = namespace(array)
+    array = array.astype(wide(array.dtype), copy=False)
+    if p == 2:
+        flat = array.reshape(-1)
+        return np.asarray(np.dot(flat, flat)) if xp is np else (flat * flat).sum()
+    size = xp.absolute(array)
+    if math.isinf(p):
+        return xp.asarray(size.max() if array.size else 0, array.dtype)
+    return xp.asarray((size**p).sum())
+
+
+def get_total_norm(
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all elements of `tensors` together, as a 0-d tensor where the first one lives; 0 for no tensors.
+
+    `norm_type` may be inf. With `error_if_nonfinite` RuntimeError if it is not finite. `foreach` is accepted and has no
+    effect.
+
+    >>> ag.nn.utils.get_total_norm([ag.tensor([3.0]), ag.tensor([[4.0]])])
+    tensor(5.)
+    """
+    arrays, p = [t._array for t in _as_list(tensors)], float(norm_type)
+    if not arrays:
+        return zeros(())
+    home = _as_list(tensors)[0].device
+    xp = namespace(arrays[0])
+    parts = xp.stack([to_device(_power_sum(array, p), home) for array in arrays])
+    total = wrap(xp.asarray(parts.max() if math.isinf(p) else parts.sum() ** (1 / p)))
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
+                           "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
+                           "anyway, set `error_if_nonfinite=False`")
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scales the gradients of `parameters` in place by max_norm / (total_norm + 1e-6) if that is below 1.
+
+    >>> p = ag.nn.Parameter(ag.zeros(1))
+    >>> p.grad = ag.tensor([8.0])
+    >>> ag.nn.utils.clip_grads_with_norm_([p], 1.0, ag.tensor(4.0))
+    >>> p.grad
+    tensor([2.])
+    """
+    with no_grad():
+        share = (float(max_norm) / (total_norm + 1e-6)).clamp(None, 1.0)
+        if not share.is_cuda and share.item() == 1.0:
+            return
+        for g in _gradients(parameters):
+            g.mul_(share.to(g.device))
+
+
+def clip_grad_norm_(
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Scales the gradients of `parameters` in place so that their norm together is at most `max_norm`.
+
+    Returns the norm before. See `get_total_norm` for the other arguments.
+
+    >>> p = ag.nn.Parameter(ag.zeros(2))
+    >>> p.grad = ag.tensor([3.0, 4.0])
+    >>> ag.nn.utils.clip_grad_norm_([p], 1.0)
+    tensor(5.)
+    >>> p.grad
+    tensor([0.6, 0.8])
+    """
+    parameters = _as_list(parameters)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Limits the gradients of `parameters` in place to [-clip_value, clip_value].
+
+    >>> p = ag.nn.Parameter(ag.zeros(2))
+    >>> p.grad = ag.tensor([3.0, -0.5])
+    >>> ag.nn.utils.clip_grad_value_([p], 1.0)
+    >>> p.grad
+    tensor([ 1. , -0.5])
+    """
+    limit = float(clip_value)
+    with no_grad():
+        for g in _gradients(parameters):
+            g.clamp_(-limit, limit)

@@ -1,0 +1,139 @@
+"""Differences along a dimension, and sums by the trapezoidal rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..backend.dtypes import bool_
+from ..core.op import RECORD
+from ..core.tensor import Tensor
+from .comparison import logical_xor
+from .join import cat
+from .reduce import sum
+from .scan import cumsum
+from .shape import reshape
+from .slicing import narrow, wrap_dim
+
+
+def _neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """All along `dim` but the last, and all but the first."""
+    n = x.shape[dim] - 1
+    return narrow(x, dim, 0, n), narrow(x, dim, 1, n)
+
+
+# ---- differences ---------------------------------------------------------------------------------------
+
+
+def diff(
+    x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """The n-th differences between neighbours along `dim`, with `prepend` and `append` put on x before; of bools xor.
+
+    >>> ag.diff(ag.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+    if not x.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    at = wrap_dim(dim, x.ndim)
+    parts = [t for t in (prepend, x, append) if t is not None]
+    x = cat(parts, at) if len(parts) > 1 and n else x
+    for _ in range(n):
+        if not x.shape[at]:
+            break
+        low, high = _neighbours(x, at)
+        x = logical_xor(high, low) if x.dtype == bool_ else high - low
+    return x
+
+
+def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
+    """The derivative along `dim`; `gaps` is one distance, or a vector of those between neighbours."""
+    n = x.shape[dim]
+    if n < edge_order + 1:
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1, but dimension "
+                           f"{dim} has size {n}")
+    if isinstance(gaps, Tensor):
+        gaps = reshape(gaps, [-1 if d == dim else 1 for d in range(x.ndim)])
+    steps = diff(x, 1, dim) / gaps  # the slopes between neighbours
+    if n == 2:
+        return cat([steps, steps], dim)
+
+    def part(y: Any, start: int, count: int) -> Any:
+        return narrow(y, dim, start, count) if isinstance(y, Tensor) else y
+
+    left, right = part(gaps, 0, n - 2), part(gaps, 1, n - 2)
+    inner = RECORD.lerp(part(steps, 0, n - 2), part(steps, 1, n - 2), left / (left + right))
+    first, last = part(steps, 0, 1), part(steps, n - 2, 1)
+    if edge_order == 2:  # on the parabola through three points the slope between two is the mean of those at them
+        first, last = first * 2 - part(inner, 0, 1), last * 2 - part(inner, n - 3, 1)
+    return cat([first, inner, last], dim)
+
+
+def gradient(
+    x: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """The derivatives of a function with values x on a grid, one per dimension in `dim` (None for all).
+
+    Inside by central differences, on the edges by one-sided ones of order `edge_order` (1 or 2). `spacing` is one
+    distance for all, or a list with one distance or one vector of coordinates per dimension.
+
+    >>> ag.gradient(ag.tensor([0.0, 1.0, 4.0, 9.0]))
+    (tensor([1., 2., 4., 5.]),)
+    """
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if not x.is_floating_point():
+        x = x.float()
+    dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    at = [wrap_dim(d, x.ndim) for d in dims]
+    if len(set(at)) < len(at):
+        raise RuntimeError("dim appears multiple times in the list of dims")
+    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(at)
+    if len(spacings) != len(at):
+        raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to "
+                           f"'dim' ({len(at)}), but got a list of length {len(spacings)}")
+    gaps = [diff(s) if isinstance(s, Tensor) and s.ndim else s for s in spacings]
+    return tuple(_slope(x, d, gap, edge_order) for d, gap in zip(at, gaps, strict=True))
+
+
+# ---- the trapezoidal rule ------------------------------------------------------------------------------
+
+
+def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
+    """Twice the areas between neighbours along `dim`; times dx where that is a number."""
+    if not y.ndim or y.dtype == bool_:
+        raise RuntimeError(f"{name}: received a bool or 0-d input for `y`, but they are not supported")
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}(): give the coordinates x or their distance dx, not both")
+    low, high = _neighbours(y, dim) if y.shape[dim] else (y, y)
+    if x is None:
+        return low + high if dx in (None, 1) else (low + high) * dx
+    if x.dtype == bool_:
+        raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
+    if x.ndim == 1 < y.ndim:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        return reshape(diff(x), [-1 if d == dim else 1 for d in range(y.ndim)]) * (low + high)
+    return diff(x, 1, dim - y.ndim) * (low + high)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The integral of y along `dim` by the trapezoidal rule; the points at x, or dx (1) apart.
+
+    >>> ag.trapezoid(ag.tensor([1.0, 2.0, 3.0]), dx=2)
+    tensor(8.)
+    """
+    at = wrap_dim(dim, y.ndim)
+    return sum(_trapezoids("trapezoid", y, x, dx, at), at - y.ndim) / 2
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The integrals of y along `dim` up to its second, third, ... point, see ag.trapezoid.
+
+    >>> ag.cumulative_trapezoid(ag.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5, 4. ])
+    """
+    at = wrap_dim(dim, y.ndim)
+    return cumsum(_trapezoids("cumulative_trapezoid", y, x, dx, at), at - y.ndim) / 2

@@ -1,0 +1,129 @@
+"""Distances between points, and slices cut to a norm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import FLOAT
+from ..core.tensor import Tensor, wrap
+from .activation import in_float32
+from .arithmetic import where
+from .index import index_select
+from .reduce import axes, norm
+from .shape import unsqueeze
+
+MANY = 25  # from so many points on either side, distances come from products, as in PyTorch
+
+
+def dist(a: Tensor, b: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of a - b, broadcasting; where it is 0 its derivative is 0.
+
+    >>> ag.dist(ag.tensor([1.0, 2.0]), ag.tensor([4.0, 6.0]))
+    tensor(5.)
+    """
+    return norm(a - b, float(p))
+
+
+def _euclidean(xp, x1, x2):
+    if max(x1.shape[-2], x2.shape[-2]) <= MANY:
+        away = x1[..., :, None, :] - x2[..., None, :, :]
+        return xp.sqrt((away * away).sum(axis=-1))
+    if x1.ndim != x2.ndim:
+        lead = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        x1, x2 = (xp.broadcast_to(x, lead + x.shape[-2:]) for x in (x1, x2))
+    squares = (x1 * x1).sum(axis=-1)[..., :, None] + (x2 * x2).sum(axis=-1)[..., None, :]
+    return xp.sqrt(xp.maximum(squares - 2 * backend.matmul(x1, x2.swapaxes(-1, -2)), 0))
+
+
+def _pull(F, g, out):
+    """g / out, the weight of each difference; 0 where two points coincide."""
+    zero = out == 0
+    return F.where(zero, 0.0, g / F.where(zero, 1.0, out))
+
+
+def _euclidean_x1(F, g, x1, x2, out):
+    w = _pull(F, g, out)
+    return x1 * F.sum(w, -1, True) - F.matmul(w, x2)
+
+
+def _euclidean_x2(F, g, x1, x2, out):
+    w = F.transpose(_pull(F, g, out), -1, -2)
+    return x2 * F.sum(w, -1, True) - F.matmul(w, x1)
+
+
+@defop
+class euclidean_distances:
+    """The Euclidean distances between the rows of x1 and those of x2, over broadcasting batches.
+
+    >>> ag.cdist(ag.tensor([[0.0, 0.0], [3.0, 0.0]]), ag.tensor([[0.0, 4.0]]))
+    tensor([[4.],
+            [5.]])
+    """
+
+    forward = in_float32(_euclidean)
+    grad_x1 = _euclidean_x1
+    grad_x2 = _euclidean_x2
+    types, broadcasts = FLOAT, True
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:  # fmt: skip
+    """The p-norm distances between the rows of x1 (..., P, M) and those of x2 (..., R, M), as (..., P, R).
+
+    For p = 2 and more than 25 rows by products, which takes no memory for the differences and loses digits where points
+    nearly coincide; with compute_mode "donot_use_mm_for_euclid_dist" by differences always. Where a distance is 0 its
+    derivative is 0.
+
+    >>> ag.cdist(ag.tensor([[0.0, 0.0]]), ag.tensor([[3.0, 4.0]]), p=1)
+    tensor([[7.]])
+    """
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype}")
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values; got {p}")
+    if p == 2 and compute_mode != "donot_use_mm_for_euclid_dist":
+        return euclidean_distances(x1, x2)
+    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), float(p), -1)
+
+
+def pdist(x: Tensor, p: float = 2) -> Tensor:
+    """The p-norm distances between every two rows of a matrix of n rows, as a vector of n (n - 1) / 2.
+
+    >>> ag.pdist(ag.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]]))
+    tensor([5., 4., 3.])
+    """
+    if x.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {x.ndim}D")
+    if not x.is_floating_point():
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
+    xp = backend.namespace(x._array)
+    rows, columns = (wrap(index) for index in xp.triu_indices(x.shape[0], 1))
+    return norm(index_select(x, 0, rows) - index_select(x, 0, columns), float(p), -1)
+
+
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+
+    >>> ag.renorm(ag.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6, 0.8],
+            [0.3, 0.4]])
+    """
+    if x.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {x.ndim} dimensions")
+    if p <= 0:
+        raise RuntimeError(f"renorm: non-positive norm not supported; got p={p}")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    (kept,) = axes(dim, x.ndim)
+    size = norm(x, float(p), [axis for axis in range(-x.ndim, 0) if axis != kept], True)
+    return x * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)

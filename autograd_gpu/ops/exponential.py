@@ -1,0 +1,151 @@
+"""Activations that bend by an exponential: elu and its kin, softplus, logsigmoid, mish."""
+
+from __future__ import annotations
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import FLOAT
+from .activation import in_float32, times
+
+# ---- elu and its kin ---------------------------------------------------------------------------------
+
+SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+
+
+def _elu(xp, x, scale, negative, inner):
+    """scale * x where x > 0, else negative * (exp(inner * x) - 1): the sum of both, of which one is 0."""
+    out = xp.minimum(x, 0, out=backend.empty(xp, x.shape, x.dtype))
+    if inner != 1:
+        out *= inner
+    xp.expm1(out, out=out)
+    if negative != 1:
+        out *= negative
+    positive = xp.maximum(x, 0)
+    out += positive if scale == 1 else positive * scale
+    return out
+
+
+def _elu_back(F, g, x, scale, negative, inner):
+    e = F.exp(F.clamp(x, None, 0.0) * inner)
+    return F.where(x <= 0, g * e * (negative * inner), g if scale == 1 else g * scale)
+
+
+@defop
+class elu:
+    """x where x > 0, else alpha * (exp(x) - 1).
+
+    >>> ag.elu(ag.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.    ])
+    """
+
+    @in_float32
+    def forward(xp, x, *, alpha=1.0): return _elu(xp, x, 1, alpha, 1)
+    def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1)
+    types = FLOAT
+
+
+def _celu(xp, x, *, alpha=1.0):
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return _elu(xp, x, 1, alpha, 1 / alpha)
+
+
+@defop
+class celu:
+    """x where x > 0, else alpha * (exp(x / alpha) - 1), whose derivative at 0 is 1; RuntimeError if alpha is 0.
+
+    >>> ag.celu(ag.tensor([-1.0, 2.0]), 2.0)
+    tensor([-0.7869,  2.    ])
+    """
+
+    forward = in_float32(_celu)
+    def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1 / alpha)
+    types = FLOAT
+
+
+@defop
+class selu:
+    """`elu` with the alpha and the scale that keep mean and variance of a deep network (Klambauer et al. 2017).
+
+    >>> ag.selu(ag.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+
+    @in_float32
+    def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    def grad_x(F, g, x): return _elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    types = FLOAT
+
+
+# ---- softplus and its kin ----------------------------------------------------------------------------
+
+
+def _softplus(xp, x, *, beta=1.0, threshold=20.0):
+    scaled = x * beta
+    return backend.where(xp, scaled > threshold, x, xp.log1p(xp.exp(xp.minimum(scaled, threshold))) / beta)
+
+
+@defop
+class softplus:
+    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
+
+    >>> ag.softplus(ag.tensor([0.0, 100.0]))
+    tensor([  0.6931, 100.    ])
+    """
+
+    forward = in_float32(_softplus)
+    def grad_x(F, g, x, beta, threshold): return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
+    types = FLOAT
+
+
+def _logsigmoid(xp, x):
+    out = xp.absolute(x, out=backend.empty(xp, x.shape, x.dtype))
+    xp.negative(out, out=out)
+    xp.exp(out, out=out)
+    xp.log1p(out, out=out)
+    return xp.subtract(xp.minimum(x, 0), out, out=out)
+
+
+@defop
+class logsigmoid:
+    """log(sigmoid(x)), exact for large |x|.
+
+    >>> ag.logsigmoid(ag.tensor([0.0, -100.0]))
+    tensor([  -0.6931, -100.    ])
+    """
+
+    forward = in_float32(_logsigmoid)
+    def grad_x(F, g, x): return g * F.sigmoid(-x)
+    types = FLOAT
+
+
+STRAIGHT = 20.0  # beyond it mish is x to the last bit of float64
+
+
+def _mish(xp, x):
+    """tanh(log(1 + e)) is t / (t + 2) with t = e (e + 2), e = exp(x)."""
+    t = xp.minimum(x, STRAIGHT, out=backend.empty(xp, x.shape, x.dtype))
+    xp.exp(t, out=t)
+    t *= t + 2
+    t /= t + 2
+    return times(xp, x, t)
+
+
+def _mish_back(F, g, x):
+    e = F.exp(F.clamp(x, None, STRAIGHT))
+    t = e * (e + 2)
+    u = t / (t + 2)
+    return g * (u + x * F.sigmoid(x) * (1 - u * u))
+
+
+@defop
+class mish:
+    """x * tanh(softplus(x)) (Misra 2019).
+
+    >>> ag.mish(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8651])
+    """
+
+    forward = in_float32(_mish)
+    grad_x = _mish_back
+    types = FLOAT

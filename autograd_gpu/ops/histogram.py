@@ -1,0 +1,147 @@
+"""How often values occur: bincount and histograms."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import backend
+from ..backend import dtypes
+from ..core.dispatch import defop
+from ..core.tensor import Tensor, wrap
+from .reduce import wide
+
+
+def _bincount(xp, x, weights=None, *, minlength=0):
+    if x.ndim != 1 or x.dtype not in dtypes.INTEGERS or (xp is np and x.size and x.min() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if weights is None:
+        return xp.bincount(x, minlength=minlength).astype(dtypes.int64, copy=False)
+    if weights.shape != x.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    wanted = dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64
+    return xp.bincount(x, weights.astype(dtypes.float64, copy=False), minlength).astype(wanted, copy=False)
+
+
+@defop
+class bincount:
+    """How often each of 0, 1, ... occurs in a vector of integers; with `weights` the sums of the weights beside it.
+
+    The result has max(x) + 1 elements, or `minlength` if that is more. The sums are differentiable by the weights.
+
+    >>> ag.bincount(ag.tensor([1, 3, 1]))
+    tensor([0, 2, 0, 1])
+    """
+
+    forward = _bincount
+    def grad_weights(F, g, x, weights_dtype): return F.cast(F.gather_along(g, x, -1), weights_dtype)
+    nondiff = ("x",)
+
+
+# ---- histograms ----------------------------------------------------------------------------------------
+
+
+def _limits(name: str, x: Any, low: float, high: float, apart: float) -> tuple[float, float]:
+    """The ends of the range: those given, or where they are equal those of the data, or this plus and minus `apart`."""
+    if low == high and x.size:
+        low, high = float(x.min()), float(x.max())
+    if not np.isfinite(low) or not np.isfinite(high):
+        raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"{name}: max must be larger than min; got [{low}, {high}]")
+    return (low - apart, high + apart) if low == high else (low, high)
+
+
+def _evenly(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any, Any]:
+    """The bin of each element of the flat x, and which elements are in range; the last bin holds its upper end."""
+    inside = (x >= low) & (x <= high)
+    place = xp.where(inside, (x - low) / (high - low) * bins, 0).astype(dtypes.int64)
+    return xp.minimum(place, bins - 1), inside
+
+
+def _counted(xp: Any, place: Any, inside: Any, weight: Any, bins: int) -> Any:
+    """The sum of the weights (1 where None) of the elements of each bin."""
+    weight = inside.astype(dtypes.float64) if weight is None else xp.where(inside, weight, 0).astype(dtypes.float64)
+    return xp.bincount(place, weight, bins)
+
+
+def _histc(xp, x, *, bins=100, min=0, max=0):
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f'"histc" not implemented for {x.dtype}; convert with .float() first')
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    x, dtype = x.reshape(-1), x.dtype
+    x = x.astype(wide(dtype), copy=False)
+    low, high = _limits("histc", x, min, max, 1)
+    return _counted(xp, *_evenly(xp, x, bins, low, high), None, bins).astype(dtype)
+
+
+@defop
+class histc:
+    """How many elements of x lie in each of `bins` equal parts of [min, max]; of [x.min(), x.max()] if these are equal.
+
+    Elements outside of the range and NaN are not counted. On CUDA a range that is not given synchronises.
+
+    >>> ag.histc(ag.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+
+    forward = _histc
+
+
+class histogram_result(NamedTuple):
+    """The heights of the bins, and their ends, one more."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
+    """The ends of the bins as an array, and their number."""
+    xp = backend.namespace(x._array)
+    if isinstance(bins, Tensor):
+        if bins.ndim != 1 or not bins.numel():
+            raise RuntimeError("histogramdd(): bins tensor should have one dimension and at least one edge; got shape "
+                               f"{list(bins.shape)}")
+        if bins.dtype != x.dtype:
+            raise RuntimeError(f"histogram: bins and input must have one dtype, but got {bins.dtype} and {x.dtype}")
+        return bins._array.astype(wide(x.dtype), copy=False), bins.numel() - 1
+    if bins <= 0:
+        raise RuntimeError(f"histogram(): bins must be > 0, but got {bins}")
+    low, high = _limits("histogram", x._array, *(range or (0.0, 0.0)), 0.5)
+    return xp.linspace(low, high, bins + 1).astype(wide(x.dtype)), bins
+
+
+def histogram(
+    x: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:  # fmt: skip
+    """(hist, bin_edges): how much of x lies between every two edges; the last bin holds its upper end.
+
+    `bins` is a number of equal parts of `range` (by default from the smallest to the largest element), or a sorted
+    vector of edges. `weight`, of x's shape, says how much each element counts. With `density` the area under hist is 1.
+    Not differentiable.
+
+    >>> ag.histogram(ag.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1., 0.])
+    """
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f'"histogram" not implemented for {x.dtype}; convert with .float() first')
+    if weight is not None and (weight.shape != x.shape or weight.dtype != x.dtype):
+        raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape and dtype as the "
+                           f"input; got {list(weight.shape)} of {weight.dtype}")
+    array, xp = x._array.reshape(-1).astype(wide(x.dtype), copy=False), backend.namespace(x._array)
+    edges, n = _edges(x, bins, range)
+    if isinstance(bins, Tensor):
+        inside = (array >= edges[0]) & (array <= edges[-1])
+        place = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
+    else:
+        place, inside = _evenly(xp, array, n, float(edges[0]), float(edges[-1]))
+    given = None if weight is None else weight._array.reshape(-1)
+    hist = _counted(xp, place, inside, given, n)[:n]
+    if density:
+        hist = hist / hist.sum() / xp.diff(edges)
+    return histogram_result(wrap(hist.astype(x.dtype)), wrap(edges.astype(x.dtype)))

@@ -1,0 +1,170 @@
+"""Tensors filled with random numbers, in place. They draw from the default generator of the tensor's device, or from
+`generator`, and work where nothing is recorded, as the operations of inplace.py do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend import dtypes
+from ..core.tensor import StorageTensor, Tensor
+from ..core.views import bump_version
+from ..random import Generator
+from ..random.factories import floats
+from ..random.generator import source
+from .inplace import _check_writable as check_writable
+from .sampling import check_probability, random_bernoulli
+
+
+def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool = True) -> Generator:
+    """Where the numbers come from, after the checks of an in-place operation."""
+    check_writable(name, x)
+    if isinstance(x, StorageTensor):
+        raise TypeError(f"{name}: {x.dtype} is a storage dtype and has no arithmetic; convert with .to(ag.float32) "
+                        "first")
+    if floating and x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"{name} is not implemented for {x.dtype}: it gives numbers of a continuous distribution; "
+                           "convert with .float() first")
+    return source(x.device, generator)
+
+
+def _put(x: Tensor, values: Any) -> Tensor:
+    x._array[...] = values
+    bump_version(x)
+    return x
+
+
+def _wide(x: Tensor) -> Any:
+    return dtypes.float64 if x.dtype == dtypes.float64 else dtypes.float32
+
+
+def _positive(name: str, what: str, value: float) -> None:
+    if not value > 0:
+        raise RuntimeError(f"{name} expects {what} > 0.0, but found {what}={value:g}")
+
+
+# ---- continuous ---------------------------------------------------------------------------------------
+
+
+def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Normally distributed numbers into x.
+
+    >>> ag.zeros(2).normal_(mean=3.0, std=0.0)
+    tensor([3., 3.])
+    """
+    stream = _prepare("normal_", x, generator)
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    return _put(x, floats("standard_normal", x.shape, x.dtype, stream, std, mean))
+
+
+def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Numbers uniform on [start, to) into x.
+
+    >>> ag.zeros(2).uniform_(3.0, 3.0)
+    tensor([3., 3.])
+    """
+    stream = _prepare("uniform_", x, generator)
+    if start > to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={start:g} > to={to:g}")
+    return _put(x, floats("random", x.shape, x.dtype, stream, to - start, start))
+
+
+def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Numbers with the density lambd * exp(-lambd * x) into x.
+
+    >>> bool((ag.zeros(3).exponential_(2.0) >= 0).all())
+    True
+    """
+    stream = _prepare("exponential_", x, generator)
+    _positive("exponential_", "lambda", lambd)
+    return _put(x, floats("standard_exponential", x.shape, x.dtype, stream, 1 / lambd))
+
+
+def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
+    """exp of normally distributed numbers into x; mean and std are those of the logarithm.
+
+    >>> bool((ag.zeros(3).log_normal_() > 0).all())
+    True
+    """
+    stream = _prepare("log_normal_", x, generator)
+    _positive("log_normal_", "std", std)
+    values = floats("standard_normal", x.shape, _wide(x), stream, std, mean)
+    return _put(x, backend.namespace(x._array).exp(values))
+
+
+def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Numbers with the density sigma / (pi * ((x - median) ** 2 + sigma ** 2)) into x.
+
+    >>> bool(ag.zeros(3).cauchy_().isfinite().all())
+    True
+    """
+    stream = _prepare("cauchy_", x, generator)
+    _positive("cauchy_", "sigma", sigma)
+    turns = floats("random", x.shape, _wide(x), stream, math.pi, -math.pi / 2)
+    return _put(x, backend.namespace(x._array).tan(turns) * sigma + median)
+
+
+# ---- discrete -----------------------------------------------------------------------------------------
+
+
+def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability p, a number or a tensor that broadcasts to x, else 0, into x of any dtype.
+
+    >>> ag.zeros(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    stream = _prepare("bernoulli_", x, generator, floating=False)
+    if isinstance(p, Tensor):
+        probabilities = backend.namespace(x._array).broadcast_to(p.detach()._array, x.shape)
+        return _put(x, random_bernoulli(probabilities, stream)._array)
+    check_probability("bernoulli_", p)
+    return _put(x, stream.draw("random", x.shape, dtype=dtypes.float32) < p)
+
+
+def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """The number of trials of probability p until one succeeds, 1 or more, into x.
+
+    >>> bool((ag.zeros(3).geometric_(0.5) >= 1).all())
+    True
+    """
+    stream = _prepare("geometric_", x, generator, floating=False)
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    xp = backend.namespace(x._array)
+    failing = xp.log1p(-stream.draw("random", x.shape, dtype=dtypes.float64))
+    return _put(x, xp.maximum(xp.ceil(failing / math.log1p(-p)), 1))
+
+
+def _largest(dtype: np.dtype) -> int:
+    """What `random_` draws up to: all integers that the dtype holds without a gap, the largest int64 at most."""
+    if dtype in dtypes.FLOATS:
+        return 1 << {dtypes.float64: 53, dtypes.float32: 24, dtypes.float16: 11}.get(dtype, 8)
+    return 1 if dtype == dtypes.bool_ else min(int(np.iinfo(dtype).max), 2**63 - 1)
+
+
+def random_(
+    x: Tensor, start: int | None = None, to: int | None = None, *, generator: Generator | None = None
+) -> Tensor:  # fmt: skip
+    """Integers in [start, to) into x of any dtype: random_(), random_(to), random_(start, to).
+
+    Without `to` up to the largest number that an integer dtype holds, or up to which a floating one holds all integers.
+
+    >>> ag.zeros(2).random_(3, 4)
+    tensor([3., 3.])
+    """
+    stream = _prepare("random_", x, generator, floating=False)
+    if start is None or to is None:
+        start, to = 0, _largest(x.dtype) + 1 if start is None else start
+    if start >= to:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={start} >= to={to}")
+    if x.dtype not in dtypes.FLOATS:
+        low, high = (0, 1) if x.dtype == dtypes.bool_ else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+        for name, value in (("from", start), ("to - 1", to - 1)):
+            if not low <= value <= high:
+                raise RuntimeError(f"{name} is out of bounds for {x.dtype}")
+    return _put(x, stream.draw("integers", start, to, x.shape, dtype=dtypes.int64))

@@ -1,0 +1,169 @@
+"""Inverses, and the solutions of square systems of equations."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import SAME
+from ..core.tensor import Tensor, wrap
+from .creation import as_tensor
+from .matrices import check_square, check_system, info_array, refuse
+from .permute import movedim
+from .products import ALWAYS
+from .shape import ravel, reshape
+
+# ---- inverse -----------------------------------------------------------------------------------------
+
+
+def _zero_pivot(i):
+    return (f"The diagonal element {i} is zero, the inversion could not be completed because the input matrix is "
+            "singular.")
+
+
+def _inv(xp, a, *, check_errors=True):
+    check_square("linalg.inv", a)
+    out, info = backend.decompositions(xp).inv(a)
+    if check_errors:
+        refuse("linalg.inv", info, _zero_pivot)
+    return out
+
+
+@defop
+class inv:
+    """The inverse of a square matrix, or of each in a batch; float32 or float64.
+
+    LinAlgError for a singular matrix, or NaN in its place with `check_errors=False`. To solve a system, `linalg.solve`
+    is faster and more accurate.
+
+    >>> ag.linalg.inv(ag.tensor([[2.0, 1.0], [1.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  2.]])
+    """
+
+    forward = _inv
+    def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
+
+
+inverse = inv
+inv_result = namedtuple("inv_result", ("inverse", "info"))
+
+
+def inv_ex(a: Tensor, *, check_errors: bool = False) -> Any:
+    """(inverse, info): info is 0, or the number of the first zero pivot of a matrix that has no inverse, which is NaN.
+
+    With `check_errors` a LinAlgError instead.
+
+    >>> ag.linalg.inv_ex(ag.zeros(2, 2)).info
+    tensor(1, dtype=int32)
+    """
+    a = as_tensor(a)
+    check_square("linalg.inv_ex", a)
+    info = backend.decompositions(backend.namespace(a._array)).lu(a._array)[2]
+    if check_errors:
+        refuse("linalg.inv_ex", info, _zero_pivot)
+    return inv_result(inv(a, False), wrap(info_array(info, a._array)))
+
+
+def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of a as a map between its first `ind` dimensions and the others: tensordot(a_inv, a, ind) is one.
+
+    >>> ag.linalg.tensorinv(ag.eye(6).reshape(2, 3, 6), ind=2).shape
+    (6, 2, 3)
+    """
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    rows, columns = math.prod(a.shape[:ind]), math.prod(a.shape[ind:])
+    if rows != columns:
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+                           f"but got {columns} != {rows}")
+    return reshape(inv(reshape(a, (rows, columns))), (*a.shape[ind:], *a.shape[:ind]))
+
+
+# ---- solve -------------------------------------------------------------------------------------------
+
+
+def _singular(i):
+    return "The solver failed because the input matrix is singular."
+
+
+def is_vector(a_shape, b_shape):
+    """Whether b is one vector for each matrix of a, by PyTorch's rule."""
+    return len(b_shape) == 1 or (len(a_shape) - 1 == len(b_shape) and tuple(b_shape) == tuple(a_shape[:-1]))
+
+
+def _solve(xp, a, b, *, left=True, check_errors=True):
+    check_square("linalg.solve", a)
+    vector = is_vector(a.shape, b.shape)
+    if vector and not left:
+        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
+                           "In this case linalg.solve is equivalent to B / A.squeeze(-1)")
+    b = b[..., None] if vector else b
+    check_system("linalg.solve", a, b, left)
+    solver = backend.decompositions(xp).solve
+    x, info = solver(a, b) if left else solver(a.swapaxes(-1, -2), b.swapaxes(-1, -2))
+    if check_errors:
+        refuse("torch.linalg.solve", info, _singular)
+    x = x if left else x.swapaxes(-1, -2)
+    return x[..., 0] if vector else x
+
+
+def _solve_back(F, g, need, a, b_shape, out, left, check_errors):
+    """b's gradient is the solution with aᵀ for g; a's is its product with the solution."""
+    vector = is_vector(a.shape, b_shape)
+    g, x = (F.unsqueeze(g, -1), F.unsqueeze(out, -1)) if vector else (g, out)
+    h = F.solve(F.mT(a), g, left, check_errors)
+    grad_a = (-F.gemm(h, x, False, True) if left else -F.gemm(x, h, True, False)) if need[0] else None
+    return grad_a, (F.squeeze(h, -1) if vector else h) if need[1] else None
+
+
+@defop
+class solve:
+    """x with a @ x = b, or x @ a = b if not `left`, for square matrices a; the batches broadcast.
+
+    b is a matrix, or a vector if it has one dimension or the shape of a without its last one. LinAlgError if a is
+    singular, or NaN with `check_errors=False`.
+
+    >>> ag.linalg.solve(ag.tensor([[2.0, 0.0], [0.0, 4.0]]), ag.tensor([2.0, 8.0]))
+    tensor([1., 2.])
+    """
+
+    forward = _solve
+    grads = _solve_back
+    types, broadcasts = SAME, ALWAYS
+
+
+solve_result = namedtuple("solve_result", ("result", "info"))
+
+
+def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """(result, info) of `linalg.solve`: info is 0, or the number of the first zero pivot where the result is NaN.
+
+    >>> ag.linalg.solve_ex(ag.zeros(2, 2), ag.ones(2)).info
+    tensor(1, dtype=int32)
+    """
+    a = as_tensor(a)
+    check_square("linalg.solve_ex", a)
+    info = backend.decompositions(backend.namespace(a._array)).lu(a._array)[2]
+    if check_errors:
+        refuse("torch.linalg.solve_ex", info, _singular)
+    return solve_result(solve(a, b, left, False), wrap(info_array(info, a._array)))
+
+
+def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """x with tensordot(a, x, x.ndim) = b, after the dimensions `dims` of a have been moved to its end.
+
+    >>> ag.linalg.tensorsolve(ag.eye(6).reshape(2, 3, 6), ag.ones(2, 3)).shape
+    (6,)
+    """
+    a = a if dims is None else movedim(a, tuple(dims), tuple(range(a.ndim - len(dims), a.ndim)))
+    shape = a.shape[b.ndim :]
+    rows, columns = math.prod(a.shape[: b.ndim]), math.prod(shape)
+    if rows != columns:
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                           f"prod(self.shape[:other.ndim]), but got {columns} != {rows}")
+    return reshape(solve(reshape(a, (rows, columns)), ravel(b)), shape)

@@ -1,0 +1,202 @@
+"""LU factors with row exchanges: P L U = a."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import RAW, RECORD
+from ..core.tensor import Tensor
+from .matrices import check_matrix, check_system, info_array, refuse
+from .permute import mT
+from .triangular import solve_triangular
+
+# ---- packed factors -----------------------------------------------------------------------------------
+
+
+def _zero_pivot(i):
+    return (f"U[{i},{i}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+            "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)")
+
+
+def _packed(xp, a, *, pivot=True, check_errors=False):
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented; leave pivot=True")
+    check_matrix("torch.linalg.lu_factor", a)
+    factors, pivots, info = backend.decompositions(xp).lu(a)
+    if check_errors:
+        refuse("torch.linalg.lu_factor_ex", info, _zero_pivot)
+    return factors, pivots, info_array(info, a)
+
+
+def _packed_back(F, g, LU, pivots):
+    """With a[order] = L U, square parts L1 and U1, the others L2 and U2 (at most one is there):
+
+    L1⁻ᵀ (tril(L1ᵀ gL1 - gU2 U2ᵀ, -1) + triu(gU1 U1ᵀ - L2ᵀ gL2)) U1⁻ᵀ,  beside it L1⁻ᵀ gU2, below it gL2 U1⁻ᵀ.
+    """
+    g = g[0]
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+
+    def corner(x): return x if m == n else F.basic_index(x, (..., slice(k), slice(k)))
+    def right(x): return F.basic_index(x, (..., slice(k), slice(k, None)))
+    def below(x): return F.basic_index(x, (..., slice(k, None), slice(k)))
+
+    square, g1 = corner(LU), corner(g)
+    flipped, g_lower = F.mT(square), F.tril(g1, -1)
+    strict = g_lower + F.gemm(F.tril(square, -1), g_lower, True, False)
+    rest = F.gemm(F.triu(g1), F.triu(square), False, True)
+    if n > k:
+        strict = strict - F.gemm(right(g), right(LU), False, True)
+    if m > k:
+        rest = rest - F.gemm(below(LU), below(g), True, False)
+    out = F.solve_triangular(flipped, F.tril(strict, -1) + F.triu(rest), True, True, True)
+    out = F.solve_triangular(flipped, out, False, False)
+    if n > k:
+        out = F.cat([out, F.solve_triangular(flipped, right(g), True, True, True)], -1)
+    if m > k:
+        out = F.cat([out, F.solve_triangular(flipped, below(g), False, False)], -2)
+    return _reordered(F, out, F.row_order(pivots, m, True))
+
+
+def _reordered(F, x, order):
+    """Row i of the result is row order[i] of x, for each matrix."""
+    batch = np.broadcast_shapes(x.shape[:-2], order.shape[:-1])
+    x = F.expand(x, (*batch, *x.shape[-2:]))
+    return F.gather_along(x, F.expand(F.unsqueeze(order, -1), x.shape), -2)
+
+
+@defop
+class lu_factor_ex:
+    """(LU, pivots, info): L below the diagonal of LU and U from it on, for matrices of any shape, float32 or float64.
+
+    L has ones on its diagonal. Row i was exchanged with row pivots[i] - 1, in that order. info is 0, or the number of
+    the first zero on U's diagonal, for which `check_errors` raises LinAlgError.
+
+    >>> ag.linalg.lu_factor_ex(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))
+    lu_factor_ex_result(LU=tensor([[4.  , 4.  ],
+            [0.25, 1.  ]]), pivots=tensor([2, 2], dtype=int32), info=tensor(0, dtype=int32))
+    """
+
+    forward = _packed
+    grad_a = _packed_back
+    outputs, nondiff_outputs = ("LU", "pivots", "info"), ("pivots", "info")
+
+
+def _exchanged(rows, swaps):
+    order = list(range(rows))
+    for i, j in enumerate(swaps):
+        order[i], order[j - 1] = order[j - 1], order[i]
+    return order
+
+
+def _row_order(xp, pivots, *, rows, inverse=False):
+    """By exchanging rows on the host: it is the same few integers for every column."""
+    swaps = backend.to_numpy(pivots)
+    found = [_exchanged(rows, row) for row in swaps.reshape(-1, swaps.shape[-1]).tolist()]
+    order = np.array(found, np.int64).reshape(*swaps.shape[:-1], rows)
+    order = order.argsort(-1) if inverse else order
+    return order if xp is np else backend.to_device(order, backend.device_of(pivots))
+
+
+@defop
+class row_order:
+    """Which of `rows` rows of a each row of L U is, from the pivots of `linalg.lu_factor`: L U = a[order].
+
+    With `inverse` which row of L U each row of a is.
+
+    >>> from autograd_gpu.ops.lu import row_order
+    >>> row_order(ag.tensor([2, 2, 3]), 3)
+    tensor([1, 0, 2])
+    """
+
+    forward = _row_order
+
+
+# ---- factors of their own -----------------------------------------------------------------------------
+
+
+def _unpacked(xp, LU, pivots, *, unpack_data=True, unpack_pivots=True):
+    check_matrix("torch.lu_unpack", LU)
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    permutation = lower = upper = xp.empty((0,), LU.dtype)
+    if unpack_data:
+        lower = RAW.tril(LU[..., :k], -1) + xp.eye(m, k, dtype=LU.dtype)
+        upper = RAW.triu(LU[..., :k, :])
+    if unpack_pivots:
+        permutation = xp.eye(m, dtype=LU.dtype)[RAW.row_order(pivots, m)].swapaxes(-1, -2)
+    return permutation, lower, upper
+
+
+def _unpacked_back(F, g, LU_shape):
+    _, g_lower, g_upper = g
+    k = min(LU_shape[-2:])
+    parts = []
+    if g_lower is not None:
+        parts.append(F.basic_index_backward(F.tril(g_lower, -1), (..., slice(k)), LU_shape))
+    if g_upper is not None:
+        parts.append(F.basic_index_backward(F.triu(g_upper), (..., slice(k), slice(None)), LU_shape))
+    return sum(parts[1:], parts[0])
+
+
+@defop
+class lu_unpack:
+    """(P, L, U) from the result of `linalg.lu_factor`: P @ L @ U is the matrix; what is not asked for is empty.
+
+    >>> ag.lu_unpack(*ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))).P
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+
+    forward = _unpacked
+    grad_LU = _unpacked_back
+    nondiff = ("pivots",)
+    outputs, nondiff_outputs = ("P", "L", "U"), ("P",)
+
+
+lu_factor_result = namedtuple("lu_factor_result", ("LU", "pivots"))
+
+
+def lu_factor(a: Tensor, *, pivot: bool = True) -> Any:
+    """(LU, pivots) of `linalg.lu_factor_ex`; RuntimeError for a matrix whose factor U has a zero on its diagonal.
+
+    >>> ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]])).pivots
+    tensor([2, 2], dtype=int32)
+    """
+    factors, pivots, info = lu_factor_ex(a, pivot)
+    refuse("torch.linalg.lu_factor", backend.to_numpy(info._array), _zero_pivot)
+    return lu_factor_result(factors, pivots)
+
+
+def lu(a: Tensor, *, pivot: bool = True) -> Any:
+    """(P, L, U) with P @ L @ U = a: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
+
+    >>> ag.linalg.lu(ag.tensor([[1.0, 2.0], [4.0, 4.0]])).L
+    tensor([[1.  , 0.  ],
+            [0.25, 1.  ]])
+    """
+    factors, pivots, _ = lu_factor_ex(a, pivot)
+    return lu_unpack(factors, pivots)
+
+
+def lu_solve(LU: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """x with a @ x = b, or x @ a = b if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
+
+    >>> ag.linalg.lu_solve(*ag.linalg.lu_factor(ag.tensor([[2.0, 0.0], [0.0, 4.0]])), ag.tensor([[2.0], [8.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    check_system("linalg.lu_solve", LU, b, left)
+    if not left:
+        return mT(lu_solve(LU, pivots, mT(b), adjoint=not adjoint))
+    if adjoint:
+        x = solve_triangular(mT(LU), b, upper=False)
+        x = solve_triangular(mT(LU), x, upper=True, unitriangular=True)
+        return _reordered(RECORD, x, row_order(pivots, LU.shape[-1], True))
+    x = solve_triangular(LU, _reordered(RECORD, b, row_order(pivots, LU.shape[-1])), upper=False, unitriangular=True)
+    return solve_triangular(LU, x, upper=True)

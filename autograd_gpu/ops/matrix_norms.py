@@ -1,0 +1,147 @@
+"""Norms of vectors and of matrices by torch.linalg's names, and condition numbers. `ag.norm` is in reduce.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..backend import dtypes
+from ..core.tensor import Tensor
+from .arithmetic import where
+from .convert import to
+from .creation import as_tensor
+from .elementwise import abs as absolute
+from .extreme import amax, amin
+from .inverse import inv_ex
+from .matrices import check_square
+from .permute import movedim
+from .reduce import norm as power_norm
+from .reduce import sum as sum_over
+from .shape import unsqueeze
+from .singular import svdvals
+from .slicing import wrap_dim
+
+
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:  # fmt: skip
+    """sum(|x| ** ord) ** (1 / ord) over `dim`, or over all elements; x may have any shape.
+
+    `ord` is a number: inf and -inf give the largest and the smallest |x|, 0 how many are not zero. `dtype` is what x is
+    converted to first. Where the norm is 0 its derivative is 0.
+
+    >>> ag.linalg.vector_norm(ag.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
+    tensor([ 5., 10.])
+    """
+    if not isinstance(ord, (int, float)):
+        raise RuntimeError(f"linalg.vector_norm: ord is a number; got {ord!r}")
+    x = as_tensor(x)
+    if ord < 0 or ord == math.inf:
+        _refuse_empty(x, ord, dim)
+    return power_norm(x, float(ord), dim, keepdim, dtype)
+
+
+def _refuse_empty(x: Tensor, ord: float, dim: int | Sequence[int] | None) -> None:
+    named = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim or range(x.ndim)
+    if any(x.shape[d] == 0 for d in named):
+        raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
+                           "does not have an identity")
+
+
+# ---- matrices -----------------------------------------------------------------------------------------
+
+SINGULAR = ("nuc", 2, -2)
+SUMS = (1, -1, math.inf, -math.inf)
+
+
+def _two(name: str, x: Tensor, dim: Any) -> tuple[int, int]:
+    """The rows' and the columns' dimension, counted from the left."""
+    if isinstance(dim, int) or len(dim) != 2:
+        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
+    rows, columns = (wrap_dim(d, x.ndim) for d in dim)
+    if rows == columns:
+        raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    return rows, columns
+
+
+def matrix_norm(
+    x: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:  # fmt: skip
+    """The norm `ord` of the matrices in the two dimensions `dim`.
+
+    "fro" is the root of the sum of squares, "nuc" the sum of the singular values, 2 and -2 the largest and smallest of
+    them, inf and -inf the largest and smallest sum of |x| along a row, 1 and -1 along a column. Equal ones share the
+    gradient. Those by singular values want float32 or float64.
+
+    >>> ag.linalg.matrix_norm(ag.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=1)
+    tensor(6.)
+    """
+    x = as_tensor(x)
+    if x.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    if ord not in ("fro", *SINGULAR, *SUMS):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    rows, columns = _two("linalg.matrix_norm", x, dim)
+    x = x if dtype is None else to(x, dtype)
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point tensor as input. Got {x.dtype}")
+    if ord == "fro":
+        return power_norm(x, 2.0, (rows, columns), keepdim)
+    if (rows, columns) != (x.ndim - 2, x.ndim - 1):
+        x = movedim(x, (rows, columns), (-2, -1))
+    if ord in SINGULAR:
+        values = svdvals(x)
+        out = sum_over(values, -1) if ord == "nuc" else amax(values, -1) if ord == 2 else amin(values, -1)
+    else:
+        sums = sum_over(absolute(x), -2 if ord in (1, -1) else -1)
+        out = (amax if ord > 0 else amin)(sums, -1)
+    if keepdim:
+        for d in sorted((rows, columns)):
+            out = unsqueeze(out, d)
+    return out
+
+
+def norm(
+    x: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+    dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """`vector_norm` or `matrix_norm`: a matrix norm if `dim` names two dimensions, or if none and x has two.
+
+    Without `ord` it is the 2-norm of the elements, whatever the shape.
+
+    >>> ag.linalg.norm(ag.tensor([[3.0, 0.0], [0.0, 4.0]]), ord="nuc")
+    tensor(7.)
+    """
+    x = as_tensor(x)
+    if isinstance(dim, Sequence) and len(dim) not in (1, 2) and ord is not None:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
+    if ord is None:
+        return vector_norm(x, 2, dim, keepdim, dtype=dtype)
+    if dim is None and x.ndim not in (1, 2):
+        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+                           f"{x.ndim}D.")
+    if isinstance(ord, str) or (x.ndim == 2 if dim is None else isinstance(dim, Sequence) and len(dim) == 2):
+        return matrix_norm(x, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+    return vector_norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def cond(a: Tensor, p: float | str | None = None) -> Tensor:
+    """The condition number in the matrix norm `p`, by default 2: norm(a) * norm(inv(a)).
+
+    For 2 and -2 the quotient of singular values, of matrices of any shape; for the others a is square, and a singular
+    matrix has the condition number inf. float32 or float64.
+
+    >>> ag.linalg.cond(ag.tensor([[2.0, 0.0], [0.0, 8.0]]))
+    tensor(4.)
+    """
+    a = as_tensor(a)
+    if p is None or p in (2, -2):
+        values = svdvals(a)
+        if not values.shape[-1]:
+            return sum_over(values, -1)
+        first, last = values[..., 0], values[..., -1]
+        return last / first if p == -2 else first / last
+    check_square(f"linalg.cond(ord={p})", a)
+    inverse, info = inv_ex(a)
+    return where(info > 0, math.inf, matrix_norm(a, p) * matrix_norm(inverse, p))

@@ -1,0 +1,208 @@
+"""Random numbers whose distribution is given by tensors. Their gradients are zero, as in PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend import dtypes
+from ..core.dispatch import defop
+from ..core.op import ANY, FLOAT, ZERO
+from ..core.tensor import Tensor, wrap
+from ..random import Generator, bernoulli_mask
+from ..random import normal as normal_of
+from ..random.factories import floats
+from ..random.generator import source
+from .creation import as_tensor
+
+
+def _stream(array: Any, generator: Generator | None) -> Generator:
+    return source(backend.device_of(array), generator)
+
+
+def _check(array: Any, valid: Any, text: str) -> None:
+    """RuntimeError unless all of `valid` hold; on CUDA nobody looks, which would wait for the device."""
+    if type(array) is np.ndarray and not valid(array).all():
+        raise RuntimeError(text)
+
+
+def _refuse_integers(name: str, array: Any) -> None:
+    if array.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"{name} is not implemented for {array.dtype}; convert with .float() first")
+
+
+# ---- one number for each element ----------------------------------------------------------------------
+
+
+def _bernoulli(xp, p, *, generator=None):
+    _refuse_integers("bernoulli", p)
+    _check(p, lambda p: (p >= 0) & (p <= 1), "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    wide = dtypes.float64 if p.dtype == dtypes.float64 else dtypes.float32
+    return (floats("random", p.shape, wide, _stream(p, generator)) < p).astype(p.dtype)
+
+
+@defop
+class random_bernoulli:
+    """1 with the probability that p has there, else 0.
+
+    >>> from autograd_gpu.ops.sampling import random_bernoulli
+    >>> random_bernoulli(ag.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+
+    forward = _bernoulli
+    grad_p = ZERO
+    types = ANY
+
+
+def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability in each element of x, else 0, in x's shape and dtype; with `p` that probability for all.
+
+    RuntimeError for a probability outside of [0, 1] (not looked at on CUDA). The gradient is zero.
+
+    >>> ag.bernoulli(ag.tensor([0.0, 1.0, 1.0]))
+    tensor([0., 1., 1.])
+    """
+    x = as_tensor(x)
+    if p is None:
+        return random_bernoulli(x, generator)
+    check_probability("bernoulli", p)
+    return wrap(bernoulli_mask(x.shape, p, x.device, generator).astype(x.dtype))
+
+
+def check_probability(name: str, p: float) -> None:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"{name} expects p to be in [0, 1], but got p={p}")
+
+
+def _poisson(xp, rate, *, generator=None):
+    _refuse_integers("poisson", rate)
+    _check(rate, lambda rate: rate >= 0, "invalid Poisson rate, expected rate to be non-negative")
+    return xp.asarray(_stream(rate, generator).draw("poisson", rate.astype(dtypes.float64))).astype(rate.dtype)
+
+
+@defop
+class poisson:
+    """Numbers of events, Poisson-distributed with the expectation in each element of `rate`, in its shape and dtype.
+
+    RuntimeError for a negative rate (not looked at on CUDA). The gradient is zero.
+
+    >>> ag.poisson(ag.zeros(3))
+    tensor([0., 0., 0.])
+    """
+
+    forward = _poisson
+    grad_rate = ZERO
+    types = ANY
+
+
+def _normal(xp, mean, std, *, generator=None):
+    arrays = [a for a in (mean, std) if backend.is_array(a)]
+    shape = np.broadcast_shapes(*[a.shape for a in arrays])
+    if backend.is_array(std):
+        if not bool((std >= 0).all()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    stream = _stream(arrays[0], generator)
+    return mean + std * floats("standard_normal", shape, arrays[0].dtype, stream)
+
+
+@defop
+class random_normal:
+    """mean + std * standard normal numbers, broadcasting.
+
+    >>> from autograd_gpu.ops.sampling import random_normal
+    >>> random_normal(ag.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 2.])
+    """
+
+    forward = _normal
+    grad_mean = ZERO
+    grad_std = ZERO
+    types, broadcasts, numbers = FLOAT, True, True
+
+
+def normal(
+    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
+    device: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers with tensors of means and standard deviations, or two numbers and a `size`.
+
+    A tensor and a number, or two tensors that broadcast, give the shape and dtype; their gradient is zero.
+    RuntimeError for a negative std.
+
+    >>> ag.normal(ag.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 2.])
+    >>> ag.normal(2.0, 0.0, (2,))
+    tensor([2., 2.])
+    """
+    tensors = [a for a in (mean, std) if isinstance(a, Tensor) or backend.is_array(a)]
+    if not tensors:
+        if size is None:
+            raise TypeError("normal() of two numbers needs a size: normal(mean, std, size)")
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        return normal_of(tuple(size), dtype, device, mean, std, generator).requires_grad_(requires_grad)
+    if size is not None:
+        raise TypeError("normal() takes a size beside two numbers only; a tensor brings its shape")
+    return random_normal(mean, std, generator)
+
+
+# ---- several numbers for each row ---------------------------------------------------------------------
+
+
+def _weights(x: Any, num_samples: int, replacement: bool) -> None:
+    """PyTorch's checks; the last two wait for the device."""
+    if x.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {x.dtype}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > x.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    xp = backend.namespace(x)
+    if not bool(((x >= 0) & xp.isfinite(x)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not bool((x.sum(-1) > 0).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> Any:
+    """By the inverse of the distribution function; row i of it is moved by i, so that one search serves all rows."""
+    rows, n = weights.shape
+    total = xp.cumsum(weights, axis=-1)
+    function = total / total[:, -1:]
+    shift = xp.arange(rows, dtype=dtypes.float64)[:, None]
+    draws = stream.draw("random", (rows, count), dtype=dtypes.float64)
+    found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
+    last = n - 1 - (weights[:, ::-1] > 0).argmax(-1)[:, None]  # where rounding would step over the row's end
+    return xp.minimum(found - n * xp.arange(rows)[:, None], last)
+
+
+def multinomial(
+    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:  # fmt: skip
+    """Positions in x, or in each row of it, drawn with probabilities proportional to its elements, as int64.
+
+    Without `replacement` no position comes twice; where the positive weights run out, others follow. RuntimeError for
+    weights that are negative, not finite, or all zero.
+
+    >>> ag.multinomial(ag.tensor([[0.0, 3.0], [1.0, 0.0]]), 2, replacement=True)
+    tensor([[1, 1],
+            [0, 0]])
+    """
+    array = as_tensor(x)._array
+    _weights(array, num_samples, replacement)
+    xp, stream = backend.namespace(array), _stream(array, generator)
+    weights = xp.atleast_2d(array).astype(dtypes.float64)
+    if replacement:
+        found = _with_replacement(xp, weights, num_samples, stream)
+    else:  # the times at which events of these rates first happen: Efraimidis and Spirakis, Inf. Process. Lett. 97
+        times = floats("standard_exponential", weights.shape, dtypes.float64, stream)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = (times / weights).argsort(axis=-1)[:, :num_samples]
+    return wrap(found.reshape(*array.shape[:-1], num_samples).astype(dtypes.int64, copy=False))

@@ -1,0 +1,258 @@
+"""Singular values, and what is made of them: pseudoinverses, least squares, ranks."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import SAME
+from ..core.tensor import Tensor, wrap
+from .creation import as_tensor, empty
+from .eigen import eigvalsh, gaps, with_diagonal
+from .inverse import is_vector
+from .matrices import CONVERGED, NON_FINITE, check_matrix, check_square, converged
+from .products import ALWAYS, matmul
+from .reduce import sum as sum_over
+from .shape import squeeze, unsqueeze
+
+# ---- decomposition ------------------------------------------------------------------------------------
+
+
+def _reason(xp, a):
+    """Why an iteration failed; looked up only then."""
+    return CONVERGED.format(what="singular values") if bool(xp.isfinite(a).all()) else NON_FINITE
+
+
+def _decomposed(xp, name, a, function, *args):
+    check_matrix(name, a)
+    try:
+        return function(a, *args)
+    except np.linalg.LinAlgError:
+        return converged(name, _reason(xp, a), function, a, *args)
+
+
+def _svd(xp, a, *, full_matrices=True):
+    return _decomposed(xp, "linalg.svd", a, backend.decompositions(xp).svd, full_matrices)
+
+
+def _skew_over_gaps(F, x, squares):
+    return (x - F.mT(x)) / gaps(F, squares)
+
+
+def _svd_back(F, g, U, S, Vh):
+    """With K = gaps of S², and only the first k columns of U and rows of Vᵀ:
+
+    U (skew(Uᵀ gU) / K * S + S * skew(Vᵀ gV) / K + diag(gS)) Vᵀ + (1 - U Uᵀ) gU S⁻¹ Vᵀ + U S⁻¹ gVᵀ (1 - V Vᵀ)
+    """
+    g_u, g_s, g_v = g
+    k = S.shape[-1]
+    m, n = U.shape[-2], Vh.shape[-1]
+    columns, rows = (..., slice(k)), (..., slice(k), slice(None))
+    U, Vh = F.basic_index(U, columns), F.basic_index(Vh, rows)
+    inside, outside = None, []
+    row, column = F.unsqueeze(S, -2), F.unsqueeze(S, -1)
+    if g_u is not None:
+        g_u = F.basic_index(g_u, columns)
+        turned = F.gemm(U, g_u, True, False)
+        inside = _skew_over_gaps(F, turned, S * S) * row
+        if m > k:
+            outside.append(F.gemm((g_u - F.gemm(U, turned)) / row, Vh))
+    if g_v is not None:
+        g_v = F.basic_index(g_v, rows)
+        turned = F.gemm(Vh, g_v, False, True)
+        part = _skew_over_gaps(F, turned, S * S) * column
+        inside = part if inside is None else inside + part
+        if n > k:
+            outside.append(F.gemm(U, (g_v - F.gemm(turned, Vh, True, False)) / column))
+    out = F.gemm(F.gemm(U, with_diagonal(F, inside, g_s)), Vh)
+    return sum(outside, out)
+
+
+@defop
+class svd:
+    """(U, S, Vh) with U @ diag(S) @ Vh = a, orthonormal columns in U and rows in Vh, S descending; float32 or float64.
+
+    U and Vh are square, or with `full_matrices=False` have min(m, n) columns and rows; gradients through the further
+    ones are ignored. A pair of vectors is determined up to its sign, and where singular values repeat (or a is not
+    square and one is 0) only as a subspace: a gradient through U or Vh is then NaN or infinite, as in PyTorch, while
+    that of S alone is not.
+
+    >>> ag.linalg.svd(ag.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
+
+    forward = _svd
+    grad_a = _svd_back
+    outputs = ("U", "S", "Vh")
+
+
+def _svdvals(xp, a):
+    return _decomposed(xp, "linalg.svdvals", a, backend.decompositions(xp).svdvals)
+
+
+def _svdvals_back(F, g, a):
+    u, _, vt = F.svd(a, False)
+    return F.gemm(u * F.unsqueeze(g, -2), vt)
+
+
+@defop
+class svdvals:
+    """The singular values, descending; float32 or float64. The gradient takes U and Vh, which are computed in backward.
+
+    >>> ag.linalg.svdvals(ag.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor([4., 3.])
+    """
+
+    forward = _svdvals
+    grad_a = _svdvals_back
+
+
+# ---- pseudoinverse ------------------------------------------------------------------------------------
+
+
+def _cutoff(xp, sizes, shape, atol, rtol):
+    """Below this, singular values count as 0: max(atol, rtol * the largest), PyTorch's defaults."""
+    if rtol is None:
+        rtol = np.finfo(sizes.dtype).eps * max(shape[-2:]) if not atol else 0.0
+    largest = sizes.max(-1, keepdims=True) if sizes.size else sizes.sum(-1, keepdims=True)
+    return xp.maximum(largest * rtol, atol or 0.0)
+
+
+def _pinv(xp, a, *, atol=None, rtol=None, hermitian=False):
+    linalg = backend.decompositions(xp)
+    if hermitian:
+        check_square("linalg.pinv", a)
+        s, u = converged("linalg.pinv", CONVERGED.format(what="eigenvalues"), linalg.eigh, a, "L")
+        vt = u.swapaxes(-1, -2)
+    else:
+        u, s, vt = _decomposed(xp, "linalg.pinv", a, linalg.svd, False)
+    kept = xp.abs(s) > _cutoff(xp, xp.abs(s), a.shape, atol, rtol)
+    inverse = xp.where(kept, 1 / xp.where(kept, s, 1), 0).astype(a.dtype, copy=False)
+    return backend.matmul(vt.swapaxes(-1, -2) * inverse[..., None, :], u.swapaxes(-1, -2))
+
+
+def _pinv_back(F, g, a, p):
+    """-Pᵀ g Pᵀ + (1 - a P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P a) for P the pseudoinverse of a, whose rank stays.
+
+    Golub and Pereyra, SIAM J. Numer. Anal. 10 (1973).
+    """
+    right = F.gemm(F.gemm(g, p, True, False), p, False, True)  # gᵀ P Pᵀ
+    left = F.gemm(p, F.gemm(p, g, False, True), True, False)  # Pᵀ P gᵀ
+    out = -F.gemm(F.gemm(p, g, True, False), p, False, True)
+    return out + (right - F.gemm(a, F.gemm(p, right))) + (left - F.gemm(F.gemm(left, p), a))
+
+
+@defop
+class pinv:
+    """The Moore-Penrose pseudoinverse by singular values, those up to max(atol, rtol * the largest) counting as 0.
+
+    rtol is by default max(m, n) times the dtype's eps, or 0 if atol is given. With `hermitian` the lower triangle
+    stands for a symmetric matrix. The gradient is that of matrices of the same rank. float32 or float64.
+
+    >>> ag.linalg.pinv(ag.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5, 0. ],
+            [0. , 0. ]])
+    """
+
+    forward = _pinv
+    def grad_a(F, g, a, out): return _pinv_back(F, g, a, out)
+
+
+def pinverse(a: Tensor, rcond: float = 1e-15) -> Tensor:
+    """`linalg.pinv` with rtol = rcond.
+
+    >>> ag.pinverse(ag.tensor([[2.0], [0.0]]))
+    tensor([[0.5, 0. ]])
+    """
+    return pinv(a, rtol=rcond)
+
+
+def matrix_rank(a: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+    """How many singular values are larger than max(atol, rtol * the largest), as int64; the defaults of `linalg.pinv`.
+
+    With `hermitian` by the eigenvalues' absolute values, which is faster.
+
+    >>> ag.linalg.matrix_rank(ag.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
+    a = as_tensor(a)
+    check_matrix("linalg.matrix_rank", a)
+    s = (eigvalsh(a.detach()) if hermitian else svdvals(a.detach()))._array
+    xp = backend.namespace(s)
+    sizes = xp.abs(s)
+    return wrap(xp.asarray((sizes > _cutoff(xp, sizes, a.shape, atol, rtol)).sum(-1)))
+
+
+# ---- least squares ------------------------------------------------------------------------------------
+
+
+def _least_squares(xp, a, b, *, rcond=None):
+    u, s, vt = _decomposed(xp, "linalg.lstsq", a, backend.decompositions(xp).svd, False)
+    kept = s > _cutoff(xp, s, a.shape, None, rcond)
+    inverse = xp.where(kept, 1 / xp.where(kept, s, 1), 0).astype(a.dtype, copy=False)
+    x = backend.matmul(vt.swapaxes(-1, -2), inverse[..., None] * backend.matmul(u.swapaxes(-1, -2), b))
+    return x, kept.sum(-1), s
+
+
+def _least_squares_back(F, g, need, a, b, rcond):
+    g = g[0]
+    p = F.pinv(a, None, rcond)
+    grad_a = _pinv_back(F, F.gemm(g, b, False, True), a, p) if need[0] else None
+    return grad_a, F.gemm(p, g, True, False) if need[1] else None
+
+
+@defop
+class least_squares:
+    """The shortest x that minimises the length of each column of a @ x - b, by singular values larger than
+    rcond * the largest one; how many they are; and all singular values.
+
+    >>> from autograd_gpu.ops.singular import least_squares
+    >>> least_squares(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
+    tensor([[2.]])
+    """
+
+    forward = _least_squares
+    grads = _least_squares_back
+    types, broadcasts = SAME, ALWAYS
+    outputs, nondiff_outputs = ("solution", "rank", "singular_values"), ("rank", "singular_values")
+
+
+DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+lstsq_result = namedtuple("lstsq_result", ("solution", "residuals", "rank", "singular_values"))
+
+
+def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of the least squares problem of a and b, the batches broadcasting.
+
+    `driver` is one of LAPACK's, by default "gelsy", on CUDA "gels". The solution is by singular values whichever it is,
+    those up to rcond (by default max(m, n) times eps) times the largest counting as 0, and the driver decides what else
+    is returned, as in PyTorch: no rank with "gels", singular values with "gelsd" and "gelss" only. residuals are the
+    squared lengths of the columns of a @ x - b if m > n and every matrix has full rank, else empty.
+
+    >>> ag.linalg.lstsq(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
+    tensor([[2.]])
+    """
+    a, b = as_tensor(a), as_tensor(b)
+    check_matrix("torch.linalg.lstsq", a)
+    driver = ("gels" if a.is_cuda else "gelsy") if driver is None else driver
+    if driver not in DRIVERS:
+        raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss); got "
+                           f"{driver}")
+    vector = is_vector(a.shape, b.shape)
+    column = unsqueeze(b, -1) if vector else b
+    (m, n), rows = a.shape[-2:], column.shape[-2]
+    if m != rows:
+        raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
+    x, rank, values = least_squares(a, column, rcond)
+    residuals = empty(0, dtype=a.dtype, device=a.device)
+    if m > n and bool((rank._array == n).all()):
+        away = matmul(a, x) - column
+        residuals = sum_over(away * away, -2)
+    x = squeeze(x, -1) if vector else x
+    rank = empty(0, dtype=rank.dtype, device=a.device) if driver == "gels" else rank
+    values = values if driver in ("gelsd", "gelss") else empty(0, dtype=a.dtype, device=a.device)
+    return lstsq_result(x, residuals, rank, values)

@@ -1,0 +1,113 @@
+"""Means with their spread, and how several variables vary together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor
+from .bounds import clamp, clamp_min
+from .diagonal import diagonal
+from .elementwise import sqrt
+from .permute import transpose
+from .products import matmul
+from .reduce import mean, std, sum, var
+from .shape import reshape, unsqueeze
+
+
+def _over(dim: Any) -> Any:
+    return None if isinstance(dim, bool) else dim  # var_mean(x, False): `unbiased`
+
+
+def var_mean(
+    x: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """(var, mean) over `dim`, see ag.var and ag.mean.
+
+    >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return var(x, dim, unbiased, keepdim, correction), mean(x, _over(dim), keepdim)
+
+
+def std_mean(
+    x: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """(std, mean) over `dim`, see ag.std and ag.mean.
+
+    >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return std(x, dim, unbiased, keepdim, correction), mean(x, _over(dim), keepdim)
+
+
+# ---- covariance --------------------------------------------------------------------------------------
+
+
+def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
+    """PyTorch's checks of `fweights`, which are whole, or `aweights`, which are not."""
+    if given is None:
+        return
+    kind = "integral" if whole else "floating point"
+    if given.ndim > 1:
+        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given.ndim} "
+                           "dimensions")
+    if given.is_floating_point() is whole:
+        raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {given.dtype} dtype")
+    if given.numel() != n:
+        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
+                           f"got {given.numel()} and {n}")
+    if given.numel() and (given._array < 0).any():
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
+def cov(
+    x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """The covariance matrix of variables, the rows of x, over observations, its columns; of a vector the variance.
+
+    `fweights` says how often each observation occurred, `aweights` how much it counts. The divisor is the sum of the
+    weights minus `correction` times their mean weighted by aweights, not below 0.
+
+    >>> ag.cov(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if x.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {x.ndim} "
+                           "dimensions")
+    if not x.is_floating_point():
+        x = x.float()
+    rows = x if x.ndim == 2 else reshape(x, (1, -1))
+    n = rows.shape[1]
+    _weights("fweights", fweights, n, True)
+    _weights("aweights", aweights, n, False)
+    given = [w.to(x.dtype) for w in (fweights, aweights) if w is not None]
+    if not given:
+        away = scaled = rows - mean(rows, 1, True)
+        freedom: Any = max(n - correction, 0)
+    else:
+        weights = given[0] if len(given) == 1 else given[0] * given[1]
+        total = sum(weights)
+        away = rows - unsqueeze(matmul(rows, weights) / total, 1)
+        scaled = away * weights
+        lost = correction if aweights is None else sum(weights * aweights) / total * correction
+        freedom = clamp_min(total - lost, 0.0)
+    result = matmul(away, transpose(scaled, 0, 1)) / freedom
+    return result if x.ndim == 2 else reshape(result, ())
+
+
+def corrcoef(x: Tensor) -> Tensor:
+    """Pearson's correlation coefficients of variables, the rows of x, over observations, its columns, within [-1, 1].
+
+    >>> ag.corrcoef(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if x.ndim > 2:
+        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {x.ndim} "
+                           "dimensions")
+    c = cov(x)
+    if not c.ndim:
+        return c / c
+    deviation = sqrt(diagonal(c))
+    return clamp(c / unsqueeze(deviation, 1) / deviation, -1.0, 1.0)

@@ -1,0 +1,141 @@
+"""Triangular systems, and Cholesky's factor of a positive-definite matrix."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from .. import backend
+from ..core.dispatch import defop
+from ..core.op import SAME
+from ..core.tensor import Tensor, wrap
+from .creation import as_tensor, eye
+from .matrices import check_square, check_system, info_array, refuse
+from .permute import mT
+from .products import ALWAYS
+
+# ---- triangular systems -------------------------------------------------------------------------------
+
+
+def _solve_triangular(xp, a, b, *, upper, left=True, unitriangular=False):
+    check_system("linalg.solve_triangular", a, b, left)
+    solver = backend.decompositions(xp).solve_triangular
+    if left:
+        return solver(a, b, upper, unitriangular)
+    return solver(a.swapaxes(-1, -2), b.swapaxes(-1, -2), not upper, unitriangular).swapaxes(-1, -2)
+
+
+def _solve_triangular_back(F, g, need, a, out, upper, left, unitriangular):
+    """b's gradient is the solution with aᵀ for g; a's is its product with the solution, in the triangle."""
+    h = F.solve_triangular(F.mT(a), g, not upper, left, unitriangular)
+    if not need[0]:
+        return None, h
+    full = -F.gemm(h, out, False, True) if left else -F.gemm(out, h, True, False)
+    return (F.triu(full, int(unitriangular)) if upper else F.tril(full, -int(unitriangular))), h
+
+
+@defop
+class solve_triangular:
+    """x with a @ x = b, or x @ a = b if not `left`, for matrices a of which only the `upper` or lower triangle is read.
+
+    With `unitriangular` their diagonal counts as ones. A zero on the diagonal makes infinities or NaN, no error. The
+    batches broadcast.
+
+    >>> ag.linalg.solve_triangular(ag.tensor([[2.0, 1.0], [0.0, 1.0]]), ag.tensor([[4.0], [2.0]]), upper=True)
+    tensor([[1.],
+            [2.]])
+    """
+
+    forward = _solve_triangular
+    grads = _solve_triangular_back
+    types, broadcasts = SAME, ALWAYS
+
+
+# ---- Cholesky -----------------------------------------------------------------------------------------
+
+
+def _not_positive(i):
+    return ("The factorization could not be completed because the input is not positive-definite (the leading minor of "
+            f"order {i} is not positive-definite).")
+
+
+def _cholesky(xp, a, *, upper=False, check_errors=True):
+    check_square("linalg.cholesky", a)
+    out, info = backend.decompositions(xp).cholesky(a, upper)
+    if check_errors:
+        refuse("linalg.cholesky", info, _not_positive)
+    return out
+
+
+def _cholesky_back(F, g, out, upper):
+    """L⁻ᵀ S L⁻¹, where S is the symmetric part of the lower triangle of Lᵀ g; Murray, arXiv:1602.07527."""
+    lower, g = (F.mT(out), F.mT(g)) if upper else (out, g)
+    s = F.gemm(lower, g, True, False)
+    s = (F.tril(s) + F.mT(F.tril(s, -1))) * 0.5
+    half = F.solve_triangular(F.mT(lower), s, True)
+    return F.solve_triangular(F.mT(lower), F.mT(half), True)
+
+
+@defop
+class cholesky:
+    """The lower triangle L with L @ L.mT = a, for positive-definite a; or U with U.mT @ U = a if `upper`.
+
+    Only that triangle of a is read; the gradient is symmetric. LinAlgError if a is not positive-definite, or NaN with
+    `check_errors=False`.
+
+    >>> ag.linalg.cholesky(ag.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+
+    forward = _cholesky
+    grad_a = _cholesky_back
+
+
+cholesky_result = namedtuple("cholesky_result", ("L", "info"))
+
+
+def cholesky_ex(a: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """(L, info) of `linalg.cholesky`: info is 0, or the order of the first leading minor that is not positive.
+
+    The factor of such a matrix is NaN.
+
+    >>> ag.linalg.cholesky_ex(-ag.eye(2)).info
+    tensor(1, dtype=int32)
+    """
+    a = as_tensor(a)
+    check_square("linalg.cholesky_ex", a)
+    info = backend.decompositions(backend.namespace(a._array)).cholesky(a._array, upper)[1]
+    if check_errors:
+        refuse("linalg.cholesky_ex", info, _not_positive)
+    return cholesky_result(cholesky(a, upper, False), wrap(info_array(info, a._array)))
+
+
+def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
+    """x with a @ x = b, from Cholesky's factor of a, the lower or `upper` triangle.
+
+    >>> ag.cholesky_solve(ag.tensor([[4.0], [8.0]]), ag.tensor([[2.0, 0.0], [0.0, 2.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    for name, x in (("b", b), ("u", factor)):
+        if x.ndim < 2:
+            raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
+    m, n = factor.shape[-2:]
+    if m == n != b.shape[-2]:
+        raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {m} by {n} but each b "
+                           f"matrix is {b.shape[-2]} by {b.shape[-1]}")
+    flipped = mT(factor)
+    first, second = (flipped, factor) if upper else (factor, flipped)
+    return solve_triangular(second, solve_triangular(first, b, upper=False), upper=True)
+
+
+def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of a, from Cholesky's factor of a, the lower or `upper` triangle.
+
+    >>> ag.cholesky_inverse(ag.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.25, 0.  ],
+            [0.  , 1.  ]])
+    """
+    check_square("cholesky_inverse", factor)
+    return cholesky_solve(eye(factor.shape[-1], dtype=factor.dtype, device=factor.device), factor, upper)

@@ -1,0 +1,155 @@
+"""Tensors of random numbers of fixed distributions, and the arrays that they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import dtypes
+from ..backend.device import CPU
+from ..core.tensor import Tensor, wrap
+from .generator import Generator, source
+
+# ---- arrays ------------------------------------------------------------------------------------------
+
+
+def floats(
+    distribution: str, shape: tuple[int, ...], dtype: Any, stream: Generator, scale: float = 1.0, shift: float = 0.0
+) -> Any:
+    """shift + scale * numbers of the standard `distribution`; half types are drawn in float32."""
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if wanted not in dtypes.FLOATS:
+        raise RuntimeError(f"random numbers of dtype {wanted} are not implemented; draw float32 and convert")
+    wide = wanted if wanted.itemsize > 2 else dtypes.float32
+    array = stream.draw(distribution, shape, dtype=wide)
+    if scale != 1.0:
+        array *= scale
+    if shift != 0.0:
+        array += shift
+    return array.astype(wanted, copy=False)
+
+
+def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, generator: Generator | None = None) -> Any:
+    """A bool array of `shape` (no tensor), each element True with probability `keep`.
+
+    >>> ag.random.bernoulli_mask((2,), 1.0)
+    array([ True,  True])
+    """
+    return source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+
+
+# ---- tensors -----------------------------------------------------------------------------------------
+
+
+def uniform(
+    shape: tuple[int, ...], dtype: Any = None, device: Any = None, low: float = 0.0, high: float = 1.0,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """A tensor of numbers uniform on [low, high).
+
+    >>> ag.random.uniform((2,), low=1.0, high=1.0)
+    tensor([1., 1.])
+    """
+    return wrap(floats("random", tuple(shape), dtype, source(device, generator), high - low, low))
+
+
+def normal(
+    shape: tuple[int, ...], dtype: Any = None, device: Any = None, mean: float = 0.0, std: float = 1.0,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """A tensor of normally distributed numbers.
+
+    >>> ag.random.normal((2,), mean=3.0, std=0.0)
+    tensor([3., 3.])
+    """
+    return wrap(floats("standard_normal", tuple(shape), dtype, source(device, generator), std, mean))
+
+
+def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], (int, np.integer)) else size
+
+
+def rand(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Numbers uniform on [0, 1); the shape as integers or as one tuple.
+
+    >>> ag.rand(2, 3).shape
+    (2, 3)
+    """
+    return uniform(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
+
+
+def randn(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Standard normal numbers; the shape as integers or as one tuple.
+
+    >>> ag.randn((2, 3), dtype=ag.float64).dtype
+    dtype('float64')
+    """
+    return normal(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
+
+
+def rand_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`rand` with the shape, dtype and device of x.
+
+    >>> ag.rand_like(ag.ones(2)).shape
+    (2,)
+    """
+    return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def randn_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`randn` with the shape, dtype and device of x.
+
+    >>> ag.randn_like(ag.ones(2)).shape
+    (2,)
+    """
+    return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def randint(
+    low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
+    device: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Integers in [low, high) as int64, or in another `dtype`: randint(low, high, size) or randint(high, size).
+
+    >>> ag.randint(3, 4, (2,))
+    tensor([3, 3])
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    array = source(device, generator).draw("integers", low, high, tuple(size), dtype=dtypes.int64)
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+
+def randint_like(
+    x: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Integers in [low, high), or [0, low), with the shape, dtype and device of x.
+
+    >>> ag.randint_like(ag.zeros(2), 3, 4)
+    tensor([3., 3.])
+    """
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def randperm(
+    n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """The integers 0 ... n - 1 in random order, as int64 or in another `dtype`.
+
+    >>> ag.randperm(4).sum()
+    tensor(6)
+    """
+    stream = source(device, generator)
+    # CuPy's Generator has no permutation; the order of random keys is one
+    array = stream.draw("permutation", n) if stream.device == CPU else stream.draw("random", (n,)).argsort()
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)

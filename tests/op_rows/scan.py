@@ -1,0 +1,113 @@
+"""Rows of ops/cumprod.py and of what ops/scan.py has besides sums and products."""
+
+import numpy as np
+from op_db import Point, Row, Sample, distinct, normal, positive
+from scipy.special import logsumexp
+
+from .reduce import HALVES, RANGE, SINGLE, TIED
+
+ZEROS = np.array([[2.0, 0.0, 3.0, 0.0], [1.0, -2.0, 0.5, 3.0], [0.0, 0.0, 0.0, 4.0]])
+
+
+def along_each(domain, **options):
+    """Samples of three dimensions along each of them, a 0-d and an empty one."""
+
+    def samples(rng):
+        found = [Sample(domain(rng, 2, 3, 4), dim=dim, **options) for dim in SINGLE]
+        return [*found, Sample(domain(rng), dim=0, **options), Sample(domain(rng, 0, 2), dim=0, **options)]
+
+    return samples
+
+
+def running(function):
+    """`function` of the first 1, 2, ... elements."""
+
+    def reference(x, dim):
+        if not x.ndim:
+            return x
+        parts = [function(np.take(x, range(i + 1), dim), dim) for i in range(x.shape[dim])]
+        return np.stack(parts, dim) if parts else np.zeros(x.shape)
+
+    return reference
+
+
+def growing(compare):
+    """Values and last places of cummax or cummin."""
+
+    def reference(x, dim):
+        y = np.moveaxis(np.atleast_1d(x), dim, 0)
+        values, places = y.copy(), np.zeros(y.shape, np.int64)
+        for i in range(1, len(y)):
+            better = compare(y[i], values[i - 1])
+            values[i] = np.where(better, y[i], values[i - 1])
+            places[i] = np.where(better, i, places[i - 1])
+        return [np.moveaxis(part, 0, dim).reshape(x.shape) for part in (values, places)]
+
+    return reference
+
+
+def cumprod_samples(rng):
+    found = along_each(positive)(rng)
+    return [*found, Sample(ZEROS, dim=1), Sample(ZEROS, dim=-2), Sample(np.array([0.0]), dim=0)]
+
+
+def jacobian(x, dim):
+    """J[..., k, i] = the product of the first k + 1 factors without x_i, i <= k; x with `dim` last."""
+    last = np.moveaxis(x, dim, -1)
+    n = last.shape[-1]
+    rows = [[np.prod(np.delete(last[..., : k + 1], i, -1), -1) if i <= k else np.zeros(last.shape[:-1])
+             for i in range(n)] for k in range(n)]  # fmt: skip
+    return np.moveaxis(np.array(rows).reshape(n, n, *last.shape[:-1]), (0, 1), (-2, -1))
+
+
+def product_with(equation):
+    def reference(h, x, dim):
+        result = np.einsum(equation, jacobian(x, dim), np.moveaxis(h, dim, -1))
+        return np.moveaxis(result, -1, dim)
+
+    return reference
+
+
+def zero_pairs(rng):
+    found = [Sample(normal(rng, *x.shape), x, dim=dim) for x in (ZEROS, normal(rng, 2, 3)) for dim in (-1, -2)]
+    return [*found, Sample(normal(rng, 0, 2), normal(rng, 0, 2), dim=-1)]
+
+
+def exp_samples(rng):
+    """As logcumsumexp's gradient calls it: x below y where they meet, h of both signs."""
+    found = []
+    for dim in (-1, -2):
+        for reverse in (False, True):
+            x = normal(rng, 2, 3)
+            found.append(Sample(normal(rng, 2, 3), x, x.max() + positive(rng, 2, 3), dim=dim, reverse=reverse))
+    empty = normal(rng, 0, 2)
+    return [*found, Sample(empty, empty, empty, dim=-1, reverse=False)]
+
+
+def exp_reference(h, x, y, dim, reverse):
+    turned = [np.flip(a, dim) if reverse else a for a in (h * np.exp(x), np.exp(-y))]
+    result = np.cumsum(turned[0], dim) * turned[1]
+    return np.flip(result, dim) if reverse else result
+
+
+INNER = {"zero_dim": "cumprod handles it"}
+NANS = np.array([1.0, np.nan, 3.0, np.nan])
+
+ROWS = [
+    Row("cumprod", samples=cumprod_samples, reference=running(lambda x, dim: np.prod(x, dim)), tol=HALVES,
+        errors=[RANGE], integer_samples=lambda rng: [Sample(ZEROS.round(), dim=1)], skip={
+            "oracle_gradgrad": "PyTorch's second derivative is wrong where two factors are 0"}),
+    Row("cumprod_vjp", samples=zero_pairs, reference=product_with("...ki,...k->...i"), torch=None, integers="float64",
+        tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
+    Row("cumprod_jvp", samples=zero_pairs, reference=product_with("...ki,...i->...k"), torch=None, integers="float64",
+        tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
+    Row("logcumsumexp", samples=along_each(normal), reference=running(lambda x, dim: logsumexp(x, dim)), tol=HALVES,
+        errors=[RANGE]),
+    Row("exp_cumsum", samples=exp_samples, reference=exp_reference, torch=None, integers=None, tol=HALVES,
+        skip={"zero_dim": "logcumsumexp handles it", "integers": "floats only"}),
+    Row("cummax", samples=along_each(distinct), reference=growing(np.greater_equal), errors=[RANGE], skip=TIED,
+        points=[Point(Sample(np.array([1.0, 1.0, 0.0]), dim=0), [[1, 2, 0]]),
+                Point(Sample(NANS, dim=0), [[1, 2, 0, 1]])]),
+    Row("cummin", samples=along_each(distinct), reference=growing(np.less_equal), errors=[RANGE], skip=TIED,
+        points=[Point(Sample(np.array([1.0, 1.0, 2.0]), dim=0), [[1, 2, 0]])]),
+]  # fmt: skip

@@ -1,0 +1,269 @@
+"""Functions that are made of several ops against PyTorch: values, result dtypes, first and second gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+
+torch = pytest.importorskip("torch")
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.uniform(0.3, 3.0, (2, 3)), RNG.normal(size=(2, 3))
+HOLES = np.where(RNG.integers(0, 4, (4, 5)) == 0, np.nan, RNG.normal(size=(4, 5)))
+WHOLE = RNG.integers(1, 5, (2, 3))
+
+
+class Case:
+    """name(*args, **kwargs) of ag and of torch; arrays become tensors, floating ones that require grad."""
+
+    def __init__(self, name, *args, **kwargs):
+        self.name, self.args, self.kwargs = name, args, kwargs
+
+    def __repr__(self):
+        shown = [f"{a.dtype}{list(a.shape)}" if isinstance(a, np.ndarray) else str(a) for a in self.args]
+        return f"{self.name}({', '.join([*shown, *(f'{k}={v}' for k, v in self.kwargs.items())])})"
+
+    def call(self, module, dtype="float64", requires_grad=False):
+        """The floating tensors among the arguments, and the outputs as a list."""
+        inputs = []
+
+        def convert(value):
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(convert, value))
+            if not isinstance(value, np.ndarray):
+                return value
+            if value.dtype != np.float64:
+                return module.tensor(value)
+            inputs.append(module.tensor(value, dtype=getattr(module, dtype), requires_grad=requires_grad))
+            return inputs[-1]
+
+        function = module
+        for part in self.name.split("."):
+            function = getattr(function, part)
+        args, kwargs = convert(self.args), {k: convert(v) for k, v in self.kwargs.items()}
+        out = function(*args, **kwargs)
+        return inputs, list(out) if isinstance(out, (list, tuple)) else [out]
+
+
+ELEMENTWISE = [
+    Case("ldexp", X, WHOLE), Case("ldexp", WHOLE, WHOLE), Case("float_power", X, 2), Case("float_power", 2.0, Y),
+    Case("float_power", X, Y), Case("float_power", WHOLE, WHOLE), Case("div", X, Y), Case("div", WHOLE, WHOLE),
+    Case("div", WHOLE, 2, rounding_mode="floor"), Case("div", -WHOLE, WHOLE, rounding_mode="trunc"),
+    Case("divide", Y, X, rounding_mode="trunc"), Case("divide", Y, X, rounding_mode="floor"),
+    Case("clip", Y, -0.5, 0.5), Case("clamp_min", Y, 0.1), Case("clamp_max", Y, X), Case("polygamma", 2, X),
+    Case("mvlgamma", X + 2, 3),
+    Case("special.multigammaln", WHOLE + 1, 2), Case("special.psi", X), Case("special.gammaln", X),
+    Case("special.expit", Y), Case("special.softmax", Y, 1), Case("special.logsumexp", Y, 1), Case("fix", Y),
+    Case("nanmean", HOLES), Case("nanmean", HOLES, 0), Case("nanmean", HOLES, (0, 1), True), Case("sgn", Y),
+    Case("isclose", X, Y, equal_nan=True), Case("arctan2", Y, X), Case("subtract", Y, X, alpha=2),
+    Case("greater_equal", Y, X),
+]  # fmt: skip
+GRID = np.cumsum(RNG.uniform(0.5, 1.5, 6))
+CURVE, SURFACE = RNG.normal(size=6), RNG.normal(size=(6, 4))
+DIFFERENCES = [
+    Case("diff", CURVE), Case("diff", SURFACE, 2, 0), Case("diff", SURFACE, 9), Case("diff", SURFACE, 0),
+    Case("diff", SURFACE, 1, -1, SURFACE[:, :1], SURFACE[:, 1:3]), Case("diff", WHOLE, append=WHOLE),
+    Case("diff", WHOLE > 2), Case("gradient", CURVE), Case("gradient", CURVE, edge_order=2), Case("gradient", WHOLE),
+    Case("gradient", CURVE[:2]), Case("gradient", SURFACE, spacing=0.5), Case("gradient", SURFACE, spacing=[2.0, 0.5]),
+    Case("gradient", SURFACE, dim=0, spacing=[GRID]), Case("gradient", CURVE, spacing=[GRID], edge_order=2),
+    Case("gradient", SURFACE, spacing=[GRID, GRID[:4]], edge_order=2), Case("gradient", SURFACE, dim=(1, 0)),
+    Case("trapezoid", CURVE), Case("trapezoid", SURFACE, dx=0.5, dim=0), Case("trapezoid", CURVE, GRID),
+    Case("trapezoid", SURFACE, GRID, dim=0), Case("trapezoid", SURFACE, SURFACE + 1), Case("trapezoid", WHOLE),
+    Case("trapezoid", SURFACE[:, :1]), Case("trapz", CURVE, GRID),
+    Case("cumulative_trapezoid", CURVE), Case("cumulative_trapezoid", SURFACE, GRID, dim=0),
+    Case("cumulative_trapezoid", SURFACE, dx=2.0), Case("cumulative_trapezoid", CURVE[:1]),
+]  # fmt: skip
+FREQUENT, IMPORTANT = np.array([1, 2, 3, 1, 1, 2]), RNG.uniform(0.5, 2.0, 6)
+STATISTICS = [
+    Case("var_mean", SURFACE), Case("var_mean", SURFACE, (0, 1), correction=0, keepdim=True),
+    Case("var_mean", SURFACE, 0), Case("var_mean", SURFACE, False),
+    Case("std_mean", SURFACE, 1, keepdim=True), Case("std_mean", SURFACE, True),
+    Case("var", SURFACE, False), Case("std", SURFACE, False), Case("var", SURFACE, 0, False),
+    Case("cov", SURFACE), Case("cov", SURFACE.T, correction=0), Case("cov", SURFACE.T, fweights=FREQUENT),
+    Case("cov", SURFACE.T, aweights=IMPORTANT), Case("cov", SURFACE.T, fweights=FREQUENT, aweights=IMPORTANT),
+    Case("cov", CURVE), Case("cov", WHOLE), Case("corrcoef", SURFACE.T), Case("corrcoef", CURVE),
+    Case("aminmax", SURFACE), Case("aminmax", SURFACE, dim=1, keepdim=True), Case("trace", SURFACE),
+    Case("trace", WHOLE),
+    Case("median", SURFACE), Case("median", CURVE, 0), Case("nanmedian", HOLES), Case("nanmedian", HOLES, 1, True),
+    *(Case("quantile", SURFACE, q, dim, keep) for q in (0.3, np.array([0.0, 0.4, 1.0])) for dim in (None, 0, 1)
+      for keep in (False, True)),
+    *(Case("quantile", SURFACE, 0.37, 0, interpolation=mode) for mode in ("lower", "higher", "midpoint", "nearest")),
+    Case("nanquantile", HOLES, 0.6), Case("nanquantile", HOLES, np.array([0.1, 0.8]), 1),
+    Case("quantile", CURVE[0], 0.5),
+]  # fmt: skip
+POINTS, OTHERS, MANY = RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=(2, 30, 3))
+DISTANCES = [
+    *(Case("dist", POINTS, OTHERS[:4], p) for p in (0, 1, 2, 3, float("inf"))), Case("dist", POINTS, OTHERS[0]),
+    *(Case("cdist", POINTS, OTHERS, p) for p in (0.0, 1.0, 2.0, 2.5, float("inf"))), Case("cdist", POINTS, POINTS),
+    Case("cdist", MANY, MANY[:1, :28] + 0.5), Case("cdist", MANY[0], MANY - 0.5),
+    Case("cdist", POINTS[:, :0], OTHERS[:, :0]),
+    Case("cdist", POINTS[:0], OTHERS), Case("cdist", MANY, MANY + 1, compute_mode="donot_use_mm_for_euclid_dist"),
+    *(Case("pdist", POINTS, p) for p in (1, 2, 3, float("inf"))), Case("pdist", POINTS[:1]),
+    *(Case("renorm", POINTS, p, dim, 1.0) for p in (1, 2, 3) for dim in (0, -1)),
+]  # fmt: skip
+FEW = np.round(SURFACE)
+SORTED = np.sort(SURFACE, -1)
+COUNTS = [
+    *(Case("unique", x, True, inverse, counts) for x in (FEW, WHOLE, WHOLE > 2, FEW[:0]) for inverse in (False, True)
+      for counts in (False, True)),
+    *(Case("unique", FEW, return_inverse=True, return_counts=True, dim=dim) for dim in (0, 1, -1)),
+    *(Case("unique_consecutive", x, **{flag: True}) for x in (FEW, WHOLE)
+      for flag in ("return_inverse", "return_counts")),
+    Case("unique_consecutive", FEW, True, True, 0), Case("unique", np.array([1.0, np.nan, 2.0, np.nan])),
+    Case("searchsorted", GRID, CURVE * 3), Case("searchsorted", GRID, 2.5),
+    Case("searchsorted", SORTED, SURFACE, right=True),
+    Case("searchsorted", GRID[::-1].copy(), CURVE, sorter=np.arange(6)[::-1].copy(), side="right", out_int32=True),
+    Case("bucketize", SURFACE, GRID - 3), Case("bucketize", 3, GRID), Case("bucketize", WHOLE, GRID, right=True),
+    Case("bincount", WHOLE[0]), Case("bincount", WHOLE[0], minlength=9), Case("histc", SURFACE, 5),
+    Case("histc", SURFACE, 4, -1, 1), Case("histogram", SURFACE, 5), Case("histogram", SURFACE, 5, density=True),
+    Case("histogram", SURFACE, 4, range=(-1.0, 0.5), weight=np.abs(SURFACE)), Case("histogram", CURVE, GRID - 3),
+    Case("histogram", CURVE, GRID - 3, weight=np.abs(CURVE), density=True), Case("count_nonzero", FEW, 0),
+    Case("count_nonzero", WHOLE > 2), Case("histogram", np.ones(3), 3),
+]  # fmt: skip
+VALUES = [  # of which the gradients differ
+    Case("nanmean", np.full((2, 2), np.nan), 1), Case("trapezoid", SURFACE[:, :0]),
+    Case("median", CURVE[:0]), Case("nanmedian", CURVE[:0]),
+]  # fmt: skip
+CASES = [*ELEMENTWISE, *DIFFERENCES, *STATISTICS, *DISTANCES]
+
+
+def of_all(cases):
+    return pytest.mark.parametrize("case", cases, ids=repr)
+
+
+def assert_same(ours, theirs, tolerance, what):
+    if ours is None or theirs is None:  # None stands for zeros
+        for g in (ours, theirs):
+            assert g is None or not np.any(np.nan_to_num(np.asarray(g.detach()))), f"{what}: not zero"
+        return
+    found, expected = ours.numpy(force=True), theirs.numpy(force=True)
+    assert found.shape == expected.shape, f"{what}: {found.shape}, PyTorch {expected.shape}"
+    np.testing.assert_allclose(found, expected, tolerance, tolerance, err_msg=what)
+
+
+@of_all([*CASES, *COUNTS, *VALUES])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_values_and_dtypes(case, dtype, device):
+    try:
+        _, theirs = case.call(torch, dtype)
+    except (RuntimeError, TypeError) as error:  # NotImplementedError is a RuntimeError
+        pytest.skip(f"PyTorch: {error}")
+    _, ours = case.call(ag, dtype)
+    assert len(ours) == len(theirs)
+    tolerances = {"float64": 1e-10, "float32": 1e-5, "float16": 2e-2, "bfloat16": 0.1}
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        assert str(a.dtype) == str(b.dtype).removeprefix("torch."), f"output {i}"
+        tolerance = tolerances.get(str(a.dtype), 0)
+        assert_same(a.float() if dtype == "bfloat16" else a, b.float() if dtype == "bfloat16" else b, tolerance, f"{i}")
+
+
+def weights(outs, make):
+    """A cotangent per output that has a gradient, the same for both sides."""
+    rng = np.random.default_rng(1)
+    drawn = [np.asarray(rng.uniform(0.5, 1.5, tuple(out.shape))) for out in outs]
+    kept = [(out, make(w)) for out, w in zip(outs, drawn, strict=True) if out.requires_grad]
+    return [out for out, _ in kept], [w for _, w in kept]
+
+
+def both_orders(module, case):
+    """The first gradients, and those of a weighted sum of them; [] for each where there is none."""
+    inputs, outs = case.call(module, requires_grad=True)
+    outs, given = weights(outs, module.tensor)
+    if not outs:
+        return [], []
+    first = module.autograd.grad(outs, inputs, given, create_graph=True, allow_unused=True)
+    again, given = weights([g for g in first if g is not None], module.tensor)
+    if not again:
+        return first, [None] * len(inputs)
+    return first, module.autograd.grad(again, inputs, given, allow_unused=True)
+
+
+@of_all(CASES)
+def test_gradients(case, device):
+    try:
+        theirs = both_orders(torch, case)
+    except (RuntimeError, TypeError) as error:
+        pytest.skip(f"PyTorch: {error}")
+    ours = both_orders(ag, case)
+    for order, found, expected in zip(("first", "second"), ours, theirs, strict=True):
+        assert len(found) == len(expected)
+        for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+            assert_same(a, b, 1e-9, f"{order} gradient {i}")
+
+
+def test_truth_of_whole_tensors(device):
+    a = ag.tensor([1.0, 2.0, float("nan")])
+    assert ag.allclose(a, a + 1e-7, equal_nan=True) is True
+    assert ag.allclose(a, a) is False
+    assert a[:2].equal(ag.tensor([1, 2])) is True
+    assert ag.equal(a, a) is False
+    assert ag.equal(a, a[:2]) is False
+    with pytest.raises(TypeError, match=r"equal\(\): argument 'b' must be Tensor, not float"):
+        ag.equal(a, 1.0)
+
+
+def test_rounding_mode_must_be_known(device):
+    with pytest.raises(RuntimeError, match="expected rounding_mode to be one of None, 'trunc', or 'floor' but found"):
+        ag.div(ag.ones(2), 2, rounding_mode="ceil")
+
+
+def test_special_has_the_names_of_torch(device):
+    """Those with a derivative there, and what is left of the others is the Bessel functions and polynomials."""
+    theirs = {name for name in dir(torch.special) if not name.startswith("_")}
+    missing = theirs - set(ag.special.__all__) - {"Tensor", "common_args", "multi_dim_common", "torch", "annotations"}
+    assert {n for n in missing if not any(part in n for part in ("bessel", "polynomial", "airy"))} == set()
+    assert not set(ag.special.__all__) - theirs
+
+
+BAD = [
+    ("trace", (ag.ones(2),), {}, RuntimeError, "expected a matrix, but got tensor with dim 1"),
+    ("diff", (ag.ones(()),), {}, RuntimeError, "at least one-dimensional"),
+    ("diff", (ag.ones(2), -1), {}, RuntimeError, "order must be non-negative"),
+    ("gradient", (ag.ones(1),), {}, RuntimeError, r"expected each dimension size to be at least edge_order\+1"),
+    ("gradient", (ag.ones(2),), {"edge_order": 3}, RuntimeError, "only supports edge_order"),
+    ("gradient", (ag.ones(2, 2),), {"spacing": [1.0]}, RuntimeError, "length equal to 'dim'"),
+    ("trapezoid", (ag.ones(3), ag.ones(3)), {"dx": 1.0}, TypeError, "not both"),
+    ("trapezoid", (ag.ones(3, 2), ag.ones(3)), {}, RuntimeError, "one `x` value for each sample point"),
+    ("cdist", (ag.ones(3), ag.ones(3, 2)), {}, RuntimeError, "at least 2D tensors, X1 got: 1D"),
+    ("cdist", (ag.ones(3, 1), ag.ones(3, 2)), {}, RuntimeError, "same number of columns. X1: 1 X2: 2"),
+    ("cdist", (ag.ones(3, 1), ag.ones(3, 1), -1), {}, RuntimeError, "non-negative p"),
+    ("pdist", (ag.ones(3),), {}, RuntimeError, "only supports 2D tensors, got: 1D"),
+    ("renorm", (ag.ones(3), 2, 0, 1.0), {}, RuntimeError, "at least 2 dimensions, got 1"),
+    ("renorm", (ag.ones(3, 2), 0, 0, 1.0), {}, RuntimeError, "non-positive norm"),
+    ("renorm", (ag.ones(3, 2), 1, 0, -1.0), {}, RuntimeError, "maxnorm to be >= 0"),
+    ("cov", (ag.ones(2, 2, 2),), {}, RuntimeError, "two or fewer dimensions"),
+    ("cov", (ag.ones(2, 2),), {"fweights": ag.ones(2)}, RuntimeError, "fweights to have integral dtype"),
+    ("cov", (ag.ones(2, 2),), {"aweights": ag.ones(3)}, RuntimeError, "same numel as there are observations"),
+    ("cov", (ag.ones(2, 2),), {"aweights": -ag.ones(2)}, RuntimeError, "aweights cannot be negative"),
+    ("corrcoef", (ag.ones(2, 2, 2),), {}, RuntimeError, "two or fewer dimensions"),
+    ("nanmean", (ag.arange(3),), {}, RuntimeError, "expected input to have floating point dtype but got int64"),
+    ("quantile", (ag.ones(3), 1.5), {}, RuntimeError, r"q must be in the range \[0, 1\] but got 1.5"),
+    ("quantile", (ag.ones(3), ag.ones(1) * 2), {}, RuntimeError, "q values must be in the range"),
+    ("quantile", (ag.ones(3), ag.ones(1, 1)), {}, RuntimeError, "q must be a scalar or 1D tensor"),
+    ("quantile", (ag.ones(3), ag.ones(1).double()), {}, RuntimeError, "same dtype as the input"),
+    ("quantile", (ag.ones(0), 0.5), {}, RuntimeError, "must be non-empty"),
+    ("quantile", (ag.arange(3), 0.5), {}, RuntimeError, "either float or double"),
+    ("nanquantile", (ag.ones(3), 0.5), {"interpolation": "cubic"}, RuntimeError, "must be one of linear, lower"),
+    ("aminmax", (ag.ones(0),), {}, RuntimeError, "over an empty dimension as the operation has no identity"),
+    ("searchsorted", (ag.ones(3), 1.0), {"side": "up"}, RuntimeError, "can only be 'left' or 'right' but got up"),
+    ("searchsorted", (ag.ones(3), 1.0), {"side": "left", "right": True}, RuntimeError, "set to opposites"),
+    ("searchsorted", (ag.ones(2, 3), ag.ones(3, 3)), {}, RuntimeError, "first N-1 dimensions"),
+    ("searchsorted", (ag.ones(()), 1.0), {}, RuntimeError, "should have positive dimension"),
+    ("searchsorted", (ag.ones(2), 1.0), {"sorter": ag.arange(3)}, RuntimeError, "boundary and sorter"),
+    ("bucketize", (1.0, ag.ones(2, 2)), {}, RuntimeError, r"must be 1 dimension, but got dim\(2\)"),
+    ("histogram", (ag.arange(3), 2), {}, RuntimeError, "not implemented for int64"),
+    ("histogram", (ag.ones(3), 0), {}, RuntimeError, "bins must be > 0"),
+    ("histogram", (ag.ones(3), ag.ones(2, 2)), {}, RuntimeError, "one dimension"),
+    ("histogram", (ag.ones(3), ag.ones(2).double()), {}, RuntimeError, "must have one dtype"),
+    ("histogram", (ag.ones(3), 2), {"weight": ag.ones(2)}, RuntimeError, "same shape and dtype"),
+    ("mvlgamma", (ag.ones(3), 0), {}, RuntimeError, "p has to be greater than or equal to 1"),
+    ("positive", (ag.tensor([True]),), {}, RuntimeError, "on a bool tensor is not supported"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs", "exception", "match"), BAD, ids=lambda value: str(value)[:30])
+def test_errors(name, args, kwargs, exception, match, device):
+    with pytest.raises(exception, match=match):
+        getattr(ag, name)(*args, **kwargs)

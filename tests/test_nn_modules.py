@@ -1,0 +1,325 @@
+"""Every module against PyTorch's: signature, printed form, state dict, output and gradients with the same state."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu import nn
+from autograd_gpu.nn.module import Module
+
+torch = pytest.importorskip("torch")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4, 6))
+SEQUENCE, IMAGES, VOLUMES = RNG.normal(size=(4, 6, 5)), RNG.normal(size=(2, 6, 3, 4)), RNG.normal(size=(2, 6, 2, 3, 2))
+POSITIVE = RNG.uniform(0.3, 2.0, size=(4, 6))
+PROBABILITIES = RNG.uniform(0.1, 0.9, size=(4, 6))
+SIGNS, ROW_SIGNS = RNG.choice([-1.0, 1.0], size=(4, 6)), np.array([1, -1, -1, 1])
+CLASSES = np.array([0, 3, 5, 1])
+LABELS = np.array([[3, 0, -1, 1, 1, 1]] * 4)
+WEIGHT = RNG.uniform(0.5, 1.5, size=6)
+TOKENS = RNG.integers(0, 10, (3, 4))
+BATCH_FIRST = SEQUENCE.transpose(0, 2, 1).copy()
+BATCH_SECOND = SEQUENCE.transpose(2, 0, 1).copy()
+MASK = np.triu(np.ones((4, 4), bool), 1)
+
+
+def case(*args, **kwargs):
+    """The constructor's arguments and, in the last positional one, those of forward."""
+    *args, inputs = args
+    return args, kwargs, inputs
+
+
+PLAIN = (
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardswish", "Hardtanh", "Identity", "LeakyReLU", "LogSigmoid", "Mish",
+    "PReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink",
+)  # fmt: skip
+ACTIVATIONS = {
+    "CELU": [case(0.5, (X,))],
+    "ELU": [case(0.5, (X,))],
+    "GELU": [case("tanh", (X,))],
+    "GLU": [case(1, (SEQUENCE,))],
+    "Hardshrink": [case(0.2, (X,))],
+    "Hardtanh": [case(-0.5, 2.0, (X,))],
+    "LeakyReLU": [case(0.3, (X,))],
+    "LogSoftmax": [case(1, (X,))],
+    "PReLU": [case(6, 0.1, (X,)), case(6, (SEQUENCE,))],
+    "Softmax": [case(1, (X,)), case(-1, (SEQUENCE,))],
+    "Softmax2d": [case((IMAGES,)), case((IMAGES[0],))],
+    "Softmin": [case(1, (X,))],
+    "Softplus": [case(2.0, 1.0, (X,))],
+    "Softshrink": [case(0.2, (X,))],
+    "Threshold": [case(0.1, 3.0, (X,))],
+}
+NORMS = {
+    "BatchNorm1d": [
+        case(6, (X,)),
+        case(6, (SEQUENCE,)),
+        case(6, 0.1, None, (X,)),
+        case(6, (X,), affine=False),
+        case(6, (X,), track_running_stats=False),
+        case(6, (X,), bias=False),
+    ],
+    "BatchNorm2d": [case(6, (IMAGES,))],
+    "BatchNorm3d": [case(6, (VOLUMES,))],
+    "InstanceNorm1d": [
+        case(6, (SEQUENCE,)),
+        case(6, (SEQUENCE,), affine=True),
+        case(4, (SEQUENCE[:, 0],)),
+        case(6, (SEQUENCE,), affine=True, track_running_stats=True),
+    ],
+    "InstanceNorm2d": [case(6, (IMAGES,)), case(6, (IMAGES[0],))],
+    "InstanceNorm3d": [case(6, (VOLUMES,))],
+    "GroupNorm": [case(2, 6, (X,)), case(3, 6, (SEQUENCE,), bias=False), case(6, 6, (IMAGES,), affine=False)],
+    "LayerNorm": [case(6, (X,)), case((6, 5), (SEQUENCE,), bias=False), case(6, (X,), elementwise_affine=False)],
+    "RMSNorm": [case(6, (X,)), case((6, 5), 0.1, (SEQUENCE,)), case(6, (X,), elementwise_affine=False)],
+}
+LAYERS = {
+    "Linear": [case(6, 3, (X,)), case(6, 3, (X,), bias=False)],
+    "LazyLinear": [case(3, (X,)), case(3, (X,), bias=False)],
+    "Bilinear": [case(6, 5, 3, (X, SEQUENCE[:, 0])), case(6, 6, 3, (X, X), bias=False)],
+    "Flatten": [case((SEQUENCE,)), case(0, 1, (SEQUENCE,))],
+    "Unflatten": [case(1, (2, 3), (X,))],
+    "AvgPool1d": [case(2, (SEQUENCE,)), case(3, 1, 1, (SEQUENCE,), count_include_pad=False)],
+    "AdaptiveAvgPool1d": [case(2, (SEQUENCE,))],
+    "MaxPool1d": [case(2, (SEQUENCE,)), case(3, 1, 1, (SEQUENCE,), ceil_mode=True)],
+    "PixelShuffle": [case(2, (RNG.normal(size=(1, 8, 2, 3)),))],
+    "PixelUnshuffle": [case(2, (RNG.normal(size=(1, 2, 4, 6)),))],
+    "CosineSimilarity": [case((X, POSITIVE)), case(0, 1e-3, (X, POSITIVE))],
+    "PairwiseDistance": [case((X, POSITIVE)), case(3.0, 1e-3, True, (X, POSITIVE))],
+    "Embedding": [case(10, 4, (TOKENS,)), case(10, 4, (TOKENS,), padding_idx=3), case(10, 4, (TOKENS,), max_norm=1.0)],
+    "EmbeddingBag": [
+        case(10, 4, (TOKENS,)),
+        case(10, 4, (TOKENS,), mode="sum", padding_idx=-1),
+        case(10, 4, (TOKENS.ravel(), np.array([0, 3, 3, 7])), mode="max", norm_type=1.0, max_norm=2.0),
+    ],
+    "MultiheadAttention": [
+        case(6, 2, (BATCH_SECOND,) * 3),
+        case(6, 3, (X, X, X), bias=False),
+        case(6, 2, (BATCH_FIRST,) * 3, batch_first=True, add_bias_kv=True, add_zero_attn=True),
+        case(6, 2, (X, RNG.normal(size=(3, 4)), RNG.normal(size=(3, 5))), kdim=4, vdim=5),
+    ],
+    "TransformerEncoderLayer": [
+        case(6, 2, 8, 0.0, (BATCH_SECOND,)),
+        case(6, 2, 8, 0.0, "gelu", (BATCH_FIRST,), batch_first=True, norm_first=True, bias=False),
+    ],
+}
+LOSSES = {  # each with every reduction
+    "L1Loss": [case((X, POSITIVE))],
+    "MSELoss": [case((X, POSITIVE))],
+    "HuberLoss": [case((X, POSITIVE), delta=0.5)],
+    "SmoothL1Loss": [case((X, POSITIVE), beta=0.5)],
+    "CrossEntropyLoss": [
+        case((X, CLASSES), ignore_index=3),
+        case(WEIGHT, (X, CLASSES), label_smoothing=0.1),
+        case(WEIGHT, (X, PROBABILITIES)),
+        case(WEIGHT, (X, PROBABILITIES), label_smoothing=0.1),
+        case(WEIGHT, (IMAGES, RNG.integers(0, 6, (2, 3, 4))), ignore_index=0, label_smoothing=0.2),
+        case((X[0], CLASSES[0:1].reshape(()))),
+    ],
+    "NLLLoss": [case(WEIGHT, (X, CLASSES), ignore_index=5), case((IMAGES, RNG.integers(0, 6, (2, 3, 4))))],
+    "BCELoss": [case(WEIGHT, (PROBABILITIES, PROBABILITIES[::-1].copy()))],
+    "BCEWithLogitsLoss": [case(WEIGHT, (X, PROBABILITIES), pos_weight=WEIGHT * 2)],
+    "KLDivLoss": [case((X, PROBABILITIES), log_target=True), case((X, PROBABILITIES))],
+    "GaussianNLLLoss": [case((X, POSITIVE, PROBABILITIES), full=True)],
+    "PoissonNLLLoss": [case((X, POSITIVE), full=True), case((POSITIVE, POSITIVE[::-1].copy()), log_input=False)],
+    "MarginRankingLoss": [case((X, POSITIVE, SIGNS), margin=0.3)],
+    "HingeEmbeddingLoss": [case((X, SIGNS), margin=0.3)],
+    "CosineEmbeddingLoss": [case((X, POSITIVE, ROW_SIGNS), margin=0.3)],
+    "SoftMarginLoss": [case((X, SIGNS))],
+    "MultiMarginLoss": [case((X, CLASSES), p=2, weight=WEIGHT)],
+    "MultiLabelMarginLoss": [case((X, LABELS))],
+    "MultiLabelSoftMarginLoss": [case(WEIGHT, (X, PROBABILITIES))],
+    "TripletMarginLoss": [case((X, POSITIVE, PROBABILITIES), swap=True)],
+    "TripletMarginWithDistanceLoss": [case((X, POSITIVE, PROBABILITIES), margin=2.0)],
+}
+CASES = ACTIVATIONS | NORMS | LAYERS | {name: [case((X,)), *ACTIVATIONS.get(name, ())] for name in PLAIN}
+CONSTANT = {"SoftMarginLoss": (1,), "MarginRankingLoss": (2,), "HingeEmbeddingLoss": (1,)}
+
+
+# ---- the comparison ----------------------------------------------------------------------------------
+
+
+def make(library, name, args, kwargs):
+    def convert(value):
+        tensor = ag.tensor if library is nn else torch.tensor
+        return tensor(value) if isinstance(value, np.ndarray) else value
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return getattr(library, name)(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})
+
+
+def inputs_of(values, make, constant):
+    """Tensors; the float ones require grad unless they stand in `constant`. The same array is the same tensor."""
+    known = {}
+    for i, value in enumerate(values):
+        if id(value) not in known:
+            tensor = make(value)
+            known[id(value)] = tensor.requires_grad_() if value.dtype == np.float64 and i not in constant else tensor
+    return [known[id(value)] for value in values]
+
+
+def run(module, inputs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        out = module(*inputs)
+    return out if isinstance(out, tuple) else (out,)
+
+
+def same(ours, theirs, what):
+    assert (ours is None) == (theirs is None), what
+    if ours is not None:
+        expected = theirs.numpy(force=True)
+        assert ours.shape == expected.shape, what
+        np.testing.assert_allclose(ours.numpy(force=True), expected, rtol=1e-8, atol=1e-9, err_msg=what)
+
+
+def compare(name, args, kwargs, arrays, device):
+    ours, theirs = (make(library, name, args, kwargs) for library in (nn, torch.nn))
+    theirs = theirs.double()
+    if name == "LazyLinear":
+        theirs(torch.tensor(arrays[0]))
+    state = {key: ag.tensor(value.numpy(force=True)) for key, value in theirs.state_dict().items()}
+    ours = ours.to(device, ag.float64)
+    assert repr(ours.load_state_dict(state)) == "<All keys matched successfully>"
+    assert ours.extra_repr() == theirs.extra_repr() or name == "LazyLinear"
+    constant = CONSTANT.get(name, ())
+    for training in (True, False):
+        assert ours.train(training).training == theirs.train(training).training
+        for module in (ours, theirs):
+            module.zero_grad()
+        x = inputs_of(arrays, lambda a: ag.tensor(a, device=device), constant)
+        y = inputs_of(arrays, torch.tensor, constant)
+        outs, expected = run(ours, x), run(theirs, y)
+        for a, b in zip(outs, expected, strict=True):
+            same(a, b, f"{name}: output")
+        if expected[0].requires_grad:
+            g = np.asarray(np.random.default_rng(1).normal(size=outs[0].shape))
+            outs[0].backward(ag.tensor(g, device=device))
+            expected[0].backward(torch.tensor(g))
+            for a, b in zip(x, y, strict=True):
+                same(a.grad, b.grad, f"{name}: gradient of an input")
+            gradients = {key: p.grad for key, p in theirs.named_parameters()}
+            for key, parameter in ours.named_parameters():
+                same(parameter.grad, gradients[key], f"{name}: gradient of {key}")
+        expected = theirs.state_dict()
+        for key, value in ours.state_dict().items():
+            same(value, expected[key], f"{name}: {key} after the call")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_pytorch(name, device):
+    for args, kwargs, arrays in CASES[name]:
+        compare(name, args, kwargs, arrays, device)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_equal_pytorch(name, device):
+    for args, kwargs, arrays in LOSSES[name]:
+        for reduction in ("mean", "sum", "none", "batchmean") if name == "KLDivLoss" else ("mean", "sum", "none"):
+            compare(name, args, {**kwargs, "reduction": reduction}, arrays, device)
+
+
+def test_every_module_is_compared():
+    without = {
+        "Buffer", "Parameter", "UninitializedParameter", "Module", "ModuleDict", "ModuleList", "ParameterDict",
+        "ParameterList", "Sequential", "TransformerEncoder", "RReLU", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d",
+        "AlphaDropout", "FeatureAlphaDropout", "Hardsigmoid",
+    }  # fmt: skip
+    modules = {name for name in nn.__all__ if inspect.isclass(getattr(nn, name))}
+    assert modules - set(CASES | LOSSES) == without
+
+
+LEFT_OUT = {"size_average", "reduce", "enable_nested_tensor", "mask_check", "min_value", "max_value", "self"}
+CONTAINERS = {"Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"}  # their forward raises
+REQUIRED = {"Softmax", "Softmin", "LogSoftmax"}  # PyTorch's dim=None, deprecated, guesses
+
+
+def parameters_of(function):
+    return [p for p in inspect.signature(function).parameters.values() if p.name not in LEFT_OUT]
+
+
+@pytest.mark.parametrize("name", [n for n in nn.__all__ if inspect.isclass(getattr(nn, n)) and n != "Module"])
+def test_signature_equals_pytorch(name):
+    ours, theirs = getattr(nn, name), getattr(torch.nn, name)
+    if not issubclass(ours, Module) or name in CONTAINERS:
+        return
+    if theirs.__init__ is not torch.nn.Module.__init__:
+        expected = parameters_of(theirs.__init__)
+        found = parameters_of(ours.__init__)
+        assert [p.name for p in found] == [p.name for p in expected]
+        for a, b in zip(found, expected, strict=True):
+            if name not in REQUIRED and not callable(b.default):
+                assert a.default == b.default, a.name
+    assert [p.name for p in parameters_of(ours.forward)] == [p.name for p in parameters_of(theirs.forward)]
+
+
+def test_attention_masks(device):
+    """bool and float masks, padding, both together; with and without weights, per head or averaged."""
+    x = RNG.normal(size=(4, 2, 6))
+    padding = np.array([[False, False, False, True], [False, False, True, True]])
+    per_head = np.stack([MASK, ~MASK & ~np.eye(4, dtype=bool)] * 2)
+    per_head[:, :, 0] = False
+    for attn in (None, MASK, np.where(MASK, -np.inf, 0.5), per_head):
+        for pad in (None, padding):
+            for options in ({}, {"need_weights": False}, {"average_attn_weights": False}):
+                ours, theirs = nn.MultiheadAttention(6, 2), torch.nn.MultiheadAttention(6, 2).double()
+                state = {key: ag.tensor(value.numpy(force=True)) for key, value in theirs.state_dict().items()}
+                ours.to(device, ag.float64).load_state_dict(state)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    b = torch.tensor(x)
+                    expected = theirs(
+                        b, b, b,
+                        attn_mask=None if attn is None else torch.tensor(attn),
+                        key_padding_mask=None if pad is None else torch.tensor(pad), **options,
+                    )  # fmt: skip
+                a = ag.tensor(x, device=device)
+                found = ours(
+                    a, a, a,
+                    attn_mask=None if attn is None else ag.tensor(attn, device=device),
+                    key_padding_mask=None if pad is None else ag.tensor(pad, device=device), **options,
+                )  # fmt: skip
+                for o, t in zip(found, expected, strict=True):
+                    same(o, t, f"{attn} {pad} {options}")
+
+
+def test_attention_errors():
+    layer, x = nn.MultiheadAttention(4, 2), ag.ones(3, 1, 4)
+    with pytest.raises(ValueError, match="embed_dim must be divisible by num_heads"):
+        nn.MultiheadAttention(4, 3)
+    with pytest.raises(ValueError, match="must be greater than 0"):
+        nn.MultiheadAttention(0, 3)
+    with pytest.raises(RuntimeError, match="query should be unbatched 2D or batched 3D"):
+        layer(ag.ones(4), x, x)
+    with pytest.raises(RuntimeError, match="expected `key` and `value` to be 3-D but found 2-D"):
+        layer(x, ag.ones(3, 4), x)
+    with pytest.raises(RuntimeError, match="was expecting embedding dimension of 4, but got 5"):
+        layer(ag.ones(3, 1, 5), x, x)
+    with pytest.raises(RuntimeError, match=r"The shape of the 2D attn_mask is \[2, 2\], but should be \[3, 3\]"):
+        layer(x, x, x, attn_mask=ag.zeros(2, 2))
+    with pytest.raises(RuntimeError, match="only bool and floating types of attn_mask are supported"):
+        layer(x, x, x, attn_mask=ag.zeros(3, 3).long())
+    with pytest.raises(RuntimeError, match="Need attn_mask if specifying the is_causal hint"):
+        layer(x, x, x, is_causal=True)
+    with pytest.raises(RuntimeError, match="expected `key_padding_mask` to be `None` or 2-D"):
+        layer(x, x, x, key_padding_mask=ag.zeros(3) == 0)
+
+
+def test_transformer_encoder(device):
+    ours = nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, 0.0), 2, nn.LayerNorm(6)).to(device, ag.float64)
+    layer = torch.nn.TransformerEncoderLayer(6, 2, 8, 0.0).double()
+    theirs = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(6).double(), enable_nested_tensor=False)
+    ours.load_state_dict({key: ag.tensor(value.numpy(force=True)) for key, value in theirs.state_dict().items()})
+    x = RNG.normal(size=(4, 2, 6))
+    mask = nn.transformer.generate_square_subsequent_mask(4, device, ag.float64)
+    expected = theirs(torch.tensor(x), torch.tensor(mask.numpy(force=True)))
+    same(ours(ag.tensor(x, device=device), mask), expected, "encoder")
+    with pytest.raises(RuntimeError, match="activation should be relu/gelu, not tanh"):
+        nn.TransformerEncoderLayer(6, 2, activation="tanh")
