@@ -125,9 +125,10 @@ from .loss import binary_cross_entropy_with_logits, huber_loss, l1_loss, mse_los
 from .nan import nan_to_num, nanmean, nansum
 from .noise import dropout
 from .norm import layer_norm
+from .order import kthvalue, median, mode, nanmedian
 from .probability import log_softmax, softmax
 from .products import addmm, baddbmm, bmm, dot, linear, matmul, mm, mv, outer
-from .quantile import kthvalue, median, mode, nanmedian, nanquantile, quantile
+from .quantile import nanquantile, quantile
 from .rearrange import diagonal, flip, pad, repeat, roll, tile, tril, triu
 from .reduce import count_nonzero, logsumexp, mean, norm, std, sum, trace, var
 from .rounding import ceil, floor, frac, round, trunc

@@ -309,6 +309,8 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
     x = x.astype(wide(wanted), copy=False)
+    if p == 2 and xp is np and dim is None and not keepdim and x.flags.c_contiguous:
+        return np.sqrt(np.vdot(x, x)).astype(wanted, copy=False)  # by BLAS, as np.linalg.norm does
     if p == 2:
         return xp.sqrt(added(xp, x * x, dim, keepdim)).astype(wanted, copy=False)
     size = xp.absolute(x)
