@@ -125,16 +125,16 @@ def _median_all(xp, x, *, ignore_nan=False):
         if x.dtype in dtypes.FLOATS:
             return xp.full((), float("nan"), x.dtype)
         raise RuntimeError(f"median(): input tensor must be non-empty for {x.dtype}, which has no NaN")
-    flat, middle = x.reshape(-1).astype(wide(x.dtype)), (x.size - 1) // 2
+    flat, middle = x.reshape(-1).astype(wide(x.dtype)), (x.size - 1) // 2  # a copy
     if ignore_nan:
         flat.sort()
         found = flat[xp.maximum((flat.size - xp.isnan(flat).sum() - 1) // 2, 0)]
     else:
         flat.partition((middle, flat.size - 1))
-        found = flat[middle]
+        found, last = flat[middle], flat[-1]
         if x.dtype in dtypes.FLOATS:  # a NaN would be the last
-            found = xp.where(xp.isnan(flat[-1]), flat[-1], found)
-    return found.astype(x.dtype)
+            found = (last if last != last else found) if xp is np else xp.where(xp.isnan(last), last, found)
+    return found if x.itemsize > 2 else found.astype(x.dtype)
 
 
 def _median_back(F, g, x, out):

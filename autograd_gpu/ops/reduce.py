@@ -73,8 +73,9 @@ def reduced(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any
 
 def added(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
     """The sum of float32 or float64 over `dim`."""
-    axis = axis_of(dim, x.ndim)
-    return cpu.total(x, axis, keepdim) if xp is np else xp.sum(x, axis=axis, keepdims=keepdim)
+    if dim is not None and (type(dim) is not int or not -x.ndim <= dim < x.ndim):
+        dim = axes(dim, x.ndim)
+    return cpu.total(x, dim, keepdim) if xp is np else xp.sum(x, axis=dim, keepdims=keepdim)
 
 
 def wide(dtype: np.dtype) -> np.dtype:
@@ -196,10 +197,10 @@ def _freedom(n, unbiased, correction):
 
 
 def _variance(xp, x, dim, unbiased, keepdim, correction):
-    if x.dtype not in dtypes.FLOATS:
-        raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
     dim, unbiased = _plain(dim, unbiased)
-    if x.itemsize < 4:
+    if x.dtype not in dtypes.FULL_FLOATS:
+        if x.dtype not in dtypes.FLOATS:
+            raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
         x = x.astype(dtypes.float32)
     n = count(x.shape, dim)
     away = x - divided(added(xp, x, dim, True), n)
