@@ -156,7 +156,7 @@ class mean:
 
 def _count_nonzero(xp, x, *, dim=None):
     if xp is np and dim is None:
-        return np.count_nonzero(x)
+        return np.asarray(np.count_nonzero(x))
     return reduced(xp, "add", (x != 0).astype(dtypes.int64), dim, False)
 
 
