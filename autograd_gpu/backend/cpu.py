@@ -112,14 +112,14 @@ def _ones(n: int, dtype: np.dtype) -> np.ndarray:
 def total(x: np.ndarray, axis: Any, keepdims: Any) -> Any:
     """np.add.reduce of float32 or float64."""
     n = x.size
-    if n <= FEW and n and (x.ndim == 2 or axis is None):
-        if axis is None:
-            return x.reshape(1, n).dot(_ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
-        if type(axis) is int:
-            rows, columns = x.shape
-            if axis in (1, -1):
-                out = x.dot(_ones(columns, x.dtype))
-                return out[:, None] if keepdims else out
-            out = _ones(rows, x.dtype).dot(x)
-            return out[None] if keepdims else out
-    return np.add.reduce(x, axis, keepdims=keepdims)
+    if not 0 < n <= FEW:
+        return np.add.reduce(x, axis, keepdims=keepdims)
+    if axis is None:
+        return x.reshape(1, n).dot(_ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
+    if type(axis) is not int or x.ndim != 2:
+        return np.add.reduce(x, axis, keepdims=keepdims)
+    if axis == 1 or axis == -1:
+        out = x.dot(_ones(x.shape[1], x.dtype))
+        return out[:, None] if keepdims else out
+    out = _ones(x.shape[0], x.dtype).dot(x)
+    return out[None] if keepdims else out

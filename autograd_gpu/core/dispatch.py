@@ -128,8 +128,7 @@ def _number_dtype(value: Any) -> np.dtype:
 def _same_device(op: OpDef, args: list[Any]) -> list[Any]:
     """All on one device; constant 0-d CPU tensors go along as numbers would."""
     tensors = [a for a in args if isinstance(a, Tensor)]
-    devices = {t.device for t in tensors}
-    if len(devices) <= 1:
+    if all(type(t._array) is np.ndarray for t in tensors) or len({t.device for t in tensors}) <= 1:
         return args
     larger = {t.device for t in tensors if t.ndim or t.requires_grad or t.is_cuda}
     if len(larger) != 1:

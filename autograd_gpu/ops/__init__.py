@@ -168,6 +168,7 @@ from .noise import (
     rrelu,
 )
 from .norm import layer_norm, rms_norm
+from .order import kthvalue, median, mode, nanmedian
 from .overwrite import (
     alpha_dropout_,
     celu_,
@@ -202,7 +203,7 @@ from .properties import (
     numel,
     result_type,
 )
-from .quantile import kthvalue, median, mode, nanmedian, nanquantile, quantile
+from .quantile import nanquantile, quantile
 from .rearrange import flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile
 from .reduce import count_nonzero, logsumexp, mean, norm, std, sum, trace, var
 from .rounding import ceil, floor, frac, round, trunc

@@ -19,17 +19,14 @@ from .elementwise import exp2
 # ---- arithmetic ------------------------------------------------------------------------------------
 
 
-def scaled(b, alpha):
-    """alpha * b in b's dtype: NumPy alone would widen bfloat16."""
-    if type(b) is np.ndarray and b.dtype in FULL_FLOATS:
-        return b * cpu.constant(alpha, b.dtype)
-    product = b * alpha
-    return product.astype(b.dtype) if hasattr(b, "dtype") and product.dtype != b.dtype else product
+def factor(b, alpha):
+    """The number alpha as a ufunc takes it fastest beside b."""
+    return cpu.constant(alpha, b.dtype) if type(b) is np.ndarray and b.dtype in FULL_FLOATS else alpha
 
 
 @in_float32
 def _combined(xp, a, b, alpha, ufunc):
-    return getattr(xp, ufunc)(a, scaled(b, alpha))
+    return getattr(xp, ufunc)(a, b * factor(b, alpha))
 
 
 @defop
@@ -127,8 +124,11 @@ class atan2:
     types, broadcasts, numbers = FLOAT, True, True
 
 
-def _between(xp, a, b, weight):
-    return a + (scaled(b - a, weight) if type(weight) is float else weight * (b - a))
+# One expression each: NumPy then computes a large one in place.
+
+
+def _lerp(xp, a, b, weight):
+    return a + (b - a) * (factor(b, weight) if type(weight) is float else weight)
 
 
 @defop
@@ -139,15 +139,11 @@ class lerp:
     tensor([3.])
     """
 
-    forward = in_float32(_between)
+    forward = in_float32(_lerp)
     def grad_a(F, g, weight): return g * (1 - weight)
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
     types, broadcasts, numbers = PROMOTE, True, True
-
-
-def _plus(x, product, value):
-    return x + (product if value == 1 else scaled(product, value))
 
 
 @defop
@@ -159,7 +155,7 @@ class addcmul:
     """
 
     @in_float32
-    def forward(xp, x, a, b, *, value=1): return _plus(x, a * b, value)
+    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value)
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
@@ -175,7 +171,7 @@ class addcdiv:
     """
 
     @in_float32
-    def forward(xp, x, a, b, *, value=1): return _plus(x, a / b, value)
+    def forward(xp, x, a, b, *, value=1): return x + a / b if value == 1 else x + a / b * factor(a, value)
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)

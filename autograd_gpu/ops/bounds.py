@@ -78,6 +78,8 @@ def _clamp(xp, x, min=None, max=None):
     if type(x) is np.ndarray and x.dtype in FULL_FLOATS:
         min = cpu.constant(min, x.dtype) if type(min) is float else min
         max = cpu.constant(max, x.dtype) if type(max) is float else max
+        if x.size > cpu.FEW and np.ndim(min) == np.ndim(max) == 0:  # one pass; for few elements np.clip takes longer
+            return np.clip(x, min, max)
     x = x if min is None else xp.maximum(x, min)
     return x if max is None else xp.minimum(x, max)
 

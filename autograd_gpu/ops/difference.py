@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.dtypes import bool_
+from ..core.dispatch import defop
 from ..core.op import RECORD
 from ..core.tensor import Tensor
-from .comparison import logical_xor
 from .join import cat
 from .reduce import sum
 from .scan import cumsum
 from .shape import reshape
-from .slicing import narrow, wrap_dim
+from .slicing import key_along, narrow, wrap_dim
 
 
 def _neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
@@ -23,6 +23,28 @@ def _neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 # ---- differences ---------------------------------------------------------------------------------------
+
+
+def _differences(xp, x, *, dim):
+    low, high = x[key_along(dim, slice(None, -1))], x[key_along(dim, slice(1, None))]
+    return xp.logical_xor(high, low) if x.dtype.kind == "b" else high - low
+
+
+def _differences_back(F, g, x_shape, dim):
+    high = F.basic_index_backward(g, key_along(dim, slice(1, None)), x_shape)
+    return high - F.basic_index_backward(g, key_along(dim, slice(None, -1)), x_shape)
+
+
+@defop
+class differences:
+    """What each element along a negative `dim` is more than the one before it; of bools whether they differ.
+
+    >>> ag.diff(ag.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+
+    forward = _differences
+    grad_x = _differences_back
 
 
 def diff(
@@ -41,10 +63,7 @@ def diff(
     parts = [t for t in (prepend, x, append) if t is not None]
     x = cat(parts, at) if len(parts) > 1 and n else x
     for _ in range(n):
-        if not x.shape[at]:
-            break
-        low, high = _neighbours(x, at)
-        x = logical_xor(high, low) if x.dtype == bool_ else high - low
+        x = differences(x, at - x.ndim)
     return x
 
 

@@ -225,7 +225,7 @@ def _truth(xp, name, x, dim, keepdim):
         found = x != 0
     elif xp is not np:
         found = getattr(xp, name)(x, axis=axis_of(dim, x.ndim), keepdims=keepdim)
-    elif dim is None and not keepdim:
+    elif dim is None and not keepdim and (x.size <= cpu.FEW or x.dtype.kind == "b"):
         n = np.count_nonzero(x)
         found = np.asarray(n != 0 if name == "any" else n == x.size)
     else:

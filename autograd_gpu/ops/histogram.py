@@ -14,16 +14,20 @@ from .reduce import wide
 
 
 def _bincount(xp, x, weights=None, *, minlength=0):
-    if x.ndim != 1 or x.dtype not in dtypes.INTEGERS or (xp is np and x.size and x.min() < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if weights is None:
-        return xp.bincount(x, minlength=minlength).astype(dtypes.int64, copy=False)
-    if weights.shape != x.shape:
+    if weights is not None and weights.shape != x.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    wanted = dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64
-    return xp.bincount(x, weights.astype(dtypes.float64, copy=False), minlength).astype(wanted, copy=False)
+    try:
+        if x.dtype not in dtypes.INTEGERS:
+            raise ValueError("of the wrong dtype")
+        if weights is None:
+            return xp.bincount(x, minlength=minlength).astype(dtypes.int64, copy=False)
+        sums = xp.bincount(x, weights.astype(dtypes.float64, copy=False), minlength)
+    except ValueError as error:  # a matrix, or a negative number
+        raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs; got shape {list(x.shape)} of "
+                           f"{x.dtype}") from error
+    return sums.astype(dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64, copy=False)
 
 
 @defop

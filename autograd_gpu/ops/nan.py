@@ -72,8 +72,8 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
                            "convert with .float() first")
     wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
     total = added(xp, _without(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
-    found = xp.asarray(reduced(xp, "add", x == x, dim, keepdim, total.dtype))
-    found[found == 0] = math.nan
+    found = reduced(xp, "add", x == x, dim, keepdim, total.dtype)
+    found = xp.where(found == 0, math.nan, found).astype(total.dtype, copy=False)
     return (total / found).astype(wanted, copy=False), {"found": found}
 
 

@@ -1,4 +1,4 @@
-"""Order statistics: median, quantiles, the k-th value, the most frequent one."""
+"""Quantiles."""
 
 from __future__ import annotations
 
@@ -6,200 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import cpu, dtypes
-from ..core.dispatch import defop
+from ..backend import dtypes
 from ..core.tensor import Tensor
 from .along import gather_along
 from .arithmetic import lerp, where
 from .bounds import clamp
-from .comparison import isnan
+from .comparison import isnan, logical_not
 from .creation import as_tensor
-from .extreme import any, back_to_place, refuse_empty
+from .order import at_ranks
 from .permute import movedim
-from .reduce import sum, wide
+from .reduce import sum
 from .rounding import ceil, floor, round
-from .scan import running
 from .shape import ravel, reshape, squeeze
-from .slicing import wrap_dim
+from .slicing import narrow
 from .sorting import sort
-
-# ---- one rank ------------------------------------------------------------------------------------------
-
-
-def _last(x, at):
-    """x with dimension `at` as its last; np.moveaxis takes twenty times as long."""
-    return x if at == x.ndim - 1 else x.transpose([*(d for d in range(x.ndim) if d != at), at])
-
-
-def _ranked(xp, x, rank):
-    """The index of the element of `rank` along the last dimension."""
-    order = x.argsort(-1) if xp is not np or x.shape[-1] <= cpu.FEW else x.argpartition(rank, -1)
-    return order[..., rank]
-
-
-def _pick(xp, x, at, indices, keepdim):
-    """x at one index per slice along `at`, and these indices."""
-    rows = _last(x, at).reshape(-1, x.shape[at])
-    values = rows[xp.arange(len(rows)), indices.reshape(-1)]
-    shape = [size for d, size in enumerate(x.shape) if d != at]
-    if keepdim:
-        shape.insert(at, 1)
-    return values.reshape(shape), indices.reshape(shape)
-
-
-def _sortable(x, at):
-    """x in a dtype that sorts NaN behind all others, with dimension `at` as its last."""
-    return _last(x if x.itemsize > 2 else x.astype(wide(x.dtype), copy=False), at)
-
-
-def _kthvalue(xp, x, *, k, dim=-1, keepdim=False):
-    at = wrap_dim(dim, x.ndim)
-    refuse_empty("kthvalue", x, dim)
-    if not 1 <= k <= (x.shape[at] if x.ndim else 1):
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
-    if not x.ndim:
-        return xp.array(x), xp.zeros((), dtypes.int64)
-    return _pick(xp, x, at, _ranked(xp, _sortable(x, at), k - 1), keepdim)
-
-
-@defop
-class kthvalue:
-    """(values, indices): the k-th smallest element along `dim`, k from 1, and where it is; NaN counts as the largest.
-
-    >>> ag.kthvalue(ag.tensor([3.0, 1.0, 2.0]), 2).values
-    tensor(2.)
-    """
-
-    forward = _kthvalue
-    grad_x = back_to_place
-    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
-
-
-def _mode(xp, x, *, dim=-1, keepdim=False):
-    at = wrap_dim(dim, x.ndim)
-    refuse_empty("mode", x, dim)
-    if not x.ndim:
-        return xp.array(x), xp.zeros((), dtypes.int64)
-    y = _sortable(x, at)
-    rows = y.reshape(-1, y.shape[-1])
-    order = rows.argsort(-1, kind="stable")
-    line = xp.arange(len(rows))
-    ordered = rows[line[:, None], order]
-    begins = xp.ones(rows.shape, bool)
-    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    places = xp.arange(rows.shape[1])
-    met = places - running(xp, "maximum", begins * places, -1)  # how often before, up to each place
-    return _pick(xp, x, at, order[line, met.argmax(-1)], keepdim)
-
-
-@defop
-class mode:
-    """(values, indices): the most frequent element along `dim`, the smallest of several, and its last place.
-
-    >>> ag.mode(ag.tensor([3.0, 1.0, 3.0, 1.0, 2.0]))
-    mode_result(values=tensor(1.), indices=tensor(3))
-    """
-
-    forward = _mode
-    grad_x = back_to_place
-    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
-
-
-# ---- the median ----------------------------------------------------------------------------------------
-
-
-def _median_all(xp, x, *, ignore_nan=False):
-    if not x.size:
-        if x.dtype in dtypes.FLOATS:
-            return xp.full((), float("nan"), x.dtype)
-        raise RuntimeError(f"median(): input tensor must be non-empty for {x.dtype}, which has no NaN")
-    flat, middle = x.reshape(-1).astype(wide(x.dtype)), (x.size - 1) // 2
-    if ignore_nan:
-        flat.sort()
-        found = flat[xp.maximum((flat.size - xp.isnan(flat).sum() - 1) // 2, 0)]
-    else:
-        flat.partition((middle, flat.size - 1))
-        found = flat[middle]
-        if x.dtype in dtypes.FLOATS:  # a NaN would be the last
-            found = xp.where(xp.isnan(flat[-1]), flat[-1], found)
-    return found.astype(x.dtype)
-
-
-def _median_back(F, g, x, out):
-    """Equal parts of g for all that equal the median."""
-    if 0 in x.shape:
-        return F.expand(g, x.shape)
-    ties = F.cast(F.logical_or(F.eq(x, out), F.logical_and(F.isnan(x), F.isnan(out))), g.dtype)
-    return ties * (g / F.sum(ties))
-
-
-@defop
-class median_all:
-    """The median of all elements, the lower of two; NaN if one is, or passing over NaN; ties share the gradient.
-
-    >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
-    tensor(2.)
-    """
-
-    forward = _median_all
-    grad_x = _median_back
-
-
-def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
-    at, name = wrap_dim(dim, x.ndim), "nanmedian" if ignore_nan else "median"
-    refuse_empty(name, x, dim)
-    if not x.ndim:
-        return xp.array(x), xp.zeros((), dtypes.int64)
-    y, n = _sortable(x, at), x.shape[at]
-    middle = (n - 1) // 2
-    unknown = xp.isnan(y) if x.dtype in dtypes.FLOATS else None
-    if unknown is None or (xp is np and not np.count_nonzero(unknown)):
-        return _pick(xp, x, at, _ranked(xp, y, middle), keepdim)
-    counts = unknown.sum(axis=-1)
-    order = y.argsort(-1)
-    rank = xp.maximum((n - counts - 1) // 2, 0) if ignore_nan else xp.where(counts > 0, n - 1, middle)
-    return _pick(xp, x, at, xp.take_along_axis(order, rank[..., None], -1)[..., 0], keepdim)
-
-
-@defop
-class median_dim:
-    """(values, indices): the median along `dim`, the lower of two, and where it is; NaN where one is, or passing over
-    NaN.
-
-    >>> ag.median(ag.tensor([[1.0, 3.0, 2.0]]), 1).values
-    tensor([2.])
-    """
-
-    forward = _median_dim
-    grad_x = back_to_place
-    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
-
-
-def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median, the lower of two in the middle; with `dim` a pair (values, indices) along it. NaN where one is.
-
-    >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
-    tensor(2.)
-    """
-    return median_all(x) if dim is None else median_dim(x, dim, keepdim)
-
-
-def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of what is not NaN; with `dim` a pair (values, indices) along it.
-
-    >>> ag.nanmedian(ag.tensor([4.0, float("nan"), 3.0]))
-    tensor(3.)
-    """
-    return median_all(x, True) if dim is None else median_dim(x, dim, keepdim, True)
-
-
-# ---- quantiles -----------------------------------------------------------------------------------------
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
-    """q as a tensor of x's dtype, after PyTorch's checks."""
+    """q as a tensor of x's dtype, on the CPU if it is a number; after PyTorch's checks."""
     if x.dtype not in dtypes.FULL_FLOATS:
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype; got {x.dtype}")
     if not x.numel():
@@ -207,7 +33,7 @@ def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
-        return as_tensor(q, dtype=x.dtype, device=x.device)
+        return as_tensor(q, dtype=x.dtype, device="cpu")
     if q.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype != x.dtype:
@@ -217,18 +43,44 @@ def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
     return q
 
 
-def _between(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
-    """`ordered` at `ranks` of its last dimension, which need not be whole."""
+def _neighbours(ranks: Any, interpolation: str) -> tuple[Any, Any, Any]:
+    """The whole ranks below and above, and how much the one above counts: a number, or None for linearly."""
     if interpolation == "nearest":
-        return gather_along(ordered, round(ranks).long(), -1)
+        return round(ranks), None, 0.0
     if interpolation == "higher":
-        return gather_along(ordered, ceil(ranks).long(), -1)
+        return ceil(ranks), None, 0.0
     below = floor(ranks)
+    return (below, None, 0.0) if interpolation == "lower" else (below, ceil(ranks), ranks - below)
+
+
+def _by_parts(x: Tensor, q: Tensor, interpolation: str) -> Tensor:
+    """Quantiles along the last dimension, of which only the few elements that are asked for are sorted."""
+    n = x.shape[-1]
+    ranks = q * (n - 1)
+    below, above, share = _neighbours(ranks, interpolation)
+    wanted = [t._array.astype(np.int64).tolist() for t in (below, above) if t is not None]
+    found = at_ranks(x, (*(rank for group in wanted for rank in group), n - 1)).values
+    count = q.shape[0]
+    result, last = narrow(found, -1, 0, count), narrow(found, -1, found.shape[-1] - 1, 1)
+    if above is not None:
+        weight = 0.5 if interpolation == "midpoint" else share.to(x.device)
+        result = lerp(result, narrow(found, -1, count, count), weight)
+    return where(isnan(last), last, result)  # the last is a NaN if any is
+
+
+def _by_sorting(x: Tensor, q: Tensor, interpolation: str, ignore_nan: bool) -> Tensor:
+    """Quantiles along the last dimension, of ranks that depend on the data or that only the device knows."""
+    ordered = sort(x).values
+    n = x.shape[-1]
+    if ignore_nan:
+        ranks = clamp(q.to(x.device) * (sum(logical_not(isnan(ordered)), -1, True) - 1), 0.0)
+    else:
+        ranks = where(isnan(narrow(ordered, -1, n - 1, 1)), float(n - 1), q * (n - 1))
+    below, above, share = _neighbours(ranks, interpolation)
     low = gather_along(ordered, below.long(), -1)
-    if interpolation == "lower":
+    if above is None:
         return low
-    high = gather_along(ordered, ceil(ranks).long(), -1)
-    return lerp(low, high, ranks - below if interpolation == "linear" else 0.5)
+    return lerp(low, gather_along(ordered, above.long(), -1), 0.5 if interpolation == "midpoint" else share)
 
 
 def _quantile(
@@ -237,17 +89,12 @@ def _quantile(
     if interpolation not in INTERPOLATIONS:
         raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
                            f"{interpolation}")
-    q = _as_q(name, x, q)
-    shape = x.shape
+    q, shape = _as_q(name, x, q), x.shape
     x = ravel(x) if dim is None or not shape else movedim(x, dim, -1)
-    ordered = sort(x).values
-    unknown = isnan(ordered)
-    wanted, n = reshape(q, (-1,)), x.shape[-1]
-    if ignore_nan:
-        ranks = clamp(wanted * (n - 1 - sum(unknown, -1, True)), 0.0)
-    else:  # the last is a NaN if any is
-        ranks = where(any(unknown, -1, True), float(n - 1), wanted * (n - 1))
-    result = movedim(_between(ordered, ranks, interpolation), -1, 0)  # (q, dimensions that stay)
+    wanted = reshape(q, (-1,))
+    sorting = ignore_nan or q.is_cuda
+    result = _by_sorting(x, wanted, interpolation, ignore_nan) if sorting else _by_parts(x, wanted, interpolation)
+    result = movedim(result, -1, 0)  # (q, dimensions that stay)
     if keepdim and shape:
         kept = [1] * len(shape) if dim is None else [*shape[: dim % len(shape)], 1, *shape[dim % len(shape) + 1 :]]
         result = reshape(result, (-1, *kept))

@@ -73,8 +73,9 @@ def reduced(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any
 
 def added(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
     """The sum of float32 or float64 over `dim`."""
-    axis = axis_of(dim, x.ndim)
-    return cpu.total(x, axis, keepdim) if xp is np else xp.sum(x, axis=axis, keepdims=keepdim)
+    if dim is not None and (type(dim) is not int or not -x.ndim <= dim < x.ndim):
+        dim = axes(dim, x.ndim)
+    return cpu.total(x, dim, keepdim) if xp is np else xp.sum(x, axis=dim, keepdims=keepdim)
 
 
 def wide(dtype: np.dtype) -> np.dtype:
@@ -155,7 +156,7 @@ class mean:
 
 def _count_nonzero(xp, x, *, dim=None):
     if xp is np and dim is None:
-        return np.count_nonzero(x)
+        return np.asarray(np.count_nonzero(x))
     return reduced(xp, "add", (x != 0).astype(dtypes.int64), dim, False)
 
 
@@ -196,10 +197,10 @@ def _freedom(n, unbiased, correction):
 
 
 def _variance(xp, x, dim, unbiased, keepdim, correction):
-    if x.dtype not in dtypes.FLOATS:
-        raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
     dim, unbiased = _plain(dim, unbiased)
-    if x.itemsize < 4:
+    if x.dtype not in dtypes.FULL_FLOATS:
+        if x.dtype not in dtypes.FLOATS:
+            raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
         x = x.astype(dtypes.float32)
     n = count(x.shape, dim)
     away = x - divided(added(xp, x, dim, True), n)
@@ -309,6 +310,8 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
     x = x.astype(wide(wanted), copy=False)
+    if p == 2 and xp is np and dim is None and not keepdim and x.flags.c_contiguous:
+        return np.sqrt(np.vdot(x, x)).astype(wanted, copy=False)  # by BLAS, as np.linalg.norm does
     if p == 2:
         return xp.sqrt(added(xp, x * x, dim, keepdim)).astype(wanted, copy=False)
     size = xp.absolute(x)

@@ -48,7 +48,7 @@ def _sorted(xp, x, *, dim=None):
     y = _in_front(xp, x, dim)
     comparable = y.astype(wide(y.dtype), copy=False)
     if y.ndim == 1:
-        order = xp.argsort(comparable, kind="stable")
+        order = comparable.argsort()
     else:  # by the first element of each slice, then by the second, ...
         keys = comparable.reshape(y.shape[0], -1).T[::-1]
         order = xp.lexsort(keys) if keys.size else xp.zeros(min(len(y), 1), dtypes.int64)

@@ -1,4 +1,4 @@
-"""Rows of ops/histogram.py, ops/search.py and ops/unique.py, and of count_nonzero and euclidean_distances."""
+"""Rows of ops that count, search and measure distances."""
 
 import numpy as np
 from op_db import Error, Row, Sample, indices, normal
@@ -101,7 +101,14 @@ def euclidean(x1, x2):
     return np.sqrt(((x1[..., :, None, :] - x2[..., None, :, :]) ** 2).sum(-1))
 
 
+def difference(x, dim):
+    return np.diff(x, axis=dim)
+
+
 ROWS = [
+    Row("differences", samples=lambda rng: [Sample(normal(rng, *shape), dim=dim) for shape, dim in (
+            ((2, 3, 4), -1), ((2, 3, 4), -2), ((1,), -1), ((0, 2), -2))],
+        reference=difference, torch=lambda torch, x, dim: torch.diff(x, dim=dim), skip={"zero_dim": "diff refuses it"}),
     Row("count_nonzero", samples=lambda rng: [Sample(few(rng, 2, 3, 4), dim=dim) for dim in (None, 0, -1, (0, 2))] + [
             Sample(few(rng)), Sample(few(rng, 0, 2), dim=0)],
         reference=lambda x, dim=None: np.asarray(np.count_nonzero(x, axis=dim), np.int64), errors=[RANGE, TWICE]),

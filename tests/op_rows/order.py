@@ -1,4 +1,4 @@
-"""Rows of ops/quantile.py."""
+"""Rows of ops/order.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, distinct, indices
@@ -31,6 +31,16 @@ def kth(x, k, dim=-1, keepdim=False):
 
 def median(x, dim, keepdim=False):
     return kth(x, (x.shape[dim] + 1) // 2 if x.ndim else 1, dim, keepdim)
+
+
+def rank_samples(rng):
+    found = [Sample(distinct(rng, *shape), ranks=ranks) for shape in ((5,), (2, 3, 4)) for ranks in ((0,), (3, 1, 1))]
+    return [*found, Sample(distinct(rng, 0, 3), ranks=(1,))]
+
+
+def at_ranks(x, ranks):
+    places = np.argsort(x, -1)[..., list(ranks)]
+    return np.take_along_axis(x, places, -1), places
 
 
 def mode_samples(rng):
@@ -82,6 +92,8 @@ ROWS = [
         integer_samples=whole(k=2),
         errors=[Error("empty", lambda op, x: op(x(2, 0), 1, 1), IndexError, "dim 1 to have non-zero size"),
                 Error("range", lambda op, x: op(x(3), 4), RuntimeError, "selected number k out of range for dim")]),
+    Row("at_ranks", samples=rank_samples, reference=at_ranks, torch=None, skip={**TIED, "zero_dim": "see quantile"},
+        integer_samples=lambda rng: [Sample(rng.permutation(6).astype(np.float64), ranks=(1, 4))]),
     Row("mode", samples=mode_samples, reference=most_frequent, errors=[RANGE, EMPTY], skip={
         "gradcheck": "equal elements", "gradgradcheck": "equal elements", "layouts": "equal elements"}),
     Row("median_all", samples=all_samples, reference=middle, torch=their_median, skip={

@@ -1,0 +1,205 @@
+"""Order statistics: the k-th value, the median, the most frequent one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import cpu, dtypes
+from ..core.dispatch import defop
+from ..core.tensor import Tensor
+from .extreme import back_to_place, refuse_empty
+from .reduce import wide
+from .scan import running
+from .slicing import wrap_dim
+
+# ---- one rank ------------------------------------------------------------------------------------------
+
+
+def _last(x, at):
+    """x with dimension `at` as its last; np.moveaxis takes twenty times as long."""
+    return x if at == x.ndim - 1 else x.transpose([*(d for d in range(x.ndim) if d != at), at])
+
+
+def _ranked(xp, x, rank):
+    """The index of the element of `rank` along the last dimension."""
+    order = x.argsort(-1) if xp is not np or x.shape[-1] <= cpu.FEW else x.argpartition(rank, -1)
+    return order[..., rank]
+
+
+def _pick(xp, x, at, indices, keepdim):
+    """x at one index per slice along `at`, and these indices."""
+    rows = _last(x, at).reshape(-1, x.shape[at])
+    values = rows[xp.arange(len(rows)), indices.reshape(-1)]
+    shape = [size for d, size in enumerate(x.shape) if d != at]
+    if keepdim:
+        shape.insert(at, 1)
+    return values.reshape(shape), indices.reshape(shape)
+
+
+def _sortable(x, at):
+    """x in a dtype that sorts NaN behind all others, with dimension `at` as its last."""
+    return _last(x if x.itemsize > 2 else x.astype(wide(x.dtype), copy=False), at)
+
+
+def _kthvalue(xp, x, *, k, dim=-1, keepdim=False):
+    at = wrap_dim(dim, x.ndim)
+    refuse_empty("kthvalue", x, dim)
+    if not 1 <= k <= (x.shape[at] if x.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
+    if not x.ndim:
+        return xp.array(x), xp.zeros((), dtypes.int64)
+    return _pick(xp, x, at, _ranked(xp, _sortable(x, at), k - 1), keepdim)
+
+
+@defop
+class kthvalue:
+    """(values, indices): the k-th smallest element along `dim`, k from 1, and where it is; NaN counts as the largest.
+
+    >>> ag.kthvalue(ag.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+
+    forward = _kthvalue
+    grad_x = back_to_place
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+
+
+def _at_ranks(xp, x, *, ranks):
+    y = _sortable(x, x.ndim - 1)
+    order = y.argsort(-1) if xp is not np or y.shape[-1] <= cpu.FEW else y.argpartition(sorted(set(ranks)), -1)
+    places = order[..., list(ranks)]
+    return xp.take_along_axis(x, places, -1), places
+
+
+@defop
+class at_ranks:
+    """(values, indices): the elements of the given ranks, from 0, along the last dimension; NaN counts as the largest.
+
+    >>> from autograd_gpu.ops.order import at_ranks
+    >>> at_ranks(ag.tensor([3.0, 1.0, 2.0]), (2, 0)).values
+    tensor([3., 1.])
+    """
+
+    forward = _at_ranks
+    def grad_x(F, g, x_shape, indices): return F.gather_along_backward(g[0], indices, -1, x_shape)
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+
+
+def _mode(xp, x, *, dim=-1, keepdim=False):
+    at = wrap_dim(dim, x.ndim)
+    refuse_empty("mode", x, dim)
+    if not x.ndim:
+        return xp.array(x), xp.zeros((), dtypes.int64)
+    y = _sortable(x, at)
+    rows = y.reshape(-1, y.shape[-1])
+    order = rows.argsort(-1, kind="stable")
+    line = xp.arange(len(rows))
+    ordered = rows[line[:, None], order]
+    begins = xp.ones(rows.shape, bool)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    places = xp.arange(rows.shape[1])
+    met = places - running(xp, "maximum", begins * places, -1)  # how often before, up to each place
+    return _pick(xp, x, at, order[line, met.argmax(-1)], keepdim)
+
+
+@defop
+class mode:
+    """(values, indices): the most frequent element along `dim`, the smallest of several, and its last place.
+
+    >>> ag.mode(ag.tensor([3.0, 1.0, 3.0, 1.0, 2.0]))
+    mode_result(values=tensor(1.), indices=tensor(3))
+    """
+
+    forward = _mode
+    grad_x = back_to_place
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+
+
+# ---- the median ----------------------------------------------------------------------------------------
+
+
+def _median_all(xp, x, *, ignore_nan=False):
+    if not x.size:
+        if x.dtype in dtypes.FLOATS:
+            return xp.full((), float("nan"), x.dtype)
+        raise RuntimeError(f"median(): input tensor must be non-empty for {x.dtype}, which has no NaN")
+    flat, middle = x.reshape(-1).astype(wide(x.dtype)), (x.size - 1) // 2  # a copy
+    if ignore_nan:
+        flat.sort()
+        found = flat[xp.maximum((flat.size - xp.isnan(flat).sum() - 1) // 2, 0)]
+    else:
+        flat.partition((middle, flat.size - 1))
+        found, last = flat[middle], flat[-1]
+        if x.dtype in dtypes.FLOATS:  # a NaN would be the last
+            found = (last if last != last else found) if xp is np else xp.where(xp.isnan(last), last, found)
+    return found if x.itemsize > 2 else found.astype(x.dtype)
+
+
+def _median_back(F, g, x, out):
+    """Equal parts of g for all that equal the median."""
+    if 0 in x.shape:
+        return F.expand(g, x.shape)
+    ties = F.cast(F.logical_or(F.eq(x, out), F.logical_and(F.isnan(x), F.isnan(out))), g.dtype)
+    return ties * (g / F.sum(ties))
+
+
+@defop
+class median_all:
+    """The median of all elements, the lower of two; NaN if one is, or passing over NaN; ties share the gradient.
+
+    >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    """
+
+    forward = _median_all
+    grad_x = _median_back
+
+
+def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
+    at, name = wrap_dim(dim, x.ndim), "nanmedian" if ignore_nan else "median"
+    refuse_empty(name, x, dim)
+    if not x.ndim:
+        return xp.array(x), xp.zeros((), dtypes.int64)
+    y, n = _sortable(x, at), x.shape[at]
+    middle = (n - 1) // 2
+    unknown = xp.isnan(y) if x.dtype in dtypes.FLOATS else None
+    if unknown is None or (xp is np and not np.count_nonzero(unknown)):
+        return _pick(xp, x, at, _ranked(xp, y, middle), keepdim)
+    counts = unknown.sum(axis=-1)
+    order = y.argsort(-1)
+    rank = xp.maximum((n - counts - 1) // 2, 0) if ignore_nan else xp.where(counts > 0, n - 1, middle)
+    return _pick(xp, x, at, xp.take_along_axis(order, rank[..., None], -1)[..., 0], keepdim)
+
+
+@defop
+class median_dim:
+    """(values, indices): the median along `dim`, the lower of two, and where it is; NaN where one is, or passing over
+    NaN.
+
+    >>> ag.median(ag.tensor([[1.0, 3.0, 2.0]]), 1).values
+    tensor([2.])
+    """
+
+    forward = _median_dim
+    grad_x = back_to_place
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+
+
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median, the lower of two in the middle; with `dim` a pair (values, indices) along it. NaN where one is.
+
+    >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    """
+    return median_all(x) if dim is None else median_dim(x, dim, keepdim)
+
+
+def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of what is not NaN; with `dim` a pair (values, indices) along it.
+
+    >>> ag.nanmedian(ag.tensor([4.0, float("nan"), 3.0]))
+    tensor(3.)
+    """
+    return median_all(x, True) if dim is None else median_dim(x, dim, keepdim, True)
