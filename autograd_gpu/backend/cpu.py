@@ -65,18 +65,22 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
     bits = np.dtype(f"i{dtype.itemsize}")
     out = pool.empty(mask.shape, bits)
     out[...] = mask.view(np.int8)
-    if isinstance(a, float) and a == 0.0:
+    if _is_zero(a):
         out -= 1
         out &= b.view(bits)
         return out.view(dtype)
     np.negative(out, out=out)
     first, second = (np.asarray(x, dtype).view(bits) for x in (a, b))
-    if isinstance(b, float) and b == 0.0:
+    if _is_zero(b):
         out &= first
     else:
         out &= np.bitwise_xor(first, second, out=pool.empty(mask.shape, bits))
         out ^= second
     return out.view(dtype)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, float) and value == 0.0 and math.copysign(1.0, value) > 0
 
 
 def special() -> Any:

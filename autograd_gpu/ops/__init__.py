@@ -1,7 +1,7 @@
 """The ops, by PyTorch's names. Each is one block in the file of its family; `methods` binds the Tensor methods."""
 
 from . import methods as methods  # binds Tensor's methods
-from .activation import gelu, glu, relu, sigmoid, silu, softsign, tanh, tanhshrink
+from .activation import gelu, relu, sigmoid, silu, softsign, tanh, tanhshrink
 from .along import gather, scatter, scatter_add, take_along_dim
 from .arithmetic import (
     add,
@@ -80,6 +80,7 @@ from .elementwise import (
 )
 from .exponential import celu, elu, logsigmoid, mish, selu, softplus
 from .extreme import all, amax, amin, any, argmax, argmin, max, min
+from .gated import glu
 from .index import embedding, index_add, index_select, masked_fill, masked_select, one_hot
 from .join import cat, chunk, hstack, split, split_with_sizes, stack, unbind, vstack
 from .likelihood import (
