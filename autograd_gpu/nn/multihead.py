@@ -39,7 +39,7 @@ def multi_head_attention_forward(
     """
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint. Make one, for instance by "
-                           "nn.Transformer.generate_square_subsequent_mask.")
+                           "nn.transformer.generate_square_subsequent_mask.")
     batched = _check_shapes(query, key, value, key_padding_mask)
     if not batched:
         same_key, same_value = key is query, value is key

@@ -1,7 +1,7 @@
 """The ops, by PyTorch's names. Each is one block in the file of its family; `methods` binds the Tensor methods."""
 
 from . import methods as methods  # binds Tensor's methods
-from .activation import gelu, glu, relu, sigmoid, silu, softsign, tanh, tanhshrink
+from .activation import gelu, relu, sigmoid, silu, softsign, tanh, tanhshrink
 from .addmm import addbmm, addmm, addmv, addr, baddbmm
 from .aliases import (
     absolute,
@@ -127,6 +127,7 @@ from .exponential import celu, elu, logsigmoid, mish, selu, softplus
 from .extreme import all, amax, amin, aminmax, any, argmax, argmin, max, min
 from .gamma import digamma, lgamma, mvlgamma
 from .gamma import polygamma_of as polygamma
+from .gated import glu
 from .grid import cartesian_prod, combinations, meshgrid, vander
 from .histogram import bincount, histc, histogram
 from .index import embedding, index_select, one_hot

@@ -18,7 +18,6 @@ from .. import backend
 from ..backend import dtypes
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
-from .slicing import from_right, key_along, wrap_dim
 
 BLOCK = 65536  # elements that are passed over several times before going on: they stay in the L2 cache
 
@@ -195,7 +194,7 @@ class tanh_grad:
 # ---- silu and gelu -----------------------------------------------------------------------------------
 
 
-def _gate(xp, x):
+def gate(xp, x):
     """sigmoid(x) as (1 + tanh(x / 2)) / 2: faster, and exact to the last bit of 1, enough for a factor of x."""
     s = xp.multiply(x, 0.5, out=backend.empty(xp, x.shape, x.dtype))
     xp.tanh(s, out=s)
@@ -205,11 +204,11 @@ def _gate(xp, x):
 
 
 def _silu(xp, x):
-    return times(xp, x, _gate(xp, x))
+    return times(xp, x, gate(xp, x))
 
 
 def _silu_grad(xp, h, x):
-    s = _gate(xp, x)
+    s = gate(xp, x)
     t = xp.subtract(1, s, out=backend.empty(xp, x.shape, x.dtype))
     t *= x
     t += 1
@@ -378,40 +377,4 @@ class tanhshrink:
     @in_float32
     def forward(xp, x): return x - xp.tanh(x)
     def grad_x(F, g, x): return g * F.square(F.tanh(x))
-    types = FLOAT
-
-
-def _halves(x, dim):
-    """The keys of the two halves of x along `dim`."""
-    if not x.ndim:
-        raise RuntimeError("glu does not support 0-dimensional tensors")
-    axis = wrap_dim(dim, x.ndim)
-    half, odd = divmod(x.shape[axis], 2)
-    if odd:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {x.shape[axis]}")
-    return [key_along(axis - x.ndim, part) for part in (slice(half), slice(half, None))]
-
-
-def _glu(xp, x, *, dim=-1):
-    first, second = _halves(x, dim)
-    return times(xp, x[first], _gate(xp, x[second]))
-
-
-def _glu_back(F, g, x, dim):
-    a, b = (F.basic_index(x, key) for key in _halves(x, dim))
-    s = F.sigmoid(b)
-    h = g * s
-    return F.cat([h, h * a * (1 - s)], from_right(dim, x.ndim))
-
-
-@defop
-class glu:
-    """a * sigmoid(b) with a and b the two halves of x along `dim`; RuntimeError if its size is odd.
-
-    >>> ag.glu(ag.tensor([3.0, 5.0, 0.0, 100.0]))
-    tensor([1.5, 5. ])
-    """
-
-    forward = in_float32(_glu)
-    grad_x = _glu_back
     types = FLOAT

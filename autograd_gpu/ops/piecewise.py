@@ -214,6 +214,6 @@ class threshold:
     tensor([20., 20.,  2.])
     """
 
-    forward = _threshold
+    forward = in_float32(_threshold)
     def grad_x(F, g, x, threshold): return F.where(x <= threshold, 0.0, g)
     types = PROMOTE

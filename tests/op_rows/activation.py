@@ -1,4 +1,4 @@
-"""Rows of ops/activation.py, ops/probability.py and ops/noise.py."""
+"""Rows of ops/activation.py, ops/gated.py, ops/probability.py and ops/noise.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, binary, nonzero, normal, positive, unary, uniform
