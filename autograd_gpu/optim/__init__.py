@@ -1,5 +1,6 @@
 """Optimizers and what goes with them, with PyTorch's names and arithmetic."""
 
+from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adagrad import Adagrad
 from .adam import Adam, AdamW
@@ -27,4 +28,6 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "lr_scheduler",
+    "swa_utils",
 ]
