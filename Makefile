@@ -18,8 +18,8 @@ demo: .venv/.demo
 
 # The second run is the CUDA path: on the GPU where there is one, else emulated. All of it: pytest --device cuda.
 test: lint types layers
-	$(BIN)/python -m pytest $(ARGS)
-	$(if $(ARGS),,$(BIN)/python -m pytest --device cuda -m smoke)
+	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --device cuda -m smoke)
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -46,7 +46,7 @@ class Generator:
     """
 
     def __init__(self, device: Any = "cpu") -> None:
-        self.device = Device(device)
+        self.device = backend.resolve(Device(device))
         self._lock = threading.Lock()
         self.seed()
 
@@ -157,7 +157,7 @@ def default_generator(device: Any = "cpu") -> Generator:
     >>> ag.random.default_generator().device
     device('cpu')
     """
-    return _DEFAULTS.on(Device(device))
+    return _DEFAULTS.on(backend.resolve(Device(device)))
 
 
 def manual_seed(seed: int) -> Generator:
@@ -222,8 +222,8 @@ def set_rng_state(state: Any, device: Any = "cpu") -> None:
 def _source(device: Any, generator: Generator | None) -> Generator:
     """The generator to draw from, after checking that it lives on `device` (default: where it lives)."""
     if generator is None:
-        return _DEFAULTS.on(or_default(device))
-    if device is not None and Device(device) != generator.device:
+        return _DEFAULTS.on(backend.resolve(or_default(device)))
+    if device is not None and backend.resolve(Device(device)) != generator.device:
         raise RuntimeError(f"Expected a '{Device(device)}' generator but found one on '{generator.device}'; "
                            f"make it with ag.random.Generator({str(Device(device))!r})")
     return generator

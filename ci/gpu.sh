@@ -4,7 +4,7 @@
 # Nothing is installed. Needs Python 3.11 or newer with
 #   the package's own    numpy, cupy, scipy, ml-dtypes, safetensors, nvidia-ml-py
 #   for the tests        pytest, pytest-timeout, hypothesis, scikit-learn, matplotlib, rich, jinja2; tests whose
-#                        module among the last five is missing are skipped
+#                        module among the last five is missing are skipped; pytest-xdist runs them side by side
 #   for the benchmarks   torch, jax, jaxlib; a missing one is named in the results
 # All ends within nine minutes. OUTDIR receives at most eight files: device.json, log.txt, pytest.xml, summary.json (exit code
 # and seconds of every step; 124 is a timeout) and one JSON for each benchmark.
@@ -75,7 +75,10 @@ print(json.dumps(facts, indent=2))
 with open(sys.argv[1], "w") as file:
     json.dump(facts, file, indent=2)
 PY
-step pytest 240 "$PYTHON" -m pytest --device cuda -p no:cacheprovider --junitxml "$OUT/pytest.xml"
+# CuPy compiles each of its kernels at its first use, for seconds in all: many processes do that side by side.
+workers=()
+"$PYTHON" -c 'import xdist' 2>/dev/null && workers=(-n 8)
+step pytest 270 "$PYTHON" -m pytest --device cuda "${workers[@]}" -p no:cacheprovider --junitxml "$OUT/pytest.xml"
 
 left=${#BENCHMARKS[@]}
 for name in "${BENCHMARKS[@]}"; do

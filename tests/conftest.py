@@ -38,7 +38,7 @@ def pytest_configure(config):
 def _gpu_answers():
     import pynvml
 
-    if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
     try:
         pynvml.nvmlInit()

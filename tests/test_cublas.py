@@ -1,5 +1,7 @@
 """Matrix products on CUDA: layouts, batches, dtypes, precision, launches, and adding into an existing gradient."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -165,6 +167,48 @@ def test_a_wrong_out_is_refused(xp, shape, dtype):
         cublas.matmul(draw(xp, 3, 4), draw(xp, 4, 5), out=xp.empty((5, 3)).T)
 
 
+@pytest.mark.parametrize("out", [
+    lambda xp: xp.empty((7, 5, 3)).swapaxes(1, 2), lambda xp: xp.empty((3, 7, 5)),
+], ids=["columns", "another shape"])  # fmt: skip
+def test_a_wrong_out_is_refused_where_the_batch_becomes_rows(xp, out):
+    """Folded too, it would be a copy, and the result be lost."""
+    with pytest.raises(ValueError, match=r"out must be row-major with shape \(7, 3, 5\)"):
+        cublas.matmul(draw(xp, 7, 3, 4), draw(xp, 4, 5), out=out(xp))
+
+
+def test_out_of_a_folded_batch(xp):
+    a, b, out = draw(xp, 7, 3, 4), draw(xp, 4, 5), xp.empty((7, 3, 5))
+    cublas.matmul(a, b, out=out)
+    close(out, wide(a) @ wide(b), 1e-13)
+    assert cublas.matmul(a, b[:, :0], out=xp.empty((7, 3, 0))).shape == (7, 3, 0)
+
+
+def test_a_batch_in_reverse_is_copied(xp):
+    """No other view has a negative stride from matrix to matrix."""
+    a, b = draw(xp, 6, 3, 4)[::-1], draw(xp, 6, 4, 5)
+    assert cublas._one_batch(a, (6,)).strides[0] > 0
+    close(cublas.matmul(a, b), wide(a) @ wide(b), 1e-12)
+
+
+def test_half_types_keep_partial_sums_wide(xp, monkeypatch):
+    """CuPy's handle is in that mode for the call only."""
+    bindings, handle = cublas.cuda.cublas(), cublas.cuda.cublas_handle()
+    before, modes = bindings.getMathMode(handle), []
+
+    class Bindings:
+        def __getattr__(self, name):
+            if name.startswith("gemm"):
+                modes.append(bindings.getMathMode(handle))
+            return getattr(bindings, name)
+
+    monkeypatch.setattr(cublas.cuda, "cublas", Bindings)
+    for dtype in ("float16", "bfloat16", "float32"):
+        cublas.matmul(draw(xp, 3, 4, dtype=dtype), draw(xp, 4, 5, dtype=dtype))
+        cublas.matmul(draw(xp, 2, 3, 4, dtype=dtype), draw(xp, 2, 4, 5, dtype=dtype))
+    assert [mode & cublas.WIDE_PARTIAL_SUMS for mode in modes] == [16] * 4 + [0] * 2
+    assert bindings.getMathMode(handle) == before
+
+
 # ---- adding into an existing gradient ----------------------------------------------------------------
 
 
@@ -226,6 +270,37 @@ def test_only_a_sole_contribution_without_hooks_is_added(monkeypatch):
     close(weight.grad.array, 6 * once, 1e-12)
 
 
+def test_log_names_the_leaf_whose_gradient_is_added_to(caplog):
+    x, weight = linear_leaves()
+    lines = []
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level("DEBUG", "autograd_gpu.autograd.graph"):
+            ag.linear(x, weight).sum().backward()
+        lines.append([re.sub("0x[0-9a-f]+", "", message) for message in caplog.messages])
+    assert len(lines[0]) == 3
+    assert lines[0] == lines[1]
+
+
+def test_a_failure_between_two_sums_shows_in_the_version(monkeypatch):
+    left, right = (ag.tensor(np.random.randn(4, 4), requires_grad=True) for _ in range(2))
+    ag.mm(left, right).sum().backward()
+    out, version = ag.mm(left, right).sum(), left.grad._version
+    gemm, outs = cublas.gemm, []
+
+    def failing(a, b, out=None, *rest, **options):
+        outs.append(out)
+        if len(outs) == 2:
+            raise MemoryError
+        return gemm(a, b, out, *rest, **options)
+
+    monkeypatch.setattr(cublas, "gemm", failing)
+    with pytest.raises(MemoryError):
+        out.backward()
+    assert outs[0] is left.grad.array
+    assert left.grad._version == version + 1
+
+
 def test_an_operand_that_is_the_gradient_itself(xp):
     """The sum may not be read while it is written."""
     weight = ag.tensor(np.random.randn(4, 4), requires_grad=True)
@@ -233,6 +308,29 @@ def test_an_operand_that_is_the_gradient_itself(xp):
     before = wide(weight.grad.array)
     ag.mm(weight.grad, weight).backward(ag.tensor(np.eye(4)))
     close(weight.grad.array, before + before.T, 1e-12)
+
+
+def test_the_gradient_that_is_given_is_the_weights_own():
+    """Rules after the one that adds still read it."""
+    left, right = (ag.tensor(np.random.randn(4, 4), requires_grad=True) for _ in range(2))
+    left.grad, right.grad = ag.tensor(np.random.randn(4, 4)), ag.zeros(4, 4, dtype=ag.float64)
+    g = wide(left.grad.array)
+    ag.mm(left, right).backward(left.grad)
+    close(left.grad.array, g + g @ wide(right.array).T, 1e-12)
+    close(right.grad.array, wide(left.array).T @ g, 1e-12)
+
+
+def test_operands_in_memory_of_another_owner(xp, monkeypatch):
+    """Imported by DLPack, say: the owners differ, the addresses overlap."""
+    into = draw(xp, 4, 4)
+    owner = xp.cuda.UnownedMemory(into.data.ptr, into.nbytes, into)
+    other = xp.ndarray((4, 4), into.dtype, xp.cuda.MemoryPointer(owner, 0))
+    before, used = wide(into), []
+    gemm = cublas.gemm
+    monkeypatch.setattr(cublas, "gemm", lambda a, b, out=None, *rest: (used.append(out), gemm(a, b, out, *rest))[1])
+    backend.add_matmul(into, other, other)
+    assert used == [None], "the product has an array of its own"
+    close(into, before + before @ before, 1e-12)
 
 
 def test_input_and_weight_gradients_are_separate_launches():
@@ -265,3 +363,4 @@ def test_another_stream_must_wait_for_a_product(xp):
         found = cublas.matmul(a, b)
     with xp.cuda.Stream(non_blocking=True), pytest.raises(HazardError):
         cublas.matmul(found, b)
+    xp.cuda.Device().synchronize()  # a and b may not be freed while the product reads them

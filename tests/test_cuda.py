@@ -122,6 +122,17 @@ assert ag.cuda.current_device() == 1
 ag.cuda.set_device("cuda:0")
 assert ag.cuda.current_stream() == before
 ag.cuda.synchronize(1)
+try:
+    ag.ones(2, 2, device="cuda:1") @ ag.ones(2, 2, device="cuda:1")
+except RuntimeError as error:
+    assert "cuda:1, but the current device is cuda:0; call inside `with ag.cuda.device(1):`" in str(error)
+with ag.cuda.stream(side):  # a copy between devices waits for the source's stream, and the source for the copy
+    with ag.cuda.device(0):
+        source = ag.ones(20, 30, device="cuda:0").T * 3
+        moved = source.to("cuda:1")
+        source.mul_(2)
+    assert float(moved.sum()) == 1800.0
+ag.cuda.synchronize(0)
 print("done")
 """
 
@@ -171,6 +182,32 @@ def test_set_stream_lasts_through_a_block():
         assert ag.cuda.current_stream() == first
     finally:
         ag.cuda.set_stream(default)
+
+
+@pytest.mark.cuda
+def test_deeply_nested_backward_stays_on_the_current_stream():
+    """The engine runs it on a helper thread, where CuPy would begin on the default stream."""
+    seen = []
+
+    class Nested(ag.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, depth):
+            ctx.depth = depth
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(ag.cuda.current_stream().ptr)
+            if ctx.depth:
+                with ag.enable_grad():
+                    Nested.apply(ag.ones(2, requires_grad=True), ctx.depth - 1).sum().backward()
+            return g, None
+
+    side = ag.cuda.Stream()
+    with ag.cuda.stream(side):
+        Nested.apply(ag.ones(2, requires_grad=True), 40).sum().backward()
+    side.synchronize()
+    assert seen == [side.ptr] * 41
 
 
 @pytest.mark.cuda

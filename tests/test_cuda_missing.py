@@ -13,6 +13,12 @@ from autograd_gpu.backend import diagnosis, nvml
 
 pytestmark = pytest.mark.cpu
 
+
+def test_a_cupy_that_another_thread_is_importing_is_not_there_yet(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace())
+    assert float(ag.tensor(2.0).sum()) == 2.0
+    assert ag.ones(2).is_cuda is False
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # every function that cannot answer without a device

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.cpu
 
 ROOT = Path(__file__).resolve().parent.parent
-SECONDS = 0.3
+LIMIT = 4  # times what NumPy's own import takes in the same process: some 0.15 s on top of it on an idle machine
 
 
 def in_new_process(code):
@@ -23,13 +23,13 @@ def in_new_process(code):
 
 
 def test_takes_less_than_the_limit():
-    """Processor time, so that a busy machine does not matter; it includes NumPy's own import. The best of five."""
+    """Processor time beside NumPy's, so that a busy or slow machine does not matter. The best of five."""
     code = (
-        "import time; begin = time.process_time(); import autograd_gpu; end = time.process_time();"
-        "print(end - begin)"
+        "from time import process_time as now; begin = now(); import numpy; middle = now(); import autograd_gpu;"
+        "print((now() - middle) / (middle - begin))"
     )
-    times = [in_new_process(code) for _ in range(5)]
-    assert min(times) < SECONDS, times
+    ratios = [in_new_process(code) for _ in range(5)]
+    assert min(ratios) < LIMIT, ratios
 
 
 def test_leaves_large_libraries_alone():

@@ -212,7 +212,7 @@ def _edge_gradient(edge: GradientEdge, g: Tensor | None) -> Tensor:
         return g if edge.dtype is None else _cast(g, edge.dtype)
     if edge.shape is None or int(np.prod(edge.shape)) != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    return wrap(backend.namespace_on(edge.device or backend.CPU).ones(edge.shape, edge.dtype))
+    return wrap(backend.make(edge.device or backend.CPU, "ones", edge.shape, edge.dtype))
 
 
 def _batched(

@@ -38,6 +38,19 @@ def namespace_on(device: Device) -> Any:
     return np if device.type == "cpu" else cuda.require_device(device.index or 0)
 
 
+def resolve(device: Device) -> Device:
+    """`device` with its number: "cuda" is the one that is current now."""
+    return Device("cuda", cuda.device_index()) if device.type == "cuda" and device.index is None else device
+
+
+def make(device: Device, function: str, *args: Any, **kwargs: Any) -> Any:
+    """What the array module's `function` makes, on `device`."""
+    if device.type == "cpu":
+        return getattr(np, function)(*args, **kwargs)
+    with cuda.cupy_device(device):
+        return getattr(cuda.cupy(), function)(*args, **kwargs)
+
+
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An unset array; on the CPU a large one reuses memory (pool.py), as CuPy's arrays do by CuPy's own pool."""
     return pool.empty(shape, dtype) if xp is np else xp.empty(shape, dtype)
@@ -50,8 +63,8 @@ def device_of(array: Any) -> Device:
 def to_device(array: Any, device: Device) -> Any:
     """`array` on `device`: itself if it lives there, else a copy."""
     if is_cuda(array):
-        return cuda.to_host(array) if device.type == "cpu" else cuda.to_device(array, device.index or 0)
-    return array if device.type == "cpu" else cuda.from_host(array, device.index or 0)
+        return cuda.to_host(array) if device.type == "cpu" else cuda.to_device(array, cuda.device_index(device))
+    return array if device.type == "cpu" else cuda.from_host(array, cuda.device_index(device))
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -72,10 +85,16 @@ def matmul(a: Any, b: Any) -> Any:
 def add_matmul(into: Any, a: Any, b: Any) -> None:
     """into += a @ b for matrices. On CUDA one launch, without an array for the product, unless they share memory."""
     alike = type(into) is not np.ndarray and into.dtype == a.dtype == b.dtype and into.dtype in FLOATS
-    if alike and into.flags.c_contiguous and into.data.mem not in (a.data.mem, b.data.mem):
+    if alike and into.flags.c_contiguous and not (may_share_memory(into, a) or may_share_memory(into, b)):
         cublas.gemm(a, b, into, accumulate=True)
     else:
-        into += matmul(a, b)
+        into += matmul(a, b).astype(into.dtype, copy=False)
+
+
+def may_share_memory(a: Any, b: Any) -> bool:
+    """Whether two CuPy arrays lie in one allocation, or in allocations that overlap, such as two imports by DLPack."""
+    x, y = a.data.mem, b.data.mem
+    return x is y or (x.ptr < y.ptr + y.size and y.ptr < x.ptr + x.size)
 
 
 def special(xp: Any) -> Any:

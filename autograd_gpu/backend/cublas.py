@@ -9,8 +9,10 @@ How a product runs:
     4. Where one operand is the same for the whole batch and the other's rows lie evenly, the batch is folded into the
        rows: one product of two matrices.
     5. Every other batch is one gemmStridedBatchedEx; batch dimensions that do not collapse into one stride are copied.
+    6. For half types the handle is told, for the call, to keep partial sums in float32: cuBLAS may otherwise divide a
+       long sum and round each part to the half type.
 
-Calls go to the current stream; each one counts as a launch and a product.
+Calls go to the current stream of the current device; each one counts as a launch and a product.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ from .dtypes import FLOATS, HALF, bfloat16, float16, float32, float64
 # cudaDataType_t, cublasComputeType_t and cublasOperation_t, from the headers; cublasGemmAlgo_t has DEFAULT = -1.
 DATA_TYPE = {float32: 0, float64: 1, float16: 2, bfloat16: 14}
 COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77
+_HALF_TYPES = (DATA_TYPE[float16], DATA_TYPE[bfloat16])
 OP_N, OP_T = 0, 1
 DEFAULT_ALGORITHM = -1
+WIDE_PARTIAL_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION of cublasMath_t
 LARGEST = 2**31 - 1  # sizes and leading dimensions are 32-bit there
 
 # alpha and beta are read from host memory, in the type that sums are kept in; kept alive here.
@@ -51,11 +55,13 @@ def matmul(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision:
         return gemm(a, b, out, accumulate, precision)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
+    if out is not None:
+        _check_out(a, shape, out)
     count = math.prod(batch) if a.shape[-1] else 0
     if count and _shared(b) and math.prod(a.shape[:-2]) == count:
         rows = _folded(a)
         if rows is not None:
-            flat = None if out is None else out.reshape(-1, shape[-1])
+            flat = None if out is None else out.reshape(rows.shape[0], shape[-1])
             return gemm(rows, _first(b), flat, accumulate, precision).reshape(shape)
     if count and _shared(a) and math.prod(b.shape[:-2]) == count and out is None:
         columns = _folded(b.swapaxes(-1, -2))
@@ -68,6 +74,7 @@ def matmul(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision:
 def gemm(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision: str | None = None) -> Any:
     """One product of two matrices: (m, k) @ (k, n) -> (m, n)."""
     (m, k), n = a.shape, b.shape[1]
+    _check_device(a, b, out)
     out = _output(a, (m, n), out)
     if not out.size or not k:
         return _without_products(out, accumulate)
@@ -79,8 +86,8 @@ def gemm(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision: s
     compute, zero, one = _arithmetic(a.dtype, precision)
     _check_sizes(m, n, k, a_leading, b_leading)
     kind = DATA_TYPE[a.dtype]
-    cuda.cublas().gemmEx(
-        cuda.cublas_handle(), b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, a_pointer, kind, a_leading,
+    _call(
+        "gemmEx", kind, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, a_pointer, kind, a_leading,
         one if accumulate else zero, out.data.ptr, DATA_TYPE[out.dtype], n, compute, DEFAULT_ALGORITHM,
     )  # fmt: skip
     return out
@@ -91,6 +98,7 @@ def bmm(
 ) -> Any:
     """A batch of products in one call; `shape` is that of the result."""
     (m, k), n = a.shape[-2:], b.shape[-1]
+    _check_device(a, b, out)
     out = _output(a, shape, out)
     if not out.size or not k:
         return _without_products(out, accumulate)
@@ -104,12 +112,26 @@ def bmm(
     compute, zero, one = _arithmetic(a.dtype, precision)
     _check_sizes(m, n, k, a_leading, b_leading, batch)
     kind, size = DATA_TYPE[a.dtype], a.dtype.itemsize
-    cuda.cublas().gemmStridedBatchedEx(
-        cuda.cublas_handle(), b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, b.strides[0] // size,
+    _call(
+        "gemmStridedBatchedEx", kind, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, b.strides[0] // size,
         a_pointer, kind, a_leading, a.strides[0] // size, one if accumulate else zero, out.data.ptr,
         DATA_TYPE[out.dtype], n, m * n, batch, compute, DEFAULT_ALGORITHM,
     )  # fmt: skip
     return out
+
+
+def _call(function: str, kind: int, *arguments: int) -> None:
+    """`function` of cuBLAS for operands of cudaDataType `kind`."""
+    bindings, handle = cuda.cublas(), cuda.cublas_handle()
+    if kind not in _HALF_TYPES:
+        getattr(bindings, function)(handle, *arguments)
+        return
+    mode = bindings.getMathMode(handle)
+    bindings.setMathMode(handle, mode | WIDE_PARTIAL_SUMS)
+    try:
+        getattr(bindings, function)(handle, *arguments)
+    finally:
+        bindings.setMathMode(handle, mode)  # the handle is CuPy's
 
 
 def _by_cupy(a: Any, b: Any) -> Any:
@@ -132,11 +154,25 @@ def _arithmetic(dtype: np.dtype, precision: str | None) -> tuple[int, int, int]:
 def _output(a: Any, shape: tuple[int, ...], out: Any) -> Any:
     if out is None:
         return cuda.cupy().empty(shape, a.dtype)
+    _check_out(a, shape, out)
+    return out
+
+
+def _check_out(a: Any, shape: tuple[int, ...], out: Any) -> None:
     allowed = (a.dtype, float32) if a.dtype in HALF else (a.dtype,)
     if out.shape != shape or not out.flags.c_contiguous or out.dtype not in allowed:
         raise ValueError(f"out must be row-major with shape {shape} and dtype {a.dtype}; got shape {out.shape}, "
                          f"dtype {out.dtype}, strides {out.strides}")
-    return out
+
+
+def _check_device(*arrays: Any) -> None:
+    """cuBLAS takes addresses and would read another device's by faults that end the process' use of CUDA."""
+    here = cuda.cupy().cuda.runtime.getDevice()
+    for array in arrays:
+        if array is not None and array.data.device_id != here:
+            there = array.data.device_id
+            raise RuntimeError(f"matmul: an array is on cuda:{there}, but the current device is cuda:{here}; "
+                               f"call inside `with ag.cuda.device({there}):`")
 
 
 def _without_products(out: Any, accumulate: bool) -> Any:
@@ -182,14 +218,19 @@ def _folded(x: Any) -> Any:
 
 
 def _one_batch(x: Any, batch: tuple[int, ...]) -> Any:
-    """x with its batch dimensions broadcast to `batch` and collapsed into one: a view if one stride can say it."""
+    """x with its batch dimensions broadcast to `batch` and collapsed into one: a view if one stride can say it.
+
+    A negative stride cannot: cuBLAS does not promise to take one.
+    """
     xp = cuda.cupy()
     if _shared(x):  # stride 0; at most one matrix is copied
         x = _first(x)
         return xp.broadcast_to(x if _is_dense(x) else xp.ascontiguousarray(x), (math.prod(batch), *x.shape))
     x = xp.broadcast_to(x, (*batch, *x.shape[-2:]))
     view = _collapsed(x, len(batch))
-    return xp.ascontiguousarray(x).reshape(-1, *x.shape[-2:]) if view is None else view
+    if view is None or view.strides[0] < 0:
+        return xp.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
+    return view
 
 
 def _collapsed(x: Any, dims: int) -> Any:

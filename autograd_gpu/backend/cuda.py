@@ -27,7 +27,8 @@ def _import() -> Any:
 
 def loaded() -> Any | None:
     """The cupy module if somebody has imported it already, else None."""
-    return sys.modules.get("cupy")
+    module = sys.modules.get("cupy")
+    return module if hasattr(module, "ndarray") else None  # another thread may be in the middle of the import
 
 
 def is_available() -> bool:
@@ -73,12 +74,44 @@ def to_host(array: Any) -> np.ndarray:
 
 
 def to_device(array: Any, index: int) -> Any:
-    """`array` on device `index`, itself if it is there already."""
+    """`array` on device `index`, itself if it is there already.
+
+    The copy runs on the current stream of the target, between the work that is queued now and later on that of the
+    source: CUDA orders a copy between devices by itself on their null streams only.
+    """
     module = require_device(index)
-    if array.device.id == index:
+    source = array.device
+    if source.id == index:
         return array
+    with source:
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            array = module.ascontiguousarray(array)
+        before = module.cuda.get_current_stream()
+        ready = before.record()
     with module.cuda.Device(index):
-        return module.asarray(array)
+        stream = module.cuda.get_current_stream()
+        stream.wait_event(ready)
+        copy = module.asarray(array)
+        done = stream.record()
+    with source:
+        before.wait_event(done)  # before the source's memory is used for something else
+    return copy
+
+
+def here() -> Any:
+    """This thread's current device and stream, for `go_to` on a new one; None if CuPy is not in use."""
+    module = loaded()
+    if module is None or not is_available():
+        return None
+    return module.cuda.Device(), module.cuda.get_current_stream()
+
+
+def go_to(place: Any) -> None:
+    """Makes the device and the stream of `place` current in this thread."""
+    if place is not None:
+        device, stream = place
+        device.use()
+        stream.use()
 
 
 def special() -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 class Device:
-    """A place for arrays: `type` is "cpu" or "cuda", `index` the CUDA ordinal (None for the CPU).
+    """A place for arrays: `type` is "cpu" or "cuda", `index` the CUDA ordinal.
+
+    The CPU has no index, and "cuda" without one means the device that is current where it is used.
 
     >>> ag.device("cuda:1").index
     1
@@ -26,7 +28,7 @@ class Device:
         if kind == "cpu":
             self.type, self.index = "cpu", None
         else:
-            self.type, self.index = "cuda", int(ordinal or index or 0)
+            self.type, self.index = "cuda", int(ordinal) if ordinal else index
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
@@ -35,7 +37,7 @@ class Device:
         return hash((self.type, self.index))
 
     def __str__(self) -> str:
-        return "cpu" if self.index is None else f"cuda:{self.index}"
+        return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __repr__(self) -> str:
         return f"device({str(self)!r})"

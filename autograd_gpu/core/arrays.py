@@ -13,8 +13,8 @@ from ..backend import pool
 
 def zeros(like: Any) -> Any:
     """Zeros with the shape, dtype and device of an array or an edge."""
-    xp = backend.namespace(like) if backend.is_array(like) else backend.namespace_on(like.device or backend.CPU)
-    return xp.zeros(like.shape, like.dtype)
+    home = backend.device_of(like) if backend.is_array(like) else like.device or backend.CPU
+    return backend.make(home, "zeros", like.shape, like.dtype)
 
 
 def as_array(g: Any, dtype: Any = None) -> Any:

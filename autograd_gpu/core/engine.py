@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ..backend import cuda
 from ..config import MODES, enable_grad
 from .nesting import MAX_NESTED, NESTING
 from .node import Node
@@ -47,11 +48,12 @@ def execute(
 def _on_helper_thread(*args: Any) -> list[Tensor | None]:
     """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only."""
     outcome: list[Any] = []
-    bits, errors = MODES.bits, []
+    bits, errors, here = MODES.bits, [], cuda.here()
 
     def body() -> None:
         MODES.bits = bits
         try:
+            cuda.go_to(here)
             outcome.append(execute(*args))
         except BaseException as error:  # re-raised below, in the thread that asked
             errors.append(error)

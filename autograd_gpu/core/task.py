@@ -23,13 +23,13 @@ from .. import backend
 from ..backend import counters
 from ..backend.dtypes import NATIVE_FLOATS
 from . import hooks
+from .adding import addable_grads, run_adding
 from .arrays import as_array, own, zeros
 from .nesting import user_code
 from .node import AccumulateGrad, Node
 from .op import RAW, RECORD
 from .tensor import Tensor, wrap
 from .trace import LOGGER, observe
-from .views import bump_version
 
 _by_sequence = attrgetter("sequence_nr")
 
@@ -204,10 +204,8 @@ class GraphTask:
                 observe(node, g, need)
             if extra is not None:
                 grads = self.run_with_hooks(node, g, need)
-            elif accumulate and node.adds and (into := self.addable_grads(node, need)):
-                grads = node.run_adding(g, need, release, {i: grad._array for i, grad in into.items()})
-                for grad in into.values():
-                    bump_version(grad)
+            elif accumulate and node.adds and (into := addable_grads(self, node, g, need)):
+                grads = run_adding(self, node, g, need, into)
             else:
                 grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
             shapes, nrs, edges = node.shapes, node.nrs, node.edges
@@ -299,19 +297,6 @@ class GraphTask:
         return total
 
     # ---- 6: leaves ---------------------------------------------------------------------------------
-
-    def addable_grads(self, node: Node, need: int) -> dict[int, Tensor]:
-        """Input -> its leaf's `.grad`, where the node's rule can add into it: the leaf waits for nothing else.
-
-        Not with create_graph, whose sums are recorded, nor with a hook, which wants to see what arrives.
-        """
-        found: dict[int, Tensor] = {}
-        for i in node.adds:
-            leaf: Any = node.edges[i]
-            sole = need >> i & 1 and self.leaves.get(leaf) == 1 and leaf not in self.buffers
-            if sole and leaf.extra is None and not self.recording and (grad := leaf.addable_grad()) is not None:
-                found[i] = grad
-        return found
 
     def fire_complete(self, node: Node) -> None:
         """Fires the leaves for which `node` made the last contribution."""

@@ -85,8 +85,9 @@ def to(
         elif not isinstance(value, bool):  # a positional non_blocking
             dtype = value
     result = x
-    if device is not None and Device(device) != x.device:
-        result = move(result, Device(device))
+    home = x.device if device is None else backend.resolve(Device(device))
+    if home != x.device:
+        result = move(result, home)
     if dtype is not None:
         wanted = dtypes.as_dtype(dtype)
         if wanted != result.dtype:

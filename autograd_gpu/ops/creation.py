@@ -122,12 +122,12 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _make(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
-    xp = backend.namespace_on(or_default(device))
+    home = or_default(device)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if wanted in dtypes.STORAGE:
         codes = np.asarray({"zeros": 0.0, "empty": 0.0, "ones": 1.0}.get(name, *fill or (0.0,)), wanted).view(np.uint8)
-        return wrap_codes(xp.full(_shape(size), int(codes), np.uint8), wanted)
-    return wrap(getattr(xp, name)(_shape(size), *fill, dtype=wanted)).requires_grad_(requires_grad)
+        return wrap_codes(backend.make(home, "full", _shape(size), int(codes), np.uint8), wanted)
+    return wrap(backend.make(home, name, _shape(size), *fill, dtype=wanted)).requires_grad_(requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -183,8 +183,8 @@ def arange(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
     wanted = dtypes.as_dtype(dtype) if dtype is not None else dtypes.int64 if whole else dtypes.get_default_dtype()
-    xp = backend.namespace_on(or_default(device))
-    return wrap(xp.arange(start, end, step).astype(wanted, copy=False)).requires_grad_(requires_grad)
+    values = backend.make(or_default(device), "arange", start, end, step)
+    return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
 def linspace(
@@ -196,8 +196,8 @@ def linspace(
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    xp = backend.namespace_on(or_default(device))
-    return wrap(xp.linspace(start, end, steps).astype(wanted, copy=False)).requires_grad_(requires_grad)
+    values = backend.make(or_default(device), "linspace", start, end, steps)
+    return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -208,8 +208,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
             [0., 1.]])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    xp = backend.namespace_on(or_default(device))
-    return wrap(xp.eye(n, m, dtype=wanted)).requires_grad_(requires_grad)
+    return wrap(backend.make(or_default(device), "eye", n, m, dtype=wanted)).requires_grad_(requires_grad)
 
 
 def zeros_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -211,7 +211,8 @@ def seeded_dropout(x, p):
 
 def same_dropout(x, p):
     ag.manual_seed(5)
-    return np.where(ag.random.bernoulli_mask(x.shape, 1 - p), x / (1 - p) if p < 1 else 0.0, 0.0)
+    mask = ag.backend.to_numpy(ag.random.bernoulli_mask(x.shape, 1 - p))
+    return np.where(mask, x / (1 - p) if p < 1 else 0.0, 0.0)
 
 
 NOISE = [

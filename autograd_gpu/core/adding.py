@@ -1,0 +1,44 @@
+"""Rules that add into an existing gradient, in place of an array of their own and a sum: see `add_<input>` in op.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import backend
+from .node import Node
+from .tensor import Tensor
+from .trace import observe
+from .views import bump_version
+
+if TYPE_CHECKING:
+    from .task import GraphTask
+
+
+def addable_grads(task: GraphTask, node: Node, g: Any, need: int) -> dict[int, Tensor]:
+    """Input -> its leaf's `.grad`, where the node's rule can add into it: the leaf waits for nothing else.
+
+    Not with create_graph, whose sums are recorded, nor with a hook, which wants to see what arrives, nor where the user
+    gave the `.grad` itself as `g`: the node's other rules have yet to read it.
+    """
+    found: dict[int, Tensor] = {}
+    for i in node.adds:
+        leaf: Any = node.edges[i]
+        sole = need >> i & 1 and task.leaves.get(leaf) == 1 and leaf not in task.buffers
+        grad = leaf.addable_grad() if sole and leaf.extra is None and not task.recording else None
+        if grad is not None and not backend.may_share_memory(grad._array, g):
+            found[i] = grad
+    return found
+
+
+def run_adding(task: GraphTask, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:
+    """Runs `node`, whose rules do for the gradients `into` what their leaves' AccumulateGrad would have done."""
+    try:
+        grads = node.run_adding(g, need, not task.keep, {i: grad._array for i, grad in into.items()})
+    finally:  # of two sums, the first is made if memory runs out in the second
+        for grad in into.values():
+            bump_version(grad)
+    if task.watched:
+        for i, grad in into.items():
+            leaf: Any = node.edges[i]
+            observe(leaf, grad, 0)
+    return grads

@@ -1,0 +1,56 @@
+"""The errors of CUDA and CuPy, and the one that only the stand-in can raise."""
+
+from __future__ import annotations
+
+from ._table import API
+
+_DRIVER_TEXTS = {1: "CUDA_ERROR_INVALID_VALUE: invalid argument", 500: "CUDA_ERROR_NOT_FOUND: named symbol not found"}
+
+
+class CUDARuntimeError(RuntimeError):
+    """An error status of the CUDA runtime, with CUDA's own name and text."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(API["statuses"][str(status)])
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.status,)
+
+
+class CUDADriverError(RuntimeError):
+    """An error status of the CUDA driver."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(_DRIVER_TEXTS[status])
+
+
+class OutOfMemoryError(MemoryError):
+    """No device memory left, or a pool's limit reached; the text is CuPy's."""
+
+    def __init__(self, size: int, total: int, limit: int = 0) -> None:
+        self._given = (size, total, limit)
+        so_far = f" (allocated so far: {total:,} bytes"
+        limited = f", limit set to: {limit:,} bytes)." if limit else ")."
+        super().__init__(f"Out of memory allocating {size:,} bytes" + so_far + limited)
+
+    def __reduce__(self) -> tuple:
+        return type(self), self._given
+
+
+class PerformanceWarning(RuntimeWarning):
+    pass
+
+
+class HazardError(RuntimeError):
+    """A bug in the order or lifetime of device work, on which real hardware may go wrong silently."""
+
+
+class RaceError(HazardError):
+    """Two accesses to the same bytes that no stream order, event or wait puts one behind the other."""
+
+
+INVALID_VALUE, MEMORY_ALLOCATION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 1, 2, 101, 400, 600
+CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_UNMATCHED, CAPTURE_UNJOINED = 900, 901, 903, 904
+CAPTURE_ISOLATION, CAPTURE_IMPLICIT, CAPTURED_EVENT = 905, 906, 907

@@ -1,0 +1,264 @@
+"""The functions of the module cupy that are NumPy's, as far as CuPy has them and with its parameters.
+
+    views       reshape, transpose, ...: taken at once where NumPy gives a view, copied otherwise
+    now         results that depend on values: the host waits
+    changing    put, copyto, ...: write into their first argument
+    metadata    answered from shapes and dtypes
+    the rest    computed later, in the current stream
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _creation, _indexing
+from ._array import as_array, ndarray, viewed
+from ._call import call, call_now, change, unpack
+from ._memory import view
+from ._state import current_queue
+from ._table import API
+from ._ufunc import ufunc
+
+VIEWS = frozenset((
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "diagonal", "dsplit",
+    "expand_dims", "flip", "fliplr", "flipud", "hsplit", "imag", "matrix_transpose", "moveaxis", "permute_dims",
+    "ravel", "real", "reshape", "rollaxis", "rot90", "split", "squeeze", "swapaxes", "transpose", "unstack", "vsplit",
+))  # fmt: skip
+NOW = frozenset((
+    "apply_along_axis", "argwhere", "bincount", "compress", "delete", "extract", "flatnonzero", "histogram",
+    "histogram2d", "histogramdd", "histogram_bin_edges", "insert", "intersect1d", "nonzero", "piecewise", "poly",
+    "polyfit", "roots", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+))  # fmt: skip
+CHANGING = frozenset(("fill_diagonal", "place", "put", "put_along_axis", "putmask"))
+METADATA = frozenset((
+    "can_cast", "common_type", "iscomplexobj", "isfortran", "isrealobj", "isscalar", "issubdtype", "may_share_memory",
+    "min_scalar_type", "mintypecode", "ndim", "promote_types", "result_type", "shape", "shares_memory", "size",
+    "broadcast_shapes", "iterable",
+))  # fmt: skip
+MADE_FROM_NUMBERS = frozenset((
+    "arange", "bartlett", "blackman", "diag_indices", "eye", "fromfunction", "geomspace", "hamming", "hanning",
+    "identity", "indices", "kaiser", "linspace", "logspace", "mask_indices", "tri", "tril_indices", "triu_indices",
+))  # fmt: skip
+# Sums of half types are kept in float32 and rounded once.
+WIDE = frozenset(("sum", "prod", "mean", "var", "std", "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "cumsum",
+                  "cumprod", "trace"))  # fmt: skip
+_BY_CUBLAS = frozenset(("dot", "einsum", "inner", "matmul", "tensordot", "vdot"))
+_PRODUCTS = frozenset(("cross", "diagonal", "matmul", "matrix_transpose", "norm", "outer", "tensordot", "trace",
+                       "vecdot"))  # fmt: skip
+STABLE = frozenset(("sort", "argsort"))
+RENAMED = {"alltrue": "all", "sometrue": "any", "product": "prod", "cumproduct": "cumprod", "round_": "round",
+           "trapz": "trapezoid", "in1d": "isin"}  # fmt: skip
+
+
+@functools.cache
+def function(name: str) -> Callable[..., Any]:
+    """cupy.<name>, made of NumPy's function."""
+    return made(name, getattr(np, RENAMED.get(name, name)), API["cupy"][name] or [])
+
+
+def made(
+    name: str, numpy_function: Callable[..., Any], parameters: list[str], run: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """A function of device arrays with CuPy's `parameters`, which runs `numpy_function` (or `run`)."""
+    run = run or _kind(name, _with_numpys_names(numpy_function, parameters))
+    variadic = any(parameter.startswith("*") for parameter in parameters)
+    allowed = frozenset(parameters)
+    out_at = parameters.index("out") if "out" in allowed else sys.maxsize
+
+    @functools.wraps(numpy_function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not variadic:
+            if len(args) > len(parameters):
+                raise TypeError(f"{name}() takes {len(parameters)} positional arguments but {len(args)} were given")
+            for keyword in kwargs:
+                if keyword not in allowed:
+                    raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}")
+        if len(args) > out_at:
+            kwargs["out"], args = args[out_at], (*args[:out_at], *args[out_at + 1 :])
+        return run(*args, **kwargs)
+
+    checked.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
+    return checked
+
+
+def _signature(parameters: list[str]) -> inspect.Signature:
+    kinds = {0: inspect.Parameter.POSITIONAL_OR_KEYWORD, 1: inspect.Parameter.VAR_POSITIONAL,
+             2: inspect.Parameter.VAR_KEYWORD}  # fmt: skip
+    result, seen = [], False
+    for name in parameters:
+        kind = kinds[name.count("*")]
+        if seen and kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            kind = inspect.Parameter.KEYWORD_ONLY
+        seen = seen or kind is inspect.Parameter.VAR_POSITIONAL
+        result.append(inspect.Parameter(name.lstrip("*"), kind))
+    return inspect.Signature(result)
+
+
+def _with_numpys_names(numpy_function: Callable[..., Any], parameters: list[str]) -> Callable[..., Any]:
+    """`numpy_function` under CuPy's parameter names, where these differ."""
+    try:
+        theirs = list(inspect.signature(numpy_function).parameters)
+    except ValueError:
+        theirs = []
+    renamed = {ours: other for ours, other in zip(parameters, theirs, strict=False)
+               if ours != other and ours not in theirs and "*" not in ours and other not in parameters}
+    if not renamed:
+        return numpy_function
+
+    @functools.wraps(numpy_function)
+    def translated(*args: Any, **kwargs: Any) -> Any:
+        return numpy_function(*args, **{renamed.get(name, name): value for name, value in kwargs.items()})
+
+    return translated
+
+
+def _kind(name: str, numpy_function: Callable[..., Any]) -> Callable[..., Any]:
+    if name in VIEWS:
+        return functools.partial(_view, name, numpy_function)
+    if name in NOW:
+        return functools.partial(_now, name, numpy_function)
+    if name in CHANGING:
+        return functools.partial(_change, name, numpy_function)
+    if name in METADATA:
+        return functools.partial(_metadata, numpy_function)
+    if name in WIDE:
+        numpy_function = _wide(numpy_function)
+    elif name in STABLE:
+        numpy_function = _stable(numpy_function)
+    return functools.partial(_later, name, numpy_function, name not in MADE_FROM_NUMBERS)
+
+
+def _later(name: str, numpy_function: Callable[..., Any], needs_array: bool, *args: Any, **kwargs: Any) -> Any:
+    out = kwargs.pop("out", None)
+    if needs_array and not _has_array(args) and not _has_array(tuple(kwargs.values())):
+        raise TypeError(f"cupy.{name}: the argument must be a cupy.ndarray, not {type(args[0] if args else None)}")
+    if name in _BY_CUBLAS and current_queue().capture is not None:
+        raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
+    return call(name, numpy_function, args, kwargs, out)
+
+
+def _has_array(values: Any) -> bool:
+    return any(_has_array(value) if isinstance(value, (tuple, list)) else as_array(value) is not None
+               for value in values)
+
+
+def _now(name: str, numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if name == "nonzero" and not args[0].ndim:
+        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use cp.atleast_1d(scalar).nonzero() instead.")
+    return call_now(name, numpy_function, args, kwargs)
+
+
+def _change(name: str, numpy_function: Callable[..., Any], target: ndarray, *args: Any, **kwargs: Any) -> None:
+    if type(target) is not ndarray:
+        raise TypeError(f"cupy.{name} changes a cupy.ndarray, not {type(target)}")
+    if name == "put":
+        kwargs.setdefault("mode", "wrap")
+    change(name, target, functools.partial(numpy_function, **kwargs), args)
+
+
+def _metadata(numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return numpy_function(*unpack(args, [])[0], **{name: unpack(value, [])[0] for name, value in kwargs.items()})
+
+
+def _view(name: str, numpy_function: Callable[..., Any], a: Any, *args: Any, **kwargs: Any) -> Any:
+    """What NumPy gives as a view is one here, with the memory of `a`; else the function is work for the stream."""
+    if args and name.startswith("atleast"):
+        return [_view(name, numpy_function, one) for one in (a, *args)]
+    if type(a) is not ndarray:
+        a = as_array(a)
+        if a is None:
+            raise TypeError(f"cupy.{name}: the argument must be a cupy.ndarray")
+    raw = a._a
+    result = numpy_function(raw, *args, **kwargs)
+    several = isinstance(result, (tuple, list))
+    for part in result if several else (result,):
+        if part.size and (part.base is None or not np.may_share_memory(part, raw)):
+            return call(name, numpy_function, (a, *args), kwargs)
+    if several:
+        return type(result)([viewed(a, _writable(part)) for part in result])
+    return a if result is raw else viewed(a, _writable(result))
+
+
+def _writable(raw: np.ndarray) -> np.ndarray:
+    """CuPy's views can be written to, broadcast ones and diagonals too."""
+    if raw.flags.writeable:
+        return raw
+    return view(raw.__array_interface__["data"][0] if raw.size else 0, raw.shape, raw.dtype, raw.strides)
+
+
+def _wide(numpy_function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(numpy_function)
+    def run(a: np.ndarray, *args: Any, **kwargs: Any) -> Any:
+        dtype = a.dtype
+        if dtype.itemsize != 2 or dtype.kind not in "fV" or kwargs.get("dtype") is not None or len(args) > 1:
+            return numpy_function(a, *args, **kwargs)
+        return np.asarray(numpy_function(a.astype(np.float32), *args, **kwargs)).astype(dtype)
+
+    return run
+
+
+def _stable(numpy_function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(numpy_function)
+    def run(a: np.ndarray, axis: int | None = -1, kind: str | None = None) -> Any:
+        if kind is not None and kind != "stable":
+            raise ValueError("kind can only be None or 'stable'")
+        return numpy_function(a, axis, kind="stable")
+
+    return run
+
+
+def special(name: str) -> Callable[..., Any] | None:
+    """cupyx.scipy.special.<name>, made of SciPy's function."""
+    theirs, parameters = getattr(importlib.import_module("scipy.special"), name, None), API["cupyx.scipy.special"][name]
+    if isinstance(theirs, np.ufunc) and parameters == "ufunc":
+        return ufunc(name, theirs, theirs.nin, theirs.nout)
+    return None if theirs is None or parameters == "ufunc" else made(name, theirs, parameters or [])
+
+
+def linalg(name: str) -> Callable[..., Any] | None:
+    """cupy.linalg.<name>, made of NumPy's function: decompositions and solvers wait for their arguments."""
+    theirs, parameters = getattr(np.linalg, name, None), API["cupy.linalg"][name] or []
+    if theirs is None or name in _PRODUCTS:
+        return theirs and made(name, theirs, parameters)
+    return made(name, theirs, parameters, functools.partial(_solve, name, theirs))
+
+
+def _solve(name: str, numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if current_queue().capture is not None:
+        raise NotImplementedError("calling cuSOLVER API during stream capture is currently unsupported")
+    return call_now(f"linalg.{name}", numpy_function, args, kwargs)
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None and y is None:
+        return call_now("where", np.nonzero, (condition,), {})
+    if x is None or y is None:
+        raise ValueError("Must provide both 'x' and 'y' or neither.")
+    return call("where", np.where, (condition, x, y), {})
+
+
+def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ndarray | None = None) -> None:
+    if not np.can_cast(src.dtype if hasattr(src, "dtype") else np.result_type(src), dst.dtype, casting):
+        raise TypeError(f"Cannot cast array data to {dst.dtype!r} according to the rule {casting!r}")
+    given = (src,) if where is None else (src, casting, where)
+    change("copyto", dst, np.copyto, given)
+
+
+def broadcast_arrays(*args: ndarray) -> list[ndarray]:
+    shape = np.broadcast_shapes(*[array.shape for array in args])
+    return [function("broadcast_to")(array, shape) for array in args]
+
+
+def own() -> dict[str, Any]:
+    """Functions that have a definition of their own."""
+    own = {name: value for name, value in vars(_creation).items() if name in API["cupy"] and callable(value)}
+    return {**own, "asanyarray": _creation.asarray, "broadcast_arrays": broadcast_arrays, "copyto": copyto,
+            "where": where, "take": _indexing.take, "take_along_axis": _indexing.take_along_axis}  # fmt: skip

@@ -1,0 +1,127 @@
+"""Device and pinned memory as host memory that is watched.
+
+A block is [unreadable page | head | data | slack | unreadable page]: the data ends at most 15 bytes before the upper
+page, so an overrun faults; the slack and the 64 bytes before the data hold a pattern that is looked at when the block
+is freed. Fresh data is 0xFF: NaN as floats, -1 as integers. All blocks come out of one range of addresses that is
+reserved once and never handed out twice, so a pointer to freed memory faults for good instead of meeting new data.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import mmap
+from typing import Any
+
+import numpy as np
+
+from ._errors import HazardError
+
+PAGE = mmap.PAGESIZE
+SPACE = 1 << 42  # addresses, not memory: pages cost nothing until they are used
+HEAD = 64
+PATTERN = b"\xc5" * HEAD
+KEPT = 4096  # freed blocks that errors can still name
+
+_NONE, _READ_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
+_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
+_FIXED = 0x10
+
+_libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL: such short calls need not give up the interpreter lock
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+_libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+
+
+class _Space:
+    """The range of addresses, and which block lies where in it."""
+
+    def __init__(self) -> None:
+        self.low = _libc.mmap(None, SPACE, _NONE, _FLAGS, -1, 0)
+        self.next = self.low + PAGE
+        self.memory = (ctypes.c_char * SPACE).from_address(self.low)
+        self.starts: list[int] = []
+        self.blocks: list[Block] = []
+
+    def take(self, length: int) -> int:
+        """The address of `length` bytes, whole pages, between unreadable pages."""
+        start, self.next = self.next, self.next + length + PAGE
+        if self.next > self.low + SPACE or _libc.mprotect(start, length, _READ_WRITE):
+            raise MemoryError(f"the stand-in cannot map {length} bytes of host memory for its device")
+        return start
+
+    def add(self, block: Block) -> None:
+        self.starts.append(block.start)
+        self.blocks.append(block)
+        if len(self.blocks) % KEPT == 0:
+            dead = [kept for kept in self.blocks if kept.dead]
+            forgotten = set(map(id, dead[:-KEPT]))
+            self.blocks = [kept for kept in self.blocks if id(kept) not in forgotten]
+            self.starts = [kept.start for kept in self.blocks]
+
+    def find(self, address: int) -> Block | None:
+        """The block, alive or freed, that `address` points into or at the end of."""
+        at = bisect.bisect_right(self.starts, address) - 1
+        if at >= 0:
+            block = self.blocks[at]
+            if block.ptr <= address <= block.ptr + block.size:
+                return block
+        return None
+
+
+class Block:
+    """One allocation. `accesses` is what unfinished work does with it, `home` the stream that it was allocated on, and
+    `born` the number of that stream's last operation then."""
+
+    __slots__ = ("accesses", "born", "capture", "dead", "device", "epoch", "freed", "home", "length", "pinned", "ptr",
+                 "reused", "size", "start")  # fmt: skip
+
+    def __init__(self, size: int, device: int, home: Any, pinned: bool = False) -> None:
+        padded = -(-size // 16) * 16
+        self.length = -(-(padded + HEAD) // PAGE) * PAGE
+        self.start = SPACE_OF_ALL.take(self.length)
+        self.ptr = self.start + self.length - padded
+        self.size, self.device, self.home, self.pinned = size, device, home, pinned
+        self.born, self.epoch = (0, 0) if pinned or home.capture is not None else (home.issued, home.epoch)
+        self.accesses: list = []
+        self.dead = self.reused = False  # dead: unreadable; reused: its pool has given the memory to somebody else
+        self.freed: tuple[str, int] | None = None  # file and line
+        self.capture: Any = None  # the capture that allocated it
+        if padded > size:
+            _libc.memset(self.start + self.length - 16, PATTERN[0], 16)
+        _libc.memset(self.ptr - HEAD, PATTERN[0], HEAD)
+        _libc.memset(self.ptr, 0xFF, size)
+        SPACE_OF_ALL.add(self)
+
+    def kill(self) -> None:
+        """Makes the memory unreadable; HazardError if something wrote just before or behind the data."""
+        if self.dead:
+            return
+        self.dead = True
+        slack = self.start + self.length - self.ptr - self.size
+        intact = ctypes.string_at(self.ptr - HEAD, HEAD) == PATTERN
+        intact = intact and ctypes.string_at(self.ptr + self.size, slack) == PATTERN[:slack]
+        _libc.mmap(self.start, self.length, _NONE, _FLAGS | _FIXED, -1, 0)
+        if not intact:
+            raise HazardError(f"something wrote outside a block of {self.size} bytes: within 64 bytes before its "
+                              "beginning or 15 behind its end")
+
+    def __repr__(self) -> str:
+        kind = "pinned memory" if self.pinned else "device memory"
+        freed = f", freed at {self.freed[0]}:{self.freed[1]}" if self.freed else ""
+        return f"{self.size} bytes of {kind} at {self.ptr:#x}{freed}"
+
+
+def view(ptr: int, shape: tuple, dtype: np.dtype, strides: tuple | None = None, order: str = "C") -> np.ndarray:
+    """A NumPy array over the memory at `ptr`, which it does not own."""
+    if not ptr:  # no elements
+        return np.empty(shape, dtype, order=order)
+    return np.ndarray(shape, dtype, SPACE_OF_ALL.memory, ptr - SPACE_OF_ALL.low, strides, order)
+
+
+SPACE_OF_ALL = _Space()
+
+
+def find(address: int) -> Block | None:
+    return SPACE_OF_ALL.find(address)

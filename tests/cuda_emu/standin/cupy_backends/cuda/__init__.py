@@ -1,0 +1,1 @@
+"""The part of cupy_backends that the stand-in has."""
