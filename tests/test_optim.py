@@ -139,6 +139,7 @@ def test_read_only_memory_is_not_written():
 # ---- small parameters in buckets -------------------------------------------------------------
 
 
+@pytest.mark.cpu
 def test_state_of_small_parameters_lies_side_by_side():
     params, optimizer = run("Adam", {}, 2)
     small, large = params[:4], params[4:]
@@ -146,6 +147,7 @@ def test_state_of_small_parameters_lies_side_by_side():
     assert all(optimizer.state[p]["exp_avg"].array.base is None for p in large)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(("cls", "options"), ONE_EACH)
 def test_what_leaves_a_bucket_goes_on_alone(cls, options):
     """A parameter that skips a step, has its state replaced, or lies otherwise in memory."""

@@ -78,7 +78,7 @@ def test_state_dict_of_pytorch(cls, options, device):
     ours, twin = make(cls, {"lr": 7.0}, device, shapes=SMALL)
     with ag.no_grad():
         for a, b in zip(ours, theirs, strict=True):
-            a.copy_(ag.tensor(b.detach().numpy(), device=device))
+            a.copy_(ag.tensor(b.detach().clone().numpy(), device=device))
     twin.load_state_dict(saved)
     advance_reference(theirs, optimizer, range(5, 12))
     advance(ours, twin, range(5, 12))
