@@ -18,7 +18,7 @@ from typing import Any
 from .report import OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp")
+WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step")
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 TITLES = {
     OURS: "autograd_gpu",

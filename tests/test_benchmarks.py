@@ -12,12 +12,23 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.backend import pool
-from benchmarks import common, counting, hessian, peers, small_graph, tables, timing, train_mlp, unrolled
+from benchmarks import (
+    common,
+    counting,
+    hessian,
+    optimizer_step,
+    peers,
+    small_graph,
+    tables,
+    timing,
+    train_mlp,
+    unrolled,
+)
 from benchmarks.report import OURS
 
 pytestmark = pytest.mark.cpu
 
-WORKLOADS = {module.NAME: module for module in (small_graph, unrolled, hessian, train_mlp)}
+WORKLOADS = {module.NAME: module for module in (small_graph, unrolled, hessian, train_mlp, optimizer_step)}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"
 }  # fmt: skip

@@ -66,7 +66,7 @@ WRONG = {
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .. import nn",
         "3: layer 2 imports autograd_gpu.nn of layer 6",
     ),
-    "sideways": ("optim.py", "from . import nn", "1: layer 6 imports autograd_gpu.nn of layer 6"),
+    "sideways": ("utils.py", "from . import nn", "1: layer 6 imports autograd_gpu.nn of layer 6"),
     "autograd < func": (
         "autograd/a.py",
         "from .. import func",

@@ -1,294 +1,320 @@
-"""Optimizer steps on lists of arrays, in place: SGD, Adam and AdamW with PyTorch's arithmetic.
+"""The optimizers' formulas on arrays, in place, with PyTorch's arithmetic; `chunks.sweep` runs them.
 
-On NumPy a large parameter is updated chunk by chunk: a chunk passes through the whole formula while it is
-in the cache, and every intermediate goes into a scratch that the thread keeps, because a fresh array above
-128 KiB is mapped, page-faulted and unmapped each time, which costs more than the arithmetic on it.
-`y += a * x` is one pass of BLAS instead of two ufuncs, see Note [axpy].
+A formula gets (xp, axpby, arrays, work, c): arrays are the parameter p, its gradient g, and its state; work are arrays
+for intermediates, s, u and t; c holds the numbers of this step. `axpby(y, x, a, b, work)` is y = a x + b y. All is
+written for few passes over memory: constant factors go into axpby, and bias corrections into the step size.
 """
 
 from __future__ import annotations
 
-import functools
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import cuda
-from .dtypes import bfloat16, float16, float32
-
-Array = Any  # numpy.ndarray or cupy.ndarray
-Axpy = Callable[[Array, Array, float, Array], None]  # (y, x, a, work): y += a * x, with x * a in work at will
-Kernel = Callable[[Any, Axpy, tuple, tuple, tuple, tuple, tuple], None]
-
-CHUNK = 1 << 16  # elements; fewer cost more in calls than the L2 cache (1 MiB) gives back (Adam: +5 %)
-_REMEMBERED = 256  # shapes and numbers kept per thread
-
-# Note [axpy]
-# NumPy has no y += a * x; SciPy's BLAS does, and takes 0.6 of the time of two ufuncs. But SciPy brings an
-# OpenBLAS of its own, and when both libraries run threads, each waits spinning for cores that the other one
-# holds (a step of 50 us was measured to take 5 ms). OpenBLAS leaves axpy on one thread up to 10,000
-# elements: hence blocks.
-_AXPY_BLOCK = 8192
-_HALVES = (bfloat16, float16)
+from .chunks import Array, Axpby, by_blas, sweep
 
 
-class _Scratch(threading.local):
-    """The thread's memory for intermediates, and the 0-d arrays that stand for numbers."""
+class SGDNumbers(NamedTuple):
+    """sign is -1 to maximize; damped is 1 - dampening; first marks a momentum buffer that holds nothing yet."""
 
-    def __init__(self) -> None:
-        self.memory: dict[str, np.ndarray] = {}
-        self.views: dict[tuple[tuple[int, ...], str], tuple[np.ndarray, np.ndarray]] = {}
-        self.scalars: dict[tuple[tuple[float, ...], str], tuple[np.ndarray, ...]] = {}
-
-    def pair(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Two work arrays like `array`, which has at most CHUNK elements; they hold rubbish."""
-        key = (array.shape, array.dtype.char)
-        found = self.views.get(key)
-        if found is None:
-            if array.dtype.char not in self.memory:
-                self.memory[array.dtype.char] = np.empty((2, CHUNK), array.dtype)
-            if len(self.views) >= _REMEMBERED:
-                self.views.clear()
-            first, second = self.memory[array.dtype.char]
-            found = first[: array.size].reshape(array.shape), second[: array.size].reshape(array.shape)
-            self.views[key] = found
-        return found
-
-    def numbers(self, values: tuple[float, ...], dtype: np.dtype) -> tuple[np.ndarray, ...]:
-        """`values` as 0-d arrays: a ufunc takes one in half the time that a Python float costs it."""
-        key = (values, dtype.char)
-        found = self.scalars.get(key)
-        if found is None:
-            if len(self.scalars) >= _REMEMBERED:
-                self.scalars.clear()
-            found = self.scalars[key] = tuple([np.array(value, dtype) for value in values])
-        return found
+    sign: float
+    lr: float
+    decay: float
+    momentum: float = 0.0
+    damped: float = 1.0
+    nesterov: bool = False
+    first: bool = False
 
 
-_SCRATCH = _Scratch()
-
-
-def sgd_step(
-    params: list[Array],
-    grads: list[Array],
-    buffers: list[Array | None],
-    *,
-    lr: float,
-    momentum: float = 0.0,
-    dampening: float = 0.0,
-    weight_decay: float = 0.0,
-    nesterov: bool = False,
-    maximize: bool = False,
-) -> None:
-    """One SGD step on each of `params`, in place.
-
-    With momentum, `buffers` holds the momentum buffers; a None among them is a first step, and is replaced
-    by a new buffer that holds the gradient. Without momentum it is not looked at.
-    """
-    sign = -1.0 if maximize else 1.0
-    factors = (sign, lr, 1.0 - dampening, momentum)
-    constants = (sign, weight_decay, momentum)
-    for i, param in enumerate(params):
-        if not momentum:
-            if weight_decay or not _descend(param, grads[i], -lr * sign):
-                _each_chunk(_sgd, (param, grads[i]), factors, constants, (False, weight_decay, nesterov))
-            continue
-        buffer = buffers[i]
-        first = buffer is None
-        if first:
-            buffer = buffers[i] = _empty_like(param)
-        _each_chunk(_sgd, (param, grads[i], buffer), factors, constants, (first, weight_decay, nesterov))
-
-
-def adam_step(
-    params: list[Array],
-    grads: list[Array],
-    exp_avgs: list[Array],
-    exp_avg_sqs: list[Array],
-    max_exp_avg_sqs: list[Array],
-    steps: list[int],
-    *,
-    lr: float,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-    decoupled: bool = False,
-    maximize: bool = False,
-) -> None:
-    """One Adam step on each of `params`, in place; with `decoupled` weight decay it is AdamW.
-
-    `steps` counts from 1 and includes this step. `max_exp_avg_sqs` is empty unless amsgrad is wanted.
-    """
-    beta1, beta2 = betas
-    decay = 1.0 - lr * weight_decay if decoupled else weight_decay
-    flags = (weight_decay, decoupled, maximize)
-    step = -1
-    for i, param in enumerate(params):
-        if steps[i] != step:  # one value for all parameters, as a rule
-            step = steps[i]
-            root2 = (1.0 - beta2**step) ** 0.5
-            # lr / correction1 * m / (sqrt(v) / root2 + eps), multiplied through by root2: one pass less.
-            factors = (lr * root2 / (1.0 - beta1**step), 1.0 - beta1, 1.0 - beta2)
-            constants = (beta1, beta2, eps * root2, decay)
-        arrays: tuple[Array, ...] = (param, grads[i], exp_avgs[i], exp_avg_sqs[i])
-        if max_exp_avg_sqs:
-            arrays = (*arrays, max_exp_avg_sqs[i])
-        _each_chunk(_adam, arrays, factors, constants, flags)
-
-
-def _descend(param: Array, grad: Array, a: float) -> bool:
-    """Plain SGD is one axpy, which needs no chunks; False where the arrays are not for BLAS."""
-    if type(param) is not np.ndarray or param.dtype.char not in "fd":
-        return False
-    if not (param.flags.carray and grad.flags.c_contiguous and grad.dtype is param.dtype):
-        return False
-    _axpy_by_blas(param.reshape(-1), grad.reshape(-1), a)
-    return True
-
-
-def _sgd(xp: Any, axpy: Axpy, arrays: tuple, work: tuple, factors: tuple, constants: tuple, flags: tuple) -> None:
-    """One chunk: arrays = (param, gradient[, momentum buffer])."""
+def sgd(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: SGDNumbers) -> None:
+    """b = momentum b + damped (g + decay p); p -= lr b, or with nesterov lr (g + decay p + momentum b)."""
     p, g, *buffer = arrays
-    s, u = work
-    factor, lr, damped, momentum = factors
-    sign, decay, friction = constants
-    first, decays, nesterov = flags
-    if decays:  # g = decay p +- g
-        xp.multiply(p, decay, s)
-        axpy(s, g, factor, u)
-        g, factor = s, 1.0
-    if buffer:  # b = momentum b + (1 - dampening) g
+    s = work[0]
+    if buffer:
         (b,) = buffer
-        if first:
-            xp.multiply(g, sign, b) if factor < 0 else xp.copyto(b, g)
+        damped = 1.0 if c.first else c.damped
+        if c.first:
+            xp.multiply(g, c.sign, b)
         else:
-            xp.multiply(b, friction, b)
-            axpy(b, g, factor * damped, u)
-        if nesterov:  # g + momentum b
-            if g is not s:
-                xp.multiply(g, sign, s)
-            axpy(s, b, momentum, u)
-            g = s
-        else:
-            g = b
-        factor = 1.0
-    axpy(p, g, -lr * factor, u)
+            axpby(b, g, damped * c.sign, c.momentum, s)
+        if c.decay:
+            axpby(b, p, damped * c.decay, 1.0, s)
+        if not c.nesterov:
+            axpby(p, b, -c.lr, 1.0, s)
+            return
+    axpby(p, g, -c.lr * c.sign, 1.0 - c.lr * c.decay, s)
+    if buffer:
+        axpby(p, b, -c.lr * c.momentum, 1.0, s)
 
 
-def _adam(xp: Any, axpy: Axpy, arrays: tuple, work: tuple, factors: tuple, constants: tuple, flags: tuple) -> None:
-    """One chunk: arrays = (param, gradient, exp_avg, exp_avg_sq[, max_exp_avg_sq])."""
+def descend(params: list[Array], grads: list[Array], c: SGDNumbers) -> None:
+    """Plain gradient descent: one axpby per parameter, which needs no chunks and no work arrays."""
+    a, b = -c.lr * c.sign, 1.0 - c.lr * c.decay
+    for p, g in zip(params, grads, strict=True):
+        if type(p) is np.ndarray and p.dtype.char in "fd" and p.flags.carray and g.flags.carray:
+            by_blas(p.reshape(-1), g.reshape(-1), a, b)
+        else:
+            sweep(sgd, (p, g), c)
+
+
+class AdamNumbers(NamedTuple):
+    """p = keep p - rate m / (sqrt(v) + eps); decay is that of the gradient, keep is below 1 for a decoupled one."""
+
+    sign: float
+    decay: float
+    keep: float
+    beta1: float
+    beta2: float
+    rate: float
+    eps: float
+
+
+def adam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdamNumbers) -> None:
+    """Adam and AdamW; the state is exp_avg, exp_avg_sq and with amsgrad the largest exp_avg_sq so far."""
     p, g, m, v, *largest = arrays
-    s, u = work
-    scale, one_minus_beta1, one_minus_beta2 = factors
-    beta1, beta2, eps, decay = constants
-    decays, decoupled, maximize = flags
-    if maximize:
-        g = xp.negative(g, u)
-    if decays and decoupled:
-        xp.multiply(p, decay, p)
-    elif decays:
-        g = xp.add(g, xp.multiply(p, decay, s), u)
-    xp.multiply(m, beta1, m)
-    axpy(m, g, one_minus_beta1, s)
-    xp.multiply(v, beta2, v)
-    xp.multiply(g, g, s)
-    axpy(v, s, one_minus_beta2, s)
+    s = work[0]
+    _average(xp, axpby, p, g, m, v, work, c)
     if largest:
         (top,) = largest
         v = xp.maximum(top, v, out=top)
-    # p -= scale m / (sqrt(v) + eps)
-    xp.add(xp.sqrt(v, s), eps, s)
-    axpy(p, xp.divide(m, s, s), -scale, s)
+    xp.sqrt(v, s)
+    xp.add(s, c.eps, s)
+    xp.divide(m, s, s)
+    axpby(p, s, -c.rate, c.keep, s)
 
 
-def _each_chunk(kernel: Kernel, arrays: tuple, factors: tuple, constants: tuple, flags: tuple) -> None:
-    """Runs `kernel` over `arrays`, all of one shape, dtype and device; it writes into them."""
-    head = arrays[0]
-    dtype = head.dtype
-    for array in arrays:
-        if array.dtype is not dtype or type(array) is not type(head):
-            _check_alike(head, array)
-    if dtype in _HALVES:
-        _in_float32(kernel, arrays, factors, constants, flags)
-    elif type(head) is not np.ndarray:
-        xp = cuda.cupy()
-        work = (xp.empty_like(head), xp.empty_like(head))
-        kernel(xp, functools.partial(_axpy_by_ufuncs, xp), arrays, work, factors, constants, flags)
+class NAdamNumbers(NamedTuple):
+    """As AdamNumbers, with rate m replaced by rate m + rate_now g."""
+
+    sign: float
+    decay: float
+    keep: float
+    beta1: float
+    beta2: float
+    rate: float
+    rate_now: float
+    eps: float
+
+
+def nadam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: NAdamNumbers) -> None:
+    """Adam with Nesterov momentum: the gradient counts once more in the step."""
+    p, g, m, v = arrays
+    s, u, t = work[:3]
+    g, sign = _average(xp, axpby, p, g, m, v, work, c)
+    xp.multiply(g, sign * c.rate_now, u)
+    axpby(u, m, c.rate, 1.0, t)
+    xp.sqrt(v, s)
+    xp.add(s, c.eps, s)
+    xp.divide(u, s, s)
+    axpby(p, s, -1.0, c.keep, s)
+
+
+class RAdamNumbers(NamedTuple):
+    """As AdamNumbers; where not adaptive, p = keep p - rate m."""
+
+    sign: float
+    decay: float
+    keep: float
+    beta1: float
+    beta2: float
+    rate: float
+    eps: float
+    adaptive: bool
+
+
+def radam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RAdamNumbers) -> None:
+    """Adam that does without the second moment while there are too few gradients to know it."""
+    p, g, m, v = arrays
+    s = work[0]
+    _average(xp, axpby, p, g, m, v, work, c)
+    if not c.adaptive:
+        axpby(p, m, -c.rate, c.keep, s)
+        return
+    xp.sqrt(v, s)
+    xp.add(s, c.eps, s)
+    xp.divide(m, s, s)
+    axpby(p, s, -c.rate, c.keep, s)
+
+
+class AdamaxNumbers(NamedTuple):
+    """p -= rate m / (the decayed largest |g|)."""
+
+    sign: float
+    decay: float
+    beta1: float
+    beta2: float
+    rate: float
+    eps: float
+
+
+def adamax(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdamaxNumbers) -> None:
+    """Adam with the largest gradient in place of the root of the mean square."""
+    p, g, m, largest = arrays
+    s = work[0]
+    g, sign = _decayed(xp, axpby, p, g, work, c)
+    axpby(m, g, (1.0 - c.beta1) * sign, c.beta1, s)
+    xp.absolute(g, s)
+    xp.add(s, c.eps, s)
+    xp.multiply(largest, c.beta2, largest)
+    xp.maximum(largest, s, out=largest)
+    xp.divide(m, largest, s)
+    axpby(p, s, -c.rate, 1.0, s)
+
+
+class RMSpropNumbers(NamedTuple):
+    """alpha is the weight of the past in the averages."""
+
+    sign: float
+    decay: float
+    lr: float
+    alpha: float
+    eps: float
+    momentum: float
+    centered: bool
+
+
+def rmsprop(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RMSpropNumbers) -> None:
+    """v averages g^2; g / (sqrt(v) + eps) is the step. The state is v, the buffer if momentum, mean g if centered."""
+    p, g, v, *rest = arrays
+    s, _, t = work[:3]
+    g, sign = _decayed(xp, axpby, p, g, work, c)
+    xp.multiply(g, g, s)
+    axpby(v, s, 1.0 - c.alpha, c.alpha, s)
+    if c.centered:
+        mean = rest[-1]
+        axpby(mean, g, (1.0 - c.alpha) * sign, c.alpha, t)
+        xp.multiply(mean, mean, s)
+        v = xp.subtract(v, s, s)
+    xp.sqrt(v, s)
+    xp.add(s, c.eps, s)
+    xp.divide(g, s, s)
+    if c.momentum:
+        axpby(rest[0], s, sign, c.momentum, s)
+        axpby(p, rest[0], -c.lr, 1.0, s)
     else:
-        constants = _SCRATCH.numbers(constants, dtype)
-        arrays, axpy = _flat(arrays)
-        if head.size <= CHUNK:
-            kernel(np, axpy, arrays, _SCRATCH.pair(arrays[0]), factors, constants, flags)
-            return
-        for chunk in _chunks(arrays):
-            kernel(np, axpy, chunk, _SCRATCH.pair(chunk[0]), factors, constants, flags)
+        axpby(p, s, -c.lr * sign, 1.0, s)
 
 
-def _check_alike(param: Array, other: Array) -> None:
-    """A state of another dtype would be updated in a copy by BLAS, and the update be lost."""
-    if type(param) is not type(other) or param.dtype != other.dtype:
-        raise RuntimeError(
-            f"the optimizer holds {type(other).__module__} arrays of {other.dtype} for a parameter that is "
-            f"{type(param).__module__} {param.dtype}: it was moved or converted after the first step; "
-            "make a new optimizer, or load_state_dict(state_dict()) to convert the state"
-        )
+class AdagradNumbers(NamedTuple):
+    """p -= lr g / (sqrt(sum of g^2) + eps)."""
+
+    sign: float
+    decay: float
+    lr: float
+    eps: float
 
 
-def _in_float32(kernel: Kernel, arrays: tuple, factors: tuple, constants: tuple, flags: tuple) -> None:
-    """Half types: computed in float32 and rounded once, since a half loses its share 1 - beta2 of g^2."""
-    wide = tuple(array.astype(float32) for array in arrays)
-    _each_chunk(kernel, wide, factors, constants, flags)
-    for array, result in zip(arrays, wide, strict=True):
-        if array is not arrays[1]:  # the gradient is only read
-            array[...] = result.astype(array.dtype)
+def adagrad(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdagradNumbers) -> None:
+    """The step is the gradient over the root of the sum of all its squares."""
+    p, g, total = arrays
+    s = work[0]
+    g, sign = _decayed(xp, axpby, p, g, work, c)
+    xp.multiply(g, g, s)
+    xp.add(total, s, total)
+    xp.sqrt(total, s)
+    xp.add(s, c.eps, s)
+    xp.divide(g, s, s)
+    axpby(p, s, -c.lr * sign, 1.0, s)
 
 
-def _flat(arrays: tuple[np.ndarray, ...]) -> tuple[tuple[np.ndarray, ...], Axpy]:
-    """`arrays` as vectors where their layouts agree, else as they are; and the axpy that can take them."""
-    if not arrays[0].flags.c_contiguous:
-        arrays = tuple([array.T for array in arrays])
-    for array in arrays:
-        if not array.flags.carray:  # BLAS would work on a copy, or write to read-only memory
-            return arrays, functools.partial(_axpy_by_ufuncs, np)
-    return tuple([array.reshape(-1) for array in arrays]), _axpy_by_blas
+class AdadeltaNumbers(NamedTuple):
+    """rho is the weight of the past in the averages."""
+
+    sign: float
+    decay: float
+    lr: float
+    rho: float
+    eps: float
 
 
-def _chunks(arrays: tuple[np.ndarray, ...]) -> Iterator[tuple[np.ndarray, ...]]:
-    """Views of at most CHUNK elements, those of one tuple alike in shape, that cover `arrays` once."""
-    head = arrays[0]
-    row = head.size // len(head)
-    if row > CHUNK:
-        for i in range(len(head)):
-            yield from _chunks(tuple([array[i] for array in arrays]))
-        return
-    rows = CHUNK // row
-    for start in range(0, len(head), rows):
-        yield tuple([array[start : start + rows] for array in arrays])
+def adadelta(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdadeltaNumbers) -> None:
+    """d = g sqrt(mean d^2 + eps) / sqrt(mean g^2 + eps); p -= lr d. The state is the two means."""
+    p, g, square, delta = arrays
+    s, _, t = work[:3]
+    g, sign = _decayed(xp, axpby, p, g, work, c)
+    xp.multiply(g, g, s)
+    axpby(square, s, 1.0 - c.rho, c.rho, s)
+    xp.add(delta, c.eps, s)
+    xp.add(square, c.eps, t)
+    xp.divide(s, t, s)
+    xp.sqrt(s, s)
+    xp.multiply(s, g, s)
+    xp.multiply(s, s, t)
+    axpby(delta, t, 1.0 - c.rho, c.rho, t)
+    axpby(p, s, -c.lr * sign, 1.0, s)
 
 
-def _axpy_by_ufuncs(xp: Any, y: Array, x: Array, a: float, work: Array) -> None:
-    xp.add(y, xp.multiply(x, a, work), y)
+class ASGDNumbers(NamedTuple):
+    """p = keep p - rate g; mean = mean + mu (p - mean)."""
+
+    sign: float
+    keep: float
+    rate: float
+    mu: float
 
 
-def _axpy_by_blas(y: np.ndarray, x: np.ndarray, a: float, work: np.ndarray | None = None) -> None:
-    axpy = _blas()[y.dtype.char]
-    size = y.size
-    if 0 < size <= _AXPY_BLOCK:
-        axpy(x, y, size, a)
-        return
-    for start in range(0, size, _AXPY_BLOCK):
-        axpy(x, y, min(_AXPY_BLOCK, size - start), a, start, 1, start, 1)
+def asgd(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: ASGDNumbers) -> None:
+    """Gradient descent that also averages where it has been."""
+    p, g, mean = arrays
+    axpby(p, g, -c.rate * c.sign, c.keep, work[0])
+    if c.mu == 1.0:
+        xp.copyto(mean, p)
+    else:
+        axpby(mean, p, c.mu, 1.0 - c.mu, work[0])
 
 
-@functools.cache
-def _blas() -> dict[str, Callable[..., Any]]:
-    """axpy by dtype; imported at the first step, since SciPy would double the package's import time."""
-    from scipy.linalg import blas
+class RpropNumbers(NamedTuple):
+    """Steps shrink where the gradient turned and grow elsewhere, between smallest and largest."""
 
-    return {"f": blas.saxpy, "d": blas.daxpy}
+    sign: float
+    shrink: float
+    grow: float
+    smallest: float
+    largest: float
 
 
-def _empty_like(array: Array) -> Array:
-    return np.empty_like(array) if type(array) is np.ndarray else cuda.cupy().empty_like(array)
+def rprop(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RpropNumbers) -> None:
+    """p -= size sign(g), each number's size growing while its gradient keeps its sign; none where it has turned."""
+    p, g, previous, size = arrays
+    s, u = work[:2]
+    xp.multiply(g, c.sign, u)
+    xp.multiply(u, previous, s)
+    turned, kept = xp.less(s, 0.0), xp.greater(s, 0.0)
+    s[...] = 1.0
+    xp.copyto(s, c.grow, where=kept)
+    xp.copyto(s, c.shrink, where=turned)
+    xp.multiply(size, s, size)
+    xp.clip(size, c.smallest, c.largest, size)
+    xp.copyto(u, 0.0, where=turned)
+    xp.copyto(previous, u)
+    xp.sign(u, s)
+    xp.multiply(s, size, s)
+    xp.subtract(p, s, p)
+
+
+def blend(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, weight: float) -> None:
+    """mean = (1 - weight) mean + weight p, for averages of weights; arrays are the mean and the parameter p."""
+    mean, p = arrays
+    axpby(mean, p, weight, 1.0 - weight, work[0])
+
+
+def _decayed(xp: Any, axpby: Axpby, p: Array, g: Array, work: tuple, c: Any) -> tuple[Array, float]:
+    """The gradient with c.decay p, up to a sign that is returned too: g itself, or sign g + decay p in work[1]."""
+    if not c.decay:
+        return g, c.sign
+    _, u, t = work[:3]
+    xp.multiply(p, c.decay, u)
+    axpby(u, g, c.sign, 1.0, t)
+    return u, 1.0
+
+
+def _average(
+    xp: Any, axpby: Axpby, p: Array, g: Array, m: Array, v: Array, work: tuple, c: Any
+) -> tuple[Array, float]:
+    """m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; returns g with decay, and its sign."""
+    s = work[0]
+    g, sign = _decayed(xp, axpby, p, g, work, c)
+    axpby(m, g, (1.0 - c.beta1) * sign, c.beta1, s)
+    xp.multiply(g, g, s)
+    axpby(v, s, 1.0 - c.beta2, c.beta2, s)
+    return g, sign

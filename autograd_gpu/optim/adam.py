@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from ..backend.optimizers import adam_step
-from ..core.tensor import Tensor
-from ..core.views import bump_version
-from .optimizer import Group, Optimizer, with_grads, zeros_like
+from ..backend.optimizers import AdamNumbers, adam
+from .groups import Group, Params, check_betas
+from .optimizer import Optimizer
 
 
 class Adam(Optimizer):
     """Adam (Kingma and Ba 2015): p -= lr m' / (sqrt(v') + eps), m' and v' the bias-corrected moving averages.
 
-    m averages the gradient g with betas[0], v averages g^2 with betas[1]; weight_decay p is added to g.
-    `amsgrad` uses the largest v so far (Reddi et al. 2018); `maximize` negates g.
+    m averages the gradient g with betas[0], v averages g^2 with betas[1]; weight_decay p is added to g, or with
+    `decoupled_weight_decay` taken off p as in AdamW. `amsgrad` uses the largest v so far (Reddi et al. 2018);
+    `maximize` negates g. `foreach` and `fused` change nothing, `capturable` and `differentiable` are refused.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adam([w], lr=0.25)
@@ -25,71 +24,55 @@ class Adam(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _decoupled = False
+    _kernel = staticmethod(adam)
+    _nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-            },
-        )
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
-        if not group["eps"] >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {group['eps']}")
-        for i, beta in enumerate(group["betas"]):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        check_betas(group)
 
-    def _update(self, group: Group) -> None:
-        params, arrays, grads = with_grads(group)
-        amsgrad = group["amsgrad"]
-        exp_avgs, exp_avg_sqs, largest, steps = [], [], [], []
-        for param in params:
-            state = self.state[param]
-            if not state:
-                state.update(step=0, exp_avg=zeros_like(param), exp_avg_sq=zeros_like(param))
-            if amsgrad and "max_exp_avg_sq" not in state:
-                state["max_exp_avg_sq"] = zeros_like(param)
-            state["step"] = step = state["step"] + 1
-            steps.append(step)
-            exp_avgs.append(state["exp_avg"].array)
-            exp_avg_sqs.append(state["exp_avg_sq"].array)
-            if amsgrad:
-                largest.append(state["max_exp_avg_sq"].array)
-        adam_step(
-            arrays,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            largest,
-            steps,
-            lr=group["lr"],
-            betas=group["betas"],
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            decoupled=self._decoupled,
-            maximize=group["maximize"],
+    def _slots(self, group: Group) -> dict[str, float]:
+        slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+        return {**slots, "max_exp_avg_sq": 0.0} if group["amsgrad"] else slots
+
+    def _numbers(self, group: Group, *key: Any) -> AdamNumbers:
+        (step,) = key
+        beta1, beta2 = group["betas"]
+        decoupled, decay = group["decoupled_weight_decay"], group["weight_decay"]
+        root2 = (1.0 - beta2**step) ** 0.5
+        # lr / (1 - beta1^t) m / (sqrt(v) / root2 + eps), multiplied through by root2: one pass less.
+        return AdamNumbers(
+            sign=-1.0 if group["maximize"] else 1.0,
+            decay=0.0 if decoupled else decay,
+            keep=1.0 - group["lr"] * decay if decoupled else 1.0,
+            beta1=beta1,
+            beta2=beta2,
+            rate=group["lr"] * root2 / (1.0 - beta1**step),
+            eps=group["eps"] * root2,
         )
-        for param in params:
-            bump_version(param)
 
 
 class AdamW(Adam):
@@ -102,11 +85,9 @@ class AdamW(Adam):
     0.01
     """
 
-    _decoupled = True
-
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -114,5 +95,18 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As Optimizer.load_state_dict; a state dict of Adam becomes one of AdamW."""
+        super().load_state_dict(state_dict)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True

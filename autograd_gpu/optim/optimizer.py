@@ -1,27 +1,34 @@
-"""What all optimizers share: parameter groups, per-parameter state, and their state dict."""
+"""What all optimizers share: parameter groups, per-parameter state, hooks, and the state dict."""
 
 from __future__ import annotations
 
-import copy
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 from ..autograd.zeroing import zero_grad
-from ..backend import Array
-from ..backend.dtypes import FLOATS
+from ..backend import Array, namespace
+from ..backend.buckets import Buckets
+from ..backend.chunks import Kernel
 from ..config import enable_grad
+from ..core.hooks import RemovableHandle
 from ..core.tensor import Tensor, wrap
+from ..core.views import bump_version
+from .groups import Group, Params, check_execution, check_nonnegative, completed, from_params
+from .loading import loaded_group, loaded_state
 
-Group = dict[str, Any]
+Hook = Callable[..., Any]
+_NUMBER = count()
 
 
 class Optimizer:
-    """Base of the optimizers: subclass it and define `_update(group)`, one step for a group.
+    """Base of the optimizers. A subclass defines `step(closure=None)`, as with PyTorch, or `_update(group)`.
 
-    `params` is an iterable of leaf tensors, or of dicts {"params": tensors, option: value, ...} whose options
-    override `defaults` for their group. `param_groups` may be changed between steps: group["lr"] *= 0.1.
+    `params` is an iterable of leaf tensors, of (name, tensor), or of dicts {"params": tensors, option: value, ...}
+    whose options override `defaults` for their group. `param_groups` may be changed between steps:
+    group["lr"] *= 0.1.
 
     >>> w = ag.ones(1, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
@@ -31,20 +38,35 @@ class Optimizer:
     tensor([0.5], requires_grad=True)
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: dict[str, Any]) -> None:
-        if isinstance(params, Tensor):
-            raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
-                f"{type(params).__name__}"
-            )
+    _kernel: Kernel  # of backend/optimizers.py, for `_update` as it stands here
+    _nonnegative: tuple[str, ...] = ()  # options that must not be negative
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
-        groups: list[Any] = list(params)
-        if not groups:
-            raise ValueError("optimizer got an empty parameter list")
-        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+        self._start()
+        for group in from_params(params):
             self.add_param_group(group)
+
+    def _start(self) -> None:
+        """What is neither saved nor copied."""
+        self._buckets = Buckets()
+        self._pre_hooks: dict[int, Hook] = {}
+        self._post_hooks: dict[int, Hook] = {}
+        self._in_step, self._steps_taken = False, 0
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds parameters with options of their own; options that are not given come from the defaults.
@@ -55,27 +77,18 @@ class Optimizer:
         >>> [group["lr"] for group in optimizer.param_groups]
         [0.1, 0.01]
         """
-        if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        params = _as_list(param_group["params"])
-        for param in params:
-            _check_param(param)
-        if len(set(params)) != len(params):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters")
-        if not set(params).isdisjoint(chain.from_iterable(g["params"] for g in self.param_groups)):
-            raise ValueError("some parameters appear in more than one parameter group")
-        group = {"params": params, **self.defaults, **{k: v for k, v in param_group.items() if k != "params"}}
+        group = completed(param_group, self.defaults, self.param_groups)
         self._check_options(group)
         self.param_groups.append(group)
 
     def _check_options(self, group: Group) -> None:
         """Raises ValueError for an option out of its range; a subclass extends it."""
-        if isinstance(group["lr"], Tensor):
+        if isinstance(group.get("lr"), Tensor):
             raise TypeError("lr as a Tensor is not supported; pass a number, and change group['lr'] between steps")
-        if not group["lr"] >= 0.0:
-            raise ValueError(f"Invalid learning rate: {group['lr']}")
-        if not group["weight_decay"] >= 0.0:
-            raise ValueError(f"Invalid weight_decay value: {group['weight_decay']}")
+        check_nonnegative(group, self._nonnegative)
+        check_execution(group)
+
+    # ---- the step ------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates every parameter that has a gradient; returns the result of `closure`.
@@ -98,8 +111,67 @@ class Optimizer:
         return loss
 
     def _update(self, group: Group) -> None:
-        """One step for `group`, on arrays, so that nothing is recorded, with `bump_version` for each."""
-        raise NotImplementedError
+        """One step for `group`, on arrays, so that nothing is recorded, with `bump_version` for each.
+
+        1. Make the state that is missing. 2. Count the step. 3. Run the formula on parameter, gradient and state.
+        """
+        slots = self._slots(group)
+        params, arrays, grads = with_grads(group)
+        states = [self.state[param] for param in params] if slots else [{} for _ in params]
+        fresh = [False] * len(params)
+        try:
+            columns = [[state[name].array for state in states] for name in slots]
+        except KeyError:
+            fresh = self._prepare(group, params, slots)  # 1
+            columns = [[state[name].array for state in states] for name in slots]
+        keys = self._advance(states, group, fresh)  # 2
+        numbers = {key: self._numbers(group, *key) for key in set(keys)}
+        self._buckets.update(self._kernel, [arrays, grads, *columns], [numbers[key] for key in keys])  # 3
+        for param in params:
+            bump_version(param)
+
+    def _slots(self, group: Group) -> dict[str, float]:
+        """The state that is an array like the parameter, and what it is filled with at first."""
+        return {}
+
+    def _new_state(self, group: Group) -> dict[str, Any]:
+        """The numbers of a new state."""
+        return {"step": 0}
+
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
+        """Counts the step in each state, new if `fresh`, and answers what `_numbers` needs to know of it."""
+        keys = []
+        for state in states:
+            state["step"] = step = state.get("step", 0) + 1
+            keys.append((step,))
+        return keys
+
+    def _numbers(self, group: Group, *key: Any) -> Any:
+        """The formula's numbers for this step."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update()")
+
+    def _prepare(self, group: Group, params: list[Tensor], slots: dict[str, float]) -> list[bool]:
+        """Makes the state that `params` lack, and says of each whether it had none."""
+        fresh = []
+        for param in params:
+            state = self.state[param]
+            lacking = slots.keys() - state.keys()
+            fresh.append(len(lacking) == len(slots))
+            if fresh[-1]:
+                state.update({**self._new_state(group), **state})
+            for name in slots:
+                if name in lacking:
+                    state[name] = wrap(namespace(param.array).full_like(param.array, slots[name]))
+        self._pack([param for param, new in zip(params, fresh, strict=True) if new], slots)
+        return fresh
+
+    def _pack(self, params: list[Tensor], slots: dict[str, float]) -> None:
+        """Moves the state of small parameters into buckets."""
+        states = [tuple([self.state[param][name].array for name in slots]) for param in params]
+        packed = self._buckets.pack([param.array for param in params], states)
+        for param, before, after in zip(params, states, packed, strict=True):
+            if after is not before:
+                self.state[param].update({name: wrap(array) for name, array in zip(slots, after, strict=True)})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all groups, or with `set_to_none=False` sets them to zero in place.
@@ -113,6 +185,33 @@ class Optimizer:
         tensor([0.])
         """
         zero_grad(self._params(), set_to_none)
+
+    # ---- hooks ---------------------------------------------------------------------------------
+
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Calls hook(optimizer, args, kwargs) before each step; what it returns, (args, kwargs), replaces them.
+
+        args are those of `step` with the optimizer in front. RuntimeError if it returns anything but None or a pair.
+
+        >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)])
+        >>> handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: print("before"))
+        >>> optimizer.step()
+        before
+        """
+        return _register(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Calls hook(optimizer, args, kwargs) after each step.
+
+        >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)])
+        >>> handle = optimizer.register_step_post_hook(lambda optimizer, args, kwargs: print("after"))
+        >>> optimizer.step()
+        after
+        >>> handle.remove()
+        """
+        return _register(self._post_hooks, hook)
+
+    # ---- state dict ----------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """{"state": {index: state}, "param_groups": [options and parameter indices]}; tensors are not copied.
@@ -135,10 +234,11 @@ class Optimizer:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes options and state from a `state_dict()`: copied, on each parameter's device, in its dtype.
+        """Takes options and state from a `state_dict()`, ours or PyTorch's.
 
-        ValueError if the groups differ in number or size, or lack an option of this optimizer, or if a state tensor
-        has another shape than its parameter; nothing is changed then.
+        State is copied to each parameter's device and dtype; foreach, fused, capturable and differentiable stay as
+        they are. ValueError if the groups differ in number or size, or lack an option of this optimizer, or if a state
+        tensor has another shape than its parameter; nothing is changed then.
 
         >>> w = ag.ones(1, requires_grad=True)
         >>> saved, optimizer = ag.optim.SGD([w], lr=0.5).state_dict(), ag.optim.SGD([w], lr=0.1)
@@ -153,22 +253,20 @@ class Optimizer:
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
-        for group in saved:
-            if absent := [option for option in self.defaults if option not in group]:
-                raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {type(self).__name__}")
+        name = type(self).__name__
+        pairs = zip(saved, self.param_groups, strict=True)
+        groups = [loaded_group(new, old, self.defaults, name) for new, old in pairs]
+        state = {}
+        for group, indices in zip(groups, [g["params"] for g in saved], strict=True):
             self._check_options(group)
-        indices = chain.from_iterable(g["params"] for g in saved)
-        params = dict(zip(indices, self._params(), strict=True))
-        state = {
-            params[key]: {name: _adapted(name, value, params[key]) for name, value in values.items()}
-            for key, values in state_dict["state"].items()
-            if key in params
-        }
-        self.state = defaultdict(dict, state)
-        self.param_groups = [
-            {**copy.deepcopy({k: v for k, v in new.items() if k != "params"}), "params": old["params"]}
-            for new, old in zip(saved, self.param_groups, strict=True)
-        ]
+            slots, new = self._slots(group), self._new_state(group)
+            for index, param in zip(indices, group["params"], strict=True):
+                if index in state_dict["state"]:
+                    state[param] = loaded_state(state_dict["state"][index], param, slots, new)
+        self.param_groups, self.state, self._buckets = groups, defaultdict(dict, state), Buckets()
+        for group in groups:
+            slots = self._slots(group)
+            self._pack([p for p in group["params"] if slots and slots.keys() <= state.get(p, {}).keys()], slots)
 
     def _params(self) -> Iterable[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
@@ -196,13 +294,6 @@ def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
     return params, arrays, grads
 
 
-def zeros_like(param: Tensor) -> Tensor:
-    """A state tensor of zeros, laid out as the parameter is."""
-    zeros = wrap(param.array.copy())
-    zeros.array[...] = 0
-    return zeros
-
-
 def _check_grad(param: Tensor, grad: Tensor) -> None:
     for what in ("shape", "dtype", "device"):
         mine, theirs = getattr(param, what), getattr(grad, what)
@@ -213,32 +304,37 @@ def _check_grad(param: Tensor, grad: Tensor) -> None:
             )
 
 
-def _as_list(params: Any) -> list[Any]:
-    if isinstance(params, Tensor):
-        return [params]
-    if isinstance(params, set):
-        raise TypeError(
-            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors "
-            "in sets will change between runs. Please use a list instead."
-        )
-    return list(params)
+def _register(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
+    key = next(_NUMBER)
+    hooks[key] = hook
+    return RemovableHandle(hooks, key)
 
 
-def _check_param(param: Any) -> None:
-    if not isinstance(param, Tensor):
-        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
-    if not param.is_leaf:
-        raise ValueError("can't optimize a non-leaf Tensor")
-    if param.dtype not in FLOATS:
-        raise TypeError(f"optimizer can only optimize floating point Tensors, but one of the params is {param.dtype}")
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """`step` between the optimizer's hooks, and counted; within another step, that of a base class, just `step`."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._in_step:
+            return step(self, *args, **kwargs)
+        for hook in list(self._pre_hooks.values()):
+            changed = hook(self, (self, *args), kwargs)
+            if changed is None:
+                continue
+            if not isinstance(changed, tuple) or len(changed) != 2:
+                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+            (_, *args), kwargs = changed
+        self._in_step = True
+        try:
+            result = step(self, *args, **kwargs)
+        finally:
+            self._in_step = False
+        self._steps_taken += 1
+        for hook in list(self._post_hooks.values()):
+            hook(self, (self, *args), kwargs)
+        return result
+
+    return hooked
 
 
-def _adapted(name: str, value: Any, param: Tensor) -> Any:
-    """Loaded state as the optimizer keeps it: tensors like the parameter, the step count an int."""
-    if name == "step":
-        return int(value)
-    if not isinstance(value, Tensor):
-        return copy.deepcopy(value)
-    if value.shape != param.shape:
-        raise ValueError(f"loaded state {name!r} has shape {value.shape}, but the parameter has {param.shape}")
-    return wrap(value.detach().to(param.device).to(param.dtype).array.copy())
+Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from ..backend.optimizers import sgd_step
-from ..core.tensor import Tensor, wrap
+from ..backend.optimizers import SGDNumbers, descend, sgd
 from ..core.views import bump_version
-from .optimizer import Group, Optimizer, with_grads
+from .groups import Group, Params
+from .optimizer import Optimizer, with_grads
 
 
 class SGD(Optimizer):
     """Gradient descent: b = momentum b + (1 - dampening) g; p -= lr b (nesterov: p -= lr (g + momentum b)).
 
-    g is the gradient (negated with `maximize`) plus weight_decay p, and b starts as the first g.
+    g is the gradient (negated with `maximize`) plus weight_decay p, and b starts as the first g. `foreach` and `fused`
+    change nothing, `differentiable` is refused.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.1, momentum=0.9)
@@ -24,9 +24,12 @@ class SGD(Optimizer):
     tensor([0.8], requires_grad=True)
     """
 
+    _kernel = staticmethod(sgd)
+    _nonnegative = ("lr", "momentum", "weight_decay")
+
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        params: Params,
         lr: float = 1e-3,
         momentum: float = 0.0,
         dampening: float = 0.0,
@@ -34,48 +37,47 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-            },
-        )
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
-        if not group["momentum"] >= 0.0:
-            raise ValueError(f"Invalid momentum value: {group['momentum']}")
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
     def _update(self, group: Group) -> None:
+        if group["momentum"]:
+            super()._update(group)
+            return
         params, arrays, grads = with_grads(group)
-        momentum = group["momentum"]
-        buffers = [self._buffer(param) for param in params] if momentum else []
-        sgd_step(
-            arrays,
-            grads,
-            buffers,
-            lr=group["lr"],
-            momentum=momentum,
-            dampening=group["dampening"],
-            weight_decay=group["weight_decay"],
-            nesterov=group["nesterov"],
-            maximize=group["maximize"],
-        )
+        descend(arrays, grads, self._numbers(group, False))
         for param in params:
             bump_version(param)
-        for param, buffer in zip(params, buffers, strict=False):
-            state = self.state[param]
-            if state.get("momentum_buffer") is None:
-                state["momentum_buffer"] = wrap(buffer)
 
-    def _buffer(self, param: Tensor) -> Any:
-        buffer = self.state[param].get("momentum_buffer")
-        return None if buffer is None else buffer.array
+    def _slots(self, group: Group) -> dict[str, float]:
+        return {"momentum_buffer": 0.0} if group["momentum"] else {}
+
+    def _new_state(self, group: Group) -> dict[str, Any]:
+        return {}
+
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
+        return [(first,) for first in fresh]
+
+    def _numbers(self, group: Group, *key: Any) -> SGDNumbers:
+        (first,) = key
+        return SGDNumbers(
+            sign=-1.0 if group["maximize"] else 1.0,
+            lr=group["lr"],
+            decay=group["weight_decay"],
+            momentum=group["momentum"],
+            damped=1.0 - group["dampening"],
+            nesterov=group["nesterov"],
+            first=first,
+        )

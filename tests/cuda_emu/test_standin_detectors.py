@@ -260,6 +260,7 @@ def test_bare_addresses_must_be_memory_in_use(cp, kernels):
     del a
     rest = np.int32(0), np.float32(1), np.int32(1)
     for use in (lambda: cp.cuda.runtime.memsetAsync(address, 0, 4, 0),
+                lambda: kernels["scale_all"]((1,), (1,), (address, *rest)),
                 lambda: kernels["scale_all"]((1,), (1,), (address + 2**20, *rest))):  # fmt: skip
         with found("HazardError", "freed|no device memory"):
             use()

@@ -151,7 +151,9 @@ def test_pinned_memory(xp):
     np.testing.assert_array_equal(back, host)
     pool = xp.cuda.PinnedMemoryPool()
     pointer = pool.malloc(700)
+    assert isinstance(pointer, xp.cuda.PinnedMemoryPointer)
     assert np.frombuffer(pointer, "uint8", 700).size == 700
+    assert (pointer + 8).ptr == pointer.ptr + 8
     assert pointer.mem.size == 1024
     del pointer
     gc.collect()

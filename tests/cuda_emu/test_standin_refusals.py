@@ -137,6 +137,17 @@ def test_gemm_addresses(cp, wrong, text):
         )  # fmt: skip
 
 
+def test_gemm_results_that_overlap(cp):
+    from cupy_backends.cuda.libs import cublas
+
+    one, a, c = np.ones(2, "float32"), cp.ones((2, 4, 4), "float32"), cp.empty((2, 4, 4), "float32")
+    with found("HazardError", "C: matrices of 4 x 4, leading dimension 4, overlap at stride 8"):
+        cublas.gemmStridedBatchedEx(
+            cp.cuda.device.get_cublas_handle(), 0, 0, 4, 4, 4, one.ctypes.data, a.data.ptr, 0, 4, 16, a.data.ptr, 0, 4,
+            16, one.ctypes.data, c.data.ptr, 0, 4, 8, 2, 68, -1,
+        )  # fmt: skip
+
+
 # ---- the rest ------------------------------------------------------------------------------------------
 
 

@@ -285,7 +285,7 @@ class ndarray:
     def fill(self, value: Any) -> None:
         found = as_array(value)
         if found is None:
-            value = np.asarray(value, self.dtype)
+            value = np.array(value, self.dtype)  # a kernel argument: read at the call, not when it runs
             if value.shape:
                 raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         elif found.shape:

@@ -104,8 +104,8 @@ def gemmStridedBatchedEx(
     scale, bits = _check_types(Atype, Btype, Ctype, computeType)
     if not (m and n and batchCount):
         return
-    if batchCount > 1 and strideC < ldc * (n - 1) + m:
-        raise CUBLASError(7)
+    if batchCount > 1 and abs(strideC) < ldc * (n - 1) + m:
+        raise HazardError(f"C: matrices of {m} x {n}, leading dimension {ldc}, overlap at stride {strideC}")
     factors = _Factors(state.pointer_mode, alpha, beta, scale)
     a = _matrices("A", A, _TYPES[Atype], (k, m) if transa else (m, k), lda, strideA, batchCount)
     b = _matrices("B", B, _TYPES[Btype], (n, k) if transb else (k, n), ldb, strideB, batchCount)

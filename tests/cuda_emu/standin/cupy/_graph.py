@@ -24,7 +24,7 @@ class Capture:
 
     def __init__(self, origin: Queue, mode: int) -> None:
         self.origin, self.mode = origin, mode
-        self.valid = True
+        self.valid, self.over = True, False
         self.operations: list[tuple[Operation, Sequence[Access]]] = []
         self.counts: dict[Queue, int] = {}
         self.clocks: dict[Queue, Clock] = {}
@@ -70,6 +70,7 @@ class Capture:
             self.refuse(_errors.CAPTURE_UNMATCHED)
         joined = self.clocks[queue]
         whole = all(joined.get(q.id, 0) >= count for q, count in self.counts.items() if q is not queue)
+        self.over = True
         for member in self.counts:
             member.capture = None
         if not self.valid:

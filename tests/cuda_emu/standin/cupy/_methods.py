@@ -54,7 +54,7 @@ def clip(self: ndarray, min: Any = None, max: Any = None, out: Any = None) -> nd
 
 
 def dot(self: ndarray, b: ndarray, out: Any = None) -> ndarray:
-    return call("dot", np.dot, (self, b), {}, out)
+    return _functions.function("dot")(self, b, out)
 
 
 def sort(self: ndarray, axis: int = -1, kind: str | None = None) -> None:
@@ -122,6 +122,16 @@ def array_function(self: ndarray, func: Any, types: Any, args: Any, kwargs: Any)
     return found(*args, **kwargs)
 
 
+def matmul(self: ndarray, other: Any) -> Any:
+    if isinstance(other, ndarray):
+        return _functions.function("matmul")(self, other)
+    return NotImplemented if _ufunc.defers(self, other) else np.matmul(self, other)
+
+
+def swapped_matmul(self: ndarray, other: Any) -> Any:
+    return NotImplemented if _ufunc.defers(self, other) else np.matmul(other, self)
+
+
 def install() -> None:
     """Gives ndarray its methods, its operators and its place among NumPy's functions."""
     _ufunc.install()
@@ -134,19 +144,7 @@ def install() -> None:
     ndarray.take = lambda self, indices, axis=None, out=None: _indexing.take(self, indices, axis, out)
     for short, name in {"add": "add", "max": "maximum", "min": "minimum"}.items():
         setattr(ndarray, f"scatter_{short}", _scatter(short, name))
-    ndarray.__matmul__ = _matmul
-    ndarray.__rmatmul__ = lambda self, other: _matmul_swapped(self, other)
+    ndarray.__matmul__, ndarray.__rmatmul__ = matmul, swapped_matmul
     ndarray.__reduce__ = reduce
     ndarray.__array_ufunc__ = array_ufunc
     ndarray.__array_function__ = array_function
-
-
-def _matmul(self: ndarray, other: Any) -> Any:
-    if isinstance(other, ndarray):
-        return _functions.function("matmul")(self, other)
-    return NotImplemented if _ufunc._defers(self, other) else np.matmul(self, other)
-
-
-def _matmul_swapped(self: ndarray, other: Any) -> Any:
-    return NotImplemented if _ufunc._defers(self, other) else np.matmul(other, self)
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -47,34 +48,34 @@ def rest(block: Block) -> None:
 
 
 class PinnedMemoryPointer:
-    """A place in pinned memory."""
-
-    def __new__(cls, mem: Any, offset: int) -> Any:
-        size = mem.size - offset
-        facts = {"_type_": ctypes.c_byte, "_length_": size}
-        kind = type("PinnedMemoryPointer", (_Pointer, ctypes.c_byte * size), facts)
-        pointer = kind.from_address(mem.ptr + offset) if size else kind()
-        pointer.mem, pointer.ptr = mem, mem.ptr + offset
-        return pointer
-
-
-class _Pointer:
-    """The methods of PinnedMemoryPointer; the memory itself is there by ctypes, for NumPy to find."""
+    """A place in pinned memory. NumPy finds the memory because it is a ctypes array, too."""
 
     mem: Any
     ptr: int
 
+    def __new__(cls, mem: Any, offset: int) -> PinnedMemoryPointer:
+        return _kind(mem.size - offset).from_address(mem.ptr + offset)
+
+    def __init__(self, mem: Any, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
+
     def __int__(self) -> int:
         return self.ptr
 
-    def __add__(self, offset: int) -> Any:
+    def __add__(self, offset: int) -> PinnedMemoryPointer:
         return PinnedMemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
 
-    def __sub__(self, offset: int) -> Any:
+    def __sub__(self, offset: int) -> PinnedMemoryPointer:
         return self + -offset
 
     def size(self) -> int:
         return self.mem.size - (self.ptr - self.mem.ptr)
+
+
+@functools.cache
+def _kind(size: int) -> Any:
+    facts = {"_type_": ctypes.c_byte, "_length_": size}
+    return type("PinnedMemoryPointer", (PinnedMemoryPointer, ctypes.c_byte * size), facts)
 
 
 class _PooledPinnedMemory:

@@ -199,7 +199,7 @@ class SingleDeviceMemoryPool:
             try:
                 with _hooks.around("alloc", device_id=self.device_id, mem_size=size) as done:
                     pointer = self._allocator(size)
-                    done.update(mem_ptr=0)
+                    done.update(mem_ptr=pointer.mem.ptr if _hooks.get_memory_hooks() else 0)
             except CUDARuntimeError as error:
                 if error.status != _errors.MEMORY_ALLOCATION:
                     raise

@@ -73,17 +73,20 @@ class RawModule:
         self.code, self.file_path, self.options, self.backend = code, path, options, backend
         self.enable_cooperative_groups = enable_cooperative_groups
         self.name_expressions = None if name_expressions is None else tuple(name_expressions)
+        self._modules: dict[str, Any] = {}  # by the emulator's build
 
     def compile(self, log_stream: Any = None) -> None:
         _ = self.module
 
     @property
     def module(self) -> Any:
-        build = emulator()
-        try:
-            return build.compile(self.code, self.options, self.name_expressions or (), SETTINGS.kernel_check)
-        except build.CompileError as error:
-            raise CompileException(str(error), self.code, "", self.options) from error
+        build, check = emulator(), SETTINGS.kernel_check
+        if check not in self._modules:
+            try:
+                self._modules[check] = build.compile(self.code, self.options, self.name_expressions or (), check)
+            except build.CompileError as error:
+                raise CompileException(str(error), self.code, "", self.options) from error
+        return self._modules[check]
 
     def get_function(self, name: str) -> RawKernel:
         return RawKernel._of(self, name)
@@ -153,13 +156,14 @@ class RawKernel:
             packed.append(raw)
             if parameter.kind in ("read", "write", "table"):
                 accesses += _pointed(value, parameter.kind == "write", f"{self.name}, argument {position}")
-            if parameter.kind == "table" or (parameter.kind == "struct" and not isinstance(value, ndarray)):
-                tables.append((parameter.kind, value, raw))
+            if parameter.kind in ("table", "struct"):
+                words = value._a if isinstance(value, ndarray) else np.frombuffer(raw[: len(raw) // 8 * 8], np.uint64)
+                tables.append((parameter.kind, words))
         order = _order()
 
         def run() -> None:
-            for kind, value, raw in tables:
-                _check_table(self.name, kind, value, raw)
+            for kind, words in tables:
+                _check_table(self.name, kind, words)
             kernel.launch(grid, block, packed, shared_mem, order)
 
         _check_configuration(kernel, grid, block, shared_mem)
@@ -225,8 +229,8 @@ def _pointed(value: Any, writes: bool, where: str) -> list[_clock.Access]:
         return [access(value, writes)]
     address = 0 if value is None else int(value.ptr if isinstance(value, MemoryPointer) else value)
     block = find(address) if address else None
-    if address and block is None:
-        raise HazardError(f"{where}: {address:#x} is no device memory")
+    if address and (block is None or block.freed is not None):
+        raise HazardError(f"{where}: {address:#x} is no device memory in use ({block})")
     return [] if block is None else [rest_of(block, address, writes)]
 
 
@@ -235,12 +239,10 @@ def rest_of(block: Block, address: int, writes: bool) -> _clock.Access:
     return block, address, high, view(address, (high - address,), _BYTES), writes
 
 
-def _check_table(name: str, kind: str, value: Any, raw: bytes) -> None:
+def _check_table(name: str, kind: str, words: np.ndarray) -> None:
     """Every pointer in a table (or a struct passed by value) must lead to live memory, which counts as written."""
-    words = value._a.reshape(-1).view(np.uint64) if kind == "table" and isinstance(value, ndarray) else (
-        np.frombuffer(raw[: len(raw) // 8 * 8], np.uint64))  # fmt: skip
     accesses = []
-    for address in words.tolist():
+    for address in words.reshape(-1).view(np.uint64).tolist():
         block = find(address) if address else None
         if block is None:
             if address and kind == "table":

@@ -52,6 +52,8 @@ class Event:
     def _make_wait(self, queue: Queue) -> None:
         with LOCK:
             if self._capture is not None:
+                if self._capture.over:
+                    self._refuse_captured()
                 if queue.capture not in (None, self._capture):
                     queue.capture.refuse(_errors.CAPTURE_ISOLATION)
                 self._capture.join(queue, self._clock)

@@ -212,7 +212,7 @@ UFUNCS = {name: find(name) for name, kind in API["cupy"].items() if kind == "ufu
 # ---- operators -----------------------------------------------------------------------------------------
 
 
-def _defers(x: Any, y: Any) -> bool:
+def defers(x: Any, y: Any) -> bool:
     """Whether `x op y` is left to y."""
     absent = object()
     handler = getattr(y, "__array_ufunc__", absent)
@@ -225,7 +225,7 @@ def _operator(function: ufunc, numpy_function: Callable[..., Any], swapped: bool
     def operate(self: ndarray, other: Any) -> Any:
         if isinstance(other, (ndarray, *SCALARS)):
             return function(other, self) if swapped else function(self, other)
-        if _defers(self, other):
+        if defers(self, other):
             return NotImplemented
         return numpy_function(other, self) if swapped else numpy_function(self, other)
 

@@ -1,0 +1,72 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend.optimizers import ASGDNumbers, asgd
+from .groups import Group, Params
+from .optimizer import Optimizer
+
+
+class ASGD(Optimizer):
+    """Gradient descent that averages its way (Polyak and Juditsky 1992): p = (1 - lambd eta) p - eta g.
+
+    eta = lr / (1 + lambd lr t)^alpha, t the steps before this one. state["ax"] follows p, and is its mean from step
+    `t0` on. weight_decay p is added to g, `maximize` negates g. `foreach` changes nothing, `capturable` and
+    `differentiable` are refused.
+
+    >>> w = ag.tensor([1.0], requires_grad=True)
+    >>> optimizer = ag.optim.ASGD([w], lr=0.25, lambd=0.0)
+    >>> (w * 2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.5], requires_grad=True)
+    """
+
+    _kernel = staticmethod(asgd)
+    _nonnegative = ("lr", "weight_decay")
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0.0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _slots(self, group: Group) -> dict[str, float]:
+        return {"ax": 0.0}
+
+    def _new_state(self, group: Group) -> dict[str, Any]:
+        return {"step": 0, "eta": float(group["lr"]), "mu": 1.0}
+
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
+        keys = []
+        lr, lambd = group["lr"], group["lambd"]
+        for state in states:
+            keys.append((state["eta"], state["mu"]))
+            state["step"] = step = state["step"] + 1
+            state["eta"] = lr / (1.0 + lambd * lr * step) ** group["alpha"]
+            state["mu"] = 1.0 / max(1, step - group["t0"])
+        return keys
+
+    def _numbers(self, group: Group, *key: Any) -> ASGDNumbers:
+        eta, mu = key
+        return ASGDNumbers(
+            sign=-1.0 if group["maximize"] else 1.0,
+            keep=1.0 - eta * (group["lambd"] + group["weight_decay"]),
+            rate=eta,
+            mu=mu,
+        )

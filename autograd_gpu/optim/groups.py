@@ -1,0 +1,108 @@
+"""Parameter groups: what an optimizer may be given, and the ranges of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..backend.dtypes import FLOATS
+from ..core.tensor import Tensor
+
+Group = dict[str, Any]
+Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
+
+# Options that say how a step runs, not what it computes: a loaded state dict does not set them.
+EXECUTION = ("foreach", "fused", "capturable", "differentiable")
+_LABELS = {"lr": "learning rate", "eps": "epsilon value"}
+
+
+def from_params(params: Params) -> list[Group]:
+    """The groups that a constructor's `params` stand for."""
+    if isinstance(params, Tensor):
+        raise TypeError(
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+            f"{type(params).__name__}"
+        )
+    groups: list[Any] = list(params)
+    if not groups:
+        raise ValueError("optimizer got an empty parameter list")
+    return groups if isinstance(groups[0], dict) else [{"params": groups}]
+
+
+def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Group:
+    """`group` with its parameters checked and listed, and `defaults` for what it does not say."""
+    if not isinstance(group, dict):
+        raise TypeError(f"param_group must be a dict, but got {type(group)}")
+    params, names = _listed(group["params"])
+    for param in params:
+        _check_param(param)
+    if len(set(params)) != len(params):
+        raise ValueError("optimizer contains a parameter group with duplicate parameters")
+    if not set(params).isdisjoint([param for other in others for param in other["params"]]):
+        raise ValueError("some parameters appear in more than one parameter group")
+    result = {"params": params, **defaults, **{k: v for k, v in group.items() if k != "params"}}
+    if names:
+        result["param_names"] = names
+    if any(("param_names" in other) != ("param_names" in result) for other in others):
+        what = "with names" if "param_names" in result else "without names"
+        raise ValueError(
+            f"all optimizer param groups should be with/without names. cannot add param group {what} to the optimizer"
+        )
+    return result
+
+
+def check_nonnegative(group: Group, options: Iterable[str]) -> None:
+    """Raises ValueError for an option that is negative or NaN."""
+    for option in options:
+        if not group[option] >= 0.0:
+            raise ValueError(f"Invalid {_LABELS.get(option, f'{option} value')}: {group[option]}")
+
+
+def check_betas(group: Group) -> None:
+    """Raises ValueError for a beta outside [0, 1)."""
+    for i, beta in enumerate(group["betas"]):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_execution(group: Group) -> None:
+    """Raises for what `step` cannot do; `foreach` and `fused` are accepted, and change nothing."""
+    if group.get("foreach") and group.get("fused"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if group.get("differentiable"):
+        raise NotImplementedError(
+            "differentiable=True is not supported: step() writes into arrays and records nothing. To differentiate "
+            "through an update, write it with tensors: w = w - lr * g"
+        )
+    if group.get("capturable"):
+        raise NotImplementedError(
+            "capturable=True is not supported: step() computes its step size on the host, and a CUDA graph would "
+            "repeat the one that it was captured with. Leave capturable False and step outside the graph"
+        )
+
+
+def _listed(params: Any) -> tuple[list[Any], list[str]]:
+    """Parameters and their names, if there are any."""
+    if isinstance(params, Tensor):
+        return [params], []
+    if isinstance(params, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors "
+            "in sets will change between runs. Please use a list instead."
+        )
+    listed = list(params)
+    named = [item for item in listed if isinstance(item, tuple)]
+    if not named:
+        return listed, []
+    if len(named) != len(listed):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    return [param for _, param in named], [name for name, _ in named]
+
+
+def _check_param(param: Any) -> None:
+    if not isinstance(param, Tensor):
+        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+    if not param.is_leaf:
+        raise ValueError("can't optimize a non-leaf Tensor")
+    if param.dtype not in FLOATS:
+        raise TypeError(f"optimizer can only optimize floating point Tensors, but one of the params is {param.dtype}")

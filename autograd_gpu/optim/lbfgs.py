@@ -1,0 +1,207 @@
+"""L-BFGS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..backend import Array, namespace
+from ..backend.dtypes import HALF, float32
+from ..config import enable_grad
+from ..core.tensor import Tensor, wrap
+from ..core.views import bump_version
+from .groups import Group, Params
+from .line_search import Point, strong_wolfe
+from .optimizer import Optimizer
+
+_ARRAYS, _LISTS = ("d", "prev_flat_grad"), ("old_dirs", "old_stps")  # state that holds arrays, and lists of them
+
+
+class LBFGS(Optimizer):
+    """Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5), for losses without noise.
+
+    `step(closure)` makes up to `max_iter` iterations with up to `max_eval` (5/4 of max_iter) calls of the closure,
+    which computes the loss and the gradients. It ends when no gradient is above `tolerance_grad`, or the loss or the
+    parameters change by less than `tolerance_change`. The inverse Hessian is built from the last `history_size` steps.
+    `line_search_fn` is None for steps of lr, or "strong_wolfe". One parameter group only.
+
+    >>> w = ag.tensor([3.0, -1.0], requires_grad=True)
+    >>> optimizer = ag.optim.LBFGS([w], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (ag.tensor([1.0, 10.0]) * w * w).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure).item()
+    19.0
+    >>> bool((w.abs() < 1e-4).all())
+    True
+    """
+
+    _nonnegative = ("lr",)
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Takes the one group; ValueError for a second."""
+        if self.param_groups:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        super().add_param_group(param_group)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise RuntimeError(f"only 'strong_wolfe' is supported, or None, got {group['line_search_fn']!r}")
+
+    def _new_state(self, group: Group) -> dict[str, Any]:
+        return {"func_evals": 0, "n_iter": 0, "t": 0.0, "H_diag": 1.0, "prev_loss": 0.0}
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """Minimizes for up to max_iter iterations; returns the loss that `closure` gave at first.
+
+        1. A direction from the history. 2. A step along it. 3. Loss and gradient there, and whether that is enough.
+        """
+        (group,) = self.param_groups
+        params = group["params"]
+        state = self.state[params[0]]
+        if not state:
+            state.update(self._new_state(group))
+        with enable_grad():
+            first = closure()
+        loss, grad, evaluations = float(first), _flat_grad(params), 1
+        state["func_evals"] += 1
+        if _largest(grad) <= group["tolerance_grad"]:
+            return first
+        memory = _unpacked(state)
+        for iteration in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            d = _direction(memory, grad, state["n_iter"] == 1, group["history_size"])  # 1
+            slope = _dot(grad, d)
+            if state["n_iter"] == 1:
+                memory["t"] = min(1.0, 1.0 / float(abs(grad).sum())) * group["lr"]
+            else:
+                memory["t"] = group["lr"]
+            memory.update(d=d, prev_flat_grad=grad, prev_loss=loss)
+            if slope > -group["tolerance_change"]:
+                break
+            here = Point(0.0, loss, grad, slope)
+            last = iteration == group["max_iter"]
+            point, made = _moved(closure, group, here, d, memory["t"], group["max_eval"] - evaluations, last)  # 2, 3
+            change, memory["t"], loss, grad = abs(point.value - loss), point.t, point.value, point.grad
+            evaluations += made
+            state["func_evals"] += made
+            if last or evaluations >= group["max_eval"] or _largest(grad) <= group["tolerance_grad"]:
+                break
+            if _largest(d) * abs(point.t) <= group["tolerance_change"] or change < group["tolerance_change"]:
+                break
+        _pack(state, memory)
+        return first
+
+
+def _moved(
+    closure: Callable[[], Any], group: Group, here: Point, d: Array, t: float, left: int, last: bool
+) -> tuple[Point, int]:
+    """Takes a step along `d`, of size `t` or as the line search finds; the point reached, and the evaluations made.
+
+    Without a line search nobody needs the loss after the `last` iteration, and it is not computed.
+    """
+    params = group["params"]
+    origin = [param.array.copy() for param in params]
+
+    def evaluate(t: float) -> Point:
+        _place(params, origin, d, t)
+        with enable_grad():
+            value = float(closure())
+        grad = _flat_grad(params)
+        return Point(t, value, grad, _dot(grad, d))
+
+    if group["line_search_fn"] is not None:
+        point, made = strong_wolfe(evaluate, here, t, _largest(d), left)
+        _place(params, origin, d, point.t)
+        return point, made
+    if not last:
+        return evaluate(t), 1
+    _place(params, origin, d, t)
+    return here._replace(t=t), 0
+
+
+def _direction(memory: dict[str, Any], grad: Array, first: bool, history_size: int) -> Array:
+    """Minus the inverse Hessian times the gradient, by the two-loop recursion, after the last step is remembered."""
+    if first:
+        memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
+        return -grad
+    y, s = grad - memory["prev_flat_grad"], memory["d"] * memory["t"]
+    changes, steps, inverses = memory["old_dirs"], memory["old_stps"], memory["ro"]
+    ys = _dot(y, s)
+    if ys > 1e-10:
+        if len(changes) == history_size:
+            del changes[0], steps[0], inverses[0]
+        changes.append(y)
+        steps.append(s)
+        inverses.append(1.0 / ys)
+        memory["H_diag"] = ys / _dot(y, y)
+    q, weights = -grad, []
+    for y, s, inverse in zip(changes[::-1], steps[::-1], inverses[::-1], strict=True):
+        weights.append(_dot(s, q) * inverse)
+        q -= weights[-1] * y
+    q *= memory["H_diag"]
+    for y, s, inverse, weight in zip(changes, steps, inverses, weights[::-1], strict=True):
+        q += (weight - _dot(y, q) * inverse) * s
+    return q
+
+
+def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
+    """The state with arrays for tensors."""
+    memory = {name: state[name] for name in ("t", "H_diag", "prev_loss")}
+    memory["ro"] = [float(value) for value in state.get("ro", [])]
+    memory.update({name: state[name].array for name in _ARRAYS if name in state})
+    memory.update({name: [value.array for value in state.get(name, [])] for name in _LISTS})
+    return memory
+
+
+def _pack(state: dict[str, Any], memory: dict[str, Any]) -> None:
+    state.update({name: memory[name] for name in ("t", "H_diag", "prev_loss", "ro")})
+    state.update({name: wrap(memory[name]) for name in _ARRAYS})
+    state.update({name: [wrap(value) for value in memory[name]] for name in _LISTS})
+
+
+def _flat_grad(params: list[Tensor]) -> Array:
+    """All gradients in one vector, zeros for a missing one; float32 for half types."""
+    xp = namespace(params[0].array)
+    arrays = [xp.zeros_like(p.array) if p.grad is None else p.grad.array for p in params]
+    flat = xp.concatenate([array.reshape(-1) for array in arrays])
+    return flat.astype(float32) if flat.dtype in HALF else flat
+
+
+def _place(params: list[Tensor], origin: list[Array], d: Array, t: float) -> None:
+    """Sets the parameters to origin + t d."""
+    start = 0
+    for param, array in zip(params, origin, strict=True):
+        moved = array + t * d[start : start + array.size].reshape(array.shape)
+        param.array[...] = moved.astype(array.dtype, copy=False)
+        start += array.size
+        bump_version(param)
+
+
+def _dot(a: Array, b: Array) -> float:
+    return float(namespace(a).dot(a, b))
+
+
+def _largest(array: Array) -> float:
+    return float(abs(array).max())

@@ -1,0 +1,61 @@
+"""Loaded optimizer state: the values of a state dict as an optimizer keeps them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ..backend import is_array
+from ..core.tensor import Tensor, wrap
+from ..ops.creation import as_tensor
+from .groups import EXECUTION, Group
+
+# Options that came later than the optimizers that have them: a state dict may lack them.
+_OPTIONAL = {"amsgrad", "centered", "decoupled_weight_decay", "maximize", "momentum", "nesterov", *EXECUTION}
+
+
+def loaded_group(saved: Group, current: Group, defaults: dict[str, Any], optimizer: str) -> Group:
+    """The options of `saved` for the parameters of `current`; ValueError if one is missing."""
+    if absent := [option for option in defaults if option not in saved and option not in _OPTIONAL]:
+        raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {optimizer}")
+    options = {k: v for k, v in saved.items() if k != "params" and k not in EXECUTION}
+    kept = {k: v for k, v in current.items() if k in ("params", "param_names", *EXECUTION)}
+    return {**{k: v for k, v in defaults.items() if k in _OPTIONAL}, **kept, **copy.deepcopy(options)}
+
+
+def loaded_state(values: dict[str, Any], param: Tensor, slots: dict[str, float], new: dict[str, Any]) -> dict[str, Any]:
+    """The state of `param`: `slots` are tensors like it, and what is a number in `new` state is one."""
+    result = {}
+    for name, value in values.items():
+        if name in slots and value is None:
+            continue
+        if isinstance(new.get(name), int | float):
+            result[name] = type(new[name])(float(value))
+            continue
+        result[name] = loaded = _adapted(value, param)
+        if name in slots and loaded.shape != param.shape:
+            raise ValueError(f"loaded state {name!r} has shape {loaded.shape}, but the parameter has {param.shape}")
+    return result
+
+
+def _adapted(value: Any, param: Tensor) -> Any:
+    """A copy of `value`, its tensors on the device and in the dtype of `param`."""
+    if isinstance(value, dict):
+        return {key: _adapted(item, param) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_adapted(item, param) for item in value])
+    if not isinstance(value, Tensor) and not is_array(value) and not hasattr(value, "detach"):
+        return copy.deepcopy(value)
+    tensor = value.detach() if isinstance(value, Tensor) else as_tensor(_as_array(value))
+    moved = tensor.to(param.device)
+    return wrap((moved.to(param.dtype) if moved.is_floating_point() else moved).array.copy())
+
+
+def _as_array(value: Any) -> Any:
+    """An array, or a tensor of PyTorch, whose bfloat16 NumPy does not know."""
+    if is_array(value):
+        return value
+    host = value.detach().cpu()
+    return np.asarray(host.float() if "bfloat16" in str(host.dtype) else host)

@@ -1,0 +1,90 @@
+"""NAdam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend.optimizers import NAdamNumbers, nadam
+from .groups import Group, Params, check_betas
+from .optimizer import Optimizer
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov momentum (Dozat 2016), whose momentum grows to betas[0] at a pace set by `momentum_decay`.
+
+    mu_t = betas[0] (1 - 0.96^(t momentum_decay) / 2), and the step is that of Adam with m' replaced by
+    mu_{t+1} m / (1 - mu_1 ... mu_{t+1}) + (1 - mu_t) g / (1 - mu_1 ... mu_t). weight_decay p is added to g, or with
+    `decoupled_weight_decay` taken off p as in AdamW; `maximize` negates g. `foreach` changes nothing, `capturable` and
+    `differentiable` are refused.
+
+    >>> w = ag.tensor([1.0], requires_grad=True)
+    >>> optimizer = ag.optim.NAdam([w], lr=0.1)
+    >>> (w * 2).sum().backward()
+    >>> optimizer.step()
+    >>> round(w.item(), 4)
+    0.8944
+    """
+
+    _kernel = staticmethod(nadam)
+    _nonnegative = ("lr", "eps", "weight_decay", "momentum_decay")
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        check_betas(group)
+
+    def _slots(self, group: Group) -> dict[str, float]:
+        return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    def _new_state(self, group: Group) -> dict[str, Any]:
+        return {"step": 0, "mu_product": 1.0}
+
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
+        keys = []
+        for state in states:
+            state["step"] += 1
+            state["mu_product"] *= _momentum(group, state["step"])
+            keys.append((state["step"], state["mu_product"]))
+        return keys
+
+    def _numbers(self, group: Group, *key: Any) -> NAdamNumbers:
+        step, product = key
+        beta1, beta2 = group["betas"]
+        lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
+        now, after = _momentum(group, step), _momentum(group, step + 1)
+        root2 = (1.0 - beta2**step) ** 0.5
+        return NAdamNumbers(
+            sign=-1.0 if group["maximize"] else 1.0,
+            decay=0.0 if decoupled else decay,
+            keep=1.0 - lr * decay if decoupled else 1.0,
+            beta1=beta1,
+            beta2=beta2,
+            rate=lr * root2 * after / (1.0 - product * after),
+            rate_now=lr * root2 * (1.0 - now) / (1.0 - product),
+            eps=group["eps"] * root2,
+        )
+
+
+def _momentum(group: Group, step: int) -> float:
+    return float(group["betas"][0] * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"])))

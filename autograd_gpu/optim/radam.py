@@ -1,0 +1,80 @@
+"""RAdam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend.optimizers import RAdamNumbers, radam
+from .groups import Group, Params, check_betas
+from .optimizer import Optimizer
+
+
+class RAdam(Optimizer):
+    """Rectified Adam (Liu et al. 2020): the adaptive step only once enough gradients were seen to trust v.
+
+    The variance of the adaptive step has rho_t degrees of freedom, t the step; up to 5 of them p -= lr m', beyond
+    p -= lr r_t m' / (sqrt(v) + eps) with r_t the rectification. weight_decay p is added to g, or with
+    `decoupled_weight_decay` taken off p as in AdamW; `maximize` negates g. `foreach` changes nothing, `capturable` and
+    `differentiable` are refused.
+
+    >>> w = ag.tensor([1.0], requires_grad=True)
+    >>> optimizer = ag.optim.RAdam([w], lr=0.25)
+    >>> (w * 2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.5], requires_grad=True)
+    """
+
+    _kernel = staticmethod(radam)
+    _nonnegative = ("lr", "eps", "weight_decay")
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        check_betas(group)
+
+    def _slots(self, group: Group) -> dict[str, float]:
+        return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    def _numbers(self, group: Group, *key: Any) -> RAdamNumbers:
+        (step,) = key
+        beta1, beta2 = group["betas"]
+        lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
+        correction2 = 1.0 - beta2**step
+        most = 2.0 / (1.0 - beta2) - 1.0
+        rho = most - 2.0 * step * beta2**step / correction2
+        adaptive = rho > 5.0
+        rate = lr / (1.0 - beta1**step)
+        if adaptive:
+            rectification = (rho - 4.0) * (rho - 2.0) * most / ((most - 4.0) * (most - 2.0) * rho)
+            rate *= (rectification * correction2) ** 0.5
+        return RAdamNumbers(
+            sign=-1.0 if group["maximize"] else 1.0,
+            decay=0.0 if decoupled else decay,
+            keep=1.0 - lr * decay if decoupled else 1.0,
+            beta1=beta1,
+            beta2=beta2,
+            rate=rate,
+            eps=group["eps"],
+            adaptive=adaptive,
+        )

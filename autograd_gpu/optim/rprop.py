@@ -1,0 +1,59 @@
+"""Resilient backpropagation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend.optimizers import RpropNumbers, rprop
+from .groups import Group, Params
+from .optimizer import Optimizer
+
+
+class Rprop(Optimizer):
+    """Steps of their own size along the gradient's signs (Riedmiller and Braun 1993); for full batches.
+
+    A size starts as lr, is multiplied by etas[1] where the gradient kept its sign, and by etas[0] where it turned,
+    where there is then no step; it stays within `step_sizes`. `maximize` negates the gradient. `foreach` changes
+    nothing, `capturable` and `differentiable` are refused.
+
+    >>> w = ag.tensor([1.0], requires_grad=True)
+    >>> optimizer = ag.optim.Rprop([w], lr=0.25)
+    >>> (w * 2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.75], requires_grad=True)
+    """
+
+    _kernel = staticmethod(rprop)
+    _nonnegative = ("lr",)
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        shrink, grow = group["etas"]
+        if not 0.0 < shrink < 1.0 < grow:
+            raise ValueError(f"Invalid eta values: {shrink}, {grow}")
+
+    def _slots(self, group: Group) -> dict[str, float]:
+        return {"prev": 0.0, "step_size": group["lr"]}
+
+    def _numbers(self, group: Group, *key: Any) -> RpropNumbers:
+        (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
+        return RpropNumbers(-1.0 if group["maximize"] else 1.0, shrink, grow, smallest, largest)

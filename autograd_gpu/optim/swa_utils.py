@@ -1,0 +1,259 @@
+"""Averages of a model's weights over training: stochastic weight averaging, and exponential moving averages."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..autograd import no_grad
+from ..backend.chunks import sweep
+from ..backend.device import Device
+from ..backend.dtypes import FLOATS
+from ..backend.optimizers import blend
+from ..core.tensor import Tensor
+from ..core.views import bump_version
+from ..nn import Module
+from ..ops.creation import tensor
+from .lr_scheduler.scheduler import LRScheduler, per_group
+from .optimizer import Optimizer
+
+Average = Callable[[Tensor, Tensor, Tensor], Tensor]
+MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], None]
+
+
+def get_swa_avg_fn() -> Average:
+    """avg_fn for AveragedModel: the mean of all models so far.
+
+    >>> ag.optim.swa_utils.get_swa_avg_fn()(ag.tensor(1.0), ag.tensor(4.0), 2)
+    tensor(2.)
+    """
+
+    def swa_update(averaged: Tensor, current: Tensor, num_averaged: Any) -> Tensor:
+        with no_grad():
+            return averaged + (current - averaged) / (num_averaged + 1)
+
+    return swa_update
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """avg_fn for AveragedModel: decay of the average and 1 - decay of the model; ValueError for decay outside [0, 1].
+
+    >>> ag.optim.swa_utils.get_ema_avg_fn(0.5)(ag.tensor(1.0), ag.tensor(4.0), 2)
+    tensor(2.5)
+    """
+    _check_decay(decay)
+
+    def ema_update(averaged: Tensor, current: Tensor, num_averaged: Any) -> Tensor:
+        with no_grad():
+            return decay * averaged + (1 - decay) * current
+
+    return ema_update
+
+
+def get_swa_multi_avg_fn() -> MultiAverage:
+    """multi_avg_fn for AveragedModel: the mean of all models so far, in place.
+
+    >>> mean = [ag.tensor(1.0)]
+    >>> ag.optim.swa_utils.get_swa_multi_avg_fn()(mean, [ag.tensor(4.0)], 2)
+    >>> mean
+    [tensor(2.)]
+    """
+
+    def swa_update(averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
+        _blend(averaged, current, 1.0 / (int(num_averaged) + 1))
+
+    return swa_update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
+    """multi_avg_fn for AveragedModel: decay of the average and 1 - decay of the model, in place.
+
+    ValueError for decay outside [0, 1].
+
+    >>> mean = [ag.tensor(1.0)]
+    >>> ag.optim.swa_utils.get_ema_multi_avg_fn(0.5)(mean, [ag.tensor(4.0)], 2)
+    >>> mean
+    [tensor(2.5)]
+    """
+    _check_decay(decay)
+
+    def ema_update(averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
+        _blend(averaged, current, 1.0 - decay)
+
+    return ema_update
+
+
+class AveragedModel(Module):
+    """A copy of `model`, in `.module`, of averaged weights; `update_parameters(model)` takes in the present ones.
+
+    The average is the mean (SWA), or what `avg_fn(averaged, current, num_averaged)` returns, or what
+    `multi_avg_fn(averaged list, current list, num_averaged)` does in place. Buffers are averaged with `use_buffers`,
+    and else copied. `device` moves the copy.
+
+    >>> net = ag.nn.Linear(1, 1)
+    >>> ema = ag.optim.swa_utils.AveragedModel(net, multi_avg_fn=ag.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    >>> ema.update_parameters(net)
+    >>> bool((ema.module.weight == net.weight).all()), ema.n_averaged
+    (True, tensor(1))
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        device: Device | str | None = None,
+        avg_fn: Average | None = None,
+        multi_avg_fn: MultiAverage | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        self.module = copy.deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", tensor(0, device="cpu" if device is None else device))
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The averaged model's forward."""
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model: Module) -> None:
+        """Averages the present weights of `model` in; the first time it copies them.
+
+        ValueError if `model` has another number of parameters or buffers than the copy, RuntimeError if one of them
+        has another shape.
+        """
+        averaged: list[Tensor] = list(self.module.parameters())
+        current: list[Tensor] = list(model.parameters())
+        mine, theirs = list(self.module.buffers()), list(model.buffers())
+        if self.use_buffers:
+            averaged, current, mine, theirs = [*averaged, *mine], [*current, *theirs], [], []
+        if (len(averaged), len(mine)) != (len(current), len(theirs)):
+            raise ValueError(
+                f"the averaged model has {len(averaged)} parameters and {len(mine)} buffers, the model to average in "
+                f"{len(current)} and {len(theirs)}: pass the model, or a copy of the model, that was averaged before"
+            )
+        inner = [p.detach() for p in averaged]
+        outer = [p.detach().to(a.device).to(a.dtype) for a, p in zip(averaged, current, strict=True)]
+        for a, p in zip(inner, outer, strict=True):
+            if a.shape != p.shape:
+                raise RuntimeError(f"the averaged model has a tensor of shape {a.shape}, the model one of {p.shape}")
+        if int(self.n_averaged) == 0:
+            _blend(inner, outer, 1.0)
+        elif self.avg_fn is None:
+            (self.multi_avg_fn or get_swa_multi_avg_fn())(inner, outer, self.n_averaged)
+        else:
+            for a, p in zip(inner, outer, strict=True):
+                _copy(a, self.avg_fn(a, p, self.n_averaged))
+        for a, p in zip(mine, theirs, strict=True):
+            _copy(a, p.detach().to(a.device))
+        with no_grad():
+            self.n_averaged += 1
+
+
+def update_bn(loader: Iterable[Any], model: Module, device: Device | str | None = None) -> None:
+    """Runs `loader` through `model` in training mode, to set the statistics of its batch norms to means over all of it.
+
+    Call it after the weights were averaged, which the statistics were not made for. A batch that is a list or tuple
+    gives its first element to the model, moved to `device` if there is one. Nothing runs if there is no batch norm.
+
+    >>> ag.optim.swa_utils.update_bn([ag.ones(4, 3)], ag.nn.Linear(3, 2))
+    """
+    norms = [module for module in model.modules() if _is_batch_norm(module)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a mean over all batches
+    was_training = model.training
+    model.train()
+    try:
+        with no_grad():
+            for batch in loader:
+                x = batch[0] if isinstance(batch, list | tuple) else batch
+                model(x if device is None else x.to(device))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """From the present lr to `swa_lr` in `anneal_epochs` steps, then constant; along half a "cos" or a "linear" ramp.
+
+    >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ag.optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.75]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        for group, lr in zip(optimizer.param_groups, per_group("swa_lr", optimizer, swa_lr), strict=True):
+            group["swa_lr"] = lr
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """From the learning rates of the step before, so that other schedulers may change them too."""
+        self._warn_outside_step()
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._share(step - 1), self._share(step)
+        result = []
+        for group in self.optimizer.param_groups:
+            end = group["swa_lr"]
+            start = end if before == 1 else (group["lr"] - before * end) / (1 - before)
+            result.append(end * now + start * (1 - now))
+        return result
+
+    def _share(self, step: int) -> float:
+        """How much of the way to swa_lr is behind after `step` steps."""
+        t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return t if self._anneal_strategy == "linear" else (1.0 - math.cos(math.pi * t)) / 2.0
+
+
+def _check_decay(decay: float) -> None:
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+
+
+def _is_batch_norm(module: Module) -> bool:
+    named = any("BatchNorm" in cls.__name__ for cls in type(module).__mro__)
+    return named and hasattr(module, "reset_running_stats") and hasattr(module, "momentum")
+
+
+def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
+    """averaged = (1 - weight) averaged + weight current, in place; integers are cut off."""
+    for a, p in zip(averaged, current, strict=True):
+        if weight == 1.0:
+            a.array[...] = p.array
+        elif a.dtype in FLOATS:
+            sweep(blend, (a.array, p.array), weight)
+        else:
+            a.array[...] = ((1.0 - weight) * a.array + weight * p.array).astype(a.dtype)
+        bump_version(a)
+
+
+def _copy(into: Tensor, source: Tensor) -> None:
+    into.array[...] = source.array
+    bump_version(into)
