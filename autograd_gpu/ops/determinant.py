@@ -56,6 +56,7 @@ class det:
     """
 
     forward = _det
+    called = ("A",)
     def grad_a(F, g, a): return _matrices(F, g) * F.cofactor(a)
 
 
@@ -80,16 +81,17 @@ class slogdet:
 
     forward = _slogdet
     grad_a = _slogdet_back
+    called = ("A",)
     outputs, nondiff_outputs = ("sign", "logabsdet"), ("sign",)
 
 
-def logdet(a: Tensor) -> Tensor:
+def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where that is negative, -inf where it is 0.
 
     >>> ag.logdet(ag.tensor([[2.0, 0.0], [0.0, 3.0]]))
     tensor(1.7918)
     """
-    sign, logarithm = slogdet(a)
+    sign, logarithm = slogdet(input)
     return where(sign < 0, math.nan, logarithm)
 
 

@@ -27,15 +27,15 @@ class neg:
     def grad_x(F, g): return -g
 
 
-def positive(x: Tensor) -> Tensor:
-    """x itself; bools are refused.
+def positive(input: Tensor) -> Tensor:
+    """input itself; bools are refused.
 
     >>> ag.positive(ag.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
-    if x.dtype.kind == "b":
+    if input.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert with .long() first")
-    return x
+    return input
 
 
 @defop
