@@ -149,6 +149,7 @@ INDEX = [
     Row("embedding", samples=embedding_samples, reference=lambda x, weight, padding_idx=None: weight[x],
         torch="torch.nn.functional.embedding",
         errors=[Error("float", lambda op, x: op(x(2), x(4, 3)), RuntimeError, "scalar types: Long, Int"),
+                Error("1-d", lambda op, x: op(x(2, dtype="int64"), x(4)), RuntimeError, "'weight' must be 2-D"),
                 Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError, "index out of range")],
         skip={"gradcheck": "row padding_idx has no gradient by definition", "gradgradcheck": "as gradcheck"}),
     Row("one_hot", samples=lambda rng: [Sample(x, num_classes=n) for x, n in ONE_HOT],
