@@ -296,7 +296,7 @@ SCANS = [
         samples=prod_samples,
         torch=their_prod,
         tol=HALVES,
-        errors=[RANGE],
+        errors=[RANGE, Error("dims", lambda op, x: op(x(2, 2), (0, 1)), TypeError, "'dim' must be int, not tuple")],
         reference=lambda x, dim=None, keepdim=False: np.asarray(np.prod(x, axis=dim, keepdims=keepdim)),
     ),
     Row(
