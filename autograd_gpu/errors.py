@@ -47,6 +47,10 @@ def mixed_devices(op: str, devices: list[str]) -> RuntimeError:
     )
 
 
+def float_factor(name: str) -> RuntimeError:
+    return RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+
+
 def sizes_differ(shapes: list[tuple[int, ...]]) -> str | None:
     """PyTorch's complaint of shapes that do not broadcast; None if they do."""
     a = shapes[0]
