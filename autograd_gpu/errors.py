@@ -22,6 +22,12 @@ class LinAlgError(RuntimeError):
     `ag.linalg.LinAlgError`. A RuntimeError, as in PyTorch; NumPy's error of that name is a ValueError."""
 
 
+def check_bool(op: str, name: str, value: object) -> None:
+    """TypeError for a number in a flag's place."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"{op}(): argument '{name}' must be bool, not {type(value).__name__}")
+
+
 def freed_twice() -> RuntimeError:
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have "

@@ -62,6 +62,8 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     w.depth = 1
     if renamed := [name for name in op.inputs if op.called[name] != name]:
         w(f"{', '.join(renamed)} = {', '.join(op.called[name] for name in renamed)}")
+    if "keepdim" in op.attributes:  # sum(x, 0, 1) is no sum over two dimensions
+        w("if keepdim is not False and keepdim is not True: check_bool(OP.name, 'keepdim', keepdim)")
     attrs = attributes_tuple(op)
     if op.variadic:
         write_list_call(w, op, f"general(OP, {op.inputs[0]}, {attrs})", keyword_attributes(op))

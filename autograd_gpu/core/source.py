@@ -11,6 +11,7 @@ import numpy as np
 from ..backend import is_array, namespace
 from ..backend.dtypes import FLOATS, FULL_FLOATS, INTEGERS
 from ..config import MODES
+from ..errors import check_bool
 from .node import next_sequence_nr
 from .op import RAW, RECORD
 from .saved import FREED, SavedTensor, save_output, saved
@@ -19,7 +20,7 @@ from .views import shares_memory, storage_of
 
 SCOPE: dict[str, Any] = {
     "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INTEGERS": INTEGERS, "MODES": MODES,
-    "Parameter": Parameter,
+    "Parameter": Parameter, "check_bool": check_bool,
     "RAW": RAW, "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray,
     "generic": np.generic, "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
     "next_sequence_nr": next_sequence_nr, "numpy": np, "save_output": save_output, "saved": saved,

@@ -112,7 +112,8 @@ SUMS = [
         reference=numpy_over(np.mean),
         tol=HALVES,
         integers=None,
-        errors=[RANGE, TWICE, Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "floating point")],
+        errors=[RANGE, TWICE, Error("keepdim", lambda op, x: op(x(2, 2), 0, 1), TypeError, "must be bool, not int"),
+                Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "floating point")],
     ),
     Row(
         "var",
