@@ -268,3 +268,31 @@ BAD = [
 def test_errors(name, args, kwargs, exception, match, device):
     with pytest.raises(exception, match=match):
         getattr(ag, name)(*args, **kwargs)
+
+
+def test_asarray_shares_or_copies():
+    array = np.ones(2)
+    assert ag.asarray(array, copy=False).array is array
+    assert not np.shares_memory(ag.asarray(array, copy=True).array, array)
+    assert ag.asarray([1.0], requires_grad=True).requires_grad
+    with pytest.raises(ValueError, match="sharing memory with the given data is impossible"):
+        ag.asarray([1.0], copy=False)
+
+
+def test_coordinates(device):
+    numbers = ag.tensor([[5, 1], [0, 3]], device=device)
+    assert [t.tolist() for t in ag.unravel_index(numbers, (2, 3))] == [[[1, 0], [0, 1]], [[2, 1], [0, 0]]]
+    assert ag.unravel_index(ag.tensor(4, device=device), 6)[0].item() == 4
+    with pytest.raises(TypeError, match="expects indices of integers"):
+        ag.unravel_index(ag.ones(1, device=device), (2,))
+    with pytest.raises(ValueError, match="cannot have negative values"):
+        ag.unravel_index(numbers, (2, -3))
+
+
+def test_small_names(device):
+    x = ag.tensor([1.0, 2.0], device=device, requires_grad=True)
+    assert ag.rsub(x, x, alpha=3).tolist() == [-2.0, -4.0]
+    assert reversed(x).tolist() == [2.0, 1.0]
+    assert x.conj() is x
+    assert not x.is_sparse
+    assert not ag.detach(x).requires_grad

@@ -558,6 +558,9 @@ class Tensor:
     def abs(self) -> Tensor:
         ...
 
+    def conj(self) -> Tensor:
+        ...
+
     def exp(self) -> Tensor:
         ...
 
@@ -1752,6 +1755,10 @@ class Tensor:
 
     @property
     def is_cpu(self) -> builtins.bool:
+        ...
+
+    @property
+    def is_sparse(self) -> builtins.bool:
         ...
 
     def __iter__(self) -> Iterator[Tensor]:

@@ -43,6 +43,7 @@ from .arithmetic import (
     mul,
     nextafter,
     pow,
+    rsub,
     sub,
 )
 from .attention import scaled_dot_product_attention
@@ -77,10 +78,11 @@ from .comparison import (
     signbit,
 )
 from .contraction import chain_matmul, inner, kron, tensordot
-from .convert import clone, contiguous, to
+from .convert import clone, contiguous, detach, to
 from .creation import (
     arange,
     as_tensor,
+    asarray,
     empty,
     empty_like,
     eye,
@@ -106,6 +108,7 @@ from .division import divide as div
 from .einsum import einsum
 from .elementwise import (
     abs,
+    conj,
     exp,
     exp2,
     expm1,
@@ -128,7 +131,7 @@ from .extreme import all, amax, amin, aminmax, any, argmax, argmin, max, min
 from .gamma import digamma, lgamma, mvlgamma
 from .gamma import polygamma_of as polygamma
 from .gated import glu
-from .grid import cartesian_prod, combinations, meshgrid, vander
+from .grid import cartesian_prod, combinations, meshgrid, unravel_index, vander
 from .histogram import bincount, histc, histogram
 from .index import embedding, index_select, one_hot
 from .inverse import inverse
@@ -261,6 +264,7 @@ __all__ = [
     "argwhere",
     "as_strided",
     "as_tensor",
+    "asarray",
     "asin",
     "asinh",
     "atan",
@@ -309,6 +313,7 @@ __all__ = [
     "combinations",
     "concat",
     "concatenate",
+    "conj",
     "contiguous",
     "copysign",
     "corrcoef",
@@ -327,6 +332,7 @@ __all__ = [
     "cumulative_trapezoid",
     "deg2rad",
     "det",
+    "detach",
     "diag",
     "diag_embed",
     "diagflat",
@@ -560,6 +566,7 @@ __all__ = [
     "rrelu",
     "rrelu_",
     "rsqrt",
+    "rsub",
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
@@ -633,6 +640,7 @@ __all__ = [
     "unflatten",
     "unique",
     "unique_consecutive",
+    "unravel_index",
     "unsqueeze",
     "vander",
     "var",

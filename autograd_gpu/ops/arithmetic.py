@@ -67,6 +67,15 @@ class sub:
     types, broadcasts, numbers = PROMOTE, True, True
 
 
+def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """other - alpha * input, broadcasting.
+
+    >>> ag.rsub(ag.tensor([1.0, 2.0]), 3)
+    tensor([2., 1.])
+    """
+    return sub(other, input, alpha)
+
+
 @defop
 class mul:
     """a * b, broadcasting.

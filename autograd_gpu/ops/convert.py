@@ -145,6 +145,15 @@ def itself(x: Tensor) -> Tensor:
     return x
 
 
+def detach(input: Tensor) -> Tensor:
+    """The same memory and version counter, without history; does not require grad.
+
+    >>> ag.detach(ag.ones(1, requires_grad=True)).requires_grad
+    False
+    """
+    return input.detach()
+
+
 def detach_(x: Tensor) -> Tensor:
     """Cuts x off its history, in place."""
     x._node, x._nr = None, 0

@@ -59,6 +59,23 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return result.to(home, wanted or result.dtype)  # type: ignore[attr-defined]
 
 
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """`as_tensor`; with copy=True always in memory of its own, with copy=False a ValueError where it cannot share.
+
+    >>> ag.asarray([1.0, 2.0], dtype=ag.float64)
+    tensor([1., 2.], dtype=float64)
+    """
+    result = as_tensor(obj, dtype, device)
+    given = obj._array if isinstance(obj, Tensor) else obj
+    shares = backend.is_array(given) and result._array is given
+    if copy is False and not shares:
+        raise ValueError("asarray: sharing memory with the given data is impossible; leave out copy=False")
+    result = wrap(result._array.copy()) if copy and shares else result
+    return result.requires_grad_() if requires_grad else result
+
+
 def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
     """Numbers and nested sequences as an array, by PyTorch's defaults."""
     if isinstance(data, (list, tuple)):

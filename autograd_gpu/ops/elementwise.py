@@ -27,6 +27,15 @@ class neg:
     def grad_x(F, g): return -g
 
 
+def conj(input: Tensor) -> Tensor:
+    """input itself: there are no complex tensors.
+
+    >>> ag.conj(ag.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    return input
+
+
 def positive(input: Tensor) -> Tensor:
     """input itself; bools are refused.
 

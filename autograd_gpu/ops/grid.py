@@ -1,14 +1,15 @@
-"""Tables of all combinations: meshgrid, cartesian_prod, combinations, vander."""
+"""Tables of all combinations: meshgrid, cartesian_prod, combinations, vander; and numbers as coordinates."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import int64
+from ..backend.dtypes import INTEGERS, int64
 from ..core.tensor import Tensor, wrap
 from .arithmetic import pow
 from .index import advanced_index
@@ -104,3 +105,21 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     powers = np.arange(N) if increasing else np.arange(N)[::-1].copy()
     base = reshape(x if x.is_floating_point() else x.to(int64), (-1, 1))
     return pow(base, wrap(backend.to_device(powers, x.device)).to(base.dtype))
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of the elements of a tensor of `shape` with these numbers.
+
+    >>> ag.unravel_index(ag.tensor([1, 5]), (2, 3))
+    (tensor([0, 1]), tensor([1, 2]))
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype not in INTEGERS:
+        raise TypeError(f"unravel_index() expects indices of integers, not of {indices.dtype}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    left, found = indices._array, []
+    for n in reversed(sizes):
+        found.append(wrap(left % max(n, 1)))
+        left = left // max(n, 1)
+    return tuple(reversed(found))

@@ -103,8 +103,8 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     distance: ("dist", "renorm"),
     division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
-        "abs", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg", "positive", "reciprocal",
-        "rsqrt", "sign", "sqrt", "square",
+        "abs", "conj", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg", "positive",
+        "reciprocal", "rsqrt", "sign", "sqrt", "square",
     ),
     erf: ("erf", "erfc", "erfinv"),
     extreme: ("all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "max", "min"),
@@ -249,7 +249,7 @@ IN_PLACE = {
 }  # fmt: skip
 PROPERTIES = {
     "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
-    "is_cpu": properties.is_cpu,
+    "is_cpu": properties.is_cpu, "is_sparse": properties.is_sparse,
 }  # fmt: skip
 
 # NumPy's and CuPy's ufuncs by name -> the op that records in their place.
@@ -315,6 +315,10 @@ def _iterate(self: Tensor) -> Any:
     return iter(split.unbind(self, 0))
 
 
+def _reversed(self: Tensor) -> Tensor:
+    return rearrange.flip(self, (0,)) if self.ndim else self
+
+
 def bind() -> None:
     """Gives Tensor everything that the tables above name."""
     for module, names in SAME_NAME.items():
@@ -334,6 +338,7 @@ def bind() -> None:
     Tensor.__matmul__ = products.matmul  # type: ignore[operator, assignment]
     Tensor.__rmatmul__ = reflected(products.matmul)  # type: ignore[operator]
     Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
+    Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
     Tensor.__cupy_override_elementwise_kernel__ = cupy_override  # type: ignore[attr-defined]
 

@@ -140,6 +140,11 @@ def storage_offset(x: Tensor) -> int:
     return strides.offset_of(x._array)
 
 
+def is_sparse(x: Tensor) -> bool:
+    """False: there are no sparse tensors."""
+    return False
+
+
 def is_cpu(x: Tensor) -> bool:
     """Whether x is on the CPU."""
     return not x.is_cuda
