@@ -55,7 +55,8 @@ def _minus(xp, a, b, *, alpha=1):
 
 @defop
 class sub:
-    """a - alpha * b, broadcasting.
+    """a - alpha * b, broadcasting. Two bools are refused; one beside another dtype counts as 0 or 1, which PyTorch
+    refuses too.
 
     >>> ag.sub(ag.tensor([1.0, 2.0]), 1.0)
     tensor([0., 1.])
@@ -109,7 +110,8 @@ def _power_exponent(F, g, base, exponent, out):
 
 @defop
 class pow:
-    """base ** exponent, broadcasting; at base 0 the derivative by a non-negative exponent is 0.
+    """base ** exponent, broadcasting; at base 0 the derivative by a non-negative exponent is 0. Integers to a negative
+    power are refused, also where PyTorch rounds to 0, which it does for tensors of exponents.
 
     >>> ag.pow(ag.tensor([2.0, 3.0]), 2)
     tensor([4., 9.])
@@ -185,7 +187,7 @@ class addcmul:
 
 @defop
 class addcdiv:
-    """x + value * a / b, broadcasting.
+    """x + value * a / b, broadcasting; integers give the default float dtype.
 
     >>> ag.addcdiv(ag.tensor([1.0]), ag.tensor([2.0]), ag.tensor([4.0]), value=2)
     tensor([2.])

@@ -105,7 +105,8 @@ class advanced_index_backward:
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key]: a view for integers, slices, None and Ellipsis, a copy if tensors, arrays or lists are among them.
 
-    IndexError for a key that does not fit. Slices may have negative steps.
+    IndexError for a key that does not fit. Slices may have negative steps. A list, nested or not, is one tensor of
+    indices; masks are bool, a uint8 one is refused.
 
     >>> x = ag.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> x[:, 1], x[x > 2], x[[1, 0], 0]
