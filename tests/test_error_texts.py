@@ -51,8 +51,10 @@ def test_texts(call):
     assert texts[1] in texts[0]
 
 
-def test_a_0d_tensor_has_no_elements_to_index():
+def test_texts_of_our_own():
     with pytest.raises(IndexError, match="invalid index of a 0-dim tensor"):
         ag.tensor(1.0)[0]
+    with pytest.raises(TypeError, match="can't assign a str to a tensor"):
+        place(ag, lambda m: 0, lambda m: "1")
     with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
         ag.tensor(1.0).size(0)

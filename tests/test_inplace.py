@@ -83,6 +83,11 @@ def test_refusals(device):
     assert whole.tolist() == [1, 2]
 
 
+def test_copy_takes_non_blocking(device):
+    x = ag.ones(2, device=device)
+    assert x.copy_(ag.zeros(2), non_blocking=True).tolist() == [0.0, 0.0]
+
+
 def test_rounded_division(device):
     x = ag.tensor([7, -7], device=device)
     assert x.clone().div_(2, rounding_mode="floor").tolist() == [3, -4]

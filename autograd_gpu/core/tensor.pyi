@@ -669,7 +669,7 @@ class Tensor:
     def add_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:
         ...
 
-    def copy_(self, source: Any) -> Tensor:
+    def copy_(self, other: Any, non_blocking: builtins.bool=False) -> Tensor:
         ...
 
     def div_(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:

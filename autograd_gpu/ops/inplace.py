@@ -107,10 +107,10 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     return _update(x, "true_divide", _operand("div_", x, other))
 
 
-def copy_(x: Tensor, source: Any) -> Tensor:
-    """The values of `source` into x, broadcasting, converting dtype and device."""
-    check_writable("copy_", x, source)
-    value = source if isinstance(source, Tensor) else as_tensor(source)
+def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """The values of `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
+    check_writable("copy_", x, other)
+    value = other if isinstance(other, Tensor) else as_tensor(other)
     _check_fits("copy_", x, value.shape)
     if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
         value = value.to(x.device, x.dtype)
@@ -209,8 +209,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     check_writable("x[index] = value", x, value)
     if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
         value = as_tensor(value).to(x.device, x.dtype)
-    if value is None:
-        raise TypeError("can't assign a NoneType to a tensor")
+    if value is None or isinstance(value, str):
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
     array = value._array if isinstance(value, Tensor) else value
     if backend.is_array(array) and backend.device_of(array) != x.device:
         if array.ndim:
