@@ -270,6 +270,7 @@ def test_errors(name, args, kwargs, exception, match, device):
         getattr(ag, name)(*args, **kwargs)
 
 
+@pytest.mark.cpu
 def test_asarray_shares_or_copies():
     array = np.ones(2)
     assert ag.asarray(array, copy=False).array is array
