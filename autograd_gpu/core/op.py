@@ -20,6 +20,8 @@ Reading a block
 6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
    dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the
    rule asks for.
+7. `jvp` says how tangents go through it (core/tangents.py), `batch` how it runs on a batch of examples
+   (core/batching.py): words, or functions.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from typing import Any
 
 from ..errors import OpDeclarationError
 from .node import Node
+from .tangents import LINEAR, JvpWord
 
 # What `types` may say: how the inputs' dtypes are brought together before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
@@ -105,7 +108,7 @@ class OpDef:
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
         """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra, index."""
-        skip = 3 if rule is self.joint or rule in self.adders.values() else 2
+        skip = 3 if rule is self.joint or rule in self.adders.values() else 2  # F, g; F, g, need; F, into, g; F, t
         return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
 
     def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
@@ -188,6 +191,7 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
             if taken := RUNNING & asked:
                 raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
                                          "something else in the generated code; rename the input")
+    _check_jvp(op)
     for name, adder in op.adders.items():
         rule = op.rules.get(name)
         if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:
@@ -200,3 +204,14 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
         raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any; got {op.types!r}")
     if op.name in REGISTRY:
         raise OpDeclarationError(f"op {op.name} is declared twice")
+
+
+def _check_jvp(op: OpDef) -> None:
+    if op.jvp is None:
+        return
+    if not op.has_rules:
+        raise OpDeclarationError(f"op {op.name} has no derivative rules, so tangents end there; leave jvp out")
+    if not isinstance(op.jvp, JvpWord):
+        op.asked(op.jvp)  # raises for a misspelt name
+    elif op.jvp is not LINEAR and not op.single:
+        raise OpDeclarationError(f"op {op.name}: jvp = {op.jvp} is for ops with one output; write a function")

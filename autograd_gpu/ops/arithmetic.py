@@ -9,8 +9,10 @@ import numpy as np
 from .. import backend
 from ..backend import cpu
 from ..backend.dtypes import FULL_FLOATS, float64, get_default_dtype
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from ..core.tensor import Tensor
 from .activation import in_float32
 from .creation import as_tensor
@@ -41,6 +43,7 @@ class add:
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 def _minus(xp, a, b, *, alpha=1):
@@ -63,6 +66,7 @@ class sub:
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return -g if alpha == 1 else g * -alpha
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 @defop
@@ -77,6 +81,7 @@ class mul:
     def grad_a(F, g, b): return g * b
     def grad_b(F, g, a): return g * a
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = MULTILINEAR, BROADCASTING
 
 
 def _power_base(F, g, base, exponent):
@@ -108,6 +113,7 @@ class pow:
     grad_base = _power_base
     grad_exponent = _power_exponent
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -122,6 +128,7 @@ class atan2:
     def grad_a(F, g, a, b): return g * b / (a * a + b * b)
     def grad_b(F, g, a, b): return -g * a / (a * a + b * b)
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # One expression each: NumPy then computes a large one in place.
@@ -144,6 +151,7 @@ class lerp:
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -160,6 +168,7 @@ class addcmul:
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -176,6 +185,7 @@ class addcdiv:
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -190,6 +200,7 @@ class hypot:
     def grad_a(F, g, a, out): return g * (a / out)
     def grad_b(F, g, b, out): return g * (b / out)
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -204,6 +215,7 @@ class copysign:
     def grad_a(F, g, a, out): return g * (F.sign(a) * F.sign(out))
     grad_b = ZERO
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -218,6 +230,7 @@ class nextafter:
     def grad_a(F, g): return g
     grad_b = ZERO
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -232,6 +245,7 @@ class heaviside:
     grad_x = ZERO
     def grad_values(F, g, x): return F.where(x == 0, g, 0.0)
     types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def ldexp(x: Tensor, other: Tensor) -> Tensor:
@@ -271,3 +285,4 @@ class where:
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu, dtypes
+from ..core.batching import REDUCING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .diagonal import diagonal
 from .slicing import from_right, wrap_dim
@@ -113,6 +115,7 @@ class sum:
     forward = _sum
     grad_x = _sum_back
     differentiable = _stays_float
+    jvp, batch = LINEAR, REDUCING
 
 
 def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
@@ -149,6 +152,7 @@ class mean:
 
     forward = _mean
     grad_x = _mean_back
+    jvp, batch = LINEAR, REDUCING
 
 
 # ---- counts and the trace ------------------------------------------------------------------------------
@@ -169,6 +173,7 @@ class count_nonzero:
     """
 
     forward = _count_nonzero
+    batch = REDUCING
 
 
 def trace(x: Tensor) -> Tensor:
