@@ -9,8 +9,10 @@ from typing import Any
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .activation import in_float32, times
@@ -31,6 +33,7 @@ class leaky_relu:
     def forward(xp, x, *, negative_slope=0.01): return backend.where(xp, x > 0, x, x * negative_slope)
     def grad_x(F, g, x, negative_slope): return F.where(x > 0, g, g * negative_slope)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -47,6 +50,7 @@ class prelu_kernel:
     def grad_x(F, g, x, weight): return F.where(x > 0, g, g * weight)
     def grad_weight(F, g, x): return F.where(x > 0, 0.0, g * x)
     types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
@@ -107,6 +111,7 @@ class hardtanh:
 
     forward = in_float32(_hardtanh)
     grad_x = _hardtanh_back
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -136,6 +141,7 @@ class hardsigmoid:
     forward = in_float32(_hardsigmoid)
     def grad_x(F, g, x): return F.where(F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _hardswish_back(F, g, x):
@@ -154,6 +160,7 @@ class hardswish:
     def forward(xp, x): return times(xp, x, _hardsigmoid(xp, x))
     grad_x = _hardswish_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- thresholds --------------------------------------------------------------------------------------
@@ -178,6 +185,7 @@ class hardshrink:
     forward = in_float32(_hardshrink)
     def grad_x(F, g, x, lambd): return F.where(_within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _softshrink(xp, x, *, lambd=0.5):
@@ -200,6 +208,7 @@ class softshrink:
     forward = in_float32(_softshrink)
     def grad_x(F, g, x, lambd): return F.where(_within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _threshold(xp, x, *, threshold, value):
@@ -217,3 +226,4 @@ class threshold:
     forward = in_float32(_threshold)
     def grad_x(F, g, x, threshold): return F.where(x <= threshold, 0.0, g)
     types = PROMOTE
+    jvp, batch = ELEMENTWISE, BROADCASTING
