@@ -68,6 +68,7 @@ class Error:
     call: Callable[..., Any]
     exception: type[Exception]
     match: str  # a regular expression that the message must contain
+    by_value: bool = False  # depends on values, which nobody looks at on CUDA, where that would mean waiting
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,8 @@ def nll_grad(h, target, weight=None, *, classes, ignore_index, reduction):
 
 
 CLASSES = [
-    Error("range", lambda op, x: op(x(2, 3), x(2, dtype="int64") * 3, None), IndexError, "Target 3 is out of bounds"),
+    Error("range", lambda op, x: op(x(2, 3), x(2, dtype="int64") * 3, None), IndexError,
+          "Target 3 is out of bounds", by_value=True),
 ]
 NUMBERS = {"integers": "float32", "integer_samples": lambda rng: [Sample(normal(rng, 4, 3), indices(rng, 3, 4), None)]}
 

@@ -48,7 +48,8 @@ ROWS = [
         reference=bernoulli,
         skip=ONE_DRAW,
         errors=[
-            Error("range", lambda op, x: op(x(2) * 2), RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true"),
+            Error("range", lambda op, x: op(x(2) * 2), RuntimeError,
+                  "Expected p_in >= 0 && p_in <= 1 to be true", by_value=True),
             Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "not implemented for int64"),
         ],
         **NO_ORACLE,
@@ -58,7 +59,8 @@ ROWS = [
         fn=seeded(sampling.poisson),
         samples=lambda rng: [Sample(positive(rng, *s) * 3) for s in SHAPES],
         reference=lambda rate: draw("poisson", rate).astype(np.float64),
-        errors=[Error("range", lambda op, x: op(-x(2)), RuntimeError, "expected rate to be non-negative")],
+        errors=[Error("range", lambda op, x: op(-x(2)), RuntimeError,
+                      "expected rate to be non-negative", by_value=True)],
         **NO_ORACLE,
     ),
     Row(

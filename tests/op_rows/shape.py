@@ -123,10 +123,12 @@ REARRANGE = [
                              Sample(np.zeros(0, np.int64))],
         torch=lambda torch, counts, total=None: torch.repeat_interleave(counts.reshape(-1)), integers="int64",
         skip={"layouts": "a stretched vector has another total"},
-        errors=[Error("range", lambda op, x: op(-x(2, dtype="int64")), RuntimeError, "can not be negative"),
+        errors=[Error("range", lambda op, x: op(-x(2, dtype="int64")), RuntimeError,
+                      "can not be negative", by_value=True),
                 Error("float", lambda op, x: op(x(2)), RuntimeError, "has to be Long or Int tensor"),
                 Error("matrix", lambda op, x: op(x(2, 2, dtype="int64")), RuntimeError, "0-dim or 1-dim tensor"),
-                Error("range", lambda op, x: op(x(2, dtype="int64"), 5), RuntimeError, "expected 2 but got 5")]),
+                Error("range", lambda op, x: op(x(2, dtype="int64"), 5), RuntimeError,
+                      "expected 2 but got 5", by_value=True)]),
 ]
 
 JOIN = [
