@@ -40,7 +40,7 @@ TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-
 CHECKS = (
     "forward", "dtypes", "integers", "gradcheck", "gradgradcheck", "need", "saved", "layouts", "empty", "zero_dim",
     "cycles", "unmodified", "freed", "versions", "oracle", "oracle_grad", "oracle_gradgrad", "oracle_dtypes",
-    "oracle_bool",
+    "oracle_bool", "jvp", "batch",
 )  # fmt: skip
 
 

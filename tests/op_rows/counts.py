@@ -4,6 +4,7 @@ import numpy as np
 from op_db import Error, Row, Sample, indices, normal
 
 from .arithmetic import few
+from .index import NO_BATCH
 from .reduce import RANGE, TWICE
 
 # ---- bincount, histc -----------------------------------------------------------------------------------
@@ -124,10 +125,11 @@ ROWS = [
                 Error("range", lambda op, x: op(x(2), 2, 3, 1), RuntimeError, "max must be larger than min"),
                 Error("infinite", lambda op, x: op(x(2), 2, 0, float("inf")), RuntimeError, "is not finite")]),
     Row("sorted_places", samples=place_samples, reference=places, torch=their_places, integers="auto"),
-    Row("unique_all", samples=repeated, reference=unique, torch=theirs("unique")),
+    Row("unique_all", samples=repeated, reference=unique, torch=theirs("unique"), skip=NO_BATCH),
     Row("unique_values", samples=lambda rng: [Sample(s.args[0]) for s in repeated(rng)], reference=np.unique,
-        torch="torch.unique"),
-    Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive")),
+        torch="torch.unique", skip=NO_BATCH),
+    Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive"),
+        skip=NO_BATCH),
     Row("euclidean_distances", samples=point_samples, reference=euclidean, torch="torch.cdist",
         skip={"oracle_gradgrad": "PyTorch has none", "zero_dim": "matrices only"},
         tol={"float16": 2e-2, "bfloat16": 0.1}, errors=[

@@ -33,7 +33,9 @@ def their_basic_backward(torch, g, key, shape):
 
 def basic_set_samples(rng):
     found = [Sample(normal(rng, *shape), normal(rng, *np.zeros(shape)[key].shape), key=key) for shape, key in KEYS]
-    return [*found, Sample(normal(rng, 3, 4), normal(rng, 4), key=slice(1, 3)), Sample(normal(rng, 3), 2.5, key=1)]
+    more_dims = Sample(normal(rng, 3), normal(rng, 1, 2), key=slice(1, 3))
+    return [*found, Sample(normal(rng, 3, 4), normal(rng, 4), key=slice(1, 3)), Sample(normal(rng, 3), 2.5, key=1),
+            more_dims, Sample(normal(rng, 2, 3), normal(rng), key=0)]
 
 
 def basic_set(x, src, key):
@@ -246,6 +248,7 @@ def isin_samples(rng):
     ]  # fmt: skip
 
 
+NO_BATCH = {"batch": "the shape of the result depends on the values"}
 SORTING = [
     Row("sort", samples=samples_of(SORTED), reference=sort,
         torch=lambda torch, x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True),
@@ -255,8 +258,9 @@ SORTING = [
     Row("argsort", samples=samples_of(SORTED), reference=lambda x, **attributes: sort(x, **attributes)[1],
         torch=lambda torch, x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True)),
     Row("argwhere", samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (), (0, 2))],
-        reference=np.argwhere),
-    Row("nonzero_places", reference=np.nonzero, torch=lambda torch, x: torch.nonzero(x, as_tuple=True), skip=BLOCK_0D,
+        reference=np.argwhere, skip=NO_BATCH),
+    Row("nonzero_places", reference=np.nonzero, torch=lambda torch, x: torch.nonzero(x, as_tuple=True),
+        skip={**BLOCK_0D, **NO_BATCH},
         samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (2, 2, 3), (0, 2))]),
     Row("isin", samples=isin_samples, reference=lambda a, b, invert=False: np.isin(a, b, invert=invert),
         skip={"oracle_bool": "PyTorch does not take bool"}),
