@@ -48,7 +48,6 @@ ROWS = [
         reference=bernoulli,
         torch="torch.bernoulli",
         integers=None,
-        integer_samples=lambda rng: [Sample(np.ones(3))],  # PyTorch refuses all but empty ones
         skip={**ONE_DRAW, **OTHER_NUMBERS},
         errors=[
             Error("range", lambda op, x: op(x(2) * 2), RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true"),
@@ -75,7 +74,6 @@ ROWS = [
         ],
         reference=gauss,
         torch="torch.normal",
-        integer_samples=lambda rng: [Sample(np.ones(3), np.ones(3))],  # as for bernoulli
         skip={
             **OTHER_NUMBERS,
             "dtypes": ONE_DRAW["dtypes"],
