@@ -78,7 +78,8 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
 
 
 def _nanmean_back(F, g, x, x_dtype, found, dim, keepdim, dtype):
-    g = F.cast(g / found, x_dtype)
+    counts = F.where(F.isnan(found), math.inf, found)  # g / NaN is masked, but not the gradient of that: it is 0 * NaN
+    g = F.cast(g / counts, x_dtype)
     return F.where(F.isnan(x), 0.0, spread(F, g, x.shape, dim, keepdim))
 
 

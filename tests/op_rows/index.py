@@ -133,7 +133,7 @@ def embedding_samples(rng):
     ]  # fmt: skip
 
 
-ONE_HOT = [(np.array([[0, 2], [1, 1]]), 4), (np.asarray(1), 2), (np.zeros(0, np.int64), 3), (np.array([0, 2]), -1)]
+ONE_HOT = [((2, 2), 4), ((), 2), ((0,), 3), ((5,), -1)]
 
 INDEX = [
     Row("advanced_index", samples=advanced_samples, reference=advanced,
@@ -155,7 +155,8 @@ INDEX = [
                 Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError,
                       "index out of range", by_value=True)],
         skip={"gradcheck": "row padding_idx has no gradient by definition", "gradgradcheck": "as gradcheck"}),
-    Row("one_hot", samples=lambda rng: [Sample(x, num_classes=n) for x, n in ONE_HOT],
+    Row("one_hot", samples=lambda rng: [
+            Sample(indices(rng, n if n > 0 else 4, *shape), num_classes=n) for shape, n in ONE_HOT],
         reference=lambda x, num_classes: np.eye(num_classes if num_classes > 0 else x.max() + 1, dtype=np.int64)[x],
         torch="torch.nn.functional.one_hot", integers="int64",
         errors=[Error("dtype", lambda op, x: op(x(2)), RuntimeError, "only applicable to index tensor"),

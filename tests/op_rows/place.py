@@ -123,6 +123,11 @@ def scatter_counts(x, index, dim, first):
     return np.maximum(out, 1).astype(x.dtype)
 
 
+def their_counts(torch, x, index, dim, first):
+    counts = torch.full(x.shape, first).scatter_add(dim, index, torch.ones_like(index))
+    return counts.clamp(min=1).to(x.dtype)
+
+
 def scatter_extreme(x, index, src, dim, largest):
     out = x.copy()
     (np.maximum if largest else np.minimum).at(out, grid(index, dim), src)
@@ -138,7 +143,7 @@ SCATTER = [
     Row("scatter_sum", samples=sum_samples, reference=scatter_sum, skip=BLOCK_0D,
         torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index, src),
         tol={"float16": 1e-2, "bfloat16": 6e-2}),
-    Row("scatter_counts", reference=scatter_counts, torch=None, integers="int64",
+    Row("scatter_counts", reference=scatter_counts, torch=their_counts, integers="int64",
         skip={**BLOCK_0D, "layouts": "a stretched index names other places"},
         samples=lambda rng: [Sample(*s.args[:2], first=i % 2, **s.kwargs) for i, s in enumerate(sum_samples(rng))]),
     Row("scatter_extreme", samples=extreme_samples, reference=scatter_extreme,

@@ -1,7 +1,7 @@
 """Rows of ops/shape.py, ops/permute.py, ops/rearrange.py, ops/join.py and ops/split.py."""
 
 import numpy as np
-from op_db import Error, Row, Sample, normal
+from op_db import Error, Row, Sample, indices, normal
 
 
 def over(*cases):
@@ -120,8 +120,8 @@ REARRANGE = [
         samples=over(((2, 3), {"repeats": 2, "dim": -1}), (CUBE, {"repeats": 3, "dim": -2}),
                      (EMPTY, {"repeats": 2, "dim": -1}), ((3,), {"repeats": 0, "dim": -1}))),
     Row("repeat_positions", reference=lambda counts, total=None: np.repeat(np.arange(counts.size), counts.reshape(-1)),
-        samples=lambda rng: [Sample(np.array([2, 0, 3])), Sample(np.array([1, 4]), total=5), Sample(np.asarray(2)),
-                             Sample(np.zeros(0, np.int64))],
+        samples=lambda rng: [Sample(indices(rng, 5, 3)), Sample(indices(rng, 5, 6)), Sample(np.array([1, 4]), total=5),
+                             Sample(indices(rng, 5)), Sample(np.zeros(0, np.int64))],
         torch=lambda torch, counts, total=None: torch.repeat_interleave(counts.reshape(-1)), integers="int64",
         skip={"layouts": "a stretched vector has another total"},
         errors=[Error("range", lambda op, x: op(-x(2, dtype="int64")), RuntimeError,
