@@ -16,6 +16,7 @@ A batched input has its examples along a new leading dimension of size n, and so
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ def run_batched(
 def rank(x: Any, is_batched: bool) -> int:
     """How many dimensions one example of x has."""
     return len(x.shape) - is_batched
+
+
+def example(x: Any, is_batched: bool) -> SimpleNamespace:
+    """The `shape` and `ndim` of one example of x, for an op's own checks."""
+    shape = tuple(x.shape[is_batched:])
+    return SimpleNamespace(shape=shape, ndim=len(shape))
 
 
 def expanded(F: Any, n: int, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
