@@ -107,7 +107,9 @@ def one_by_one(F: Any, name: str, function: Callable[..., Any], n: int, batched:
     outs = [
         function(*(F.basic_index(x, i) if b else x for x, b in zip(inputs, batched, strict=True))) for i in range(n)
     ]
-    return tuple(F.stack(list(parts)) for parts in zip(*outs, strict=True)) if type(outs[0]) is tuple else F.stack(outs)
+    if isinstance(outs[0], tuple):
+        return tuple(F.stack(list(parts)) for parts in zip(*outs, strict=True))
+    return F.stack(outs)
 
 
 def call(F: Any, op: OpDef, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
@@ -144,11 +146,7 @@ def along(*names: str, reducing: bool = False) -> BatchWord:
 
 
 def _loop(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
-    def run(*example: Any) -> Any:
-        found = call(F, op, example, attributes)
-        return found if op.single else tuple(found)
-
-    return one_by_one(F, op.name, run, n, batched, inputs)
+    return one_by_one(F, op.name, lambda *example: call(F, op, example, attributes), n, batched, inputs)
 
 
 def _matrices(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
