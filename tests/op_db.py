@@ -40,7 +40,7 @@ TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-
 CHECKS = (
     "forward", "dtypes", "integers", "gradcheck", "gradgradcheck", "need", "saved", "layouts", "empty", "zero_dim",
     "cycles", "unmodified", "freed", "versions", "oracle", "oracle_grad", "oracle_gradgrad", "oracle_dtypes",
-    "oracle_bool",
+    "oracle_bool", "jvp", "batch",
 )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ class _Fields:
     points: Sequence[Point] = ()
     errors: Sequence[Error] = ()
     torch: str | Callable[..., Any] | None = "auto"  # "torch.exp", a callable (torch, *args, **kwargs), or None
+    no_batch: Callable[..., bool] = lambda sample, batched: False  # which samples cannot be batched, and say why
     skip: dict[str, str] = field(default_factory=dict)  # name of a check (CHECKS) -> why it does not apply
 
 

@@ -101,6 +101,10 @@ def advanced_backward_samples(rng):
             for shape, found, dims in keys(rng)]
 
 
+def mask_of_examples(sample, batched):
+    return any(b and arg.dtype == bool for arg, b in zip(sample.args, batched, strict=True))
+
+
 def advanced(x, *found, dims):
     return x[key_of(x.ndim, dims, found)]
 
@@ -134,11 +138,11 @@ def embedding_samples(rng):
 ONE_HOT = [(np.array([[0, 2], [1, 1]]), 4), (np.asarray(1), 2), (np.zeros(0, np.int64), 3), (np.array([0, 2]), -1)]
 
 INDEX = [
-    Row("advanced_index", samples=advanced_samples, reference=advanced,
+    Row("advanced_index", samples=advanced_samples, reference=advanced, no_batch=mask_of_examples,
         torch=lambda torch, x, *found, dims: x[key_of(x.ndim, dims, found)],
         errors=[Error("range", lambda op, x: op(x(3), x(2, dtype="int64") * 5, dims=(-1,)), IndexError, "out of")]),
     Row("advanced_index_backward", samples=advanced_backward_samples, reference=advanced_backward,
-        torch=their_advanced_backward, tol={"float16": 1e-2, "bfloat16": 1e-1},
+        torch=their_advanced_backward, tol={"float16": 1e-2, "bfloat16": 1e-1}, no_batch=mask_of_examples,
         skip={"layouts": "a stretched mask names another number of places"},
         errors=[Error("range", lambda op, x: op(x(2), x(2, dtype="int64") * 5, dims=(-1,), shape=(3,)), IndexError,
                       "index 5 is out of bounds for dimension 0 with size 3")]),
@@ -154,6 +158,7 @@ INDEX = [
     Row("one_hot", samples=lambda rng: [Sample(x, num_classes=n) for x, n in ONE_HOT],
         reference=lambda x, num_classes: np.eye(num_classes if num_classes > 0 else x.max() + 1, dtype=np.int64)[x],
         torch="torch.nn.functional.one_hot", integers="int64",
+        no_batch=lambda sample, batched: sample.kwargs["num_classes"] == -1,
         errors=[Error("dtype", lambda op, x: op(x(2)), RuntimeError, "only applicable to index tensor"),
                 Error("range", lambda op, x: op(x(2, dtype="int64"), 1), RuntimeError, "smaller than num_classes"),
                 Error("empty", lambda op, x: op(x(0, dtype="int64")), RuntimeError, "Can not infer")]),
