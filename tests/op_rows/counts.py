@@ -128,6 +128,7 @@ ROWS = [
             Sample(few(rng)), Sample(few(rng, 0, 2), dim=0)],
         reference=lambda x, dim=None: np.asarray(np.count_nonzero(x, axis=dim), np.int64), errors=[RANGE, TWICE]),
     Row("bincount", samples=bincount_samples, reference=bincount, torch=their_bincount,
+        no_batch=lambda _, batched: batched[0],
         dtypes=("float32", "float64"), skip={"oracle_grad": NO_DERIVATIVE, "oracle_gradgrad": NO_DERIVATIVE,
             "zero_dim": "vectors only", "integers": "they are promoted to float64"},
         errors=[Error("floats", lambda op, x: op(x(2)), RuntimeError, "only supports 1-d non-negative integral"),

@@ -103,6 +103,10 @@ def advanced_backward_samples(rng):
             for shape, found, dims in keys(rng)]
 
 
+def mask_of_examples(sample, batched):
+    return any(b and arg.dtype == bool for arg, b in zip(sample.args, batched, strict=True))
+
+
 def advanced(x, *found, dims):
     return x[key_of(x.ndim, dims, found)]
 
@@ -136,12 +140,12 @@ def embedding_samples(rng):
 ONE_HOT = [((2, 2), 4), ((), 2), ((0,), 3), ((5,), -1)]
 
 INDEX = [
-    Row("advanced_index", samples=advanced_samples, reference=advanced,
+    Row("advanced_index", samples=advanced_samples, reference=advanced, no_batch=mask_of_examples,
         torch=lambda torch, x, *found, dims: x[key_of(x.ndim, dims, found)],
         errors=[Error("range", lambda op, x: op(x(3), x(2, dtype="int64") * 5, dims=(-1,)), IndexError,
                       "out of", by_value=True)]),
     Row("advanced_index_backward", samples=advanced_backward_samples, reference=advanced_backward,
-        torch=their_advanced_backward, tol={"float16": 1e-2, "bfloat16": 1e-1},
+        torch=their_advanced_backward, tol={"float16": 1e-2, "bfloat16": 1e-1}, no_batch=mask_of_examples,
         skip={"layouts": "a stretched mask names another number of places"},
         errors=[Error("range", lambda op, x: op(x(2), x(2, dtype="int64") * 5, dims=(-1,), shape=(3,)), IndexError,
                       "index 5 is out of bounds for dimension 0 with size 3", by_value=True)]),
@@ -159,6 +163,7 @@ INDEX = [
             Sample(indices(rng, n if n > 0 else 4, *shape), num_classes=n) for shape, n in ONE_HOT],
         reference=lambda x, num_classes: np.eye(num_classes if num_classes > 0 else x.max() + 1, dtype=np.int64)[x],
         torch="torch.nn.functional.one_hot", integers="int64",
+        no_batch=lambda sample, batched: sample.kwargs["num_classes"] == -1,
         errors=[Error("dtype", lambda op, x: op(x(2)), RuntimeError, "only applicable to index tensor"),
                 Error("range", lambda op, x: op(x(2, dtype="int64"), 1), RuntimeError,
                       "smaller than num_classes", by_value=True),
