@@ -903,16 +903,10 @@ class Tensor:
     def norm(self, p: Any='fro', dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
         ...
 
-    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
-        ...
-
     def sum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
         ...
 
     def trace(self) -> Tensor:
-        ...
-
-    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
     def ceil(self) -> Tensor:
@@ -1105,6 +1099,12 @@ class Tensor:
         ...
 
     def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None) -> Any:
+        ...
+
+    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
+        ...
+
+    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
     def cross(self, b: TensorLike, dim: Any=None) -> Tensor:

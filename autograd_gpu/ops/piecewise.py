@@ -9,8 +9,10 @@ from typing import Any
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .activation import in_float32, times
@@ -35,6 +37,7 @@ class chosen:
     def grad_b(F, g, x, condition): return F.chosen(x, condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 # ---- one kink at 0 -----------------------------------------------------------------------------------
@@ -52,6 +55,7 @@ class leaky_relu:
     def forward(xp, x, *, negative_slope=0.01): return backend.where(xp, x > 0, x, x * negative_slope)
     def grad_x(F, g, x, negative_slope): return F.chosen(x, x > 0, g, g * negative_slope)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -68,6 +72,7 @@ class prelu_kernel:
     def grad_x(F, g, x, weight): return F.chosen(x, x > 0, g, g * weight)
     def grad_weight(F, g, x): return F.where(x > 0, 0.0, g * x)
     types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
@@ -128,6 +133,7 @@ class hardtanh:
 
     forward = in_float32(_hardtanh)
     grad_x = _hardtanh_back
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -157,6 +163,7 @@ class hardsigmoid:
     forward = in_float32(_hardsigmoid)
     def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _hardswish_back(F, g, x):
@@ -175,6 +182,7 @@ class hardswish:
     def forward(xp, x): return times(xp, x, _hardsigmoid(xp, x))
     grad_x = _hardswish_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- thresholds --------------------------------------------------------------------------------------
@@ -199,6 +207,7 @@ class hardshrink:
     forward = in_float32(_hardshrink)
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _softshrink(xp, x, *, lambd=0.5):
@@ -221,6 +230,7 @@ class softshrink:
     forward = in_float32(_softshrink)
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _threshold(xp, x, *, threshold, value):
@@ -238,3 +248,4 @@ class threshold:
     forward = in_float32(_threshold)
     def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
     types = PROMOTE
+    jvp, batch = ELEMENTWISE, BROADCASTING

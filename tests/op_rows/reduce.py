@@ -1,4 +1,4 @@
-"""Rows of ops/reduce.py, ops/extreme.py and ops/scan.py."""
+"""Rows of ops/reduce.py, ops/variance.py, ops/extreme.py and ops/scan.py."""
 
 import functools
 import warnings
