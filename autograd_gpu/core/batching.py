@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from .op import OpDef
 
@@ -54,6 +56,11 @@ def run_batched(
 def rank(x: Any, is_batched: bool) -> int:
     """How many dimensions one example of x has."""
     return len(x.shape) - is_batched
+
+
+def example(x: Any, is_batched: bool = True) -> Any:
+    """An array in the shape of one example, without memory: for what a forward finds out, or refuses, by the shape."""
+    return np.broadcast_to(np.False_, x.shape[is_batched:])
 
 
 def expanded(F: Any, n: int, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
