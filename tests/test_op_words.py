@@ -104,6 +104,7 @@ def choices(live):
     return [live, *([i] for i in live if len(live) > 1)]
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
 @check("jvp", differentiable=True)
 def test_jvp_is_the_transpose_of_the_gradient(row, device):
     """<w, jvp(t)> = <vjp(w), t>, and the same for the derivatives of both sides; on arrays the same jvp."""
@@ -169,6 +170,7 @@ def batches(count):
     return dict.fromkeys([every, *(tuple(j == i for j in range(count)) for i in range(count))])
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
 @check("batch", differentiable=False)
 def test_batch_is_a_loop_over_examples(row, device):
     op = row.definition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
+from ..core.batching import MATRICES
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tensor import Tensor, wrap
@@ -53,6 +54,17 @@ def _euclidean_x2(F, g, x1, x2, out):
     return x2 * F.sum(w, -1, True) - F.matmul(w, x1)
 
 
+def _euclidean_jvp(F, t, x1, x2, out):
+    """The sum of (x1 - x2) (t1 - t2) over the distance, multiplied out: products in place of all differences."""
+    t1, t2 = t
+    terms = []
+    if t1 is not None:
+        terms.append(F.unsqueeze(F.sum(x1 * t1, -1), -1) - F.matmul(t1, F.mT(x2)))
+    if t2 is not None:
+        terms.append(F.unsqueeze(F.sum(x2 * t2, -1), -2) - F.matmul(x1, F.mT(t2)))
+    return _pull(F, sum(terms[1:], terms[0]), out)
+
+
 @defop
 class euclidean_distances:
     """The Euclidean distances between the rows of x1 and those of x2, over broadcasting batches.
@@ -65,6 +77,7 @@ class euclidean_distances:
     forward = in_float32(_euclidean)
     grad_x1 = _euclidean_x1
     grad_x2 = _euclidean_x2
+    jvp, batch = _euclidean_jvp, MATRICES
     types, broadcasts = FLOAT, True
 
 
