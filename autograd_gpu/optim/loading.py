@@ -20,9 +20,14 @@ def loaded_group(saved: Group, current: Group, defaults: dict[str, Any], optimiz
     """The options of `saved` for the parameters of `current`; ValueError if one is missing."""
     if absent := [option for option in defaults if option not in saved and option not in _OPTIONAL]:
         raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {optimizer}")
-    options = {k: v for k, v in saved.items() if k != "params" and k not in EXECUTION}
+    options = {k: _option(v) for k, v in saved.items() if k != "params" and k not in EXECUTION}
     kept = {k: v for k, v in current.items() if k in ("params", "param_names", *EXECUTION)}
-    return {**{k: v for k, v in defaults.items() if k in _OPTIONAL}, **kept, **copy.deepcopy(options)}
+    return {**{k: v for k, v in defaults.items() if k in _OPTIONAL}, **kept, **options}
+
+
+def _option(value: Any) -> Any:
+    """A copy of an option; of a learning rate that is a tensor of PyTorch, the number."""
+    return value.item() if hasattr(value, "detach") and not isinstance(value, Tensor) else copy.deepcopy(value)
 
 
 def loaded_state(values: dict[str, Any], param: Tensor, slots: dict[str, float], new: dict[str, Any]) -> dict[str, Any]:
