@@ -5,11 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import numpy as np
-
-from ..backend import is_array
 from ..core.tensor import Tensor, wrap
-from ..ops.creation import as_tensor
+from ..nn.foreign import as_own
 from .groups import EXECUTION, Group
 
 # Options that came later than the optimizers that have them: a state dict may lack them.
@@ -51,16 +48,8 @@ def _adapted(value: Any, param: Tensor) -> Any:
         return {key: _adapted(item, param) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)([_adapted(item, param) for item in value])
-    if not isinstance(value, Tensor) and not is_array(value) and not hasattr(value, "detach"):
+    tensor = as_own(value)
+    if not isinstance(tensor, Tensor):
         return copy.deepcopy(value)
-    tensor = value.detach() if isinstance(value, Tensor) else as_tensor(_as_array(value))
-    moved = tensor.to(param.device)
+    moved = tensor.detach().to(param.device)
     return wrap((moved.to(param.dtype) if moved.is_floating_point() else moved).array.copy())
-
-
-def _as_array(value: Any) -> Any:
-    """An array, or a tensor of PyTorch, whose bfloat16 NumPy does not know."""
-    if is_array(value):
-        return value
-    host = value.detach().cpu()
-    return np.asarray(host.float() if "bfloat16" in str(host.dtype) else host)
