@@ -187,11 +187,39 @@ RENAMED: dict[str, Any] = {
 
 # Written back into their first operand: x.tril_() and so on.
 WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
+    addmm: ("addbmm", "addmm", "addmv", "addr", "baddbmm"),
+    aliases: (
+        "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "fix", "greater",
+        "greater_equal", "igamma", "igammac", "less", "less_equal", "multiply", "negative", "not_equal", "sgn",
+        "subtract", "true_divide",
+    ),
+    arithmetic: ("addcdiv", "addcmul", "atan2", "copysign", "heaviside", "hypot", "ldexp", "lerp", "nextafter", "pow"),
+    bessel: ("i0",),
+    bitwise: ("bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"),
+    bounds: ("clamp_max", "clamp_min"),
+    comparison: ("eq", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne"),
+    cumprod: ("cumprod",),
     diagonal: ("tril", "triu"),
+    distance: ("renorm",),
+    division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
+    elementwise: (
+        "abs", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg", "reciprocal", "rsqrt", "sign", "sqrt",
+        "square",
+    ),
+    erf: ("erf", "erfc", "erfinv"),
+    gamma: ("digamma", "lgamma", "mvlgamma", "polygamma"),
+    logarithm: ("logit", "xlogy"),
     masks: ("masked_fill", "masked_scatter"),
+    nan: ("nan_to_num",),
     place: ("index_add", "index_copy", "index_fill", "index_put", "put"),
+    rounding: ("ceil", "floor", "frac", "round", "trunc"),
+    scan: ("cumsum",),
     scatter: ("index_reduce", "scatter", "scatter_add", "scatter_reduce"),
-}
+    trigonometric: (
+        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "rad2deg", "sin", "sinc", "sinh",
+        "tan",
+    ),
+}  # fmt: skip
 RENAMED.update({
     f"{name}_": inplace.in_place(getattr(module, name)) for module, names in WRITTEN_BACK.items() for name in names
 })
