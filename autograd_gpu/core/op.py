@@ -20,6 +20,8 @@ Reading a block
 6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
    dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the
    rule asks for.
+7. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
+   which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class OpDef:
     view: bool | str
     storage_ok: bool
     differentiable: Callable[..., bool] | None
+    in_numpy: Callable[..., Any] | None
     jvp: Any
     batch: Any
     result: Any = None  # the namedtuple of several named outputs
@@ -133,7 +136,7 @@ class OpDef:
 
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False,
-    "differentiable": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
+    "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
 }  # fmt: skip
 
 

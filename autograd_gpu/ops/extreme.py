@@ -34,11 +34,6 @@ def _shared(F, g, x, out, dim, keepdim):
     return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
 
 
-def _few(xp, x, dim, keepdim):
-    """Whether argmax finds the largest of all in a third of the time that np.maximum.reduce takes."""
-    return dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V"  # V: bfloat16
-
-
 def _extreme(xp, x, name, ufunc, dim, keepdim):
     if not x.size:
         refuse_empty(f"a{name}", x, dim)
@@ -49,14 +44,14 @@ def _extreme(xp, x, name, ufunc, dim, keepdim):
 
 
 def _amax(xp, x, *, dim=None, keepdim=False):
-    if _few(xp, x, dim, keepdim):
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
         flat = x.ravel()
-        return flat[flat.argmax()]
+        return flat[flat.argmax()]  # in a third of the time that np.maximum.reduce takes
     return _extreme(xp, x, "max", "maximum", dim, keepdim)
 
 
 def _amin(xp, x, *, dim=None, keepdim=False):
-    if _few(xp, x, dim, keepdim):
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":
         flat = x.ravel()
         return flat[flat.argmin()]
     return _extreme(xp, x, "min", "minimum", dim, keepdim)
