@@ -41,7 +41,7 @@ INPUTS = 6  # different non-empty samples that are compared with PyTorch, at lea
 CHECKS = (
     "forward", "dtypes", "integers", "gradcheck", "gradgradcheck", "need", "saved", "layouts", "empty", "zero_dim",
     "cycles", "unmodified", "freed", "versions", "oracle", "oracle_forward", "oracle_grad", "oracle_gradgrad",
-    "oracle_dtypes", "oracle_bool",
+    "oracle_dtypes", "oracle_bool", "jvp", "batch",
 )  # fmt: skip
 
 
@@ -74,6 +74,7 @@ class Error:
     call: Callable[..., Any]
     exception: type[Exception]
     match: str  # a regular expression that the message must contain
+    by_value: bool = False  # depends on values, which nobody looks at on CUDA, where that would mean waiting
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class _Fields:
     points: Sequence[Point] = ()
     errors: Sequence[Error] = ()
     torch: str | Callable[..., Any] | None = "auto"  # "torch.exp", (torch, *args, **kwargs) -> result, None: see skip
+    no_batch: Callable[..., bool] = lambda sample, batched: False  # which samples cannot be batched, and say why
     skip: dict[str, str] = field(default_factory=dict)  # name of a check (CHECKS) -> why it does not apply
 
 

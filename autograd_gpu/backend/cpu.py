@@ -26,7 +26,7 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if m * n * (k or 1) < TINY:
             return np.dot(a, b)
     if a.ndim > 2 and b.ndim == 2:
-        return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+        return matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype in HALF:
         return matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
     if counters.ACTIVE:

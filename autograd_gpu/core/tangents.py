@@ -78,7 +78,7 @@ def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
     TypeError if the op has derivatives, and no word that says how they go forward.
     """
     op = call.op
-    if not op.has_rules or all(t is None for t in tangents):
+    if not op.has_rules or all(t is None for t in tangents) or not _differentiable(call):
         return (None,) * len(call.outs)
     if op.jvp is None:
         raise TypeError(f"{op.name} has no forward-mode derivative; give its block a jvp word, or use reverse mode")
@@ -94,6 +94,11 @@ def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
         None if t is None or gone else t if tuple(t.shape) == tuple(out.shape) else F.expand(t, out.shape)
         for t, out, gone in zip(found, call.outs, dead, strict=True)
     )
+
+
+def _differentiable(call: Call) -> bool:
+    """Whether the attributes leave a derivative: a sum in int64 has none."""
+    return call.op.differentiable is None or call.op.differentiable(*call.attributes.values())
 
 
 # ---- the words --------------------------------------------------------------------------------------

@@ -16,8 +16,10 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
+from ..core.tangents import ELEMENTWISE
 
 BLOCK = 65536  # elements that are passed over several times before going on: they stay in the L2 cache
 
@@ -94,6 +96,7 @@ class relu:
 
     forward = _relu
     def grad_x(F, g, out): return F.relu_grad(g, out)
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -109,6 +112,7 @@ class relu_grad:
     def grad_h(F, g, out): return F.relu_grad(g, out)
     grad_out = ZERO
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- sigmoid and tanh --------------------------------------------------------------------------------
@@ -139,6 +143,7 @@ class sigmoid:
     forward = in_float32(_sigmoid)
     def grad_x(F, g, out): return F.sigmoid_grad(g, out)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -154,6 +159,7 @@ class sigmoid_grad:
     def grad_h(F, g, out): return F.sigmoid_grad(g, out)
     def grad_out(F, g, h, out): return g * h * (1 - out * 2)
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _tanh_grad(xp, h, out):
@@ -174,6 +180,7 @@ class tanh:
     def forward(xp, x): return xp.tanh(x)
     def grad_x(F, g, out): return F.tanh_grad(g, out)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -189,6 +196,7 @@ class tanh_grad:
     def grad_h(F, g, out): return F.tanh_grad(g, out)
     def grad_out(F, g, h, out): return g * h * out * -2
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- silu and gelu -----------------------------------------------------------------------------------
@@ -233,6 +241,7 @@ class silu:
     forward = in_float32(_silu)
     def grad_x(F, g, x): return F.silu_grad(g, x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -248,6 +257,7 @@ class silu_grad:
     def grad_h(F, g, x): return F.silu_grad(g, x)
     def grad_x(F, g, h, x): return g * h * _silu_curve(F, x)
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 GELU_SCALE, GELU_CUBIC = math.sqrt(2.0 / math.pi), 0.044715
@@ -327,6 +337,7 @@ class gelu:
     forward = in_float32(_gelu)
     def grad_x(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -342,6 +353,7 @@ class gelu_grad:
     def grad_h(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     def grad_x(F, g, h, x, approximate): return g * h * _gelu_curve(F, x, approximate)
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- made of them ------------------------------------------------------------------------------------
@@ -364,6 +376,7 @@ class softsign:
     def forward(xp, x): return x / (xp.absolute(x) + 1)
     grad_x = _softsign_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -378,3 +391,4 @@ class tanhshrink:
     def forward(xp, x): return x - xp.tanh(x)
     def grad_x(F, g, x): return g * F.square(F.tanh(x))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -9,6 +9,7 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU, Device, or_default
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 
@@ -313,3 +314,4 @@ class constant_like:
     """
 
     def forward(xp, x, *, value): return xp.full(x.shape, value, x.dtype)
+    batch = BROADCASTING

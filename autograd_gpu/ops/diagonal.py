@@ -10,8 +10,10 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import or_default
+from ..core.batching import MATRICES, along, counted_from_right
 from ..core.dispatch import defop
 from ..core.op import ALWAYS, RECORD, SAME
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .convert import clone, to
 from .shape import reshape
@@ -48,12 +50,18 @@ class diagonal:
     grad_x = _diagonal_back
     view = ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, along("dim1", "dim2")
 
 
 def _diagonal_backward(xp, g, *, shape, offset=0, dim1=0, dim2=1):
     out = xp.zeros(shape, g.dtype)
     _diagonal(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = g
     return out
+
+
+def _diagonal_backward_batch(F, n, batched, g, *, shape, offset, dim1, dim2):
+    dim1, dim2 = counted_from_right((dim1, dim2), len(shape))
+    return F.diagonal_backward(g, (n, *shape), offset, dim1, dim2)
 
 
 @defop
@@ -68,6 +76,7 @@ class diagonal_backward:
 
     forward = _diagonal_backward
     def grad_g(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
+    jvp, batch = LINEAR, _diagonal_backward_batch
 
 
 def _diagonal_set(xp, x, src, *, offset=0, dim1=0, dim2=1):
@@ -94,6 +103,7 @@ class diagonal_set:
     def grad_x(F, g, offset, dim1, dim2): return F.diagonal_set(g, 0.0, offset, dim1, dim2)
     def grad_src(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
     types, numbers = SAME, True
+    jvp, batch = LINEAR, along("dim1", "dim2")
 
 
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -204,6 +214,7 @@ class tril:
 
     def forward(xp, x, *, diagonal=0): return _triangle(xp, "tril", x, diagonal)
     def grad_x(F, g, diagonal): return F.tril(g, diagonal)
+    jvp, batch = LINEAR, MATRICES
 
 
 @defop
@@ -217,6 +228,7 @@ class triu:
 
     def forward(xp, x, *, diagonal=0): return _triangle(xp, "triu", x, diagonal)
     def grad_x(F, g, diagonal): return F.triu(g, diagonal)
+    jvp, batch = LINEAR, MATRICES
 
 
 def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:

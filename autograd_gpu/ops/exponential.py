@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from .. import backend
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from .activation import in_float32, times
 
 # ---- elu and its kin ---------------------------------------------------------------------------------
@@ -42,6 +44,7 @@ class elu:
     def forward(xp, x, *, alpha=1.0): return _elu(xp, x, 1, alpha, 1)
     def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _celu(xp, x, *, alpha=1.0):
@@ -61,6 +64,7 @@ class celu:
     forward = in_float32(_celu)
     def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1 / alpha)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -75,6 +79,7 @@ class selu:
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     def grad_x(F, g, x): return _elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- softplus and its kin ----------------------------------------------------------------------------
@@ -96,6 +101,7 @@ class softplus:
     forward = in_float32(_softplus)
     def grad_x(F, g, x, beta, threshold): return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _logsigmoid(xp, x):
@@ -117,6 +123,7 @@ class logsigmoid:
     forward = in_float32(_logsigmoid)
     def grad_x(F, g, x): return g * F.sigmoid(-x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 STRAIGHT = 20.0  # beyond it mish is x to the last bit of float64
@@ -149,3 +156,4 @@ class mish:
     forward = in_float32(_mish)
     grad_x = _mish_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

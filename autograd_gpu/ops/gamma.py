@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from .. import backend
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .activation import in_float32
 from .creation import arange
@@ -28,6 +30,7 @@ class lgamma:
     forward = of_scipy("gammaln")
     def grad_x(F, g, x): return g * F.digamma(x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -41,6 +44,7 @@ class digamma:
     forward = of_scipy("digamma")
     def grad_x(F, g, x): return g * F.polygamma(x, 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _polygamma(xp, x, *, n):
@@ -63,6 +67,7 @@ class polygamma:
     forward = in_float32(_polygamma)
     def grad_x(F, g, x, n): return g * F.polygamma(x, n + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def polygamma_of(n: int, x: Tensor) -> Tensor:
@@ -113,6 +118,7 @@ class zeta:
     def forward(xp, x, q): return _zeta(xp, x, q)
     grads = _zeta_back
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- the incomplete gamma functions --------------------------------------------------------------------
@@ -148,6 +154,7 @@ class gammainc:
     def forward(xp, a, x): return _gammainc(xp, a, x)
     grads = _gammainc_back
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -161,3 +168,4 @@ class gammaincc:
     def forward(xp, a, x): return _gammaincc(xp, a, x)
     grads = _gammaincc_back
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -15,6 +15,7 @@ from ..core.node import AccumulateGrad
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
+from .division import divide
 from .index import advanced_key, key_part, sort_out
 
 
@@ -54,6 +55,11 @@ def _check_writable(name: str, x: Tensor, *others: Any) -> None:
     if x._array.size and any(stretched):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
+    _check_unrecorded(name, x, *others)
+
+
+def _check_unrecorded(name: str, x: Tensor, *others: Any) -> None:
+    """RuntimeError where the operation would have to be recorded."""
     if MODES.bits & GRAD_OFF:
         return
     if type(x._node) is AccumulateGrad:
@@ -92,8 +98,10 @@ def mul_(x: Tensor, other: Any) -> Tensor:
     return _update(x, "multiply", _operand("mul_", x, other))
 
 
-def div_(x: Tensor, other: Any) -> Tensor:
-    """x /= other; x must be floating point."""
+def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """x /= other, or rounded as ag.div does with `rounding_mode`; without it x must be floating point."""
+    if rounding_mode is not None:
+        return _rounded_div_(x, other, rounding_mode=rounding_mode)
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
     return _update(x, "true_divide", _operand("div_", x, other))
@@ -130,43 +138,43 @@ def zero_(x: Tensor) -> Tensor:
     return x
 
 
-def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
-    """x limited to [min, max], in place."""
-    _check_writable("clamp_", x)
-    if isinstance(x, StorageTensor):
-        raise TypeError("clamp_: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
-    if x.dtype not in dtypes.FLOATS and (isinstance(min, float) or isinstance(max, float)):
-        raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
-    if min is None and max is None:
-        raise RuntimeError("clamp_: At least one of 'min' or 'max' must not be None")
-    if min is not None:
-        x._array[...] = backend.namespace(x._array).maximum(x._array, min)
-    if max is not None:
-        x._array[...] = backend.namespace(x._array).minimum(x._array, max)
-    bump_version(x)
-    return x
-
-
-def in_place(function: Any) -> Any:
-    """The method that writes function(x, ...) back into x, whose shape it must have."""
-    name = f"{function.__name__}_"
+def in_place(function: Any, name: str) -> Any:
+    """The method `name` that writes function(x, ...) back into x, whose shape and kind of dtype it must have."""
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         _check_writable(name, x, *args, *kwargs.values())
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
-        if dtypes.category(result.dtype) > dtypes.category(x.dtype):
-            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
         if result.shape != x.shape:
             raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
                                f"{list(result.shape)}")
+        if result.dtype != x.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
+            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
         x._array[...] = result._array
         bump_version(x)
         return x
 
+    return _named(method, function, name, f"x.{name[:-1]}(...), written back into x.")
+
+
+def in_place_view(function: Any, name: str) -> Any:
+    """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
+
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        _check_unrecorded(name, x)
+        x._array = function(x, *args, **kwargs)._array
+        bump_version(x)
+        return x
+
+    return _named(method, function, name, f"x itself as x.{name[:-1]}(...).")
+
+
+def _named(method: Any, function: Any, name: str, doc: str) -> Any:
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"x.{function.__name__}(...), written back into x."
-    method.__wrapped__ = function  # type: ignore[attr-defined]
+    method.__doc__, method.__wrapped__ = doc, function
     return method
+
+
+_rounded_div_ = in_place(divide, "div_")
 
 
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:

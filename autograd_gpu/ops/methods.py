@@ -67,6 +67,7 @@ from . import (
     triangular,
     trigonometric,
     unique,
+    variance,
     vectors,
     view,
 )
@@ -111,7 +112,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     gamma: ("digamma", "lgamma", "mvlgamma", "polygamma"),
     histogram: ("bincount", "histc", "histogram"),
     index: ("index_select",),
-    inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "fill_diagonal_", "mul_", "sub_", "zero_"),
+    inplace: ("add_", "copy_", "div_", "fill_", "fill_diagonal_", "mul_", "sub_", "zero_"),
     inplace_random: (
         "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
     ),
@@ -133,7 +134,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     ),
     quantile: ("nanquantile", "quantile"),
     rearrange: ("fliplr", "flipud", "repeat_interleave", "roll", "rot90"),
-    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "std", "sum", "trace", "var"),
+    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "sum", "trace"),
     rounding: ("ceil", "floor", "frac", "round", "trunc"),
     sampling: ("bernoulli", "multinomial"),
     scan: ("cummax", "cummin", "cumsum", "logcumsumexp", "prod"),
@@ -150,6 +151,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
         "tan",
     ),
     unique: ("unique", "unique_consecutive"),
+    variance: ("std", "var"),
     vectors: ("cross", "dot", "ger", "outer", "vdot"),
     view: ("as_strided", "reshape_as", "unfold", "view_as"),
 }  # fmt: skip
@@ -190,39 +192,46 @@ WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
     addmm: ("addbmm", "addmm", "addmv", "addr", "baddbmm"),
     aliases: (
         "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "fix", "greater",
-        "greater_equal", "igamma", "igammac", "less", "less_equal", "multiply", "negative", "not_equal", "sgn",
-        "subtract", "true_divide",
+        "greater_equal", "igamma", "igammac", "less", "less_equal", "negative", "not_equal", "sgn",
     ),
-    arithmetic: ("addcdiv", "addcmul", "atan2", "copysign", "heaviside", "hypot", "ldexp", "lerp", "nextafter", "pow"),
+    arithmetic: (
+        "addcdiv", "addcmul", "atan2", "copysign", "float_power", "heaviside", "hypot", "ldexp", "lerp", "nextafter",
+        "pow",
+    ),
     bessel: ("i0",),
-    bitwise: ("bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"),
-    bounds: ("clamp_max", "clamp_min"),
+    bitwise: SAME_NAME[bitwise],
+    bounds: ("clamp", "clamp_max", "clamp_min"),
     comparison: ("eq", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne"),
-    cumprod: ("cumprod",),
+    cumprod: SAME_NAME[cumprod],
     diagonal: ("tril", "triu"),
     distance: ("renorm",),
-    division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
+    division: ("floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
         "abs", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg", "reciprocal", "rsqrt", "sign", "sqrt",
         "square",
     ),
-    erf: ("erf", "erfc", "erfinv"),
-    gamma: ("digamma", "lgamma", "mvlgamma", "polygamma"),
+    erf: SAME_NAME[erf],
+    gamma: SAME_NAME[gamma],
     logarithm: ("logit", "xlogy"),
     masks: ("masked_fill", "masked_scatter"),
     nan: ("nan_to_num",),
     place: ("index_add", "index_copy", "index_fill", "index_put", "put"),
-    rounding: ("ceil", "floor", "frac", "round", "trunc"),
+    rounding: SAME_NAME[rounding],
     scan: ("cumsum",),
-    scatter: ("index_reduce", "scatter", "scatter_add", "scatter_reduce"),
-    trigonometric: (
-        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "rad2deg", "sin", "sinc", "sinh",
-        "tan",
-    ),
+    scatter: SAME_NAME[scatter],
+    trigonometric: SAME_NAME[trigonometric],
 }  # fmt: skip
+# x itself in another shape: x.unsqueeze_(0) and so on.
+VIEWED: dict[Any, tuple[str, ...]] = {
+    permute: ("swapaxes", "swapdims", "t", "transpose"),
+    shape: ("squeeze", "unsqueeze"),
+    view: ("as_strided",),
+}
+for table, make in ((WRITTEN_BACK, inplace.in_place), (VIEWED, inplace.in_place_view)):
+    RENAMED.update({f"{n}_": make(getattr(module, n), f"{n}_") for module, names in table.items() for n in names})
 RENAMED.update({
-    f"{name}_": inplace.in_place(getattr(module, name)) for module, names in WRITTEN_BACK.items() for name in names
-})
+    "multiply_": inplace.mul_, "subtract_": inplace.sub_, "true_divide_": inplace.div_, "divide_": inplace.div_,
+})  # fmt: skip
 
 BINARY: dict[str, Any] = {
     "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": division.div,
@@ -234,7 +243,12 @@ COMPARISONS: dict[str, Any] = {
     "eq": comparison.eq, "ne": comparison.ne, "lt": comparison.lt, "le": comparison.le, "gt": comparison.gt,
     "ge": comparison.ge,
 }  # fmt: skip
-IN_PLACE = {"add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_}
+IN_PLACE = {
+    "add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_,
+    "floordiv": RENAMED["floor_divide_"], "mod": RENAMED["remainder_"], "pow": RENAMED["pow_"],
+    "and": RENAMED["bitwise_and_"], "or": RENAMED["bitwise_or_"], "xor": RENAMED["bitwise_xor_"],
+    "lshift": RENAMED["bitwise_left_shift_"], "rshift": RENAMED["bitwise_right_shift_"],
+}  # fmt: skip
 PROPERTIES = {
     "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
     "is_cpu": properties.is_cpu,

@@ -186,7 +186,7 @@ class random_rrelu:
     """
 
     forward = _rrelu
-    def grad_x(F, g, slopes): return g * slopes
+    def grad_x(F, g, x, slopes): return F.chosen(x, x > 0, g, g * slopes)
     saved, types = ("slopes",), FLOAT
 
 

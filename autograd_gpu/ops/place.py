@@ -30,7 +30,7 @@ from .index import (
     sort_out,
 )
 from .shape import reshape
-from .slicing import FULL, basic_set, key_along, select_key, wrap_dim
+from .slicing import FULL, assigned, basic_set, key_along, select_key, wrap_dim
 
 # ---- where tensors say ---------------------------------------------------------------------------------
 
@@ -44,9 +44,7 @@ def _advanced_set(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
 def _picked(F, g, values_shape, i0, i1, i2, i3, dims):
     """What `values`, which may have broadcast, gets of g."""
     found = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
-    if found.shape == values_shape:
-        return found
-    return F.reshape(F.sum_to(found, values_shape[max(len(values_shape) - found.ndim, 0) :]), values_shape)
+    return found if found.shape == values_shape else assigned(F, found, values_shape)
 
 
 @defop

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
+from ..core.batching import one_by_one, rank
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .creation import eye
@@ -23,18 +24,24 @@ def _qr(xp, a, *, complete=False, with_q=True):
     return (q if with_q else xp.empty((0,), a.dtype)), r
 
 
+def _differentiable(r_shape, with_q):
+    """The sizes of R, where there is a derivative."""
+    m, n = r_shape[-2:]
+    if not with_q:
+        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+                           "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr.")
+    if m > n:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
+    return m, n
+
+
 def _qr_back(F, g, Q, R, with_q):
     """(gQ + Q M) R⁻ᵀ with M symmetric and triu(M) = triu(gR Rᵀ - Qᵀ gQ).
 
     Of a wide matrix the square part goes this way; the columns beyond are Q R2, so that gQ gets Q R2 gR2ᵀ in addition
     and they get Q gR2.
     """
-    m, n = R.shape[-2:]
-    if not with_q:
-        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
-                           "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr.")
-    if m > n:
-        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
+    m, n = _differentiable(R.shape, with_q)
     g_q, g_r = g
     beyond = None
     if n > m:
@@ -56,6 +63,31 @@ def _qr_back(F, g, Q, R, with_q):
     return out if beyond is None else F.cat([out, beyond], -1)
 
 
+def _qr_jvp(F, t, Q, R, with_q):
+    """dQ = C - Q M, dR = M R with C = t R⁻¹, M = triu(B) + tril(B, -1)ᵀ, B = Qᵀ C.
+
+    Of a wide matrix this is the square part, and the columns beyond it are dR2 = Qᵀ (t2 - dQ R2).
+    """
+    m, n = _differentiable(R.shape, with_q)
+    beyond = (..., slice(m, None))
+    first, square = (F.basic_index(x, (..., slice(m))) if n > m else x for x in (t, R))
+    c = F.solve_triangular(square, first, True, False)
+    b = F.gemm(Q, c, True, False)
+    inside = F.triu(b) + F.mT(F.tril(b, -1))
+    t_q, t_r = c - F.gemm(Q, inside), F.gemm(inside, square)
+    if n > m:
+        rest = F.basic_index(t, beyond) - F.gemm(t_q, F.basic_index(R, beyond))
+        t_r = F.cat([t_r, F.gemm(Q, rest, True, False)], -1)
+    return t_q, t_r
+
+
+def _qr_batch(F, n, batched, a, *, complete, with_q):
+    if rank(a, True) < 2:
+        return one_by_one(F, "qr_factors", lambda x: F.qr_factors(x, complete, with_q), n, batched, (a,))
+    q, r = F.qr_factors(a, complete, with_q)
+    return q if with_q else F.expand(q, (n, 0)), r
+
+
 @defop
 class qr_factors:
     """Q and R of `linalg.qr`: all columns of Q if `complete`, else min(m, n) of them, and none without `with_q`.
@@ -68,6 +100,7 @@ class qr_factors:
     forward = _qr
     grad_a = _qr_back
     outputs = ("Q", "R")
+    jvp, batch = _qr_jvp, _qr_batch
 
 
 def qr(a: Tensor, mode: str = "reduced") -> Any:

@@ -41,6 +41,11 @@ def axis_of(dim: Any, ndim: int) -> Any:
     return axes(dim, ndim)
 
 
+def negative(dim: Any, ndim: int) -> Any:
+    """`dim` as negative axes; None stays."""
+    return None if dim is None else axes(dim, ndim)
+
+
 def kept(F: Any, y: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     """A reduction's result with the reduced dimensions back, of size 1."""
     if keepdim or not x_shape:
@@ -187,84 +192,6 @@ def trace(x: Tensor) -> Tensor:
     return sum(diagonal(x))
 
 
-# ---- spread ------------------------------------------------------------------------------------------
-
-
-def _plain(dim, unbiased):
-    """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
-    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
-
-
-def _freedom(n, unbiased, correction):
-    """The divisor of a variance of n numbers: n minus Bessel's correction, not below 0."""
-    less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    return n - less if n > less else 0
-
-
-def _variance(xp, x, dim, unbiased, keepdim, correction):
-    dim, unbiased = _plain(dim, unbiased)
-    if x.dtype not in dtypes.FULL_FLOATS:
-        if x.dtype not in dtypes.FLOATS:
-            raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
-        x = x.astype(dtypes.float32)
-    n = count(x.shape, dim)
-    away = x - divided(added(xp, x, dim, True), n)
-    return divided(added(xp, away * away, dim, keepdim), _freedom(n, unbiased, correction))
-
-
-def _deviations(F, x, dim, unbiased, correction):
-    """2 / freedom * (x - mean): the derivative of the variance."""
-    dim, unbiased = _plain(dim, unbiased)
-    n = _freedom(count(x.shape, dim), unbiased, correction)
-    return (x - F.mean(x, dim if dim is None else axes(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
-
-
-def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = _variance(xp, x, dim, unbiased, keepdim, correction)
-    return out if x.itemsize > 2 else out.astype(x.dtype)
-
-
-def _var_back(F, g, x, dim, unbiased, keepdim, correction):
-    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
-
-
-@defop
-class var:
-    """The variance over `dim`, with divisor n - correction; correction is 1, or 0 with unbiased=False.
-
-    var(x, False) is var(x, unbiased=False), as in PyTorch.
-
-    >>> ag.var(ag.tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
-    tensor(1.25)
-    """
-
-    forward = _var
-    grad_x = _var_back
-
-
-def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = xp.sqrt(_variance(xp, x, dim, unbiased, keepdim, correction))
-    return out if x.itemsize > 2 else out.astype(x.dtype)
-
-
-def _std_back(F, g, x, out, dim, unbiased, keepdim, correction):
-    flat = out == 0
-    g = F.where(flat, 0.0, g / (F.where(flat, 1.0, out) * 2))
-    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
-
-
-@defop
-class std:
-    """The square root of `var`; where it is 0 so is its derivative.
-
-    >>> ag.std(ag.tensor([1.0, 2.0, 3.0, 4.0]), unbiased=False)
-    tensor(1.118)
-    """
-
-    forward = _std
-    grad_x = _std_back
-
-
 # ---- norms -------------------------------------------------------------------------------------------
 
 
@@ -288,6 +215,10 @@ def _logsumexp_back(F, g, x, out, dim, keepdim):
     return g * F.exp(x - out)
 
 
+def _logsumexp_jvp(F, t, x, out, dim, keepdim):
+    return F.sum(t * F.exp(x - kept(F, out, x.shape, dim, keepdim)), negative(dim, x.ndim), keepdim)
+
+
 @defop
 class logsumexp:
     """log(sum(exp(x))) over `dim`, an int or a tuple, without overflow.
@@ -299,6 +230,7 @@ class logsumexp:
     forward = _logsumexp
     grad_x = _logsumexp_back
     types = FLOAT
+    jvp, batch = _logsumexp_jvp, REDUCING
 
 
 def _order(p):
@@ -342,6 +274,13 @@ def _norm_back(F, g, x, x_dtype, out, p, dim, keepdim, dtype):
     return result if dtype is None else F.cast(result, x_dtype)
 
 
+def _norm_jvp(F, t, x, out, p, dim, keepdim, dtype):
+    if dtype is not None:
+        x, t = F.cast(x, dtypes.as_dtype(dtype)), F.cast(t, dtypes.as_dtype(dtype))
+    slope = _norm_slope(F, x, kept(F, out, x.shape, dim, keepdim), _order(p), dim)
+    return F.sum(slope * t, negative(dim, x.ndim), keepdim)
+
+
 def _norm_slope(F, x, out, p, dim):
     """d out / d x, 0 where out is 0."""
     if p == 0:
@@ -350,7 +289,7 @@ def _norm_slope(F, x, out, p, dim):
         return F.sign(x)
     if math.isinf(p):  # shared by all that are as large
         ties = F.cast(F.eq(F.abs(x), out), x.dtype)
-        return F.sign(x) * ties / F.sum(ties, None if dim is None else axes(dim, x.ndim), True)
+        return F.sign(x) * ties / F.sum(ties, negative(dim, x.ndim), True)
     zero = out == 0
     ratio = x / F.where(zero, 1.0, out)
     if p == 2:
@@ -372,3 +311,4 @@ class norm:
 
     forward = _norm
     grad_x = _norm_back
+    jvp, batch = _norm_jvp, REDUCING

@@ -8,8 +8,10 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import ANY, FLOAT, ZERO
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor, wrap
 from ..random import Generator, bernoulli_mask
 from ..random import normal as normal_of
@@ -55,6 +57,7 @@ class random_bernoulli:
     forward = _bernoulli
     grad_p = ZERO
     types = ANY
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
@@ -96,6 +99,7 @@ class poisson:
     forward = _poisson
     grad_rate = ZERO
     types = ANY
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _normal(xp, mean, std, *, generator=None):
@@ -123,6 +127,7 @@ class random_normal:
     grad_mean = ZERO
     grad_std = ZERO
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def normal(

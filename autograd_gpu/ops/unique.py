@@ -7,10 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend import dtypes
+from ..core.batching import impossible
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .reduce import wide
 from .slicing import wrap_dim
+
+SIZE = "how many different elements there are depends on the values"
 
 
 def _in_front(xp, x, dim):
@@ -66,6 +69,7 @@ class unique_all:
 
     forward = _sorted
     outputs = ("values", "inverse", "counts")
+    batch = impossible(SIZE)
 
 
 @defop
@@ -77,6 +81,7 @@ class unique_values:
     """
 
     def forward(xp, x): return xp.unique(x.astype(wide(x.dtype), copy=False), equal_nan=False).astype(x.dtype)
+    batch = impossible(SIZE)
 
 
 @defop
@@ -89,6 +94,7 @@ class unique_runs:
 
     def forward(xp, x, *, dim=None): return _runs(xp, x, _in_front(xp, x, dim), None, dim)
     outputs = ("values", "inverse", "counts")
+    batch = impossible(SIZE)
 
 
 def _chosen(found: Any, return_inverse: bool, return_counts: bool) -> Any:

@@ -4,6 +4,7 @@ import numpy as np
 from op_db import Error, Row, Sample, indices, normal
 
 from .arithmetic import few
+from .index import NO_BATCH
 from .reduce import RANGE, TWICE
 
 # ---- bincount, histc -----------------------------------------------------------------------------------
@@ -127,6 +128,7 @@ ROWS = [
             Sample(few(rng)), Sample(few(rng, 0, 2), dim=0)],
         reference=lambda x, dim=None: np.asarray(np.count_nonzero(x, axis=dim), np.int64), errors=[RANGE, TWICE]),
     Row("bincount", samples=bincount_samples, reference=bincount, torch=their_bincount,
+        no_batch=lambda _, batched: batched[0],
         dtypes=("float32", "float64"), skip={"oracle_grad": NO_DERIVATIVE, "oracle_gradgrad": NO_DERIVATIVE,
             "zero_dim": "vectors only", "integers": "they are promoted to float64"},
         errors=[Error("floats", lambda op, x: op(x(2)), RuntimeError, "only supports 1-d non-negative integral"),
@@ -139,10 +141,10 @@ ROWS = [
                 Error("range", lambda op, x: op(x(2), 2, 3, 1), RuntimeError, "max must be larger than min"),
                 Error("infinite", lambda op, x: op(x(2), 2, 0, float("inf")), RuntimeError, "is not finite")]),
     Row("sorted_places", samples=place_samples, reference=places, torch=their_places, integers="auto"),
-    Row("unique_all", samples=repeated, reference=unique, torch=theirs("unique")),
+    Row("unique_all", samples=repeated, reference=unique, torch=theirs("unique"), skip=NO_BATCH),
     Row("unique_values", samples=lambda rng: [Sample(s.args[0]) for s in repeated(rng)], reference=np.unique,
-        torch="torch.unique"),
-    Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive")),
+        torch="torch.unique", skip=NO_BATCH),
+    Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive"), skip=NO_BATCH),
     Row("euclidean_distances", samples=point_samples, reference=euclidean, torch=their_euclidean,
         skip={"zero_dim": "matrices only"},
         tol={"float16": 2e-2, "bfloat16": 0.1}, errors=[

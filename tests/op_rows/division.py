@@ -14,7 +14,7 @@ def remainder(torch, a, b):
 
 def rounded(op):
     """The errors of a division whose integers stay integers."""
-    zero = Error("by zero", lambda op, x: op(x(2, dtype="int64"), 0), RuntimeError, "ZeroDivisionError")
+    zero = Error("by zero", lambda op, x: op(x(2, dtype="int64"), 0), RuntimeError, "ZeroDivisionError", by_value=True)
     return [*errors(op), zero]
 
 

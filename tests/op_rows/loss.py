@@ -188,7 +188,8 @@ def their_nll_grad(torch, h, target, weight=None, *, classes, **attributes):
 
 
 CLASSES = [
-    Error("range", lambda op, x: op(x(2, 3), x(2, dtype="int64") * 3, None), IndexError, "Target 3 is out of bounds"),
+    Error("range", lambda op, x: op(x(2, 3), x(2, dtype="int64") * 3, None), IndexError,
+          "Target 3 is out of bounds", by_value=True),
 ]
 NUMBERS = {"integers": "float32", "integer_samples": lambda rng: [Sample(normal(rng, 4, 3), indices(rng, 3, 4), None)]}
 

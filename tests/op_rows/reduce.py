@@ -1,4 +1,4 @@
-"""Rows of ops/reduce.py, ops/extreme.py and ops/scan.py."""
+"""Rows of ops/reduce.py, ops/variance.py, ops/extreme.py and ops/scan.py."""
 
 import functools
 import warnings
@@ -255,11 +255,14 @@ def prod_samples(rng):
         Sample(positive(rng)),
         Sample(positive(rng, 0, 3), dim=0),
         Sample(np.array([2.0, 0.0, 3.0])),
+        Sample(positive(rng, 2, 3), keepdim=True),
     ]
 
 
 def their_prod(torch, x, dim=None, keepdim=False):
-    return torch.prod(x) if dim is None else torch.prod(x, dim, keepdim)
+    if dim is not None:
+        return torch.prod(x, dim, keepdim)
+    return torch.prod(x).reshape((1,) * x.ndim if keepdim else ())
 
 
 def reference_exclusive_prod(x, dim=-1):
@@ -300,7 +303,7 @@ SCANS = [
         samples=prod_samples,
         torch=their_prod,
         tol=HALVES,
-        errors=[RANGE],
+        errors=[RANGE, Error("dims", lambda op, x: op(x(2, 2), (0, 1)), TypeError, "must be int, not tuple")],
         reference=lambda x, dim=None, keepdim=False: np.asarray(np.prod(x, axis=dim, keepdims=keepdim)),
     ),
     Row(

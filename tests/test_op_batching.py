@@ -1,0 +1,77 @@
+"""What the op table cannot say about batching: how many products it takes, and how bad examples are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu.core.batching import run_batched
+from autograd_gpu.core.op import RECORD, REGISTRY
+
+N = 7
+
+
+def batch(name, batched, *inputs, **attributes):
+    return run_batched(RECORD, REGISTRY[name], len(inputs[batched.index(True)]), batched, inputs, attributes)
+
+
+def drawn(shapes, batched):
+    rng = np.random.default_rng(0)
+    return [ag.tensor(rng.normal(size=(N, *s) if b else s)) for s, b in zip(shapes, batched, strict=True)]
+
+
+SHARED = [
+    ("gemm", ((2, 3), (3, 4)), (True, False), (2 * N, 3, 4)),
+    ("gemm", ((2, 3), (3, 4)), (False, True), (4 * N, 3, 2)),
+    ("mm", ((2, 3), (3, 4)), (True, False), (2 * N, 3, 4)),
+    ("mm", ((2, 3), (3, 4)), (False, True), (4 * N, 3, 2)),
+    ("mv", ((2, 3), (3,)), (False, True), (N, 3, 2)),
+    ("mv", ((2, 3), (3,)), (True, False), (2 * N, 3, 1)),
+    ("matmul", ((2, 3), (3,)), (False, True), (N, 3, 2)),
+    ("matmul", ((3,), (3, 4)), (True, False), (N, 3, 4)),
+    ("matmul", ((5, 2, 3), (3, 4)), (True, False), (10 * N, 3, 4)),
+    ("matmul", ((5, 2, 3), (3, 4)), (False, True), (4 * N, 3, 10)),
+    ("matmul", ((5, 2, 3), (3, 4)), (True, True), (N, 10, 3, 4)),
+    ("linear", ((3,), (4, 3), (4,)), (True, False, False), (N, 3, 4)),
+    ("linear", ((5, 3), (4, 3), (4,)), (True, False, True), (5 * N, 3, 4)),
+    ("linear", ((5, 3), (4, 3), (4,)), (False, True, True), (4 * N, 3, 5)),
+    ("addmm", ((4,), (2, 3), (3, 4)), (False, True, False), (2 * N, 3, 4)),
+    ("addmm", ((4,), (2, 3), (3, 4)), (True, False, False), (2, 3, 4)),
+]
+
+
+@pytest.mark.parametrize(("name", "shapes", "batched", "product"), SHARED)
+def test_a_shared_operand_makes_one_product(name, shapes, batched, product):
+    with ag.profiler.count() as counts:
+        batch(name, batched, *drawn(shapes, batched))
+    assert dict(counts.matmuls) == {product: 1}
+
+
+REFUSED = [
+    ("mm", ((3,), (3, 4)), "self must be a matrix"),
+    ("mm", ((2, 3), (4, 5)), r"cannot be multiplied \(2x3 and 4x5\)"),
+    ("bmm", ((3, 4), (2, 4, 5)), "batch1 must be a 3D tensor"),
+    ("bmm", ((1, 3, 4), (2, 4, 5)), "Expected size for first two dimensions"),
+    ("mv", ((3,), (3,)), "matrix @ vector expected"),
+    ("mv", ((2, 3), (2,)), "size mismatch"),
+    ("matmul", ((), (3,)), "at least 1D, but they are 0D and 1D"),
+    ("matmul", ((2, 3), (4,)), r"got input \(2\), mat \(2x3\), vec \(4\)"),
+    ("linear", ((3,), (3,)), "weight 2D, but they are 1D and 1D"),
+    ("linear", ((2, 3), (4, 3), (3,)), r"expanded size of the tensor \(4\)"),
+    ("addmm", ((3,), (2, 3), (3, 4)), r"expanded size of the tensor \(4\)"),
+    ("addmm", ((2, 4), (3,), (3, 4)), "self must be a matrix"),
+    ("addbmm", ((4,), (2, 2, 3), (3, 3, 4)), "same number of batches, got 2"),
+    ("addmv", ((2,), (2,), (4,)), "expected, got 1, 1, 1"),
+    ("addr", ((1,), (2, 2), (4,)), "Expected 1-D argument vec1, but got 2-D"),
+]
+
+
+@pytest.mark.parametrize(("name", "shapes", "text"), REFUSED)
+def test_examples_are_refused_as_the_op_refuses_them(name, shapes, text):
+    op, batched = REGISTRY[name], (True,) * len(shapes)
+    with pytest.raises(RuntimeError, match=text):
+        getattr(RECORD, name)(*drawn(shapes, (False,) * len(shapes)))
+    missing = (None,) * (len(op.inputs) - len(shapes))
+    with pytest.raises(RuntimeError, match=text):
+        batch(name, (*batched, *(False for _ in missing)), *drawn(shapes, batched), *missing)
