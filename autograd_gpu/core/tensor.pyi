@@ -1578,6 +1578,9 @@ class Tensor:
     def unsqueeze_(self, dim: Any) -> Any:
         ...
 
+    def as_strided_(self, size: Any, stride: Any, storage_offset: builtins.int | None=None) -> Tensor:
+        ...
+
     def multiply_(self, other: Any) -> Tensor:
         ...
 

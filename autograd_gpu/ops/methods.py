@@ -224,6 +224,7 @@ WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
 VIEWED: dict[Any, tuple[str, ...]] = {
     permute: ("swapaxes", "swapdims", "t", "transpose"),
     shape: ("squeeze", "unsqueeze"),
+    view: ("as_strided",),
 }
 for table, make in ((WRITTEN_BACK, inplace.in_place), (VIEWED, inplace.in_place_view)):
     RENAMED.update({f"{n}_": make(getattr(module, n), f"{n}_") for module, names in table.items() for n in names})
