@@ -7,6 +7,7 @@ A batched input has its examples along a new leading dimension of size n, and so
 * along("dim", ...): the named attributes hold dimensions (an int, a tuple, None), all else is as in LEADING; they are
   counted from the right before the call.
 * REDUCING: along("dim") where None and () mean all dimensions.
+* MATRICES: the op works on the last two dimensions of each input, and what stands before them broadcasts.
 * LOOP: one example after the other; for ops that nobody calls in a hot path.
 * impossible("reason"): the op cannot, and says why.
 * a function `batch(F, n, batched, inputs..., *, attributes...)`, where `batched` says which inputs are; a list input
@@ -16,8 +17,9 @@ A batched input has its examples along a new leading dimension of size n, and so
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from .op import OpDef
@@ -56,10 +58,9 @@ def rank(x: Any, is_batched: bool) -> int:
     return len(x.shape) - is_batched
 
 
-def example(x: Any, is_batched: bool) -> SimpleNamespace:
-    """The `shape` and `ndim` of one example of x, for an op's own checks."""
-    shape = tuple(x.shape[is_batched:])
-    return SimpleNamespace(shape=shape, ndim=len(shape))
+def example(x: Any, is_batched: bool = True) -> Any:
+    """An array in the shape of one example, without memory: for what a forward finds out, or refuses, by the shape."""
+    return np.broadcast_to(np.False_, x.shape[is_batched:])
 
 
 def expanded(F: Any, n: int, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
@@ -97,6 +98,27 @@ def counted_from_right(dim: Any, ndim: int, reducing: bool = False) -> Any:
     return dim if dim < 0 else dim - size
 
 
+def moved(F: Any, x: Any, source: int, target: int) -> Any:
+    """x with dimension `source` at the place `target`, both counted from the left; the others keep their order."""
+    if source == target:
+        return x
+    order = [d for d in range(len(x.shape)) if d != source]
+    order.insert(target, source)
+    return F.permute(x, tuple(order))
+
+
+def one_by_one(F: Any, name: str, function: Callable[..., Any], n: int, batched: Sequence[bool], inputs: Any) -> Any:
+    """function(*inputs) for one example after the other, stacked; `name` is the op's."""
+    if not n:
+        raise RuntimeError(f"{name}: a batch of no examples has no result; it runs example by example")
+    outs = [
+        function(*(F.basic_index(x, i) if b else x for x, b in zip(inputs, batched, strict=True))) for i in range(n)
+    ]
+    if isinstance(outs[0], tuple):
+        return tuple(F.stack(list(parts)) for parts in zip(*outs, strict=True))
+    return F.stack(outs)
+
+
 def call(F: Any, op: OpDef, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """The op through F."""
     return getattr(F, op.name)(*([list(inputs)] if op.variadic else inputs), **attributes)
@@ -131,13 +153,13 @@ def along(*names: str, reducing: bool = False) -> BatchWord:
 
 
 def _loop(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
-    if not n:
-        raise RuntimeError(f"{op.name}: a batch of no examples has no result; it runs example by example")
-    outs = [
-        call(F, op, [F.basic_index(x, i) if b else x for x, b in zip(inputs, batched, strict=True)], attributes)
-        for i in range(n)
-    ]
-    return F.stack(outs) if op.single else tuple(F.stack(list(parts)) for parts in zip(*outs, strict=True))
+    return one_by_one(F, op.name, lambda *example: call(F, op, example, attributes), n, batched, inputs)
+
+
+def _matrices(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
+    if any(rank(x, b) < 2 for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape")):
+        return _loop(F, op, n, batched, inputs, attributes)  # no matrices: the op refuses them in its own words
+    return call(F, op, aligned(F, batched, inputs), attributes)
 
 
 def impossible(reason: str) -> BatchWord:
@@ -152,4 +174,5 @@ def impossible(reason: str) -> BatchWord:
 BROADCASTING = BatchWord("BROADCASTING", _broadcasting)
 LEADING = BatchWord("LEADING", _leading)
 REDUCING = along("dim", reducing=True)
+MATRICES = BatchWord("MATRICES", _matrices)
 LOOP = BatchWord("LOOP", _loop)
