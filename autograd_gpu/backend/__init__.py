@@ -82,6 +82,9 @@ def matmul(a: Any, b: Any) -> Any:
 
     Where one operand is shared, its partner's batch is folded into the rows: one product instead of one per matrix.
     """
+    if type(a) is np.ndarray and a.dtype is b.dtype and a.ndim == 2 == b.ndim and a.itemsize > 2:
+        if a.size * b.shape[1] < cpu.TINY and not counters.ACTIVE:
+            return a.dot(b)
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
         wide = np.promote_types(a.dtype, b.dtype)
         a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
@@ -91,7 +94,7 @@ def matmul(a: Any, b: Any) -> Any:
 def dot(a: Any, b: Any) -> Any:
     """a @ b for a vector b and a vector or a matrix a of one dtype, counted."""
     if type(a) is np.ndarray and a.itemsize > 2 and a.size < cpu.TINY and not counters.ACTIVE:
-        return np.dot(a, b)
+        return a.dot(b)
     out = matmul(a if a.ndim > 1 else a[None], b[:, None])[..., 0]
     return out if a.ndim > 1 else out[0]
 

@@ -104,7 +104,7 @@ def make_core(op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False) -> Ca
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
-        "differentiable": op.differentiable, "RESULT": op.result,
+        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
     }  # fmt: skip
 
 

@@ -22,6 +22,8 @@ Reading a block
    rule asks for.
 7. `jvp` says how tangents go through it (core/tangents.py), `batch` how it runs on a batch of examples
    (core/batching.py): words, or functions.
+8. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
+   which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
 """
 
 from __future__ import annotations
@@ -87,6 +89,7 @@ class OpDef:
     view: bool | str
     storage_ok: bool
     differentiable: Callable[..., bool] | None
+    in_numpy: Callable[..., Any] | None
     jvp: Any
     batch: Any
     result: Any = None  # the namedtuple of several named outputs
@@ -136,7 +139,7 @@ class OpDef:
 
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False,
-    "differentiable": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
+    "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
 }  # fmt: skip
 
 

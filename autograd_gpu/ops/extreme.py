@@ -47,11 +47,6 @@ def _mean_of_ties(F, t, x, out, dim, keepdim):
     return F.sum(ties * t, over, keepdim) / F.sum(ties, over, keepdim)
 
 
-def _few(xp, x, dim, keepdim):
-    """Whether argmax finds the largest of all in a third of the time that np.maximum.reduce takes."""
-    return dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V"  # V: bfloat16
-
-
 def _extreme(xp, x, name, ufunc, dim, keepdim):
     if not x.size:
         refuse_empty(f"a{name}", x, dim)
@@ -62,14 +57,14 @@ def _extreme(xp, x, name, ufunc, dim, keepdim):
 
 
 def _amax(xp, x, *, dim=None, keepdim=False):
-    if _few(xp, x, dim, keepdim):
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
         flat = x.ravel()
-        return flat[flat.argmax()]
+        return flat[flat.argmax()]  # in a third of the time that np.maximum.reduce takes
     return _extreme(xp, x, "max", "maximum", dim, keepdim)
 
 
 def _amin(xp, x, *, dim=None, keepdim=False):
-    if _few(xp, x, dim, keepdim):
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":
         flat = x.ravel()
         return flat[flat.argmin()]
     return _extreme(xp, x, "min", "minimum", dim, keepdim)

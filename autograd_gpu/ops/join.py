@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..core.batching import counted_from_right, expanded, rank
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
@@ -71,6 +73,7 @@ class cat:
     """
 
     forward = _cat
+    in_numpy = np.concatenate
     grad_tensors = _cat_part
     jvp, batch = LINEAR, _cat_batch
     types = PROMOTE
@@ -88,6 +91,16 @@ def _stack(xp, *tensors, dim=0):
     return xp.concatenate([x.reshape(expanded) for x in tensors], at)
 
 
+def _stack_in_numpy(tensors, dim):
+    shape = tensors[0].shape
+    for x in tensors:
+        if x.shape != shape:
+            raise ValueError
+    if dim or not shape:
+        return _stack(np, *tensors, dim=dim)
+    return np.concatenate(tensors).reshape((len(tensors), *shape))
+
+
 @defop
 class stack:
     """The tensors, all of one shape, along a new dimension `dim`.
@@ -98,6 +111,7 @@ class stack:
     """
 
     forward = _stack
+    in_numpy = _stack_in_numpy
     def grad_tensors(F, g, i, dim, tensors_shape):
         return F.basic_index(g, key_along(from_right(dim, len(tensors_shape[0]) + 1), i))
     def batch(F, n, batched, *tensors, dim):

@@ -78,8 +78,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     addmm: ("addbmm", "addmm", "addmv", "addr", "baddbmm"),
     aliases: (
         "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "fix", "greater",
-        "greater_equal", "igamma", "igammac", "less", "less_equal", "multiply", "negative", "not_equal", "sgn",
-        "subtract", "true_divide",
+        "greater_equal", "igamma", "igammac", "less", "less_equal", "negative", "not_equal", "sgn",
     ),
     along: ("gather", "take_along_dim"),
     arithmetic: (
@@ -102,7 +101,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     diagonal: ("diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "tril", "triu"),
     difference: ("diff",),
     distance: ("dist", "renorm"),
-    division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
+    division: ("floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
         "abs", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg", "positive", "reciprocal",
         "rsqrt", "sign", "sqrt", "square",

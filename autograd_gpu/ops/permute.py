@@ -112,6 +112,8 @@ def permute_method(x: Tensor, *dims: Any) -> Tensor:
 
 def transpose_all(x: Tensor) -> Tensor:
     """x with its dimensions in reverse order. A view."""
+    if len(x._array.shape) == 2:
+        return permute(x, (1, 0))
     return permute(x, tuple(range(x.ndim - 1, -1, -1)))
 
 
@@ -142,7 +144,7 @@ def t(x: Tensor) -> Tensor:
     >>> ag.t(ag.ones(2, 3)).shape
     (3, 2)
     """
-    if x.ndim > 2:
+    if len(x._array.shape) > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D")
     return transpose_all(x)
 

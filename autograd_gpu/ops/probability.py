@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend import cpu, dtypes
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from .activation import in_float32
 from .reduce import wide
 from .slicing import from_right, wrap_dim
+
+MODEST = 40.0  # of numbers of this size even float32 holds the exponentials and their sums
 
 
 def exponentials(xp, x, axis):
@@ -36,13 +38,29 @@ def _wanted(x, dtype):
     return wanted, x.astype(wide(wanted), copy=False)
 
 
+def _few(xp, x, dim, dtype):
+    """exp(x) and its sum over `dim`, where nothing is so large that it needs the maximum taken away; else None."""
+    if xp is not np or x.ndim != 2 or dtype is not None or not 0 < x.size <= cpu.FEW or not -2 <= dim < 2:
+        return None
+    if not (x.item(x.argmax()) < MODEST and x.item(x.argmin()) > -MODEST and x.dtype in dtypes.FULL_FLOATS):
+        return None
+    e = np.exp(x)
+    if dim == 0 or dim == -2:
+        return e, cpu.ones(x.shape[0], x.dtype).dot(e)
+    return e, e.dot(cpu.ones(x.shape[1], x.dtype))[:, None]
+
+
 def _softmax(xp, x, *, dim, dtype=None):
+    if few := _few(xp, x, dim, dtype):
+        return np.divide(*few, few[0])
     wanted, x = _wanted(x, dtype)
     e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
     return xp.divide(e, total, out=e).astype(wanted, copy=False)
 
 
 def _log_softmax(xp, x, *, dim, dtype=None):
+    if few := _few(xp, x, dim, dtype):
+        return x - np.log(few[1])
     wanted, x = _wanted(x, dtype)
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum

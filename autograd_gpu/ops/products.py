@@ -124,7 +124,8 @@ def _check_matmul(a, b):
 
 def _matmul(xp, a, b):
     if a.ndim >= 2 and b.ndim >= 2:
-        _check(a, b)
+        if a.shape[-1] != b.shape[-2]:
+            _check(a, b)
         return backend.matmul(a, b)
     _check_matmul(a, b)
     left, right = a if a.ndim > 1 else a[None], b if b.ndim > 1 else b[:, None]

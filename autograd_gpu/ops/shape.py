@@ -210,7 +210,7 @@ def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
 
 def _squeezed(xp, x, *, dim=None):
     if dim is None:
-        return x.reshape([size for size in x.shape if size != 1])
+        return x if 1 not in x.shape else x.reshape([size for size in x.shape if size != 1])
     if type(dim) is int:
         at, shape = wrap_dim(dim, x.ndim), x.shape
         return x.reshape(shape[:at] + shape[at + 1 :]) if shape and shape[at] == 1 else x
@@ -221,8 +221,10 @@ def _squeezed(xp, x, *, dim=None):
 
 
 def _unsqueezed(xp, x, *, dim):
-    at = wrap_dim(dim, x.ndim + 1)
-    return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
+    if dim == 0:
+        return x[None]
+    at, shape = wrap_dim(dim, x.ndim + 1), x.shape
+    return x.reshape(shape[:at] + (1,) + shape[at:])
 
 
 @defop
