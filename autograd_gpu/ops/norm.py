@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..backend.dtypes import FLOATS, get_default_dtype
+from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tensor import Tensor
@@ -85,6 +86,42 @@ def _grad_bias(F, g, shape):
     return None if g[0] is None else _over_rows(F, g[0], shape)
 
 
+def _through_scale(F, t, normal, rstd, shape):
+    """The tangents of `normal` and of `rstd` from the tangent t of what was divided by its root mean square."""
+    shared = F.sum(t * normal, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
+    return rstd * (t - normal * shared), -rstd * rstd * shared
+
+
+def _scaled_tangent(normal, weight, t_normal, t_weight, t_bias=None):
+    parts = [t_normal if t_normal is None or weight is None else t_normal * weight,
+             None if t_weight is None else normal * t_weight, t_bias]
+    parts = [part for part in parts if part is not None]
+    return sum(parts[1:], parts[0])
+
+
+def _layer_norm_jvp(F, t, x, weight, mean, rstd, shape):
+    t_x, t_weight, t_bias = t
+    normal, t_normal, t_mean, t_rstd = (x - mean) * rstd, None, None, None
+    if t_x is not None:
+        t_mean = F.sum(t_x, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
+        t_normal, t_rstd = _through_scale(F, t_x - t_mean, normal, rstd, shape)
+    return _scaled_tangent(normal, weight, t_normal, t_weight, t_bias), t_mean, t_rstd
+
+
+def _in_examples(F, run, n, batched, x, weight, bias, shape):
+    """run(weight, bias), a normalisation, for n examples; weight and bias come after it if an example has its own."""
+    _axes(example(x, batched[0]), shape)
+    for name, parameter, b in (("weight", weight, batched[1]), ("bias", bias, batched[2])):
+        if parameter is not None:
+            _check_parameter(name, example(parameter, b), shape)
+    own, several = batched[1] or batched[2], batched[0]
+    out, *statistics = run(None, None) if own else run(weight, bias)
+    for combine, parameter, b in ((F.mul, weight, batched[1]), (F.add, bias, batched[2])):
+        if own and parameter is not None:
+            out, several = combine(*aligned(F, (several, b), (out, parameter))), several or b
+    return out, *expanded(F, n, batched[:1] * len(statistics), statistics)
+
+
 @defop
 class native_layer_norm:
     """(x - mean) * rstd * weight + bias over the last dimensions, those of `shape`; also mean and rstd.
@@ -103,6 +140,10 @@ class native_layer_norm:
     grad_x = _grad_x
     grad_weight = _grad_weight
     grad_bias = _grad_bias
+    jvp = _layer_norm_jvp
+    def batch(F, n, batched, x, weight, bias, *, shape, eps):
+        def run(weight, bias): return F.native_layer_norm(x, weight, bias, shape=shape, eps=eps)
+        return _in_examples(F, run, n, batched, x, weight, bias, shape)
     outputs, types = ("out", "mean", "rstd"), FLOAT
 
 
@@ -153,6 +194,13 @@ def _rms_grad_weight(F, g, x, rstd, shape):
     return None if g[0] is None else _over_rows(F, g[0] * (x * rstd), shape)
 
 
+def _rms_jvp(F, t, x, weight, rstd, shape):
+    normal, t_normal, t_rstd = x * rstd, None, None
+    if t[0] is not None:
+        t_normal, t_rstd = _through_scale(F, t[0], normal, rstd, shape)
+    return _scaled_tangent(normal, weight, t_normal, t[1]), t_rstd
+
+
 @defop
 class native_rms_norm:
     """x * rstd * weight over the last dimensions, those of `shape`; also rstd = 1 / sqrt(mean(x * x) + eps).
@@ -165,6 +213,10 @@ class native_rms_norm:
     def forward(xp, x, weight=None, *, shape, eps): return _rms(xp, x, weight, shape, eps)
     grad_x = _rms_grad_x
     grad_weight = _rms_grad_weight
+    jvp = _rms_jvp
+    def batch(F, n, batched, x, weight, *, shape, eps):
+        def run(weight, bias): return F.native_rms_norm(x, weight, shape=shape, eps=eps)
+        return _in_examples(F, run, n, (*batched, False), x, weight, None, shape)
     outputs, types = ("out", "rstd"), FLOAT
 
 

@@ -11,10 +11,10 @@ from ..backend import cpu, dtypes
 from ..core.batching import LEADING, along, rank
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .extreme import back_to_place, refuse_empty
-from .reduce import kept, wide
+from .extreme import back_to_place, refuse_empty, tangent_at_place
+from .reduce import wide
 from .scan import running
-from .slicing import from_right, wrap_dim
+from .slicing import wrap_dim
 
 # ---- one rank ------------------------------------------------------------------------------------------
 
@@ -55,14 +55,6 @@ def _kthvalue(xp, x, *, k, dim=-1, keepdim=False):
     return _pick(xp, x, at, _ranked(xp, _sortable(x, at), k - 1), keepdim)
 
 
-def _from_place(F, t, x_shape, indices, dim, keepdim):
-    if not x_shape:
-        return t, None
-    at = from_right(dim, len(x_shape))
-    found = F.gather_along(t, kept(F, indices, x_shape, dim, keepdim), at)
-    return found if keepdim else F.squeeze(found, at), None
-
-
 @defop
 class kthvalue:
     """(values, indices): the k-th smallest element along `dim`, k from 1, and where it is; NaN counts as the largest.
@@ -73,7 +65,7 @@ class kthvalue:
 
     forward = _kthvalue
     grad_x = back_to_place
-    jvp, batch = _from_place, along("dim")
+    jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
@@ -127,7 +119,7 @@ class mode:
 
     forward = _mode
     grad_x = back_to_place
-    jvp, batch = _from_place, along("dim")
+    jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
@@ -233,7 +225,7 @@ class median_dim:
 
     forward = _median_dim
     grad_x = back_to_place
-    jvp, batch = _from_place, along("dim")
+    jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 

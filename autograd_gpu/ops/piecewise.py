@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import backend
 from ..backend import dtypes
-from ..core.batching import BROADCASTING
+from ..core.batching import BROADCASTING, aligned, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
 from ..core.tangents import ELEMENTWISE, LINEAR
@@ -17,6 +17,13 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .activation import in_float32, times
 from .shape import reshape
+
+
+def _chosen_batch(F, n, batched, x, condition, a, b):
+    if not any(batched[1:]):  # x has no part in the result, but its examples have one result each
+        [condition] = expanded(F, n, batched[1:2], [condition])
+        batched = (True, True, False, False)
+    return F.chosen(*aligned(F, batched, (x, condition, a, b)))
 
 
 @defop
@@ -37,7 +44,7 @@ class chosen:
     def grad_b(F, g, x, condition): return F.chosen(x, condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
     types, broadcasts, numbers = PROMOTE, True, True
-    jvp, batch = LINEAR, BROADCASTING
+    jvp, batch = LINEAR, _chosen_batch
 
 
 # ---- one kink at 0 -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.dtypes import int32, int64
-from ..core.batching import LEADING, LOOP, BatchWord, along, counted_from_right, rank
+from ..core.batching import LEADING, along, counted_from_right, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
@@ -202,11 +202,12 @@ def _repeat_positions(xp, counts, *, total=None):
     return xp.searchsorted(ends, xp.arange(found), side="right")
 
 
-def _repeat_positions_batch(F, op, n, batched, inputs, attributes):
-    if attributes["total"] is None:
+def _repeat_positions_batch(F, n, batched, counts, *, total):
+    if total is None:
         raise RuntimeError("repeat_positions cannot be batched: its length depends on the values; give it, as the "
                            "output_size of repeat_interleave")
-    return LOOP.run(F, op, n, batched, inputs, attributes)
+    def run(counts): return F.repeat_positions(counts, total)
+    return one_by_one(F, "repeat_positions", run, n, batched, (counts,))
 
 
 @defop
@@ -218,7 +219,7 @@ class repeat_positions:
     """
 
     forward = _repeat_positions
-    batch = BatchWord("LOOP", _repeat_positions_batch)
+    batch = _repeat_positions_batch
 
 
 def repeat_interleave(

@@ -123,6 +123,7 @@ REARRANGE = [
         samples=lambda rng: [Sample(indices(rng, 5, 3)), Sample(indices(rng, 5, 6)), Sample(np.array([1, 4]), total=5),
                              Sample(indices(rng, 5)), Sample(np.zeros(0, np.int64))],
         torch=lambda torch, counts, total=None: torch.repeat_interleave(counts.reshape(-1)), integers="int64",
+        no_batch=lambda sample, batched: "total" not in sample.kwargs,
         skip={"layouts": "a stretched vector has another total"},
         errors=[Error("range", lambda op, x: op(-x(2, dtype="int64")), RuntimeError,
                       "can not be negative", by_value=True),
