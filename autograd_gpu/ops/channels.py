@@ -165,7 +165,7 @@ def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
+    """(input - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
 
     In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
     (the variance with Bessel's correction); else they are the running ones. ValueError for a batch of one value per
@@ -238,7 +238,7 @@ def _by_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of channels; weight and bias by channel.
+    """(input - mean) / sqrt(var + eps) over each of `num_groups` groups of channels; weight and bias by channel.
 
     input (N, C, ...), with C divisible by `num_groups`, or RuntimeError; ValueError for one value per group.
 
@@ -264,7 +264,7 @@ def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(var + eps) over the positions of each channel of each example; weight and bias by channel.
+    """(input - mean) / sqrt(var + eps) over the positions of each channel of each example; weight and bias by channel.
 
     input (N, C, L, ...). The running mean and variance, if given, move in place by the share `momentum` towards the
     examples' average, and with `use_input_stats=False` they are used instead. ValueError for one position.

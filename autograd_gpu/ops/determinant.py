@@ -58,6 +58,7 @@ class det:
     """
 
     forward = _det
+    called = ("A",)
     def grad_a(F, g, a): return _matrices(F, g) * F.cofactor(a)
     def jvp(F, t, a): return F.sum(t * F.cofactor(a), (-2, -1))
     batch = MATRICES
@@ -85,17 +86,18 @@ class slogdet:
     forward = _slogdet
     grad_a = _slogdet_back
     def jvp(F, t, a): return None, F.sum(t * F.mT(F.inv(a, False)), (-2, -1))
+    called = ("A",)
     outputs, nondiff_outputs = ("sign", "logabsdet"), ("sign",)
     batch = MATRICES
 
 
-def logdet(a: Tensor) -> Tensor:
+def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where that is negative, -inf where it is 0.
 
     >>> ag.logdet(ag.tensor([[2.0, 0.0], [0.0, 3.0]]))
     tensor(1.7918)
     """
-    sign, logarithm = slogdet(a)
+    sign, logarithm = slogdet(input)
     return where(sign < 0, math.nan, logarithm)
 
 

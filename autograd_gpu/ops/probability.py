@@ -134,13 +134,13 @@ class safe_softmax:
     batch = along("dim")
 
 
-def softmin(x: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """exp(-x) / sum(exp(-x)) over `dim`, of x converted to `dtype` if there is one.
+def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """exp(-input) / sum(exp(-input)) over `dim`, of input converted to `dtype` if there is one.
 
     >>> ag.softmin(ag.tensor([0.0, 0.0]), 0)
     tensor([0.5, 0.5])
     """
-    return softmax(RECORD.neg(x), dim, dtype)
+    return softmax(RECORD.neg(input), dim, dtype)
 
 
 def _softmax_grad_push(F, t, h, out, dim):
