@@ -1,4 +1,7 @@
-"""What the op table cannot say about batching: how many products it takes, and how bad examples are refused."""
+"""What the op table cannot say about the words jvp and batch.
+
+How many products a batch takes, how bad examples are refused, and losses of classes of which none counts.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.core.batching import run_batched
+from autograd_gpu.core.dispatch import run_keeping_saved
 from autograd_gpu.core.op import RECORD, REGISTRY
+from autograd_gpu.core.tangents import Call, push_forward
 
 N = 7
 
@@ -114,3 +119,16 @@ def test_each_example_ignores_and_weighs_by_itself(name, reduction, own_weights)
 def test_a_class_out_of_range_is_refused_in_a_batch_as_well():
     with pytest.raises(IndexError, match=r"Target 4 is out of bounds"):
         batch("class_nll", (True, True, False), ag.ones(2, 3, 4), ag.tensor([[0, 1, 2], [0, 4, 0]]), None)
+
+
+@pytest.mark.parametrize("name", ["class_cross_entropy", "class_nll"])
+def test_where_no_row_counts_tangents_are_zero_as_gradients_are(name):
+    op, attributes = REGISTRY[name], {"ignore_index": -100, "reduction": "mean"}
+    args = ag.ones(3, 4), ag.tensor(TARGETS[2]), None
+    if op.saved:
+        outs, saved = run_keeping_saved(op, args, attributes)
+    else:
+        outs, saved = (getattr(RECORD, name)(*args, **attributes),), {}
+    assert np.isnan(outs[0].item())
+    tangents = push_forward(RECORD, Call(op, args, attributes, outs, saved), (ag.ones(3, 4), None, None))
+    assert tangents[0].item() == 0.0

@@ -13,13 +13,13 @@ import math
 import numpy as np
 
 from ..backend.dtypes import FLOATS
-from ..core.batching import expanded, rank
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import LINEAR, added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .arithmetic import where
+from .class_examples import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
 from .loss import check_reduction
 from .permute import movedim
 from .probability import exponentials, log_softmax
@@ -86,51 +86,6 @@ def _combined(xp, losses, ignored, scale, reduction, dtype):
     return xp.asarray(rows, dtype)
 
 
-# ---- classes of many examples ------------------------------------------------------------------------
-
-
-def _over_rows(F, x):
-    """The sum for each example."""
-    dims = tuple(range(1, len(x.shape)))
-    return F.sum(x, dims, True) if dims else x
-
-
-def _scale_of(F, n, target, weight, ignore_index, reduction, dtype):
-    """What the losses of an example's rows are multiplied with, and what they count for if the mean is wanted.
-
-    `weight` is the weights and whether each example has its own.
-    """
-    counts = F.ne(target, ignore_index)
-    if weight[0] is None:
-        scale = F.cast(counts, dtype)
-    else:
-        places = F.where(counts, target, 0)
-        if weight[1]:
-            flat = F.reshape(places, (n, math.prod(target.shape[1:])))
-            found = F.reshape(F.gather_along(weight[0], flat, -1), target.shape)
-        else:
-            found = F.advanced_index(weight[0], places, dims=(-1,))
-        scale = F.where(counts, found if found.dtype == dtype else F.cast(found, dtype), 0.0)
-    if reduction != "mean":
-        return scale, None
-    total = _over_rows(F, scale)
-    return scale / F.where(total == 0, 1.0, total), total
-
-
-def _batch_losses(F, n, target, losses, weight, ignore_index, reduction, dtype):
-    """The examples' losses, from those of their rows without weights."""
-    scale, total = _scale_of(F, n, target, weight, ignore_index, reduction, losses.dtype)
-    rows = losses * scale
-    if reduction != "none":
-        rows = _over_rows(F, rows)
-        rows = F.reshape(rows if total is None else F.where(total == 0, math.nan, rows), (n,))
-    return rows if rows.dtype == dtype else F.cast(rows, dtype)
-
-
-def _widened(F, x):
-    return x if wide(x.dtype) == x.dtype else F.cast(x, wide(x.dtype))
-
-
 # ---- cross entropy -----------------------------------------------------------------------------------
 
 
@@ -177,16 +132,6 @@ def _cross_entropy_push(F, t, probs, target, scale, reduction):
     return F.sum(change, -1) if reduction == "none" else F.sum(change), F.softmax_grad(t[0], probs, -1)
 
 
-def _batch_cross_entropy(F, n, batched, x, target, weight, *, ignore_index, reduction):
-    x, target = expanded(F, n, batched[:2], (x, target))
-    if reduction == "none" and not batched[2]:
-        return F.class_cross_entropy(x, target, weight, ignore_index, reduction)
-    losses, probs = F.class_cross_entropy(_widened(F, x), target, None, ignore_index, "none")
-    weight = weight, batched[2]
-    loss = _batch_losses(F, n, target, losses, weight, ignore_index, reduction, x.dtype)
-    return loss, probs if probs.dtype == x.dtype else F.cast(probs, x.dtype)
-
-
 @defop
 class class_cross_entropy:
     """The cross entropy of softmax(x) and classes, and that softmax; see Note [Fused cross entropy].
@@ -200,7 +145,7 @@ class class_cross_entropy:
     grad_x = _cross_entropy_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
     outputs, saved = ("loss", "probs"), ("scale",)
-    jvp, batch = _cross_entropy_push, _batch_cross_entropy
+    jvp, batch = _cross_entropy_push, batch_cross_entropy
 
 
 def _cross_entropy_grad(xp, h, probs, target, scale):
@@ -223,17 +168,6 @@ def _cross_entropy_grad_push(F, t, h, probs, target, scale):
     return added(direct, t[1] * F.unsqueeze(rows if rows.dtype == probs.dtype else F.cast(rows, probs.dtype), -1))
 
 
-def _batch_cross_entropy_grad(F, n, batched, h, probs, target, scale):
-    rows = tuple(probs.shape[batched[1] : -1])
-
-    def of_rows(x, is_batched):
-        x = F.reshape(x, (n, *(1,) * len(rows))) if is_batched and not rank(x, True) else x
-        return F.expand(x, (n, *rows))
-
-    probs, target = expanded(F, n, batched[1:3], (probs, target))
-    return F.cross_entropy_grad(of_rows(h, batched[0]), probs, target, of_rows(scale, batched[3]))
-
-
 @defop
 class cross_entropy_grad:
     """h * scale * (probs - onehot(target)), h and scale per row or one for all: the gradient of `class_cross_entropy`.
@@ -248,7 +182,7 @@ class cross_entropy_grad:
     def grad_probs(F, g, h, scale): return g * F.unsqueeze(h * scale, -1)
     nondiff, broadcasts = ("target", "scale"), ALWAYS
     promoted, types = ("h", "probs"), FLOAT
-    jvp, batch = _cross_entropy_grad_push, _batch_cross_entropy_grad
+    jvp, batch = _cross_entropy_grad_push, batch_cross_entropy_grad
 
 
 # ---- negative log-likelihood -------------------------------------------------------------------------
@@ -273,21 +207,14 @@ def _nll_back(F, g, x_shape, target, weight, ignore_index, reduction):
     return F.class_nll_grad(g, target, weight, classes=x_shape[-1], ignore_index=ignore_index, reduction=reduction)
 
 
-def _batch_nll(F, n, batched, x, target, weight, *, ignore_index, reduction):
-    x, target = expanded(F, n, batched[:2], (x, target))
-    if reduction == "none" and not batched[2]:
-        return F.class_nll(x, target, weight, ignore_index, reduction)
-    losses = F.class_nll(_widened(F, x), target, None, ignore_index, "none")
-    return _batch_losses(F, n, target, losses, (weight, batched[2]), ignore_index, reduction, x.dtype)
-
-
-def _batch_nll_grad(F, n, batched, h, target, weight, *, classes, ignore_index, reduction):
-    dtype, target = h.dtype, expanded(F, n, batched[1:2], (target,))[0]
-    if batched[0] and rank(h, True) == 0:
-        h = F.reshape(h, (n, *(1,) * (len(target.shape) - 1)))
-    scale, _ = _scale_of(F, n, target, (weight, batched[2]), ignore_index, reduction, wide(dtype))
-    found = F.class_nll_grad(h * scale, target, None, classes=classes, ignore_index=ignore_index, reduction="none")
-    return found if found.dtype == dtype else F.cast(found, dtype)
+def _nll_push(F, t, out, target, weight, ignore_index, reduction):
+    if reduction != "mean":
+        return F.class_nll(t[0], target, weight, ignore_index, reduction)
+    # not the op itself, which is NaN where no row counts: the gradient is 0 there
+    slope = F.class_nll_grad(
+        F.constant_like(out, 1.0), target, weight, classes=t[0].shape[-1], ignore_index=ignore_index, reduction="mean"
+    )
+    return F.sum(t[0] * slope)
 
 
 @defop
@@ -302,7 +229,7 @@ class class_nll:
     forward = _nll
     grad_x = _nll_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
-    jvp, batch = LINEAR, _batch_nll
+    jvp, batch = _nll_push, batch_nll
 
 
 @defop
@@ -318,7 +245,7 @@ class class_nll_grad:
     def grad_h(F, g, target, weight, ignore_index, reduction):
         return F.class_nll(g, target, weight, ignore_index, reduction)
     nondiff, promoted, types = ("target", "weight"), ("h",), FLOAT
-    jvp, batch = LINEAR, _batch_nll_grad
+    jvp, batch = LINEAR, batch_nll_grad
 
 
 # ---- the public functions ----------------------------------------------------------------------------
