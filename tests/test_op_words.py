@@ -131,7 +131,7 @@ def test_jvp_is_the_transpose_of_the_gradient(row, device):
 
 def _compare_products(forward, found, inputs, tangents, sample):
     """Both sides of the identity, and their gradients with respect to the inputs and the weights."""
-    weights = [on(forward.device, forward.rng.normal(size=out.shape)).requires_grad_() for out in forward.call.outs]
+    weights = [on(out.device, forward.rng.normal(size=out.shape)).requires_grad_() for out in forward.call.outs]
     pairs = [(o, w, t) for o, w, t in zip(forward.call.outs, weights, found, strict=True) if o.requires_grad]
     back = grad([o for o, _, _ in pairs], inputs, [w for _, w, _ in pairs], create_graph=True, allow_unused=True)
     left = _inner([(w, t) for _, w, t in pairs])
