@@ -66,6 +66,16 @@ class Sample:
         return ", ".join([*map(show, self.args), *(f"{k}={v!r}" for k, v in self.kwargs.items())])
 
 
+def whole(value: Any, dtype: str) -> Any:
+    """A float array as integers away from zero of this dtype, absolute ones if it is unsigned; else what it was."""
+    if isinstance(value, list):
+        return [whole(item, dtype) for item in value]
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return value
+    found = np.nan_to_num(np.where(value >= 0, np.ceil(value), np.floor(value)), posinf=1, neginf=-1)
+    return (np.abs(found) if dtype in ("uint8", "bool") else found).astype(dtype)
+
+
 @dataclass(frozen=True)
 class Error:
     """A bad call. `call(op, x)` gets the op's function, and `x(*shape, dtype="float32")` that makes tensors of ones."""
@@ -137,6 +147,13 @@ class Row(_Fields):
             if sum(all(a.size for a in s.arrays) for s in found.values()) >= count:
                 return list(found.values())
         raise ValueError(f"row {self.op}: its samples hold too few different numbers")
+
+    def draw_in(self, dtype: str) -> list[Sample]:
+        """The samples; with integers of this dtype in place of floats, unless it is a floating one."""
+        if dtype in FLOATS:
+            return self.draw()
+        samples = self.draw() if self.integer_samples is None else self.integer_samples(np.random.default_rng(0))
+        return [Sample(*(whole(a, dtype) for a in s.args), **s.kwargs) for s in samples]
 
     def compared(self, check: str) -> str:
         """Whether `check`, one of the oracle's, compares the op with PyTorch: "yes", "none" to compare, or why not."""

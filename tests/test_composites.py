@@ -200,7 +200,7 @@ def test_truth_of_whole_tensors(device):
     assert a[:2].equal(ag.tensor([1, 2])) is True
     assert ag.equal(a, a) is False
     assert ag.equal(a, a[:2]) is False
-    with pytest.raises(TypeError, match=r"equal\(\): argument 'b' must be Tensor, not float"):
+    with pytest.raises(TypeError, match=r"equal\(\): argument 'other' must be Tensor, not float"):
         ag.equal(a, 1.0)
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from op_db import FLOATS, INPUTS, Call, Sample, as_tuple, assert_close, values
+from op_db import FLOATS, INPUTS, Call, Sample, as_tuple, assert_close, values, whole
 from op_rows import ROWS
 
 from autograd_gpu import backend
@@ -147,16 +147,6 @@ def _ours(array, device):
 # ---- result dtypes ----------------------------------------------------------------------------------
 
 
-def cast(array, dtype):
-    """A float array of the sample in any dtype: integers away from zero, unsigned ones and bool by absolute value."""
-    if isinstance(array, list):
-        return [cast(item, dtype) for item in array]
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or dtype in FLOATS:
-        return array
-    whole = np.nan_to_num(np.where(array >= 0, np.ceil(array), np.floor(array)), posinf=1, neginf=-1)
-    return (np.abs(whole) if dtype in ("uint8", "bool") else whole).astype(dtype)
-
-
 def check_dtype(row, sample, dtype, device):
     """Compares one call; returns what PyTorch says where it does not take these dtypes, else None."""
     call = Call(row, sample, device, dtype=dtype)
@@ -197,10 +187,7 @@ def test_result_dtypes(row, dtype, device):
     """All float inputs in one dtype, beside numbers where the op takes them."""
     if dtype == "bool" and "oracle_bool" in row.skip:
         pytest.skip(row.skip["oracle_bool"])
-    integral = dtype not in FLOATS and row.integer_samples is not None
-    samples = row.integer_samples(np.random.default_rng(0)) if integral else row.draw()
-    samples = [Sample(*[cast(a, dtype) for a in sample.args], **sample.kwargs) for sample in samples]
-    skip_if_refused(check_dtypes(row, samples, dtype if dtype in FLOATS else "float32", device))
+    skip_if_refused(check_dtypes(row, row.draw_in(dtype), dtype if dtype in FLOATS else "float32", device))
 
 
 @against_torch("oracle_dtypes")
@@ -214,7 +201,7 @@ def test_promotion(row, device):
         samples = []
         for sample, positions in pairs:
             args = list(sample.args)
-            args[positions[which]] = cast(args[positions[which]], other)
+            args[positions[which]] = whole(args[positions[which]], other)
             samples.append(Sample(*args, **sample.kwargs))
         refusals += check_dtypes(row, samples, dtype, device)
     if not refusals:

@@ -82,9 +82,9 @@ def matmul(a: Any, b: Any) -> Any:
 
     Where one operand is shared, its partner's batch is folded into the rows: one product instead of one per matrix.
     """
-    if type(a) is np.ndarray and a.dtype is b.dtype and a.ndim == 2 == b.ndim and a.itemsize > 2:
-        if a.size * b.shape[1] < cpu.TINY and not counters.ACTIVE:
-            return a.dot(b)
+    plain = type(a) is np.ndarray and a.dtype is b.dtype and a.ndim == 2 == b.ndim and a.itemsize > 2
+    if plain and a.size * b.shape[1] < cpu.TINY and not counters.ACTIVE:
+        return a.dot(b)
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
         wide = np.promote_types(a.dtype, b.dtype)
         a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)

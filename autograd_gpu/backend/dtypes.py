@@ -72,23 +72,23 @@ def category(dtype: np.dtype) -> int:
     return 2 if dtype in FLOATS else 1 if dtype in INTEGERS else 0
 
 
-def promote_types(a: np.dtype, b: np.dtype) -> np.dtype:
+def promote_types(type1: np.dtype, type2: np.dtype) -> np.dtype:
     """The dtype of `a` and `b` together: the higher category wins, then the wider type.
 
     >>> ag.promote_types(ag.int64, ag.float16)
     dtype('float16')
     """
-    if a is b:
-        return a
-    if a in STORAGE or b in STORAGE:
-        raise TypeError(f"Promotion for {a} and {b} is not supported: convert with .to(float32) first")
-    ca, cb = category(a), category(b)
+    if type1 is type2:
+        return type1
+    if type1 in STORAGE or type2 in STORAGE:
+        raise TypeError(f"Promotion for {type1} and {type2} is not supported: convert with .to(float32) first")
+    ca, cb = category(type1), category(type2)
     if ca != cb:
-        return a if ca > cb else b
-    if bfloat16 in (a, b):
-        other = b if a == bfloat16 else a
+        return type1 if ca > cb else type2
+    if bfloat16 in (type1, type2):
+        other = type2 if type1 == bfloat16 else type1
         return float32 if other == float16 else other
-    return np.promote_types(a, b)
+    return np.promote_types(type1, type2)
 
 
 def result_type(dimensioned: Iterable[np.dtype], zero_dim: Iterable[np.dtype], numbers: Iterable[object]) -> np.dtype:

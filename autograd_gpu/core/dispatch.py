@@ -127,9 +127,9 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
     if backend.is_array(value) or isinstance(value, np.generic):
         array = value if backend.is_array(value) else np.asarray(value)
         if array.dtype not in dtypes.ALL:
-            raise TypeError(f"{op.name}(): argument '{name}' is an array of unsupported dtype {array.dtype}")
+            raise TypeError(f"{op.name}(): argument '{op.called[name]}' is an array of unsupported dtype {array.dtype}")
         return wrap(array)
-    raise TypeError(f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__}; "
+    raise TypeError(f"{op.name}(): argument '{op.called[name]}' must be Tensor, not {type(value).__name__}; "
                     "use ag.as_tensor(...) to make one")
 
 

@@ -112,6 +112,7 @@ class pow:
     def forward(xp, base, exponent): return base**exponent
     grad_base = _power_base
     grad_exponent = _power_exponent
+    called = ("input", "exponent")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -150,6 +151,7 @@ class lerp:
     def grad_a(F, g, weight): return g * (1 - weight)
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
+    called = ("input", "end", "weight")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -167,6 +169,7 @@ class addcmul:
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
+    called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -184,6 +187,7 @@ class addcdiv:
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
+    called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -248,25 +252,25 @@ class heaviside:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def ldexp(x: Tensor, other: Tensor) -> Tensor:
-    """x * 2 ** other, broadcasting; integers give the default float dtype.
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2 ** other, broadcasting; integers give the default float dtype.
 
     >>> ag.ldexp(ag.tensor([1.0, 3.0]), ag.tensor([2, -1]))
     tensor([4. , 1.5])
     """
-    x, other = as_tensor(x), as_tensor(other)
+    input, other = as_tensor(input), as_tensor(other)
     if not other.is_floating_point():
-        other = other.to(x.dtype if x.is_floating_point() else get_default_dtype())
-    return mul(x, exp2(other))
+        other = other.to(input.dtype if input.is_floating_point() else get_default_dtype())
+    return mul(input, exp2(other))
 
 
-def float_power(base: Any, exponent: Any) -> Tensor:
+def float_power(input: Any, exponent: Any) -> Tensor:
     """base ** exponent in float64, broadcasting; one of the two may be a number.
 
     >>> ag.float_power(ag.tensor([2, 3]), -1)
     tensor([0.5   , 0.3333], dtype=float64)
     """
-    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (base, exponent)])
+    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (input, exponent)])
 
 
 # ---- selection -------------------------------------------------------------------------------------
@@ -284,5 +288,6 @@ class where:
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
+    called = ("condition", "input", "other")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING

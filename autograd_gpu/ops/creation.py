@@ -235,42 +235,43 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     return wrap(backend.make(or_default(device), "eye", n, m, dtype=wanted)).requires_grad_(requires_grad)
 
 
-def zeros_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros with the shape, dtype and device of x.
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros with the shape, dtype and device of input.
 
     >>> ag.zeros_like(ag.ones(2))
     tensor([0., 0.])
     """
-    return zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    return zeros(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-def ones_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones with the shape, dtype and device of x.
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones with the shape, dtype and device of input.
 
     >>> ag.ones_like(ag.zeros(2))
     tensor([1., 1.])
     """
-    return ones(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    return ones(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-def empty_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Unset values with the shape, dtype and device of x.
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Unset values with the shape, dtype and device of input.
 
     >>> ag.empty_like(ag.zeros(2)).shape
     (2,)
     """
-    return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    return empty(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 def full_like(
-    x: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """`fill_value` everywhere, with the shape, dtype and device of x.
+    """`fill_value` everywhere, with the shape, dtype and device of input.
 
     >>> ag.full_like(ag.zeros(2), 3.0)
     tensor([3., 3.])
     """
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    dtype, device = dtype or input.dtype, device or input.device
+    return full(input.shape, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -18,13 +18,13 @@ from .shape import unsqueeze
 MANY = 25  # from so many points on either side, distances come from products, as in PyTorch
 
 
-def dist(a: Tensor, b: Tensor, p: float = 2) -> Tensor:
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of a - b, broadcasting; where it is 0 its derivative is 0.
 
     >>> ag.dist(ag.tensor([1.0, 2.0]), ag.tensor([4.0, 6.0]))
     tensor(5.)
     """
-    return norm(a - b, float(p))
+    return norm(input - other, float(p))
 
 
 def _euclidean(xp, x1, x2):
@@ -107,36 +107,36 @@ def cdist(
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), float(p), -1)
 
 
-def pdist(x: Tensor, p: float = 2) -> Tensor:
+def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norm distances between every two rows of a matrix of n rows, as a vector of n (n - 1) / 2.
 
     >>> ag.pdist(ag.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]]))
     tensor([5., 4., 3.])
     """
-    if x.ndim != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {x.ndim}D")
-    if not x.is_floating_point():
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if not input.is_floating_point():
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
-    xp = backend.namespace(x._array)
-    rows, columns = (wrap(index) for index in xp.triu_indices(x.shape[0], 1))
-    return norm(index_select(x, 0, rows) - index_select(x, 0, columns), float(p), -1)
+    xp = backend.namespace(input._array)
+    rows, columns = (wrap(index) for index in xp.triu_indices(input.shape[0], 1))
+    return norm(index_select(input, 0, rows) - index_select(input, 0, columns), float(p), -1)
 
 
-def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """input with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
 
     >>> ag.renorm(ag.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],
             [0.3, 0.4]])
     """
-    if x.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {x.ndim} dimensions")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     if p <= 0:
         raise RuntimeError(f"renorm: non-positive norm not supported; got p={p}")
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
-    (kept,) = axes(dim, x.ndim)
-    size = norm(x, float(p), [axis for axis in range(-x.ndim, 0) if axis != kept], True)
-    return x * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    (kept,) = axes(dim, input.ndim)
+    size = norm(input, float(p), [axis for axis in range(-input.ndim, 0) if axis != kept], True)
+    return input * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)

@@ -103,16 +103,16 @@ class aminmax_result(NamedTuple):
     max: Tensor
 
 
-def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """(min, max): the smallest and the largest element over `dim` (None for all); ties share the gradient equally.
 
     >>> ag.aminmax(ag.tensor([1.0, 3.0, 2.0])).max
     tensor(3.)
     """
-    if not x.numel() and dim is None:
+    if not input.numel() and dim is None:
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
                            "identity.")
-    return aminmax_result(amin(x, dim, keepdim), amax(x, dim, keepdim))
+    return aminmax_result(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 
 # ---- with the place ----------------------------------------------------------------------------------
@@ -227,28 +227,30 @@ class min_dim:
     jvp, batch = tangent_at_place, along("dim")
 
 
-def max(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The largest element; with an int `dim` a pair (values, indices) along it; with a tensor in its place `maximum`.
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The largest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
+    place, or as `other`, `maximum`.
 
     >>> ag.max(ag.tensor([1.0, 5.0, 2.0]))
     tensor(5.)
     >>> ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), dim=0).indices
     tensor([1, 1])
     """
-    if dim is None:
-        return amax(x)
-    return maximum(x, dim) if isinstance(dim, Tensor) else max_dim(x, dim, keepdim)
+    if other is not None or isinstance(dim, Tensor):
+        return maximum(input, dim if other is None else other)
+    return amax(input) if dim is None else max_dim(input, dim, keepdim)
 
 
-def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The smallest element; with an int `dim` a pair (values, indices) along it; with a tensor in its place `minimum`.
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The smallest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
+    place, or as `other`, `minimum`.
 
     >>> ag.min(ag.tensor([1.0, 5.0, 2.0]))
     tensor(1.)
     """
-    if dim is None:
-        return amin(x)
-    return minimum(x, dim) if isinstance(dim, Tensor) else min_dim(x, dim, keepdim)
+    if other is not None or isinstance(dim, Tensor):
+        return minimum(input, dim if other is None else other)
+    return amin(input) if dim is None else min_dim(input, dim, keepdim)
 
 
 # ---- truth -------------------------------------------------------------------------------------------

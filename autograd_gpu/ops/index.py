@@ -273,18 +273,18 @@ def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
     return index if array.ndim else reshape(index, (1,))
 
 
-def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """x at the positions `index`, a vector of integers, of dimension `dim`. A copy.
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """input at the positions `index`, a vector of integers, of dimension `dim`. A copy.
 
     >>> ag.index_select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ag.tensor([1, 1]))
     tensor([[2., 2.],
             [4., 4.]])
     """
-    index, dim = index_vector("index_select", index), wrap_dim(dim, x.ndim)
-    if not x.ndim:
-        return reshape(index_select(reshape(x, (1,)), 0, index), ())
+    index, dim = index_vector("index_select", index), wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return reshape(index_select(reshape(input, (1,)), 0, index), ())
     try:
-        return advanced_index(x, index, dims=(dim - x.ndim,))
+        return advanced_index(input, index, dims=(dim - input.ndim,))
     except IndexError as error:
         raise IndexError(in_our_words(str(error))) from None
 

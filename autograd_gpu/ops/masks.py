@@ -64,56 +64,56 @@ def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x._array.shape == shape else expand(x, shape)
 
 
-def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of x where `mask` is True, as a vector; mask and x broadcast.
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of input where `mask` is True, as a vector; mask and input broadcast.
 
     >>> ag.masked_select(ag.tensor([1.0, 2.0, 3.0]), ag.tensor([True, False, True]))
     tensor([1., 3.])
     """
     if mask.dtype != bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = common_shape("masked_select", x.shape, mask.shape)
-    return advanced_index(stretched(x, shape), stretched(mask, shape), dims=(-len(shape),))
+    shape = common_shape("masked_select", input.shape, mask.shape)
+    return advanced_index(stretched(input, shape), stretched(mask, shape), dims=(-len(shape),))
 
 
-def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """x with the elements of `source`, one after the other, where `mask` is True; mask and x broadcast. Out of place.
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """input with the elements of `source`, one after the other, where `mask` is True; both broadcast. Out of place.
 
-    `source` has the dtype of x and at least as many elements as the mask has True ones.
+    `source` has the dtype of input and at least as many elements as the mask has True ones.
 
     >>> ag.masked_scatter(ag.zeros(3), ag.tensor([True, False, True]), ag.tensor([1.0, 2.0, 3.0]))
     tensor([1., 0., 2.])
     """
     if mask.dtype != bool_:
         raise RuntimeError(f"masked_scatter only supports boolean masks, but got mask with dtype {mask.dtype}")
-    if source.dtype != x.dtype:
-        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {x.dtype} and "
+    if source.dtype != input.dtype:
+        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and "
                            f"{source.dtype}")
-    shape = common_shape("masked_scatter", x.shape, mask.shape)
+    shape = common_shape("masked_scatter", input.shape, mask.shape)
     mask = stretched(mask, shape)
     count = int(mask._array.sum())
     if count > source.numel():
         raise RuntimeError("masked_scatter: Number of elements of source < number of ones in mask: "
                            f"{source.numel()} < {count}")
     values = basic_index(reshape(source, (-1,)), slice(count))
-    return advanced_set(stretched(x, shape), values, mask, dims=(-len(shape),))
+    return advanced_set(stretched(input, shape), values, mask, dims=(-len(shape),))
 
 
-def where(condition: Tensor, a: Any = None, b: Any = None) -> Any:
-    """a where the bool tensor `condition` holds, else b; all three broadcast, a and b may be numbers. The gradient of
-    the branch not taken is zero. With `condition` alone: nonzero(condition, as_tuple=True).
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """input where the bool tensor `condition` holds, else other; all three broadcast, and the two may be numbers. The
+    gradient of the branch not taken is zero. With `condition` alone: nonzero(condition, as_tuple=True).
 
     >>> ag.where(ag.tensor([True, False]), ag.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
     >>> ag.where(ag.tensor([False, True]))
     (tensor([1]),)
     """
-    if a is None and b is None:
+    if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     dtype = getattr(condition, "dtype", bool_)
     if dtype != bool_:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}")
-    return RECORD.where(condition, a, b)
+    return RECORD.where(condition, input, other)
 
 
 def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -78,7 +78,8 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     addmm: ("addbmm", "addmm", "addmv", "addr", "baddbmm"),
     aliases: (
         "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "fix", "greater",
-        "greater_equal", "igamma", "igammac", "less", "less_equal", "negative", "not_equal", "sgn",
+        "greater_equal", "igamma", "igammac", "less", "less_equal", "multiply", "negative", "not_equal", "sgn",
+        "subtract", "true_divide",
     ),
     along: ("gather", "take_along_dim"),
     arithmetic: (
@@ -101,7 +102,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     diagonal: ("diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "tril", "triu"),
     difference: ("diff",),
     distance: ("dist", "renorm"),
-    division: ("floor_divide", "fmod", "gcd", "lcm", "remainder"),
+    division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
         "abs", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg", "positive", "reciprocal",
         "rsqrt", "sign", "sqrt", "square",
@@ -142,7 +143,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     singular: ("pinverse",),
     slicing: ("narrow", "narrow_copy", "select"),
     sorting: ("argsort", "argwhere", "isin", "msort", "nonzero", "sort", "topk"),
-    split: ("chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
+    split: ("chunk", "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
     statistics: ("corrcoef", "cov"),
     triangular: ("cholesky", "cholesky_inverse", "cholesky_solve"),
     trigonometric: (
@@ -168,6 +169,7 @@ RENAMED: dict[str, Any] = {
     "expand": shape.expand_method,
     "repeat": rearrange.repeat_method,
     "tile": rearrange.tile_method,
+    "split": split.split_method,
     "bfloat16": convert.to_named(dtypes.bfloat16),
     "bool": convert.to_named(dtypes.bool_),
     "byte": convert.to_named(dtypes.uint8),
@@ -224,6 +226,7 @@ WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
 VIEWED: dict[Any, tuple[str, ...]] = {
     permute: ("swapaxes", "swapdims", "t", "transpose"),
     shape: ("squeeze", "unsqueeze"),
+    view: ("as_strided",),
 }
 for table, make in ((WRITTEN_BACK, inplace.in_place), (VIEWED, inplace.in_place_view)):
     RENAMED.update({f"{n}_": make(getattr(module, n), f"{n}_") for module, names in table.items() for n in names})

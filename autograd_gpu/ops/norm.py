@@ -148,16 +148,16 @@ class native_layer_norm:
 
 
 def layer_norm(
-    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
+    """(input - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
 
     >>> ag.layer_norm(ag.tensor([[1.0, 3.0], [2.0, 8.0]]), (2,), eps=0.0)
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    return native_layer_norm(x, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0]
+    return native_layer_norm(input, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0]
 
 
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -221,16 +221,16 @@ class native_rms_norm:
 
 
 def rms_norm(
-    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
+    """input / sqrt(mean(input ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
 
-    `eps` is by default the machine epsilon of x's dtype, for half types that of float32. RuntimeError if x does not
-    end in `normalized_shape` or `weight` has another shape.
+    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. RuntimeError if input does
+    not end in `normalized_shape` or `weight` has another shape.
 
     >>> ag.rms_norm(ag.tensor([[1.0, 7.0]]), (2,), eps=0.0)
     tensor([[0.2, 1.4]])
     """
     if eps is None:
-        eps = float(np.finfo(wide(x.dtype) if x.dtype in FLOATS else get_default_dtype()).eps)
-    return native_rms_norm(x, weight, shape=_as_shape(normalized_shape), eps=eps)[0]
+        eps = float(np.finfo(wide(input.dtype) if input.dtype in FLOATS else get_default_dtype()).eps)
+    return native_rms_norm(input, weight, shape=_as_shape(normalized_shape), eps=eps)[0]

@@ -229,19 +229,19 @@ class median_dim:
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
-def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median, the lower of two in the middle; with `dim` a pair (values, indices) along it. NaN where one is.
 
     >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
     """
-    return median_all(x) if dim is None else median_dim(x, dim, keepdim)
+    return median_all(input) if dim is None else median_dim(input, dim, keepdim)
 
 
-def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of what is not NaN; with `dim` a pair (values, indices) along it.
 
     >>> ag.nanmedian(ag.tensor([4.0, float("nan"), 3.0]))
     tensor(3.)
     """
-    return median_all(x, True) if dim is None else median_dim(x, dim, keepdim, True)
+    return median_all(input, True) if dim is None else median_dim(input, dim, keepdim, True)

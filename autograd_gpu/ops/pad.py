@@ -129,12 +129,12 @@ class border_pad_backward:
     jvp, batch = LINEAR, LEADING
 
 
-def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """x with more elements around it: pad[0] before and pad[1] after along the last dimension, pad[2] and pad[3] along
-    the one before it, and so on. A negative size crops.
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """input with more elements around it: pad[0] before and pad[1] after along the last dimension, pad[2] and pad[3]
+    along the one before it, and so on. A negative size crops.
 
     mode  "constant": `value`, default 0, along any number of dimensions;
-          "reflect", "replicate", "circular": x mirrored at its edges, its edges repeated, or x from the other end,
+          "reflect", "replicate", "circular": mirrored at its edges, its edges repeated, or continued at the other end,
           along the last 1, 2 or 3 dimensions of a tensor that has one or two more.
 
     >>> ag.pad(ag.ones(1, 1), (1, 0), value=5.0)
@@ -142,19 +142,19 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | No
     """
     pad = tuple(pad)
     if mode == "constant":
-        return constant_pad(x, pad, 0.0 if value is None else value)
+        return constant_pad(input, pad, 0.0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode!r}; use 'constant', 'reflect', 'replicate' or "
                                   "'circular'")
     if value is not None:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    _check_border(x, pad, mode)
+    _check_border(input, pad, mode)
     if min(pad) >= 0:
-        return border_pad(x, pad, mode)
+        return border_pad(input, pad, mode)
     grow, crop = tuple([max(size, 0) for size in pad]), tuple([min(size, 0) for size in pad])
     if mode == "circular":  # what is cropped does not come back at the other end
-        return border_pad(constant_pad(x, crop), grow, mode)
-    return constant_pad(border_pad(x, grow, mode), crop)
+        return border_pad(constant_pad(input, crop), grow, mode)
+    return constant_pad(border_pad(input, grow, mode), crop)
 
 
 def _check_border(x: Tensor, pad: tuple[int, ...], mode: str) -> None:

@@ -82,8 +82,8 @@ class prelu_kernel:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def prelu(x: Tensor, weight: Tensor) -> Tensor:
-    """x where x > 0, else weight * x, with one weight for all or one per channel (dimension 1 of x).
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """input where input > 0, else weight * input, with one weight for all or one per channel (dimension 1 of input).
 
     RuntimeError for another number of weights, and for dtypes that differ.
 
@@ -93,16 +93,16 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.numel() != 1:
-        if not x.ndim:
+        if not input.ndim:
             raise RuntimeError("Not allow zero-dim input tensor.")
-        channels = x.shape[1] if x.ndim > 1 else 1
+        channels = input.shape[1] if input.ndim > 1 else 1
         if channels != weight.numel():
             raise RuntimeError("Mismatch of parameter numbers and input channel size. Found parameter numbers = "
                                f"{weight.numel()} and channel size = {channels}.")
-        weight = weight if x.ndim == 2 else reshape(weight, (channels,) + (1,) * (x.ndim - 2))
-    elif weight.ndim and not x.ndim:
+        weight = weight if input.ndim == 2 else reshape(weight, (channels,) + (1,) * (input.ndim - 2))
+    elif weight.ndim and not input.ndim:
         weight = reshape(weight, ())
-    return prelu_kernel(x, weight)
+    return prelu_kernel(input, weight)
 
 
 # ---- limits ------------------------------------------------------------------------------------------

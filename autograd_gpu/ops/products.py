@@ -223,6 +223,7 @@ class mm:
     def grad_b(F, g, a): return F.gemm(a, g, True, False)
     def add_a(F, into, g, b): backend.add_matmul(into, g, b.T)
     def add_b(F, into, g, a): backend.add_matmul(into, a.T, g)
+    called = ("input", "mat2")
     types = SAME
     jvp, batch = MULTILINEAR, batch_mm
 
@@ -257,6 +258,7 @@ class bmm:
     forward = bmm_arrays
     def grad_a(F, g, b): return F.gemm(g, b, False, True)
     def grad_b(F, g, a): return F.gemm(a, g, True, False)
+    called = ("input", "mat2")
     types = SAME
     jvp, batch = MULTILINEAR, batch_bmm
 
@@ -289,6 +291,7 @@ class mv:
     forward = mv_arrays
     def grad_mat(F, g, vec): return F.outer(g, vec)
     def grad_vec(F, g, mat): return F.matmul(g, mat)
+    called = ("input", "vec")
     types = SAME
     jvp, batch = MULTILINEAR, batch_mv
 

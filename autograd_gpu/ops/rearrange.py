@@ -55,9 +55,9 @@ class flip:
     storage_ok = True
 
 
-def flip_method(x: Tensor, *dims: Any) -> Tensor:
+def flip_method(x: Tensor, *along: Any, dims: Any = None) -> Tensor:
     """x.flip(0, 1) or x.flip((0, 1)), see ag.flip."""
-    return flip(x, unpacked(dims))
+    return flip(x, unpacked(along, dims))
 
 
 def _rolled(xp, x, shift, at):
@@ -144,24 +144,24 @@ class repeat:
     storage_ok = True
 
 
-def repeat_method(x: Tensor, *sizes: Any) -> Tensor:
+def repeat_method(x: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """x.repeat(2, 3) or x.repeat((2, 3)): x repeated 2 times along dimension 0 and 3 times along dimension 1."""
-    return repeat(x, unpacked(sizes))
+    return repeat(x, unpacked(sizes, repeats))
 
 
-def tile(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """x repeated along its last dimensions; like repeat, with ones for the dimensions that `dims` does not reach.
+def tile(input: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """input repeated along its last dimensions; like repeat, with ones for the dimensions that `dims` does not reach.
 
     >>> ag.tile(ag.tensor([[1.0], [2.0]]), (2,))
     tensor([[1., 1.],
             [2., 2.]])
     """
-    return repeat(x, (1,) * (x.ndim - len(dims)) + tuple(dims))
+    return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
-def tile_method(x: Tensor, *dims: Any) -> Tensor:
+def tile_method(x: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
     """x.tile(2, 3) or x.tile((2, 3)), see ag.tile."""
-    return tile(x, unpacked(dims))
+    return tile(x, unpacked(sizes, dims))
 
 
 # ---- each element several times ------------------------------------------------------------------------
@@ -257,32 +257,32 @@ def repeat_interleave(
 # ---- made of flip --------------------------------------------------------------------------------------
 
 
-def fliplr(x: Tensor) -> Tensor:
-    """x with the order of its columns, dimension 1, reversed.
+def fliplr(input: Tensor) -> Tensor:
+    """input with the order of its columns, dimension 1, reversed.
 
     >>> ag.fliplr(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[2., 1.],
             [4., 3.]])
     """
-    if x.ndim < 2:
-        raise RuntimeError(f"fliplr: Input must be >= 2-d, got {x.ndim}-d; use flip(x, dims)")
-    return flip(x, (1,))
+    if input.ndim < 2:
+        raise RuntimeError(f"fliplr: Input must be >= 2-d, got {input.ndim}-d; use flip(x, dims)")
+    return flip(input, (1,))
 
 
-def flipud(x: Tensor) -> Tensor:
-    """x with the order of its rows, dimension 0, reversed.
+def flipud(input: Tensor) -> Tensor:
+    """input with the order of its rows, dimension 0, reversed.
 
     >>> ag.flipud(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if x.ndim < 1:
+    if input.ndim < 1:
         raise RuntimeError("flipud: Input must be >= 1-d, got 0-d")
-    return flip(x, (0,))
+    return flip(input, (0,))
 
 
-def rot90(x: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
-    """x turned by k quarters in the plane of `dims`, from the first towards the second.
+def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
+    """input turned by k quarters in the plane of `dims`, from the first towards the second.
 
     >>> ag.rot90(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[2., 4.],
@@ -290,10 +290,10 @@ def rot90(x: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
     """
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
-    if x.ndim < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {x.ndim}")
-    a, b = wrap_dim(dims[0], x.ndim), wrap_dim(dims[1], x.ndim)
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    a, b = wrap_dim(dims[0], input.ndim), wrap_dim(dims[1], input.ndim)
     if a == b:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     turned = ((), (b,), (a, b), (a,))[k % 4]
-    return transpose(flip(x, turned), a, b) if k % 2 else flip(x, turned)
+    return transpose(flip(input, turned), a, b) if k % 2 else flip(input, turned)

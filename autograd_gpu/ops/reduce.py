@@ -181,15 +181,15 @@ class count_nonzero:
     batch = REDUCING
 
 
-def trace(x: Tensor) -> Tensor:
+def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
     >>> ag.trace(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
     """
-    if x.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}")
-    return sum(diagonal(x))
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return sum(diagonal(input))
 
 
 # ---- norms -------------------------------------------------------------------------------------------

@@ -60,19 +60,19 @@ class random_bernoulli:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability in each element of x, else 0, in x's shape and dtype; with `p` that probability for all.
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability in each element of input, else 0, of its shape and dtype; with `p` that for all.
 
     RuntimeError for a probability outside of [0, 1] (not looked at on CUDA). The gradient is zero.
 
     >>> ag.bernoulli(ag.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
     """
-    x = as_tensor(x)
+    input = as_tensor(input)
     if p is None:
-        return random_bernoulli(x, generator)
+        return random_bernoulli(input, generator)
     check_probability("bernoulli", p)
-    return wrap(bernoulli_mask(x.shape, p, x.device, generator).astype(x.dtype))
+    return wrap(bernoulli_mask(input.shape, p, input.device, generator).astype(input.dtype))
 
 
 def check_probability(name: str, p: float) -> None:
@@ -98,6 +98,7 @@ class poisson:
 
     forward = _poisson
     grad_rate = ZERO
+    called = ("input",)
     types = ANY
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -189,9 +190,9 @@ def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> A
 
 
 def multinomial(
-    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip
-    """Positions in x, or in each row of it, drawn with probabilities proportional to its elements, as int64.
+    """Positions in input, or in each row of it, drawn with probabilities proportional to its elements, as int64.
 
     Without `replacement` no position comes twice; where the positive weights run out, others follow. RuntimeError for
     weights that are negative, not finite, or all zero.
@@ -200,7 +201,7 @@ def multinomial(
     tensor([[1, 1],
             [0, 0]])
     """
-    array = as_tensor(x)._array
+    array = as_tensor(input)._array
     _weights(array, num_samples, replacement)
     xp, stream = backend.namespace(array), _stream(array, generator)
     weights = xp.atleast_2d(array).astype(dtypes.float64)

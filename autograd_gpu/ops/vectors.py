@@ -48,6 +48,7 @@ class dot:
     forward = _dot
     def grad_a(F, g, b): return g * b
     def grad_b(F, g, a): return g * a
+    called = ("input", "tensor")
     types = SAME
     jvp, batch = MULTILINEAR, _dot_batch
 
@@ -92,6 +93,7 @@ class vecdot:
     forward = in_float32(_vecdot)
     def grad_a(F, g, b, a_shape, dim): return _spread(F, g, a_shape, b.shape, dim) * b
     def grad_b(F, g, a, b_shape, dim): return _spread(F, g, a.shape, b_shape, dim) * a
+    called = ("x", "y")
     types, broadcasts = PROMOTE, ALWAYS
     jvp, batch = MULTILINEAR, _vecdot_batch
 
@@ -127,6 +129,7 @@ class outer:
     forward = _outer
     def grad_a(F, g, b): return F.matmul(g, b)
     def grad_b(F, g, a): return F.matmul(a, g)
+    called = ("input", "vec2")
     types = PROMOTE
     jvp, batch = MULTILINEAR, _outer_batch
 

@@ -92,22 +92,22 @@ def randn(
     return normal(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
 
 
-def rand_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`rand` with the shape, dtype and device of x.
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`rand` with the shape, dtype and device of input.
 
     >>> ag.rand_like(ag.ones(2)).shape
     (2,)
     """
-    return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-def randn_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`randn` with the shape, dtype and device of x.
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`randn` with the shape, dtype and device of input.
 
     >>> ag.randn_like(ag.ones(2)).shape
     (2,)
     """
-    return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 def randint(
@@ -129,15 +129,17 @@ def randint(
 
 
 def randint_like(
-    x: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Integers in [low, high), or [0, low), with the shape, dtype and device of x.
+    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Integers in [low, high), or [0, low), with the shape, dtype and device of input.
 
     >>> ag.randint_like(ag.zeros(2), 3, 4)
     tensor([3., 3.])
     """
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    dtype, device = dtype or input.dtype, device or input.device
+    return randint(low, high, input.shape, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def randperm(
