@@ -206,6 +206,14 @@ def test_derivatives_of_nothing_are_zero():
         np.testing.assert_array_equal(found, [2.0 if name == "nansum" else 1.0, 0.0])
 
 
+def test_tangents_of_a_constant_row_stay_in_float16():
+    """rstd is 316 there, its square more than float16 holds."""
+    x = np.full((1, 2), 3.0, np.float16)
+    call = Call(REGISTRY["native_layer_norm"], [x, None, None], {"shape": (2,)}, RAW.native_layer_norm(x, shape=(2,)))
+    found = push_forward(RAW, call, [np.array([[1.0, 3.0]], np.float16), None, None])
+    assert [t.tolist() for t in found] == [[[-316.25, 316.25]], [[2.0]], [[0.0]]]
+
+
 # ---- drawing -------------------------------------------------------------------------------------------
 
 

@@ -89,7 +89,7 @@ def _grad_bias(F, g, shape):
 def _through_scale(F, t, normal, rstd, shape):
     """The tangents of `normal` and of `rstd` from the tangent t of what was divided by its root mean square."""
     shared = F.sum(t * normal, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
-    return rstd * (t - normal * shared), -rstd * rstd * shared
+    return rstd * (t - normal * shared), -rstd * (rstd * shared)  # rstd * rstd would leave float16
 
 
 def _scaled_tangent(normal, weight, t_normal, t_weight, t_bias=None):
