@@ -26,8 +26,15 @@ def test_sequential():
     assert len(net.append(nn.ReLU()).extend([nn.ReLU()])) == 4
     with pytest.raises(IndexError, match="index 9 is out of range"):
         net[9]
-    with pytest.raises(TypeError, match="Module or None required"):
+    with pytest.raises(TypeError, match="int is not a Module subclass"):
         nn.Sequential(nn.ReLU(), 3)
+    with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
+        net["0"]
+    for index in (5, -5):
+        with pytest.raises(IndexError, match=f"Index out of range: {index}"):
+            net.insert(index, nn.ReLU())
+    with pytest.raises(TypeError, match=r"Sequential\.extend should be called with an iterable, but got int"):
+        net.extend(3)
 
 
 def test_sequential_by_name():
@@ -118,7 +125,7 @@ def test_module_dict():
         layers.update([3])
     with pytest.raises(ValueError, match="sequence element #0 has length 1; 2 is required"):
         layers.update([(3,)])
-    with pytest.raises(TypeError, match="Module or None required"):
+    with pytest.raises(TypeError, match="int is not a Module subclass"):
         layers["x"] = 3
     layers.clear()
     assert repr(layers) == "ModuleDict()"
@@ -169,6 +176,9 @@ def test_parameter_dict():
     both |= {"f": ag.ones(1)}
     assert list(both) == ["a", "b", "e", "f"]
     assert both["a"] is weights["a"]
+    turned = {"z": ag.ones(1), "a": 3} | weights
+    assert list(turned) == ["z", "a", "b"]
+    assert turned["a"] is weights["a"]
     assert list(weights.fromkeys(["x", "y"], 0)) == ["x", "y"]
     assert "a" in weights
     assert "training" not in weights
@@ -180,6 +190,8 @@ def test_parameter_dict():
         weights["training"] = ag.ones(1)
     with pytest.raises(KeyError):
         weights["nope"]
+    with pytest.raises(TypeError, match="is not a string"):
+        weights[1] = ag.ones(1)
     with pytest.raises(RuntimeError, match="ParameterDict should not be called"):
         weights()
     del weights["a"]

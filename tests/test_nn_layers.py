@@ -71,6 +71,10 @@ def test_init_errors_and_versions():
         nn.init.calculate_gain("swish")
     with pytest.raises(ValueError, match="not a valid number"):
         nn.init.calculate_gain("leaky_relu", "x")
+    with pytest.raises(RuntimeError, match="normal expects std >= 0"):
+        nn.init.normal_(ag.empty(2), std=-1.0)
+    with pytest.raises(RuntimeError, match="uniform_ expects"):
+        nn.init.uniform_(ag.empty(2), 2.0, 1.0)
     assert nn.init._calculate_fan_in_and_fan_out(ag.empty(2, 3, 5)) == (15, 10)
     w = ag.ones(2, requires_grad=True)
     y = (w * w).sum()
@@ -82,6 +86,27 @@ def test_init_errors_and_versions():
 def test_losses_check_their_reduction():
     with pytest.raises(ValueError, match="avg is not a valid value for reduction"):
         nn.MSELoss(reduction="avg")
+
+
+def test_losses_check_their_arguments():
+    with pytest.raises(ValueError, match="MultiMarginLoss: expected weight to be None or 1D tensor, got 2D instead"):
+        nn.MultiMarginLoss(weight=ag.ones(2, 2))
+    for loss in (nn.TripletMarginLoss, nn.TripletMarginWithDistanceLoss):
+        with pytest.raises(ValueError, match=f"{loss.__name__}: expected margin to be greater than 0, got -1 instead"):
+            loss(margin=-1)
+    scores, shares = ag.zeros(2, 3), ag.ones(2, 3)
+    with pytest.raises(RuntimeError, match="ignore_index is not supported for floating point target"):
+        nn.CrossEntropyLoss(ignore_index=1)(scores, shares)
+    with pytest.raises(RuntimeError, match=r"or probabilities of the input's shape \[2, 3\], but got float32 of shape"):
+        nn.CrossEntropyLoss()(scores, ag.ones(2, 4))
+    with pytest.raises(RuntimeError, match=r"either for all 3 classes or no classes but got .* shape: \[2\]"):
+        nn.NLLLoss(weight=ag.ones(2))(scores, ag.tensor([0, 1]))
+
+
+def test_batch_norm_takes_both_running_statistics_or_none():
+    for training in (False, True):
+        with pytest.raises(ValueError, match="must either both be None or neither be None"):
+            nn.functional.batch_norm(ag.ones(4, 3), ag.zeros(3), None, training=training)
 
 
 def test_loss_weight_moves_with_the_module():

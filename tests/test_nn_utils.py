@@ -51,6 +51,8 @@ def test_clipping_one_tensor_and_none():
     assert p.grad._version == version  # nothing was written
     assert utils.get_total_norm([p.grad, p.grad, ag.ones(0)]).item() == pytest.approx(5 * math.sqrt(2))
     assert utils.get_total_norm([p.grad, ag.ones(0)], math.inf).item() == 4.0
+    with pytest.raises(ValueError, match="a norm of order 0"):
+        utils.clip_grad_norm_(p, 1.0, norm_type=0)
 
 
 def test_half_gradients_do_not_overflow():

@@ -109,12 +109,14 @@ def batch_norm(
 
     In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
     (the variance with Bessel's correction); else they are the running ones. ValueError for a batch of one value per
-    channel, RuntimeError for running ones that are missing or of another size.
+    channel, or for one of the running ones alone; RuntimeError where they are missing or of another size.
 
     >>> ag.batch_norm(ag.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
     tensor([[-1.],
             [ 1.]])
     """
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError("running_mean and running_var must either both be None or neither be None")
     channels = input.shape[1] if input.ndim > 1 else 1
     _check_channels("running_mean", running_mean, channels)
     _check_channels("running_var", running_var, channels)
