@@ -1,5 +1,7 @@
 """Containers of modules and of parameters."""
 
+import re
+
 import pytest
 
 import autograd_gpu as ag
@@ -134,6 +136,11 @@ def test_module_dict():
 # ---- parameters --------------------------------------------------------------------------------------
 
 
+def printed(module):
+    """As on the CPU: elsewhere the device stands behind the size."""
+    return re.sub(r" \(cuda:\d+\)", "", repr(module))
+
+
 def test_parameter_list():
     first = nn.Parameter(ag.ones(2))
     weights = nn.ParameterList([first, ag.zeros(3, 1), "note"])
@@ -147,7 +154,7 @@ def test_parameter_list():
     assert [p.shape for p in weights.parameters()] == [(5,), (3, 1), (1,), (4,)]
     assert list(weights[1:3]) == [weights[1], "note"]
     assert isinstance(weights[:1], nn.ParameterList)
-    assert repr(weights).splitlines()[:4] == [
+    assert printed(weights).splitlines()[:4] == [
         "ParameterList(",
         "    (0): Parameter containing: [float32 of size 5]",
         "    (1): Parameter containing: [float32 of size 3x1]",
@@ -182,7 +189,7 @@ def test_parameter_dict():
     assert list(weights.fromkeys(["x", "y"], 0)) == ["x", "y"]
     assert "a" in weights
     assert "training" not in weights
-    assert repr(weights) == (
+    assert printed(weights) == (
         "ParameterDict(\n    (a): Parameter containing: [float32 of size 2]\n"
         "    (b): Parameter containing: [float32 of size 3]\n)"
     )

@@ -24,7 +24,7 @@ class Twice(nn.Module):
 
 def rounded(values):
     """Tensors as lists, for comparison."""
-    return [None if v is None else np.round(v.detach().numpy(), 6).tolist() for v in values]
+    return [None if v is None else np.round(v.numpy(force=True), 6).tolist() for v in values]
 
 
 # ---- forward -----------------------------------------------------------------------------------------

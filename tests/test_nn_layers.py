@@ -1,5 +1,6 @@
 """Layers, losses and initial values, by themselves and against PyTorch."""
 
+import copy
 import math
 
 import numpy as np
@@ -113,6 +114,26 @@ def test_loss_weight_moves_with_the_module():
     loss = nn.CrossEntropyLoss(weight=ag.ones(3)).double()
     assert loss.weight.dtype == ag.float64
     assert not list(loss.parameters())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "norm",
+    [nn.LayerNorm(6), nn.RMSNorm(6), nn.GroupNorm(2, 6), nn.BatchNorm1d(6), nn.BatchNorm1d(6).eval(),
+     nn.InstanceNorm1d(6, affine=True, track_running_stats=True),
+     nn.InstanceNorm1d(6, affine=True, track_running_stats=True).eval()],
+    ids=lambda norm: f"{type(norm).__name__}-{norm.training}",
+)  # fmt: skip
+def test_norms_in_float32_keep_a_half_input_half(norm, dtype, device):
+    """As PyTorch's do; the parameters' gradients are float32."""
+    norm = copy.deepcopy(norm).to(device)
+    x = ag.randn(4, 6, 6, device=device).to(dtype).requires_grad_()
+    y = norm(x)
+    assert y.dtype == x.dtype
+    np.testing.assert_allclose(y.numpy(force=True).astype(float), norm(x.float()).numpy(force=True), atol=0.05)
+    y.float().square().sum().backward()
+    assert x.grad.dtype == x.dtype
+    assert norm.weight.grad.dtype == ag.float32
 
 
 # ---- against PyTorch -------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..backend.dtypes import FLOATS, get_default_dtype
+from ..backend.dtypes import FLOATS, HALF, get_default_dtype
 from ..core.dispatch import defop
-from ..core.op import FLOAT
+from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from .reduce import wide
 
@@ -112,11 +112,18 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
 
+    A half x beside parameters of float32 gives a half result, rounded once.
+
     >>> ag.layer_norm(ag.tensor([[1.0, 3.0], [2.0, 8.0]]), (2,), eps=0.0)
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    return native_layer_norm(x, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0]
+    return kept_half(native_layer_norm(x, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0], x)
+
+
+def kept_half(out: Tensor, x: Tensor) -> Tensor:
+    """`out` in the dtype of a half x, which beside parameters of float32 was normalised as float32."""
+    return RECORD.cast(out, dtype=x.dtype) if x.dtype in HALF and out.dtype != x.dtype else out
 
 
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -173,7 +180,8 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
 
-    `eps` is by default the machine epsilon of x's dtype, for half types that of float32. RuntimeError if x does not
+    `eps` is by default the machine epsilon of x's dtype, for half types that of float32. A half x beside a weight of
+    float32 gives a half result. RuntimeError if x does not
     end in `normalized_shape` or `weight` has another shape.
 
     >>> ag.rms_norm(ag.tensor([[1.0, 7.0]]), (2,), eps=0.0)
@@ -181,4 +189,4 @@ def rms_norm(
     """
     if eps is None:
         eps = float(np.finfo(wide(x.dtype) if x.dtype in FLOATS else get_default_dtype()).eps)
-    return native_rms_norm(x, weight, shape=_as_shape(normalized_shape), eps=eps)[0]
+    return kept_half(native_rms_norm(x, weight, shape=_as_shape(normalized_shape), eps=eps)[0], x)
