@@ -166,7 +166,7 @@ def test_buffers_by_class():
     assert module.shared.array is array
     with pytest.raises(TypeError, match="Buffer expects a Tensor or an array, got list"):
         nn.Buffer([1.0])
-    with pytest.raises(AttributeError, match="cannot assign buffer before Module"):
+    with pytest.raises(AttributeError, match="cannot assign buffers before Module"):
         type("Early", (nn.Module,), {"__init__": lambda self: setattr(self, "b", nn.Buffer(ag.zeros(1)))})()
 
 
@@ -307,6 +307,8 @@ def test_functional_call_ties_and_checks():
         functional_call(net, [{"a.weight": w}, {"a.weight": w}], x)
     with pytest.raises(ValueError, match="Expected parameter_and_buffer_dicts to be a dict"):
         functional_call(net, 3, x)
+    with pytest.raises(ValueError, match="Expected all elements of parameter_and_buffer_dicts to be dictionaries"):
+        functional_call(net, (3,), x)
     with pytest.raises(TypeError, match="is not an instance of Tensor"):
         functional_call(net, {"a.weight": 3}, x)
     with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'c'.\n\tMissing key\(s\): 'a.weight', 'b.weight'"):

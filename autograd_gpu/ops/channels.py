@@ -19,7 +19,7 @@ from ..core.tangents import added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .inplace import add_, mul_
-from .norm import native_layer_norm
+from .norm import kept_half, native_layer_norm
 from .reduce import wide
 from .shape import reshape
 
@@ -168,20 +168,23 @@ def batch_norm(
     """(input - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
 
     In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
-    (the variance with Bessel's correction); else they are the running ones. ValueError for a batch of one value per
-    channel, RuntimeError for running ones that are missing or of another size.
+    (the variance with Bessel's correction); else they are the running ones. A half input beside parameters of float32
+    gives a half result. ValueError for a batch of one value per channel, or for one of the running ones alone;
+    RuntimeError where they are missing or of another size.
 
     >>> ag.batch_norm(ag.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
     tensor([[-1.],
             [ 1.]])
     """
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError("running_mean and running_var must either both be None or neither be None")
     channels = input.shape[1] if input.ndim > 1 else 1
     _check_channels("running_mean", running_mean, channels)
     _check_channels("running_var", running_var, channels)
     if not training:
         if eps < 0.0:
             raise ArgumentError(f"batch_norm eps must be non-negative, but got {eps}")
-        return _by_running(input, running_mean, running_var, weight, bias, eps)
+        return kept_half(_by_running(input, running_mean, running_var, weight, bias, eps), input)
     n = math.prod(input.shape) // (channels or 1)
     if n == 1:
         raise ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
@@ -190,7 +193,7 @@ def batch_norm(
     out, mean, var = native_batch_norm(input, weight, bias, eps)
     _follow(running_mean, mean, momentum)
     _follow(running_var, var, momentum, n / (n - 1) if n > 1 else 1.0)
-    return out
+    return kept_half(out, input)
 
 
 def _follow(running: Tensor | None, value: Tensor, momentum: float, correction: float = 1.0) -> None:
@@ -257,7 +260,7 @@ def group_norm(
         if parameter is not None and parameter.shape != (channels,):
             raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
                                f"got {name} of shape {list(parameter.shape)} and input of shape {list(input.shape)}")
-    return _by_group(input, num_groups, weight, bias, eps)
+    return kept_half(_by_group(input, num_groups, weight, bias, eps), input)
 
 
 def instance_norm(
@@ -278,7 +281,7 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-        return _by_running(input, running_mean, running_var, weight, bias, eps)
+        return kept_half(_by_running(input, running_mean, running_var, weight, bias, eps), input)
     positions = math.prod(input.shape[2:])
     if positions == 1:
         raise ArgumentError(f"Expected more than 1 spatial element when training, got input size {list(input.shape)}")
@@ -290,4 +293,4 @@ def instance_norm(
             axes = tuple(range(2, input.ndim))
             _follow(running_mean, RECORD.mean(input, _others(input.ndim)), momentum)
             _follow(running_var, RECORD.mean(RECORD.var(input, axes), 0), momentum)
-    return _by_group(input, channels, weight, bias, eps)
+    return kept_half(_by_group(input, channels, weight, bias, eps), input)

@@ -256,7 +256,9 @@ def _classes_last(x: Tensor, target: Tensor, name: str) -> Tensor:
     if not x.ndim:
         raise RuntimeError(f"{name}: expected an input of one dimension or more, (C) or (N, C, ...), got a 0-d tensor")
     if target.dtype in FLOATS:
-        raise RuntimeError(f"{name}: expected classes of dtype int64, but got {target.dtype}")
+        also = f", or probabilities of the input's shape {list(x.shape)}" if name == "cross_entropy" else ""
+        raise RuntimeError(f"{name}: expected classes of dtype int64{also}, but got {target.dtype} of shape "
+                           f"{list(target.shape)}")
     if x.ndim > 1 and target.ndim and x.shape[0] != target.shape[0]:
         raise ArgumentError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]}).")
     last = movedim(x, 1, -1) if x.ndim > 2 else x
@@ -267,8 +269,8 @@ def _classes_last(x: Tensor, target: Tensor, name: str) -> Tensor:
 
 def _check_weight(weight: Tensor | None, classes: int) -> None:
     if weight is not None and weight.shape != (classes,):
-        raise RuntimeError("weight tensor should be defined either for all or no classes, "
-                           f"expected shape [{classes}], got {list(weight.shape)}")
+        raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got "
+                           f"weight tensor of shape: {list(weight.shape)}")
 
 
 def nll_loss(
@@ -296,11 +298,12 @@ def cross_entropy(
 ) -> Tensor:  # fmt: skip
     """Cross entropy of logits (N, C, ...) or (C), and of classes (N, ...) or probabilities of the logits' shape.
 
-    `weight` (C) weighs the classes; elements of class `ignore_index` do not count; `label_smoothing` mixes that share
-    of the uniform distribution into the target. `reduction` "mean" (the default) divides the sum of the losses by that
-    of the weights (NaN if no element counts, with gradients of 0) and for probabilities by N and the positions, "sum"
-    does not divide, "none" gives a loss per target (0 for an ignored one); another one is a ValueError. IndexError
-    for a class on the CPU that is out of range, RuntimeError or ValueError for shapes or dtypes that do not fit.
+    `weight` (C) weighs the classes; elements of class `ignore_index` do not count (RuntimeError beside probabilities);
+    `label_smoothing` mixes that share of the uniform distribution into the target. `reduction` "mean" (the default)
+    divides the sum of the losses by that of the weights (NaN if no element counts, with gradients of 0) and for
+    probabilities by N and the positions, "sum" does not divide, "none" gives a loss per target (0 for an ignored one);
+    another one is a ValueError. IndexError for a class on the CPU that is out of range, RuntimeError or ValueError for
+    shapes or dtypes that do not fit.
 
     >>> ag.cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
     tensor(0.6931)
@@ -309,6 +312,8 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.shape == target.shape and input.ndim:
+        if ignore_index >= 0 and target.dtype in FLOATS:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     last = _classes_last(input, target, "cross_entropy")
     _check_weight(weight, last.shape[-1])

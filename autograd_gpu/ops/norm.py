@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..backend.dtypes import FLOATS, get_default_dtype
+from ..backend.dtypes import FLOATS, HALF, get_default_dtype
 from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
-from ..core.op import FLOAT
+from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from .reduce import wide
 
@@ -153,11 +153,18 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """(input - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
 
+    A half input beside parameters of float32 gives a half result, rounded once.
+
     >>> ag.layer_norm(ag.tensor([[1.0, 3.0], [2.0, 8.0]]), (2,), eps=0.0)
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    return native_layer_norm(input, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0]
+    return kept_half(native_layer_norm(input, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0], input)
+
+
+def kept_half(out: Tensor, x: Tensor) -> Tensor:
+    """`out` in the dtype of a half x, which beside parameters of float32 was normalised as float32."""
+    return RECORD.cast(out, dtype=x.dtype) if x.dtype in HALF and out.dtype != x.dtype else out
 
 
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -225,12 +232,13 @@ def rms_norm(
 ) -> Tensor:
     """input / sqrt(mean(input ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
 
-    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. RuntimeError if input does
-    not end in `normalized_shape` or `weight` has another shape.
+    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. A half input beside a
+    weight of float32 gives a half result. RuntimeError if input does not end in `normalized_shape` or `weight` has
+    another shape.
 
     >>> ag.rms_norm(ag.tensor([[1.0, 7.0]]), (2,), eps=0.0)
     tensor([[0.2, 1.4]])
     """
     if eps is None:
         eps = float(np.finfo(wide(input.dtype) if input.dtype in FLOATS else get_default_dtype()).eps)
-    return native_rms_norm(input, weight, shape=_as_shape(normalized_shape), eps=eps)[0]
+    return kept_half(native_rms_norm(input, weight, shape=_as_shape(normalized_shape), eps=eps)[0], input)

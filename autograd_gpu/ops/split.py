@@ -48,9 +48,9 @@ def _split_back(F, g, x_shape, split_sizes, dim):
     return F.cat(parts, dim) if len(parts) > 1 else parts[0]
 
 
-def _split_batch(F, n, batched, x, *, sizes, dim):
-    _split(np, example(x), sizes=sizes, dim=dim)  # refuses what does not fit an example
-    return F.split_with_sizes(x, sizes, from_right(dim, rank(x, True)))
+def _split_batch(F, n, batched, x, *, split_sizes, dim):
+    _split(np, example(x), split_sizes=split_sizes, dim=dim)  # refuses what does not fit an example
+    return F.split_with_sizes(x, split_sizes, from_right(dim, rank(x, True)))
 
 
 @defop
