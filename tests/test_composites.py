@@ -229,6 +229,7 @@ BAD = [
     ("cdist", (ag.ones(3), ag.ones(3, 2)), {}, RuntimeError, "at least 2D tensors, X1 got: 1D"),
     ("cdist", (ag.ones(3, 1), ag.ones(3, 2)), {}, RuntimeError, "same number of columns. X1: 1 X2: 2"),
     ("cdist", (ag.ones(3, 1), ag.ones(3, 1), -1), {}, RuntimeError, "non-negative p"),
+    ("cdist", (ag.ones(3, 1), ag.ones(3, 1)), {"compute_mode": "mm"}, ValueError, "mm is not a valid value"),
     ("pdist", (ag.ones(3),), {}, RuntimeError, "only supports 2D tensors, got: 1D"),
     ("renorm", (ag.ones(3), 2, 0, 1.0), {}, RuntimeError, "at least 2 dimensions, got 1"),
     ("renorm", (ag.ones(3, 2), 0, 0, 1.0), {}, RuntimeError, "non-positive norm"),

@@ -65,3 +65,19 @@ def test_methods_take_sizes_by_name():
     assert [part.shape for part in x.split(split_size=2, dim=1)] == [(2, 2), (2, 1)]
     assert ag.max(x, other=ag.zeros(3)).tolist() == x.max(other=ag.zeros(3)).tolist() == [[1.0] * 3] * 2
     assert ag.min(x, other=ag.zeros(3)).tolist() == [[0.0] * 3] * 2
+
+
+def test_factories_take_their_size_by_name():
+    for function in (ag.zeros, ag.ones, ag.empty, ag.rand, ag.randn):
+        assert function(size=(2, 3)).shape == function(2, 3).shape == function((2, 3)).shape == (2, 3)
+        with pytest.raises(TypeError, match="the shape twice"):
+            function(2, size=(2, 3))
+    assert ag.randint(high=1, size=(2,)).tolist() == [0, 0]
+    assert ag.arange(end=3).tolist() == ag.arange(3).tolist() == [0, 1, 2]
+    for call, message in ((ag.arange, "required argument: end"), (ag.randint, r"randint\(high, size\)")):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+def test_help_says_what_the_names_of_a_block_are_called():
+    assert ag.addcmul.__doc__.endswith("x is `input`, a is `tensor1`, b is `tensor2`.\n")

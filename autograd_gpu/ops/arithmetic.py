@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import cpu
-from ..backend.dtypes import FULL_FLOATS, float64, get_default_dtype
+from ..backend.dtypes import FLOATS, FULL_FLOATS, float64, get_default_dtype
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
@@ -21,8 +21,10 @@ from .elementwise import exp2
 # ---- arithmetic ------------------------------------------------------------------------------------
 
 
-def factor(b, alpha):
+def factor(b, alpha, name="alpha"):
     """The number alpha as a ufunc takes it fastest beside b."""
+    if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     return cpu.constant(alpha, b.dtype) if type(b) is np.ndarray and b.dtype in FULL_FLOATS else alpha
 
 
@@ -117,17 +119,24 @@ class pow:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+def _over_square(F, g, side, a, b):
+    """g * side / (a * a + b * b); 0 at the origin, where the angle has no derivative."""
+    square = a * a + b * b
+    origin = square == 0
+    return F.where(origin, 0.0, g * side / F.where(origin, 1.0, square))
+
+
 @defop
 class atan2:
-    """The angle of the point (x=b, y=a) in radians, broadcasting.
+    """The angle of the point (x=b, y=a) in radians, broadcasting; at the origin the derivatives are 0.
 
     >>> ag.atan2(ag.tensor([1.0]), ag.tensor([1.0]))
     tensor([0.7854])
     """
 
     def forward(xp, a, b): return xp.arctan2(a, b)
-    def grad_a(F, g, a, b): return g * b / (a * a + b * b)
-    def grad_b(F, g, a, b): return -g * a / (a * a + b * b)
+    def grad_a(F, g, a, b): return _over_square(F, g, b, a, b)
+    def grad_b(F, g, a, b): return _over_square(F, -g, a, a, b)
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -165,7 +174,7 @@ class addcmul:
     """
 
     @in_float32
-    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value)
+    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value, "value")
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value

@@ -12,6 +12,7 @@ from ..backend.device import CPU, Device, or_default
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
+from ..random.factories import sizes_of
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -120,44 +121,46 @@ def from_dlpack(exporter: Any) -> Tensor:
     return as_tensor(array, device=backend.device_of(array))
 
 
-def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], (int, np.integer)) else size
-
-
-def _make(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
+def _make(name: str, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
     home = or_default(device)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if wanted in dtypes.STORAGE:
         codes = np.asarray({"zeros": 0.0, "empty": 0.0, "ones": 1.0}.get(name, *fill or (0.0,)), wanted).view(np.uint8)
-        return wrap_codes(backend.make(home, "full", _shape(size), int(codes), np.uint8), wanted)
-    return wrap(backend.make(home, name, _shape(size), *fill, dtype=wanted)).requires_grad_(requires_grad)
+        return wrap_codes(backend.make(home, "full", shape, int(codes), np.uint8), wanted)
+    return wrap(backend.make(home, name, shape, *fill, dtype=wanted)).requires_grad_(requires_grad)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of zeros; the shape as integers or as one tuple.
 
     >>> ag.zeros(2)
     tensor([0., 0.])
     """
-    return _make("zeros", size, dtype, device, requires_grad)
+    return _make("zeros", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of ones.
 
     >>> ag.ones((1, 2))
     tensor([[1., 1.]])
     """
-    return _make("ones", size, dtype, device, requires_grad)
+    return _make("ones", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor whose values are not set.
 
     >>> ag.empty(2, 3).shape
     (2, 3)
     """
-    return _make("empty", size, dtype, device, requires_grad)
+    return _make("empty", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -168,18 +171,21 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     inferred = _from_python(value, None).dtype if dtype is None else dtype
-    return _make("full", (size,) if isinstance(size, int) else (tuple(size),), inferred, device, requires_grad, value)
+    return _make("full", sizes_of((size,)), inferred, device, requires_grad, value)
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """start, start + step, ... below `end`; int64 for integers, else the default float dtype.
 
     >>> ag.arange(1, 7, 2)
     tensor([1, 3, 5])
     """
-    start, end = (0, start) if end is None else (start, end)
+    start, end = (start, end) if start is not None and end is not None else (0, start if end is None else end)
+    if end is None:
+        raise TypeError("arange() missing 1 required argument: end")
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:

@@ -81,6 +81,9 @@ class euclidean_distances:
     types, broadcasts = FLOAT, True
 
 
+MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:  # fmt: skip
@@ -102,6 +105,8 @@ def cdist(
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError(f"cdist only supports non-negative p values; got {p}")
+    if compute_mode not in MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode; one of {', '.join(MODES)}")
     if p == 2 and compute_mode != "donot_use_mm_for_euclid_dist":
         return euclidean_distances(x1, x2)
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), float(p), -1)

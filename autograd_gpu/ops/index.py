@@ -202,7 +202,7 @@ def key_part(x: Tensor, part: Any) -> Any:
         return int(part)
     if isinstance(part, (bool, np.bool_)):
         part = np.asarray(part)
-    elif isinstance(part, (list, tuple)):
+    elif isinstance(part, (list, tuple, range)):
         part = np.asarray(part) if len(part) else np.zeros(0, int64)
     index = part if isinstance(part, Tensor) else wrap(part) if backend.is_array(part) else None
     if index is None:
@@ -296,6 +296,8 @@ def _embedding(xp, x, weight, *, padding_idx=None):
     if x.dtype not in (int64, int32):
         raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
                            f"Int; but got {x.dtype} instead (while checking arguments for embedding)")
+    if weight.ndim < 2:
+        raise RuntimeError("'weight' must be 2-D")
     try:
         if xp is np and x.size and np.minimum.reduce(x, axis=None) < 0:
             raise IndexError

@@ -25,6 +25,8 @@ def _freedom(n, unbiased, correction):
 
 def _variance(xp, x, dim, unbiased, keepdim, correction):
     dim, unbiased = _plain(dim, unbiased)
+    if unbiased is not None and correction is not None:
+        raise TypeError("std and var take one of unbiased and correction, not both")
     if dim is None and xp is np and 0 < x.size <= cpu.FEW and x.dtype in dtypes.FULL_FLOATS and not keepdim:
         n, dtype = x.size, x.dtype
         mean = x.reshape(1, n).dot(cpu.ones(n, dtype)) / cpu.constant(n, dtype)

@@ -20,6 +20,8 @@ _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones
 class Generator:
     """A stream of random numbers on one device; safe to share between threads.
 
+    It begins unpredictably, where PyTorch's begins at one fixed seed: call `manual_seed` for numbers that come again.
+
     >>> g = ag.random.Generator().manual_seed(0)
     >>> ag.rand(2, generator=g).shape
     (2,)
