@@ -35,8 +35,8 @@ FAMILIES = {
         cartesian_prod cat chunk column_stack combinations concat concatenate diag diag_embed diagflat diagonal
         diagonal_scatter dsplit dstack flatten flip fliplr flipud hsplit hstack meshgrid moveaxis movedim narrow
         narrow_copy nn.functional.pad permute ravel repeat_interleave reshape roll rot90 row_stack select select_scatter
-        slice_scatter split squeeze stack swapaxes swapdims t tensor_split tile transpose tril tril_indices triu
-        triu_indices unbind unflatten unsqueeze vander vsplit vstack
+        slice_scatter split split_with_sizes squeeze stack swapaxes swapdims t tensor_split tile transpose tril
+        tril_indices triu triu_indices unbind unflatten unsqueeze vander vsplit vstack
         Tensor.H Tensor.T Tensor.expand Tensor.expand_as Tensor.mH Tensor.mT Tensor.repeat Tensor.reshape_as
         Tensor.sum_to_size Tensor.unfold Tensor.view Tensor.view_as
     """,
@@ -63,14 +63,14 @@ FAMILIES = {
     """,
     "Activations": """
         celu_ log_softmax prelu relu relu_ selu selu_ sigmoid_ tanh_
-        nn.functional.celu nn.functional.elu nn.functional.elu_ nn.functional.gelu nn.functional.glu
+        nn.functional.celu nn.functional.celu_ nn.functional.elu nn.functional.elu_ nn.functional.gelu nn.functional.glu
         nn.functional.gumbel_softmax nn.functional.hardshrink nn.functional.hardsigmoid nn.functional.hardswish
         nn.functional.hardtanh nn.functional.hardtanh_ nn.functional.leaky_relu nn.functional.leaky_relu_
         nn.functional.log_softmax nn.functional.logsigmoid nn.functional.mish nn.functional.prelu nn.functional.relu
-        nn.functional.relu6 nn.functional.relu_ nn.functional.rrelu nn.functional.selu nn.functional.sigmoid
-        nn.functional.silu nn.functional.softmax nn.functional.softmin nn.functional.softplus nn.functional.softshrink
-        nn.functional.softsign nn.functional.tanh nn.functional.tanhshrink nn.functional.threshold
-        nn.functional.threshold_
+        nn.functional.relu6 nn.functional.relu_ nn.functional.rrelu nn.functional.rrelu_ nn.functional.selu
+        nn.functional.selu_ nn.functional.sigmoid nn.functional.silu nn.functional.softmax nn.functional.softmin
+        nn.functional.softplus nn.functional.softshrink nn.functional.softsign nn.functional.tanh
+        nn.functional.tanhshrink nn.functional.threshold nn.functional.threshold_
     """,
     "Losses": """
         nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
@@ -99,24 +99,23 @@ FAMILIES = {
         nn.BCELoss nn.BCEWithLogitsLoss nn.CosineEmbeddingLoss nn.CrossEntropyLoss nn.GaussianNLLLoss
         nn.HingeEmbeddingLoss nn.HuberLoss nn.KLDivLoss nn.L1Loss nn.MSELoss nn.MarginRankingLoss
         nn.MultiLabelMarginLoss nn.MultiLabelSoftMarginLoss nn.MultiMarginLoss nn.NLLLoss nn.PoissonNLLLoss
-        nn.SmoothL1Loss nn.SoftMarginLoss nn.TripletMarginLoss nn.TripletMarginWithDistanceLoss
-        nn.AdaptiveAvgPool1d nn.AlphaDropout nn.AvgPool1d nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.Bilinear
-        nn.CosineSimilarity nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.Embedding nn.EmbeddingBag
-        nn.FeatureAlphaDropout nn.Flatten nn.GroupNorm nn.Identity nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d
-        nn.LayerNorm nn.LazyLinear nn.Linear nn.MaxPool1d nn.MultiheadAttention nn.PairwiseDistance nn.PixelShuffle
-        nn.PixelUnshuffle nn.RMSNorm nn.TransformerEncoder nn.TransformerEncoderLayer nn.Unflatten
+        nn.SmoothL1Loss nn.SoftMarginLoss nn.TripletMarginLoss nn.TripletMarginWithDistanceLoss nn.AdaptiveAvgPool1d
+        nn.AlphaDropout nn.AvgPool1d nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.Bilinear nn.CosineSimilarity
+        nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.Embedding nn.EmbeddingBag nn.FeatureAlphaDropout nn.Flatten
+        nn.GroupNorm nn.Identity nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LazyLinear
+        nn.Linear nn.MaxPool1d nn.MultiheadAttention nn.PairwiseDistance nn.PixelShuffle nn.PixelUnshuffle nn.RMSNorm
+        nn.TransformerEncoder nn.TransformerEncoderLayer nn.Unflatten
     """,
     "Modules": """
         nn.Buffer nn.Module nn.ModuleDict nn.ModuleList nn.Parameter nn.ParameterDict nn.ParameterList nn.Sequential
         nn.utils.stateless.functional_call
-        nn.Module.add_module nn.Module.apply nn.Module.buffers nn.Module.children nn.Module.eval
-        nn.Module.get_submodule nn.Module.load_state_dict nn.Module.modules nn.Module.named_buffers
-        nn.Module.named_modules nn.Module.named_parameters nn.Module.parameters nn.Module.register_buffer
-        nn.Module.register_forward_hook nn.Module.register_forward_pre_hook nn.Module.register_full_backward_hook
-        nn.Module.register_full_backward_pre_hook nn.Module.register_load_state_dict_post_hook
-        nn.Module.register_module nn.Module.register_parameter nn.Module.register_state_dict_post_hook
-        nn.Module.register_state_dict_pre_hook nn.Module.requires_grad_ nn.Module.state_dict nn.Module.to
-        nn.Module.train nn.Module.zero_grad
+        nn.Module.add_module nn.Module.apply nn.Module.buffers nn.Module.children nn.Module.eval nn.Module.get_submodule
+        nn.Module.load_state_dict nn.Module.modules nn.Module.named_buffers nn.Module.named_modules
+        nn.Module.named_parameters nn.Module.parameters nn.Module.register_buffer nn.Module.register_forward_hook
+        nn.Module.register_forward_pre_hook nn.Module.register_full_backward_hook
+        nn.Module.register_full_backward_pre_hook nn.Module.register_load_state_dict_post_hook nn.Module.register_module
+        nn.Module.register_parameter nn.Module.register_state_dict_post_hook nn.Module.register_state_dict_pre_hook
+        nn.Module.requires_grad_ nn.Module.state_dict nn.Module.to nn.Module.train nn.Module.zero_grad
         nn.init.calculate_gain nn.init.constant_ nn.init.eye_ nn.init.kaiming_normal_
         nn.init.kaiming_uniform_ nn.init.normal_ nn.init.ones_ nn.init.orthogonal_ nn.init.sparse_ nn.init.trunc_normal_
         nn.init.uniform_ nn.init.xavier_normal_ nn.init.xavier_uniform_ nn.init.zeros_
@@ -126,8 +125,8 @@ FAMILIES = {
     "Optimizers": """
         optim.ASGD optim.Adadelta optim.Adagrad optim.Adam optim.AdamW optim.Adamax optim.LBFGS optim.NAdam
         optim.Optimizer optim.RAdam optim.RMSprop optim.Rprop optim.SGD
-        optim.Optimizer.add_param_group optim.Optimizer.load_state_dict optim.Optimizer.state_dict
-        optim.Optimizer.step optim.Optimizer.zero_grad
+        optim.Optimizer.add_param_group optim.Optimizer.load_state_dict optim.Optimizer.state_dict optim.Optimizer.step
+        optim.Optimizer.zero_grad
         optim.lr_scheduler.ChainedScheduler optim.lr_scheduler.ConstantLR optim.lr_scheduler.CosineAnnealingLR
         optim.lr_scheduler.CosineAnnealingWarmRestarts optim.lr_scheduler.CyclicLR optim.lr_scheduler.ExponentialLR
         optim.lr_scheduler.LRScheduler optim.lr_scheduler.LambdaLR optim.lr_scheduler.LinearLR
