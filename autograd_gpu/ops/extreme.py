@@ -28,8 +28,8 @@ def refuse_empty(name, x, dim):
 
 
 def _shared(F, g, x, out, dim, keepdim):
-    """Equal parts of g for all that are as large as the result."""
-    g, out = kept(F, g, x.shape, dim, keepdim), kept(F, out, x.shape, dim, keepdim)
+    """Equal parts of g for all that equal `out`, the result with its dimensions kept."""
+    g = kept(F, g, x.shape, dim, keepdim)
     ties = F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), g.dtype)  # a NaN is the largest, and no NaN equals another
     return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
 
@@ -66,7 +66,7 @@ class amax:
     """
 
     forward = _amax
-    grad_x = _shared
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amax(x, dim, True), dim, keepdim)
 
 
 @defop
@@ -78,7 +78,7 @@ class amin:
     """
 
     forward = _amin
-    grad_x = _shared
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amin(x, dim, True), dim, keepdim)
 
 
 class aminmax_result(NamedTuple):

@@ -206,7 +206,7 @@ def _unsqueezed(xp, x, *, dim):
     if dim == 0:
         return x[None]
     at, shape = wrap_dim(dim, x.ndim + 1), x.shape
-    return x.reshape(shape[:at] + (1,) + shape[at:])
+    return x.reshape((*shape[:at], 1, *shape[at:]))
 
 
 @defop

@@ -27,7 +27,7 @@ def floats(
         array *= scale
     if shift != 0.0:
         array += shift
-    return array.astype(wanted, copy=False)
+    return array if wide is wanted else array.astype(wanted)
 
 
 def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, generator: Generator | None = None) -> Any:
@@ -78,7 +78,8 @@ def rand(
     >>> ag.rand(2, 3).shape
     (2, 3)
     """
-    return uniform(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
+    result = wrap(floats("random", _shape(size), dtype, source(device, generator)))
+    return result.requires_grad_() if requires_grad else result
 
 
 def randn(
@@ -89,7 +90,8 @@ def randn(
     >>> ag.randn((2, 3), dtype=ag.float64).dtype
     dtype('float64')
     """
-    return normal(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
+    result = wrap(floats("standard_normal", _shape(size), dtype, source(device, generator)))
+    return result.requires_grad_() if requires_grad else result
 
 
 def rand_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
