@@ -7,8 +7,8 @@ from typing import Any
 from .. import backend
 from ..backend.dtypes import bool_
 from ..core.dispatch import defop
-from ..core.op import RECORD
 from ..core.tensor import Tensor
+from .arithmetic import where as choice
 from .index import advanced_index
 from .place import advanced_set
 from .shape import common_shape, expand, reshape
@@ -95,12 +95,14 @@ def where(condition: Tensor, a: Any = None, b: Any = None) -> Any:
     >>> ag.where(ag.tensor([False, True]))
     (tensor([1]),)
     """
+    if type(condition) is Tensor and condition._array.dtype is bool_ and a is not None:
+        return choice(condition, a, b)
     if a is None and b is None:
         return nonzero(condition, as_tuple=True)
     dtype = getattr(condition, "dtype", bool_)
     if dtype != bool_:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}")
-    return RECORD.where(condition, a, b)
+    return choice(condition, a, b)
 
 
 def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -106,8 +106,9 @@ class Generator:
         (2, 3)
         """
         with self._lock:
-            if type(self._stream) is np.random.Generator:
-                return getattr(self._stream, distribution)(*args, **kwargs)
+            stream = self._stream
+            if type(stream) is np.random.Generator:
+                return getattr(stream, distribution)(*args, **kwargs)
             with backend.namespace_on(self.device).cuda.Device(self.device.index):
                 return getattr(self._stream, distribution)(*args, **kwargs)
 
