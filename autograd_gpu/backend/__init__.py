@@ -57,6 +57,8 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def device_of(array: Any) -> Device:
+    if type(array) is np.ndarray:
+        return CPU
     return Device("cuda", array.device.id) if is_cuda(array) else CPU
 
 
@@ -82,8 +84,8 @@ def matmul(a: Any, b: Any) -> Any:
 
     Where one operand is shared, its partner's batch is folded into the rows: one product instead of one per matrix.
     """
-    plain = type(a) is np.ndarray and a.dtype is b.dtype and a.ndim == 2 == b.ndim and a.itemsize > 2
-    if plain and a.size * b.shape[1] < cpu.TINY and not counters.ACTIVE:
+    tiny = type(a) is np.ndarray and a.ndim == 2 == b.ndim and a.size * b.shape[1] < cpu.TINY
+    if tiny and a.dtype is b.dtype and a.itemsize > 2 and not counters.ACTIVE:
         return a.dot(b)
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
         wide = np.promote_types(a.dtype, b.dtype)

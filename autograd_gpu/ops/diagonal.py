@@ -238,10 +238,20 @@ def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, devi
     if dtype not in dtypes.INTEGERS:
         raise RuntimeError(f'"{name}" not implemented for {dtypes.as_dtype(dtype)}; indices are integers')
     home = or_default(device)
-    rows, columns = backend.make(home, "arange", row).reshape(-1, 1), backend.make(home, "arange", col)
-    below = rows + offset - columns  # >= 0 on and below diagonal number `offset`
-    places = (below >= 0 if name == "tril_indices" else below <= 0).nonzero()
-    return wrap(backend.namespace(below).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+    if home.type == "cpu" and row * col <= FEW:
+        return wrap(_few_corner_indices(name, row, col, offset).astype(dtypes.as_dtype(dtype)))
+    places = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
+    return wrap(backend.namespace(*places).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+
+
+def _corner(name: str, rows: Any, columns: Any, offset: int) -> Any:
+    below = rows.reshape(-1, 1) + offset - columns  # >= 0 on and below diagonal number `offset`
+    return (below >= 0 if name == "tril_indices" else below <= 0).nonzero()
+
+
+@functools.lru_cache(256)
+def _few_corner_indices(name: str, row: int, col: int, offset: int) -> np.ndarray:
+    return np.stack(_corner(name, np.arange(row), np.arange(col), offset))
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 
 from .. import backend
@@ -11,7 +14,7 @@ from ..core.op import FLOAT
 from ..core.tensor import Tensor, wrap
 from .activation import in_float32
 from .arithmetic import where
-from .index import index_select
+from .index import advanced_index
 from .reduce import axes, norm
 from .shape import unsqueeze
 
@@ -112,6 +115,15 @@ def cdist(
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), float(p), -1)
 
 
+def _pairs(xp: Any, n: int) -> list[Tensor]:
+    """The numbers of the rows of every two, on the current device; those of few rows are kept."""
+    indices = _few_pairs(n) if xp is np and n <= MANY else xp.triu_indices(n, 1)
+    return [wrap(index) for index in indices]
+
+
+_few_pairs = functools.lru_cache(MANY + 1)(lambda n: np.triu_indices(n, 1))
+
+
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norm distances between every two rows of a matrix of n rows, as a vector of n (n - 1) / 2.
 
@@ -124,9 +136,9 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
-    xp = backend.namespace(input._array)
-    rows, columns = (wrap(index) for index in xp.triu_indices(input.shape[0], 1))
-    return norm(index_select(input, 0, rows) - index_select(input, 0, columns), float(p), -1)
+    rows, columns = _pairs(backend.namespace(input._array), input.shape[0])
+    away = advanced_index(input, rows, dims=(-2,)) - advanced_index(input, columns, dims=(-2,))
+    return norm(away, float(p), -1)
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

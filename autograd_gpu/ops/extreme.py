@@ -35,8 +35,8 @@ def _ties(F, x, out, dtype):
 
 
 def _shared(F, g, x, out, dim, keepdim):
-    """Equal parts of g for all that are as large as the result."""
-    g, out = kept(F, g, x.shape, dim, keepdim), kept(F, out, x.shape, dim, keepdim)
+    """Equal parts of g for all that equal `out`, the result with its dimensions kept."""
+    g = kept(F, g, x.shape, dim, keepdim)
     ties = _ties(F, x, out, g.dtype)
     return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
 
@@ -79,7 +79,7 @@ class amax:
     """
 
     forward = _amax
-    grad_x = _shared
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amax(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
 
 
@@ -92,7 +92,7 @@ class amin:
     """
 
     forward = _amin
-    grad_x = _shared
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amin(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
 
 

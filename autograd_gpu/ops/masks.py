@@ -8,9 +8,9 @@ from .. import backend
 from ..backend.dtypes import bool_
 from ..core.batching import rank
 from ..core.dispatch import defop
-from ..core.op import RECORD
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
+from .arithmetic import where as choice
 from .index import advanced_index
 from .place import advanced_set, filled
 from .shape import common_shape, expand, reshape
@@ -108,12 +108,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     >>> ag.where(ag.tensor([False, True]))
     (tensor([1]),)
     """
+    if type(condition) is Tensor and condition._array.dtype is bool_ and input is not None:
+        return choice(condition, input, other)
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     dtype = getattr(condition, "dtype", bool_)
     if dtype != bool_:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}")
-    return RECORD.where(condition, input, other)
+    return choice(condition, input, other)
 
 
 def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -50,6 +50,12 @@ class chosen:
 # ---- one kink at 0 -----------------------------------------------------------------------------------
 
 
+def _leaky_relu(xp, x, *, negative_slope=0.01):
+    if 0 < negative_slope <= 1:
+        return xp.maximum(x, x * negative_slope)
+    return backend.where(xp, x > 0, x, x * negative_slope)
+
+
 @defop
 class leaky_relu:
     """x where x > 0, else negative_slope * x; so is the derivative at 0.
@@ -58,8 +64,7 @@ class leaky_relu:
     tensor([-0.1,  2. ])
     """
 
-    @in_float32
-    def forward(xp, x, *, negative_slope=0.01): return backend.where(xp, x > 0, x, x * negative_slope)
+    forward = in_float32(_leaky_relu)
     def grad_x(F, g, x, negative_slope): return F.chosen(x, x > 0, g, g * negative_slope)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING

@@ -134,9 +134,10 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
         raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if n < k:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    q = expand(eye(m, n, dtype=input.dtype, device=input.device), input.shape)
-    vectors = tril(input[..., :k], -1) + q[..., :k]
+    q = eye(m, n, dtype=input.dtype, device=input.device)
+    vectors = tril(input if k == n else input[..., :k], -1) + (q if k == n else q[:, :k])
+    scaled = vectors * unsqueeze(tau, -2)
     for i in reversed(range(k)):
         v = vectors[..., i : i + 1]
-        q = q - unsqueeze(tau[..., i : i + 1], -1) * matmul(v, matmul(mT(v), q))
-    return q
+        q = q - matmul(scaled[..., i : i + 1], matmul(mT(v), q))
+    return q if k else expand(q, input.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -170,18 +171,17 @@ def _weights(x: Any, num_samples: int, replacement: bool) -> None:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > x.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    xp = backend.namespace(x)
-    if not bool(((x >= 0) & xp.isfinite(x)).all()):
+    if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is the least and the largest
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not bool((x.sum(-1) > 0).all()):
+    if not x.shape[-1] or not bool((x.max(-1) > 0).all()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> Any:
     """By the inverse of the distribution function; row i of it is moved by i, so that one search serves all rows."""
     rows, n = weights.shape
-    total = xp.cumsum(weights, axis=-1)
-    function = total / total[:, -1:]
+    function = xp.cumsum(weights, axis=-1)
+    function /= function[:, -1:].copy()
     shift = xp.arange(rows, dtype=dtypes.float64)[:, None]
     draws = stream.draw("random", (rows, count), dtype=dtypes.float64)
     found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)

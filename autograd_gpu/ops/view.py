@@ -197,7 +197,7 @@ class unfold_backward:
 def _strided_view(xp, x, *, place, origin):
     size, stride, offset = place
     buffer = strides.buffer_of(x)
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    last = offset + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
     if 0 not in size and last >= buffer.size:
         raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {offset} reach "
                            f"element {last} of a storage of {buffer.size}")
@@ -284,11 +284,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
-    if any(s < 0 for s in (*stride, *size)) or (storage_offset or 0) < 0:
+    if min(*stride, *size, storage_offset or 0, 0, 0) < 0:
         raise RuntimeError(f"as_strided: Negative sizes, strides and offsets are not supported, got {list(size)}, "
                            f"{list(stride)}, {storage_offset}")
     mine = input.stride()
-    if any(s == 0 and n > 1 for s, n in zip(mine, input.shape, strict=True)):
+    if 0 in mine and any(s == 0 and n > 1 for s, n in zip(mine, input.shape, strict=True)):
         raise RuntimeError("as_strided: more than one element of the input refers to a single memory location; "
                            "use .clone() first")
     start = strides.offset_of(input._array)
