@@ -651,7 +651,7 @@ class Tensor:
     def lgamma(self) -> Tensor:
         ...
 
-    def mvlgamma(self, p: builtins.int) -> Tensor:
+    def mvlgamma(self, p: Any) -> Tensor:
         ...
 
     def polygamma(self, n: Any) -> Tensor:
@@ -1464,7 +1464,7 @@ class Tensor:
     def lgamma_(self) -> Any:
         ...
 
-    def mvlgamma_(self, p: builtins.int) -> Tensor:
+    def mvlgamma_(self, p: Any) -> Any:
         ...
 
     def polygamma_(self, n: Any) -> Any:

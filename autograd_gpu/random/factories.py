@@ -36,7 +36,8 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
     """
-    return source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    mask = source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # which NumPy makes of a single number
 
 
 # ---- tensors -----------------------------------------------------------------------------------------
