@@ -5,13 +5,14 @@ from __future__ import annotations
 from .. import backend
 from ..core.batching import MATRICES
 from ..core.dispatch import defop
+from ..core.op import RECORD
 from ..core.tensor import Tensor
 from .arithmetic import pow
 from .creation import arange, as_tensor, eye
 from .inverse import inv
 from .matrices import check_square
 from .products import matmul
-from .shape import expand, unsqueeze
+from .shape import unsqueeze
 
 
 def _matrix_exp(xp, a):
@@ -56,7 +57,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         raise RuntimeError("linalg.matrix_power: A must be batches of square matrices, but they are "
                            f"{input.shape[-2]} by {input.shape[-1]} matrices")
     if n == 0:
-        return expand(eye(input.shape[-1], dtype=input.dtype, device=input.device), input.shape).clone()
+        one = eye(input.shape[-1], dtype=input.dtype, device=input.device)
+        return RECORD.where(one != one, input, one)  # its gradient is zero, not missing
     square = inv(input) if n < 0 else input
     result, n = None, abs(n)
     while True:
