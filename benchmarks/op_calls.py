@@ -99,7 +99,7 @@ CALLS: dict[str, str] = {
     "{}(x, y, dim=0)": "cumulative_trapezoid",
     "{}(x.detach())": "from_dlpack",
     "{}(big)": "acosh",
-    "{}(big, 1)": "mvlgamma",
+    "{}(big, 2)": "mvlgamma",
     "{}(big, y)": "special.zeta",
     "{}(1, x)": "polygamma",
     "{}(s)": "linalg.cholesky linalg.cholesky_ex linalg.eigh linalg.eigvalsh logdet",

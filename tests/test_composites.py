@@ -200,7 +200,7 @@ def test_truth_of_whole_tensors(device):
     assert a[:2].equal(ag.tensor([1, 2])) is True
     assert ag.equal(a, a) is False
     assert ag.equal(a, a[:2]) is False
-    with pytest.raises(TypeError, match=r"equal\(\): argument 'b' must be Tensor, not float"):
+    with pytest.raises(TypeError, match=r"equal\(\): argument 'other' must be Tensor, not float"):
         ag.equal(a, 1.0)
 
 
@@ -229,6 +229,7 @@ BAD = [
     ("cdist", (ag.ones(3), ag.ones(3, 2)), {}, RuntimeError, "at least 2D tensors, X1 got: 1D"),
     ("cdist", (ag.ones(3, 1), ag.ones(3, 2)), {}, RuntimeError, "same number of columns. X1: 1 X2: 2"),
     ("cdist", (ag.ones(3, 1), ag.ones(3, 1), -1), {}, RuntimeError, "non-negative p"),
+    ("cdist", (ag.ones(3, 1), ag.ones(3, 1)), {"compute_mode": "mm"}, ValueError, "mm is not a valid value"),
     ("pdist", (ag.ones(3),), {}, RuntimeError, "only supports 2D tensors, got: 1D"),
     ("renorm", (ag.ones(3), 2, 0, 1.0), {}, RuntimeError, "at least 2 dimensions, got 1"),
     ("renorm", (ag.ones(3, 2), 0, 0, 1.0), {}, RuntimeError, "non-positive norm"),

@@ -313,7 +313,8 @@ def test_attention_errors():
 
 
 def test_transformer_encoder(device):
-    ours = nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, 0.0), 2, nn.LayerNorm(6)).to(device, ag.float64)
+    layer = nn.TransformerEncoderLayer(6, 2, 8, 0.0)
+    ours = nn.TransformerEncoder(layer, 2, nn.LayerNorm(6), enable_nested_tensor=False).to(device, ag.float64)
     layer = torch.nn.TransformerEncoderLayer(6, 2, 8, 0.0).double()
     theirs = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(6).double(), enable_nested_tensor=False)
     ours.load_state_dict({key: ag.tensor(value.numpy(force=True)) for key, value in theirs.state_dict().items()})

@@ -59,6 +59,57 @@ def test_saved_and_loaded_again(tmp_path, device):
     assert net.eval()(x).tolist() == twin.eval()(x).tolist()
 
 
+def test_a_pytorch_state_dict_and_arrays_load_as_they_are(device):
+    torch = pytest.importorskip("torch")
+    theirs, ours = torch.nn.Sequential(build(torch.nn), torch.nn.Linear(2, 1).bfloat16()), None
+    for state in (theirs.state_dict(), theirs.state_dict(keep_vars=True)):
+        ours = nn.Sequential(build(nn), nn.Linear(2, 1).bfloat16()).to(device)
+        assert repr(ours.load_state_dict(state)) == "<All keys matched successfully>"
+        assert ours[1].weight.tolist() == theirs[1].weight.tolist()
+    arrays = {key: value.numpy(force=True) for key, value in ours[0].state_dict().items()}
+    for assign in (False, True):
+        twin = build(nn)
+        twin.load_state_dict(arrays, assign=assign)
+        arrays["0.bias"][...] = 7.0  # the module has memory of its own
+        assert 7.0 not in twin[0].bias.tolist()
+        assert twin[0].weight.tolist() == theirs[0][0].weight.tolist()
+        arrays["0.bias"][...] = twin[0].bias.numpy(force=True)
+    with pytest.raises(RuntimeError, match=r"size mismatch for 0.bias: copying a param with shape \(2,\)"):
+        twin.load_state_dict({**arrays, "0.bias": np.zeros(2)})
+
+
+def test_batch_norms_of_before_the_count_of_batches_load():
+    norm = nn.BatchNorm1d(2)
+    old = {key: value for key, value in norm.state_dict().items() if key != "num_batches_tracked"}
+    assert type(old) is dict  # without versions, as a file has none
+    assert repr(norm.load_state_dict(old)) == "<All keys matched successfully>"
+    now = norm.state_dict()
+    del now["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match='"num_batches_tracked"'):
+        norm.load_state_dict(now)
+
+
+def test_a_subclass_may_rename_keys_by_their_version():
+    class Renamed(nn.Linear):
+        _version = 3
+
+        def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
+            seen.append(local_metadata)
+            if local_metadata.get("version", 1) < 3:
+                state_dict[prefix + "weight"] = state_dict.pop(prefix + "kernel")
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    seen = []
+    net, old = nn.Sequential(Renamed(2, 1)), {"0.kernel": ag.ones(1, 2), "0.bias": ag.zeros(1)}
+    net.load_state_dict(old)
+    assert net[0].weight.tolist() == [[1.0, 1.0]]
+    assert list(old) == ["0.kernel", "0.bias"]
+    state = net.state_dict()
+    assert copy.deepcopy(state)._metadata == {"": {"version": 1}, "0": {"version": 3}}
+    net.load_state_dict(state)
+    assert seen == [{}, {"version": 3}]
+
+
 # ---- load_state_dict ---------------------------------------------------------------------------------
 
 
@@ -115,7 +166,7 @@ def test_buffers_by_class():
     assert module.shared.array is array
     with pytest.raises(TypeError, match="Buffer expects a Tensor or an array, got list"):
         nn.Buffer([1.0])
-    with pytest.raises(AttributeError, match="cannot assign buffer before Module"):
+    with pytest.raises(AttributeError, match="cannot assign buffers before Module"):
         type("Early", (nn.Module,), {"__init__": lambda self: setattr(self, "b", nn.Buffer(ag.zeros(1)))})()
 
 
@@ -256,6 +307,8 @@ def test_functional_call_ties_and_checks():
         functional_call(net, [{"a.weight": w}, {"a.weight": w}], x)
     with pytest.raises(ValueError, match="Expected parameter_and_buffer_dicts to be a dict"):
         functional_call(net, 3, x)
+    with pytest.raises(ValueError, match="Expected all elements of parameter_and_buffer_dicts to be dictionaries"):
+        functional_call(net, (3,), x)
     with pytest.raises(TypeError, match="is not an instance of Tensor"):
         functional_call(net, {"a.weight": 3}, x)
     with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'c'.\n\tMissing key\(s\): 'a.weight', 'b.weight'"):

@@ -1,4 +1,7 @@
-"""What the op table cannot say about batching: how many products it takes, and how bad examples are refused."""
+"""What the op table cannot say about the words jvp and batch.
+
+How many products a batch takes, how bad examples are refused, and losses of classes of which none counts.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
+from autograd_gpu.autograd.backward import grad
 from autograd_gpu.core.batching import run_batched
+from autograd_gpu.core.dispatch import run_keeping_saved
 from autograd_gpu.core.op import RECORD, REGISTRY
+from autograd_gpu.core.tangents import Call, push_forward
 
 N = 7
 
@@ -75,3 +81,54 @@ def test_examples_are_refused_as_the_op_refuses_them(name, shapes, text):
     missing = (None,) * (len(op.inputs) - len(shapes))
     with pytest.raises(RuntimeError, match=text):
         batch(name, (*batched, *(False for _ in missing)), *drawn(shapes, batched), *missing)
+
+
+# ---- losses of classes ---------------------------------------------------------------------------------
+
+TARGETS = np.array([[0, 2, 1], [-100, 1, -100], [-100, -100, -100]])  # all, some and no rows count
+
+
+def losses(name, reduction, own_weights):
+    """x, the loss of each example by one batched call, and the losses by calls of their own."""
+    rng = np.random.default_rng(1)
+    x = ag.tensor(rng.normal(size=(3, 3, 4)), requires_grad=True)
+    weights = ag.tensor(rng.uniform(0.5, 2.0, size=(3, 4) if own_weights else 4))
+    attributes = {"ignore_index": -100, "reduction": reduction}
+    together = batch(name, (True, True, own_weights), x, ag.tensor(TARGETS), weights, **attributes)
+    apart = [
+        getattr(RECORD, name)(x[i], ag.tensor(TARGETS[i]), weights[i] if own_weights else weights, **attributes)
+        for i in range(3)
+    ]
+    if name == "class_cross_entropy":
+        together, apart = together[0], [one.loss for one in apart]
+    return x, together, ag.stack(apart)
+
+
+@pytest.mark.parametrize("own_weights", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ["class_cross_entropy", "class_nll"])
+def test_each_example_ignores_and_weighs_by_itself(name, reduction, own_weights):
+    x, together, apart = losses(name, reduction, own_weights)
+    np.testing.assert_allclose(together.numpy(force=True), apart.numpy(force=True), rtol=1e-12)
+    assert np.isnan(together.numpy(force=True)).any() == (reduction == "mean")
+    found, expected = (grad(loss, x, ag.ones_like(loss))[0].numpy() for loss in (together, apart))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+    assert not found[2].any()
+
+
+def test_a_class_out_of_range_is_refused_in_a_batch_as_well():
+    with pytest.raises(IndexError, match=r"Target 4 is out of bounds"):
+        batch("class_nll", (True, True, False), ag.ones(2, 3, 4), ag.tensor([[0, 1, 2], [0, 4, 0]]), None)
+
+
+@pytest.mark.parametrize("name", ["class_cross_entropy", "class_nll"])
+def test_where_no_row_counts_tangents_are_zero_as_gradients_are(name):
+    op, attributes = REGISTRY[name], {"ignore_index": -100, "reduction": "mean"}
+    args = ag.ones(3, 4), ag.tensor(TARGETS[2]), None
+    if op.saved:
+        outs, saved = run_keeping_saved(op, args, attributes)
+    else:
+        outs, saved = (getattr(RECORD, name)(*args, **attributes),), {}
+    assert np.isnan(outs[0].item())
+    tangents = push_forward(RECORD, Call(op, args, attributes, outs, saved), (ag.ones(3, 4), None, None))
+    assert tangents[0].item() == 0.0

@@ -104,6 +104,7 @@ def choices(live):
     return [live, *([i] for i in live if len(live) > 1)]
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
 @check("jvp", differentiable=True)
 def test_jvp_is_the_transpose_of_the_gradient(row, device):
     """<w, jvp(t)> = <vjp(w), t>, and the same for the derivatives of both sides; on arrays the same jvp."""
@@ -130,7 +131,7 @@ def test_jvp_is_the_transpose_of_the_gradient(row, device):
 
 def _compare_products(forward, found, inputs, tangents, sample):
     """Both sides of the identity, and their gradients with respect to the inputs and the weights."""
-    weights = [on(forward.device, forward.rng.normal(size=out.shape)).requires_grad_() for out in forward.call.outs]
+    weights = [on(out.device, forward.rng.normal(size=out.shape)).requires_grad_() for out in forward.call.outs]
     pairs = [(o, w, t) for o, w, t in zip(forward.call.outs, weights, found, strict=True) if o.requires_grad]
     back = grad([o for o, _, _ in pairs], inputs, [w for _, w, _ in pairs], create_graph=True, allow_unused=True)
     left = _inner([(w, t) for _, w, t in pairs])
@@ -169,6 +170,7 @@ def batches(count):
     return dict.fromkeys([every, *(tuple(j == i for j in range(count)) for i in range(count))])
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
 @check("batch", differentiable=False)
 def test_batch_is_a_loop_over_examples(row, device):
     op = row.definition

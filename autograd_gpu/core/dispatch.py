@@ -29,13 +29,19 @@ def defop(block: type) -> Any:
         op.node = nodegen.make_node_class(op)
     op.raw = generate.make_raw(op)
     public: Any = generate.make_public(op, general_list if op.variadic else general)
-    public.__doc__, public.__module__ = op.doc, block.__module__
+    public.__doc__, public.__module__ = _documented(op), block.__module__
     public.__name__ = public.__qualname__ = op.name
     public.op = op
     REGISTRY[op.name] = op
     setattr(RAW, op.name, op.raw)
     setattr(RECORD, op.name, public)
     return public
+
+
+def _documented(op: OpDef) -> str:
+    """The block's docstring, and what its short names are called in a call."""
+    named = [f"{name} is `{called}`" for name, called in op.called.items() if name != called]
+    return f"{op.doc}\n\n{', '.join(named)}.\n" if named and op.doc else op.doc
 
 
 def operator(op: OpDef) -> Any:
@@ -127,9 +133,9 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
     if backend.is_array(value) or isinstance(value, np.generic):
         array = value if backend.is_array(value) else np.asarray(value)
         if array.dtype not in dtypes.ALL:
-            raise TypeError(f"{op.name}(): argument '{name}' is an array of unsupported dtype {array.dtype}")
+            raise TypeError(f"{op.name}(): argument '{op.called[name]}' is an array of unsupported dtype {array.dtype}")
         return wrap(array)
-    raise TypeError(f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__}; "
+    raise TypeError(f"{op.name}(): argument '{op.called[name]}' must be Tensor, not {type(value).__name__}; "
                     "use ag.as_tensor(...) to make one")
 
 
@@ -225,10 +231,13 @@ def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     """NumPy's complaint with the op's name and the shapes it was given, as the type a PyTorch user catches."""
     if isinstance(error, errors.ArgumentError):
         return error
+    text = str(error).replace("axis", "dimension")
+    if isinstance(error, IndexError) and text.startswith("index "):
+        return IndexError(text)
     shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
     kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
                                (OverflowError, RuntimeError)) if isinstance(error, e))
-    return kind(f"{op.name}: {error} (input shapes: {shapes})")
+    return kind(f"{op.name}: {text} (input shapes: {shapes})")
 
 
 __all__ = ["defop", "general", "operator"]

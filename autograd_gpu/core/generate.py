@@ -16,9 +16,9 @@ from .op import ALWAYS, ANY, FLOAT, OpDef
 from .source import Source
 
 
-def signature(op: OpDef) -> str:
-    """The public parameter list: inputs, then attributes, positional or by keyword."""
-    parts = [name + ("=None" if name in op.optional else "") for name in op.inputs]
+def signature(op: OpDef, names: dict[str, str]) -> str:
+    """The parameter list: the inputs by these names, then attributes, positional or by keyword."""
+    parts = [names[name] + ("=None" if name in op.optional else "") for name in op.inputs]
     defaulted = bool(op.optional) and not op.variadic
     for name, default in op.attributes.items():
         required = default is inspect.Parameter.empty
@@ -46,7 +46,7 @@ def make_raw(op: OpDef) -> Callable[..., Any]:
     w = Source()
     star = "*" if op.variadic else ""  # a list input is one argument: cat([a, b], dim)
     names = ", ".join(op.inputs)
-    w(f"def {op.name}({signature(op)}):")
+    w(f"def {op.name}({signature(op, {name: name for name in op.inputs})}):")
     first = op.inputs[0] + ("[0]" if op.variadic else "")
     w(f"xp = numpy if type({first}) is ndarray else namespace({star}{names})", 1)
     call = f"forward(xp, {star}{names}{keyword_attributes(op)})"
@@ -58,8 +58,10 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`."""
     name = name or op.name
     w = Source()
-    w(f"def {name}({signature(op)}):")
+    w(f"def {name}({signature(op, op.called)}):")
     w.depth = 1
+    if renamed := [name for name in op.inputs if op.called[name] != name]:
+        w(f"{', '.join(renamed)} = {', '.join(op.called[name] for name in renamed)}")
     attrs = attributes_tuple(op)
     if op.variadic:
         write_list_call(w, op, f"general(OP, {op.inputs[0]}, {attrs})", keyword_attributes(op))
@@ -104,7 +106,7 @@ def make_core(op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False) -> Ca
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
-        "differentiable": op.differentiable, "RESULT": op.result,
+        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
     }  # fmt: skip
 
 

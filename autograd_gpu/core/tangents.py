@@ -108,7 +108,7 @@ def _by_rules(F: Any, call: Call, tangents: Tangents) -> Tangents:
     total = None
     for i, t in enumerate(tangents):
         if t is not None:
-            total = _added(total, _rule_on(F, call, i, t))
+            total = added(total, _rule_on(F, call, i, t))
     return (total,)
 
 
@@ -137,11 +137,12 @@ def _by_turns(F: Any, call: Call, tangents: Tangents) -> Tangents:
     total = None
     for i, t in enumerate(tangents):
         if t is not None:
-            total = _added(total, call.again(F, [*call.inputs[:i], t, *call.inputs[i + 1 :]])[0])
+            total = added(total, call.again(F, [*call.inputs[:i], t, *call.inputs[i + 1 :]])[0])
     return (total,)
 
 
-def _added(total: Any, term: Any) -> Any:
+def added(total: Any, term: Any) -> Any:
+    """The sum of two tangents, of which None is zero."""
     return term if total is None else total if term is None else total + term
 
 

@@ -258,7 +258,7 @@ class Tensor:
     def arctan(self) -> Tensor:
         ...
 
-    def arctan2(self, b: TensorLike) -> Tensor:
+    def arctan2(self, other: TensorLike) -> Tensor:
         ...
 
     def arctanh(self) -> Tensor:
@@ -270,40 +270,40 @@ class Tensor:
     def fix(self) -> Tensor:
         ...
 
-    def greater(self, b: TensorLike) -> Tensor:
+    def greater(self, other: TensorLike) -> Tensor:
         ...
 
-    def greater_equal(self, b: TensorLike) -> Tensor:
+    def greater_equal(self, other: TensorLike) -> Tensor:
         ...
 
-    def igamma(self, x: TensorLike) -> Tensor:
+    def igamma(self, other: TensorLike) -> Tensor:
         ...
 
-    def igammac(self, x: TensorLike) -> Tensor:
+    def igammac(self, other: TensorLike) -> Tensor:
         ...
 
-    def less(self, b: TensorLike) -> Tensor:
+    def less(self, other: TensorLike) -> Tensor:
         ...
 
-    def less_equal(self, b: TensorLike) -> Tensor:
+    def less_equal(self, other: TensorLike) -> Tensor:
         ...
 
-    def multiply(self, b: TensorLike) -> Tensor:
+    def multiply(self, other: TensorLike) -> Tensor:
         ...
 
     def negative(self) -> Tensor:
         ...
 
-    def not_equal(self, b: TensorLike) -> Tensor:
+    def not_equal(self, other: TensorLike) -> Tensor:
         ...
 
     def sgn(self) -> Tensor:
         ...
 
-    def subtract(self, b: TensorLike, alpha: Any=1) -> Tensor:
+    def subtract(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
-    def true_divide(self, b: TensorLike) -> Tensor:
+    def true_divide(self, other: TensorLike) -> Tensor:
         ...
 
     def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
@@ -312,19 +312,19 @@ class Tensor:
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None=None) -> Tensor:
         ...
 
-    def add(self, b: TensorLike, alpha: Any=1) -> Tensor:
+    def add(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
-    def addcdiv(self, a: TensorLike, b: TensorLike, value: Any=1) -> Tensor:
+    def addcdiv(self, tensor1: TensorLike, tensor2: TensorLike, value: Any=1) -> Tensor:
         ...
 
-    def addcmul(self, a: TensorLike, b: TensorLike, value: Any=1) -> Tensor:
+    def addcmul(self, tensor1: TensorLike, tensor2: TensorLike, value: Any=1) -> Tensor:
         ...
 
-    def atan2(self, b: TensorLike) -> Tensor:
+    def atan2(self, other: TensorLike) -> Tensor:
         ...
 
-    def copysign(self, b: TensorLike) -> Tensor:
+    def copysign(self, other: TensorLike) -> Tensor:
         ...
 
     def float_power(self, exponent: Any) -> Tensor:
@@ -333,46 +333,46 @@ class Tensor:
     def heaviside(self, values: TensorLike) -> Tensor:
         ...
 
-    def hypot(self, b: TensorLike) -> Tensor:
+    def hypot(self, other: TensorLike) -> Tensor:
         ...
 
     def ldexp(self, other: Tensor) -> Tensor:
         ...
 
-    def lerp(self, b: TensorLike, weight: TensorLike) -> Tensor:
+    def lerp(self, end: TensorLike, weight: TensorLike) -> Tensor:
         ...
 
-    def mul(self, b: TensorLike) -> Tensor:
+    def mul(self, other: TensorLike) -> Tensor:
         ...
 
-    def nextafter(self, b: TensorLike) -> Tensor:
+    def nextafter(self, other: TensorLike) -> Tensor:
         ...
 
     def pow(self, exponent: TensorLike) -> Tensor:
         ...
 
-    def sub(self, b: TensorLike, alpha: Any=1) -> Tensor:
+    def sub(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
     def i0(self) -> Tensor:
         ...
 
-    def bitwise_and(self, b: TensorLike) -> Tensor:
+    def bitwise_and(self, other: TensorLike) -> Tensor:
         ...
 
-    def bitwise_left_shift(self, b: TensorLike) -> Tensor:
+    def bitwise_left_shift(self, other: TensorLike) -> Tensor:
         ...
 
     def bitwise_not(self) -> Tensor:
         ...
 
-    def bitwise_or(self, b: TensorLike) -> Tensor:
+    def bitwise_or(self, other: TensorLike) -> Tensor:
         ...
 
-    def bitwise_right_shift(self, b: TensorLike) -> Tensor:
+    def bitwise_right_shift(self, other: TensorLike) -> Tensor:
         ...
 
-    def bitwise_xor(self, b: TensorLike) -> Tensor:
+    def bitwise_xor(self, other: TensorLike) -> Tensor:
         ...
 
     def clamp(self, min: TensorLike | None=None, max: TensorLike | None=None) -> Tensor:
@@ -384,37 +384,37 @@ class Tensor:
     def clamp_min(self, min: Any) -> Tensor:
         ...
 
-    def fmax(self, b: TensorLike) -> Tensor:
+    def fmax(self, other: TensorLike) -> Tensor:
         ...
 
-    def fmin(self, b: TensorLike) -> Tensor:
+    def fmin(self, other: TensorLike) -> Tensor:
         ...
 
-    def maximum(self, b: TensorLike) -> Tensor:
+    def maximum(self, other: TensorLike) -> Tensor:
         ...
 
-    def minimum(self, b: TensorLike) -> Tensor:
+    def minimum(self, other: TensorLike) -> Tensor:
         ...
 
     def sum_to_size(self, *size: Any) -> Tensor:
         ...
 
-    def allclose(self, b: Tensor, rtol: builtins.float=1e-05, atol: builtins.float=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
+    def allclose(self, other: Tensor, rtol: builtins.float=1e-05, atol: builtins.float=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
         ...
 
-    def eq(self, b: TensorLike) -> Tensor:
+    def eq(self, other: TensorLike) -> Tensor:
         ...
 
-    def equal(self, b: Tensor) -> builtins.bool:
+    def equal(self, other: Tensor) -> builtins.bool:
         ...
 
-    def ge(self, b: TensorLike) -> Tensor:
+    def ge(self, other: TensorLike) -> Tensor:
         ...
 
-    def gt(self, b: TensorLike) -> Tensor:
+    def gt(self, other: TensorLike) -> Tensor:
         ...
 
-    def isclose(self, b: TensorLike, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: Any=False) -> Tensor:
+    def isclose(self, other: TensorLike, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: Any=False) -> Tensor:
         ...
 
     def isfinite(self) -> Tensor:
@@ -435,34 +435,34 @@ class Tensor:
     def isreal(self) -> Tensor:
         ...
 
-    def le(self, b: TensorLike) -> Tensor:
+    def le(self, other: TensorLike) -> Tensor:
         ...
 
-    def logical_and(self, b: TensorLike) -> Tensor:
+    def logical_and(self, other: TensorLike) -> Tensor:
         ...
 
     def logical_not(self) -> Tensor:
         ...
 
-    def logical_or(self, b: TensorLike) -> Tensor:
+    def logical_or(self, other: TensorLike) -> Tensor:
         ...
 
-    def logical_xor(self, b: TensorLike) -> Tensor:
+    def logical_xor(self, other: TensorLike) -> Tensor:
         ...
 
-    def lt(self, b: TensorLike) -> Tensor:
+    def lt(self, other: TensorLike) -> Tensor:
         ...
 
-    def ne(self, b: TensorLike) -> Tensor:
+    def ne(self, other: TensorLike) -> Tensor:
         ...
 
     def signbit(self) -> Tensor:
         ...
 
-    def inner(self, b: Tensor) -> Tensor:
+    def inner(self, other: Tensor) -> Tensor:
         ...
 
-    def kron(self, b: TensorLike) -> Tensor:
+    def kron(self, other: TensorLike) -> Tensor:
         ...
 
     def clone(self) -> Tensor:
@@ -537,28 +537,28 @@ class Tensor:
     def diff(self, n: builtins.int=1, dim: builtins.int=-1, prepend: Tensor | None=None, append: Tensor | None=None) -> Tensor:
         ...
 
-    def dist(self, b: Tensor, p: builtins.float=2) -> Tensor:
+    def dist(self, other: Tensor, p: builtins.float=2) -> Tensor:
         ...
 
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         ...
 
-    def divide(self, b: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def divide(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
         ...
 
-    def floor_divide(self, b: TensorLike) -> Tensor:
+    def floor_divide(self, other: TensorLike) -> Tensor:
         ...
 
-    def fmod(self, b: TensorLike) -> Tensor:
+    def fmod(self, other: TensorLike) -> Tensor:
         ...
 
-    def gcd(self, b: TensorLike) -> Tensor:
+    def gcd(self, other: TensorLike) -> Tensor:
         ...
 
-    def lcm(self, b: TensorLike) -> Tensor:
+    def lcm(self, other: TensorLike) -> Tensor:
         ...
 
-    def remainder(self, b: TensorLike) -> Tensor:
+    def remainder(self, other: TensorLike) -> Tensor:
         ...
 
     def abs(self) -> Tensor:
@@ -639,10 +639,10 @@ class Tensor:
     def argmin(self, dim: Any=None, keepdim: Any=False) -> Tensor:
         ...
 
-    def max(self, dim: Any=None, keepdim: builtins.bool=False) -> Any:
+    def max(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None) -> Any:
         ...
 
-    def min(self, dim: Any=None, keepdim: builtins.bool=False) -> Any:
+    def min(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None) -> Any:
         ...
 
     def digamma(self) -> Tensor:
@@ -651,7 +651,7 @@ class Tensor:
     def lgamma(self) -> Tensor:
         ...
 
-    def mvlgamma(self, p: builtins.int) -> Tensor:
+    def mvlgamma(self, p: Any) -> Tensor:
         ...
 
     def polygamma(self, n: Any) -> Tensor:
@@ -720,16 +720,16 @@ class Tensor:
     def inverse(self, check_errors: Any=True) -> Tensor:
         ...
 
-    def logaddexp(self, b: TensorLike) -> Tensor:
+    def logaddexp(self, other: TensorLike) -> Tensor:
         ...
 
-    def logaddexp2(self, b: TensorLike) -> Tensor:
+    def logaddexp2(self, other: TensorLike) -> Tensor:
         ...
 
     def logit(self, eps: Any=None) -> Tensor:
         ...
 
-    def xlogy(self, y: TensorLike) -> Tensor:
+    def xlogy(self, other: TensorLike) -> Tensor:
         ...
 
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
@@ -834,13 +834,13 @@ class Tensor:
     def softmax(self, dim: Any, dtype: Any=None) -> Tensor:
         ...
 
-    def bmm(self, b: TensorLike) -> Tensor:
+    def bmm(self, mat2: TensorLike) -> Tensor:
         ...
 
-    def matmul(self, b: TensorLike) -> Tensor:
+    def matmul(self, other: TensorLike) -> Tensor:
         ...
 
-    def mm(self, b: TensorLike) -> Tensor:
+    def mm(self, mat2: TensorLike) -> Tensor:
         ...
 
     def mv(self, vec: TensorLike) -> Tensor:
@@ -957,7 +957,7 @@ class Tensor:
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
         ...
 
-    def broadcast_to(self, shape: tuple[builtins.int, ...]) -> Tensor:
+    def broadcast_to(self, size: tuple[builtins.int, ...]) -> Tensor:
         ...
 
     def expand_as(self, other: Tensor) -> Tensor:
@@ -1023,10 +1023,7 @@ class Tensor:
     def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
         ...
 
-    def split(self, split_size_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int=0) -> tuple[Tensor, ...]:
-        ...
-
-    def split_with_sizes(self, sizes: Any, dim: Any=0) -> tuple[Tensor, ...]:
+    def split_with_sizes(self, split_sizes: Any, dim: Any=0) -> tuple[Tensor, ...]:
         ...
 
     def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int=0) -> tuple[Tensor, ...]:
@@ -1050,7 +1047,7 @@ class Tensor:
     def cholesky_inverse(self, upper: builtins.bool=False) -> Tensor:
         ...
 
-    def cholesky_solve(self, factor: Tensor, upper: builtins.bool=False) -> Tensor:
+    def cholesky_solve(self, input2: Tensor, upper: builtins.bool=False) -> Tensor:
         ...
 
     def acos(self) -> Tensor:
@@ -1107,19 +1104,19 @@ class Tensor:
     def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
-    def cross(self, b: TensorLike, dim: Any=None) -> Tensor:
+    def cross(self, other: TensorLike, dim: Any=None) -> Tensor:
         ...
 
-    def dot(self, b: TensorLike) -> Tensor:
+    def dot(self, tensor: TensorLike) -> Tensor:
         ...
 
-    def ger(self, b: TensorLike) -> Tensor:
+    def ger(self, vec2: TensorLike) -> Tensor:
         ...
 
-    def outer(self, b: TensorLike) -> Tensor:
+    def outer(self, vec2: TensorLike) -> Tensor:
         ...
 
-    def vdot(self, b: TensorLike) -> Tensor:
+    def vdot(self, tensor: TensorLike) -> Tensor:
         ...
 
     def as_strided(self, size: Any, stride: Any, storage_offset: builtins.int | None=None) -> Tensor:
@@ -1134,13 +1131,13 @@ class Tensor:
     def view_as(self, other: Tensor) -> Tensor:
         ...
 
-    def div(self, b: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def div(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
         ...
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *sizes: Any, shape: Any=None) -> Tensor:
         ...
 
-    def view(self, *shape: Any) -> Tensor:
+    def view(self, *shape: Any, size: Any=None, dtype: Any=None) -> Tensor:
         ...
 
     def nelement(self) -> builtins.int:
@@ -1152,19 +1149,22 @@ class Tensor:
     def type(self, dtype: Any=None) -> Any:
         ...
 
-    def permute(self, *dims: Any) -> Tensor:
+    def permute(self, *order: Any, dims: Any=None) -> Tensor:
         ...
 
-    def flip(self, *dims: Any) -> Tensor:
+    def flip(self, *along: Any, dims: Any=None) -> Tensor:
         ...
 
-    def expand(self, *shape: Any) -> Tensor:
+    def expand(self, *shape: Any, size: Any=None) -> Tensor:
         ...
 
-    def repeat(self, *sizes: Any) -> Tensor:
+    def repeat(self, *sizes: Any, repeats: Any=None) -> Tensor:
         ...
 
-    def tile(self, *dims: Any) -> Tensor:
+    def tile(self, *sizes: Any, dims: Any=None) -> Tensor:
+        ...
+
+    def split(self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int=0) -> tuple[Tensor, ...]:
         ...
 
     def bfloat16(self) -> Tensor:
@@ -1248,7 +1248,7 @@ class Tensor:
     def arctan_(self) -> Any:
         ...
 
-    def arctan2_(self, b: Any) -> Any:
+    def arctan2_(self, other: Any) -> Any:
         ...
 
     def arctanh_(self) -> Any:
@@ -1260,43 +1260,43 @@ class Tensor:
     def fix_(self) -> Any:
         ...
 
-    def greater_(self, b: Any) -> Any:
+    def greater_(self, other: Any) -> Any:
         ...
 
-    def greater_equal_(self, b: Any) -> Any:
+    def greater_equal_(self, other: Any) -> Any:
         ...
 
-    def igamma_(self, x: Any) -> Any:
+    def igamma_(self, other: Any) -> Any:
         ...
 
-    def igammac_(self, x: Any) -> Any:
+    def igammac_(self, other: Any) -> Any:
         ...
 
-    def less_(self, b: Any) -> Any:
+    def less_(self, other: Any) -> Any:
         ...
 
-    def less_equal_(self, b: Any) -> Any:
+    def less_equal_(self, other: Any) -> Any:
         ...
 
     def negative_(self) -> Any:
         ...
 
-    def not_equal_(self, b: Any) -> Any:
+    def not_equal_(self, other: Any) -> Any:
         ...
 
     def sgn_(self) -> Any:
         ...
 
-    def addcdiv_(self, a: Any, b: Any, value: Any=1) -> Any:
+    def addcdiv_(self, tensor1: Any, tensor2: Any, value: Any=1) -> Any:
         ...
 
-    def addcmul_(self, a: Any, b: Any, value: Any=1) -> Any:
+    def addcmul_(self, tensor1: Any, tensor2: Any, value: Any=1) -> Any:
         ...
 
-    def atan2_(self, b: Any) -> Any:
+    def atan2_(self, other: Any) -> Any:
         ...
 
-    def copysign_(self, b: Any) -> Any:
+    def copysign_(self, other: Any) -> Any:
         ...
 
     def float_power_(self, exponent: Any) -> Tensor:
@@ -1305,16 +1305,16 @@ class Tensor:
     def heaviside_(self, values: Any) -> Any:
         ...
 
-    def hypot_(self, b: Any) -> Any:
+    def hypot_(self, other: Any) -> Any:
         ...
 
     def ldexp_(self, other: Tensor) -> Tensor:
         ...
 
-    def lerp_(self, b: Any, weight: Any) -> Any:
+    def lerp_(self, end: Any, weight: Any) -> Any:
         ...
 
-    def nextafter_(self, b: Any) -> Any:
+    def nextafter_(self, other: Any) -> Any:
         ...
 
     def pow_(self, exponent: Any) -> Any:
@@ -1323,22 +1323,22 @@ class Tensor:
     def i0_(self) -> Any:
         ...
 
-    def bitwise_and_(self, b: Any) -> Any:
+    def bitwise_and_(self, other: Any) -> Any:
         ...
 
-    def bitwise_left_shift_(self, b: Any) -> Any:
+    def bitwise_left_shift_(self, other: Any) -> Any:
         ...
 
     def bitwise_not_(self) -> Any:
         ...
 
-    def bitwise_or_(self, b: Any) -> Any:
+    def bitwise_or_(self, other: Any) -> Any:
         ...
 
-    def bitwise_right_shift_(self, b: Any) -> Any:
+    def bitwise_right_shift_(self, other: Any) -> Any:
         ...
 
-    def bitwise_xor_(self, b: Any) -> Any:
+    def bitwise_xor_(self, other: Any) -> Any:
         ...
 
     def clamp_(self, min: Any=None, max: Any=None) -> Any:
@@ -1350,34 +1350,34 @@ class Tensor:
     def clamp_min_(self, min: Any) -> Tensor:
         ...
 
-    def eq_(self, b: Any) -> Any:
+    def eq_(self, other: Any) -> Any:
         ...
 
-    def ge_(self, b: Any) -> Any:
+    def ge_(self, other: Any) -> Any:
         ...
 
-    def gt_(self, b: Any) -> Any:
+    def gt_(self, other: Any) -> Any:
         ...
 
-    def le_(self, b: Any) -> Any:
+    def le_(self, other: Any) -> Any:
         ...
 
-    def logical_and_(self, b: Any) -> Any:
+    def logical_and_(self, other: Any) -> Any:
         ...
 
     def logical_not_(self) -> Any:
         ...
 
-    def logical_or_(self, b: Any) -> Any:
+    def logical_or_(self, other: Any) -> Any:
         ...
 
-    def logical_xor_(self, b: Any) -> Any:
+    def logical_xor_(self, other: Any) -> Any:
         ...
 
-    def lt_(self, b: Any) -> Any:
+    def lt_(self, other: Any) -> Any:
         ...
 
-    def ne_(self, b: Any) -> Any:
+    def ne_(self, other: Any) -> Any:
         ...
 
     def cumprod_(self, dim: Any, dtype: Any=None) -> Any:
@@ -1392,19 +1392,19 @@ class Tensor:
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         ...
 
-    def floor_divide_(self, b: Any) -> Any:
+    def floor_divide_(self, other: Any) -> Any:
         ...
 
-    def fmod_(self, b: Any) -> Any:
+    def fmod_(self, other: Any) -> Any:
         ...
 
-    def gcd_(self, b: Any) -> Any:
+    def gcd_(self, other: Any) -> Any:
         ...
 
-    def lcm_(self, b: Any) -> Any:
+    def lcm_(self, other: Any) -> Any:
         ...
 
-    def remainder_(self, b: Any) -> Any:
+    def remainder_(self, other: Any) -> Any:
         ...
 
     def abs_(self) -> Any:
@@ -1464,7 +1464,7 @@ class Tensor:
     def lgamma_(self) -> Any:
         ...
 
-    def mvlgamma_(self, p: builtins.int) -> Tensor:
+    def mvlgamma_(self, p: Any) -> Any:
         ...
 
     def polygamma_(self, n: Any) -> Any:
@@ -1473,7 +1473,7 @@ class Tensor:
     def logit_(self, eps: Any=None) -> Any:
         ...
 
-    def xlogy_(self, y: Any) -> Any:
+    def xlogy_(self, other: Any) -> Any:
         ...
 
     def masked_fill_(self, mask: Any, value: Any) -> Any:

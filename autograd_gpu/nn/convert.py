@@ -32,6 +32,10 @@ class Movable(Tree):
         convert(self, device, dtype)
         return self
 
+    def type(self: Self, dst_type: Any) -> Self:
+        """Floating-point parameters and buffers to `dst_type`: `to(dst_type)`."""
+        return self.to(dtype=dst_type)
+
     def cpu(self: Self) -> Self:
         """Moves everything to the CPU."""
         return self.to("cpu")

@@ -18,6 +18,7 @@ from ..core.tensor import Parameter, Tensor
 from .parameter import Buffer
 
 PARAMETER, BUFFER, TRANSIENT, MODULE = "parameter", "buffer", "non-persistent buffer", "child module"
+_PLURAL = {PARAMETER: "parameters", BUFFER: "buffers", TRANSIENT: "buffers", MODULE: "module"}  # PyTorch's words
 
 
 class Registry:
@@ -38,7 +39,7 @@ class Registry:
         if isinstance(value, (Parameter, Registry, Buffer)):
             wanted = _kind_of(value)
             if kinds is None:
-                raise AttributeError(f"cannot assign {wanted} before Module.__init__() call")
+                raise AttributeError(f"cannot assign {_PLURAL[wanted]} before Module.__init__() call")
             if kind == PARAMETER and wanted == MODULE:
                 raise _wrong_kind(name, kind, value)
             if isinstance(value, Buffer):
@@ -68,11 +69,13 @@ class Registry:
 
     def _register_new(self, name: str, value: Any, kind: str, allowed: type, needed: str) -> None:
         if not hasattr(self, "_kinds"):
-            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+            raise AttributeError(f"cannot assign {kind.removeprefix('non-persistent ')} before Module.__init__() call")
         _check_name(name, kind)
         if hasattr(self, name) and self._kinds.get(name) != kind:
             raise KeyError(f"attribute '{name}' already exists")
         if value is not None and not isinstance(value, allowed):
+            if kind == MODULE:
+                raise TypeError(f"{typename(value)} is not a Module subclass")
             raise TypeError(f"cannot assign '{typename(value)}' object to {kind} '{name}' ({needed} or None required)")
         self._register(name, value, kind)
 

@@ -85,6 +85,8 @@ class TransformerEncoderLayer(Module):
 class TransformerEncoder(Module):
     """`num_layers` copies of a TransformerEncoderLayer one after the other, then `norm` if there is one.
 
+    `enable_nested_tensor` and `mask_check` are accepted and have no effect.
+
     >>> encoder = ag.nn.TransformerEncoder(ag.nn.TransformerEncoderLayer(4, 2, dim_feedforward=8), num_layers=2)
     >>> encoder(ag.ones(3, 1, 4)).shape
     (3, 1, 4)
@@ -92,11 +94,15 @@ class TransformerEncoder(Module):
 
     norm: Module | None
 
-    def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(
+        self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None,
+        enable_nested_tensor: bool = True, mask_check: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
         self.num_layers = num_layers
         self.norm = norm
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,

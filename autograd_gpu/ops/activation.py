@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend import cpu, dtypes
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
@@ -59,8 +59,10 @@ def _squared(xp, x):
 
 
 def _relu(xp, x):
-    if xp is not np or x.size < BLOCK or x.dtype.itemsize < 4 or not x.flags.c_contiguous:
+    if xp is not np:
         return xp.maximum(x, x.dtype.type(0))
+    if x.size < BLOCK or x.itemsize < 4 or not x.flags.c_contiguous:
+        return np.maximum(x, cpu.constant(0, x.dtype))
     zeros, out = np.zeros(BLOCK, x.dtype), np.empty(x.shape, x.dtype)
     source, target = x.reshape(-1), out.reshape(-1)
     for i in range(0, x.size, BLOCK):  # against an array: NumPy takes three times as long against a number
@@ -119,6 +121,8 @@ class relu_grad:
 
 
 def _sigmoid(xp, x):
+    if xp is np and x.size <= cpu.FEW:  # a quarter of the time; of many elements it takes twice as long
+        return cpu.special().expit(x)
     out = xp.negative(x, out=backend.empty(xp, x.shape, x.dtype))
     with np.errstate(over="ignore"):  # exp(-x) may be inf, and the result 0 then
         xp.exp(out, out=out)
@@ -303,6 +307,8 @@ def _normal_cdf_float32(x):
 
 
 def _gelu(xp, x, *, approximate="none"):
+    if approximate == "none" and xp is np and x.size <= cpu.FEW:  # a tenth of the calls
+        return x * cpu.special().ndtr(x)
     if _gelu_is_exact(approximate):
         return x * _normal_cdf(xp, x)
     return 0.5 * x * (1 + xp.tanh(_gelu_inner(x)[0]))

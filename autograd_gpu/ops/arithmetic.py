@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import cpu
-from ..backend.dtypes import FULL_FLOATS, float64, get_default_dtype
+from ..backend.dtypes import FLOATS, FULL_FLOATS, float64, get_default_dtype
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
@@ -21,8 +21,10 @@ from .elementwise import exp2
 # ---- arithmetic ------------------------------------------------------------------------------------
 
 
-def factor(b, alpha):
+def factor(b, alpha, name="alpha"):
     """The number alpha as a ufunc takes it fastest beside b."""
+    if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     return cpu.constant(alpha, b.dtype) if type(b) is np.ndarray and b.dtype in FULL_FLOATS else alpha
 
 
@@ -112,21 +114,29 @@ class pow:
     def forward(xp, base, exponent): return base**exponent
     grad_base = _power_base
     grad_exponent = _power_exponent
+    called = ("input", "exponent")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+def _over_square(F, g, side, a, b):
+    """g * side / (a * a + b * b); 0 at the origin, where the angle has no derivative."""
+    square = a * a + b * b
+    origin = square == 0
+    return F.where(origin, 0.0, g * side / F.where(origin, 1.0, square))
+
+
 @defop
 class atan2:
-    """The angle of the point (x=b, y=a) in radians, broadcasting.
+    """The angle of the point (x=b, y=a) in radians, broadcasting; at the origin the derivatives are 0.
 
     >>> ag.atan2(ag.tensor([1.0]), ag.tensor([1.0]))
     tensor([0.7854])
     """
 
     def forward(xp, a, b): return xp.arctan2(a, b)
-    def grad_a(F, g, a, b): return g * b / (a * a + b * b)
-    def grad_b(F, g, a, b): return -g * a / (a * a + b * b)
+    def grad_a(F, g, a, b): return _over_square(F, g, b, a, b)
+    def grad_b(F, g, a, b): return _over_square(F, -g, a, a, b)
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -150,6 +160,7 @@ class lerp:
     def grad_a(F, g, weight): return g * (1 - weight)
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
+    called = ("input", "end", "weight")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -163,10 +174,11 @@ class addcmul:
     """
 
     @in_float32
-    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value)
+    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value, "value")
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
+    called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -184,6 +196,7 @@ class addcdiv:
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
+    called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -248,25 +261,25 @@ class heaviside:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def ldexp(x: Tensor, other: Tensor) -> Tensor:
-    """x * 2 ** other, broadcasting; integers give the default float dtype.
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2 ** other, broadcasting; integers give the default float dtype.
 
     >>> ag.ldexp(ag.tensor([1.0, 3.0]), ag.tensor([2, -1]))
     tensor([4. , 1.5])
     """
-    x, other = as_tensor(x), as_tensor(other)
+    input, other = as_tensor(input), as_tensor(other)
     if not other.is_floating_point():
-        other = other.to(x.dtype if x.is_floating_point() else get_default_dtype())
-    return mul(x, exp2(other))
+        other = other.to(input.dtype if input.is_floating_point() else get_default_dtype())
+    return mul(input, exp2(other))
 
 
-def float_power(base: Any, exponent: Any) -> Tensor:
+def float_power(input: Any, exponent: Any) -> Tensor:
     """base ** exponent in float64, broadcasting; one of the two may be a number.
 
     >>> ag.float_power(ag.tensor([2, 3]), -1)
     tensor([0.5   , 0.3333], dtype=float64)
     """
-    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (base, exponent)])
+    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (input, exponent)])
 
 
 # ---- selection -------------------------------------------------------------------------------------
@@ -280,9 +293,12 @@ class where:
     tensor([1., 0.])
     """
 
-    def forward(xp, condition, a, b): return backend.where(xp, condition, a, b)
+    def forward(xp, condition, a, b):
+        few = xp is np and condition.size < cpu.MANY_CHOICES
+        return np.where(condition, a, b) if few else backend.where(xp, condition, a, b)
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
+    called = ("condition", "input", "other")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING

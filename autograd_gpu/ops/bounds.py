@@ -124,19 +124,19 @@ class clamp:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def clamp_min(x: Tensor, min: Any) -> Tensor:
-    """x limited from below by `min`, a number or a tensor.
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """input limited from below by `min`, a number or a tensor.
 
     >>> ag.clamp_min(ag.tensor([-2.0, 0.5]), 0.0)
     tensor([0. , 0.5])
     """
-    return clamp(x, min, None)
+    return clamp(input, min, None)
 
 
-def clamp_max(x: Tensor, max: Any) -> Tensor:
-    """x limited from above by `max`, a number or a tensor.
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """input limited from above by `max`, a number or a tensor.
 
     >>> ag.clamp_max(ag.tensor([-2.0, 0.5]), 0.0)
     tensor([-2.,  0.])
     """
-    return clamp(x, None, max)
+    return clamp(input, None, max)

@@ -263,25 +263,25 @@ class isclose:
     batch = BROADCASTING
 
 
-def allclose(a: Tensor, b: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether `isclose` holds everywhere, as a Python bool (synchronises a CUDA device).
 
     >>> ag.allclose(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.0 + 1e-6]))
     True
     """
-    return bool(isclose(a, b, rtol, atol, equal_nan)._array.all())
+    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
 
 
-def equal(a: Tensor, b: Tensor) -> bool:
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether a and b have one shape and equal elements, as a Python bool (synchronises a CUDA device).
 
     >>> ag.equal(ag.tensor([1, 2]), ag.tensor([1, 2]))
     True
     """
-    for name, x in (("a", a), ("b", b)):
+    for name, x in (("input", input), ("other", other)):
         if not isinstance(x, Tensor):
             raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(x).__name__}")
-    if a.shape != b.shape:
+    if input.shape != other.shape:
         return False
-    same = eq(a, b)._array
+    same = eq(input, other)._array
     return bool(np.count_nonzero(same) == same.size if type(same) is np.ndarray else same.all())

@@ -88,7 +88,7 @@ class trunc_divide:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def divide(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """a / b, broadcasting; rounded towards minus infinity ("floor") or towards zero ("trunc") on demand.
 
     Without rounding integers give the default float dtype, with it they stay integers, and the derivative is zero.
@@ -97,11 +97,11 @@ def divide(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
     tensor([ 3, -4])
     """
     if rounding_mode is None:
-        return div(a, b)
+        return div(input, other)
     if rounding_mode == "floor":
-        return floor_divide(a, b)
+        return floor_divide(input, other)
     if rounding_mode == "trunc":
-        return trunc_divide(a, b)
+        return trunc_divide(input, other)
     raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
                        f"{rounding_mode!r}")
 

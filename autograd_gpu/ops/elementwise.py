@@ -30,15 +30,15 @@ class neg:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def positive(x: Tensor) -> Tensor:
-    """x itself; bools are refused.
+def positive(input: Tensor) -> Tensor:
+    """input itself; bools are refused.
 
     >>> ag.positive(ag.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
-    if x.dtype.kind == "b":
+    if input.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert with .long() first")
-    return x
+    return input
 
 
 @defop

@@ -11,10 +11,7 @@ from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .activation import in_float32
-from .creation import arange
 from .from_scipy import of_scipy, of_two
-from .reduce import sum
-from .shape import unsqueeze
 
 _zeta, _gammainc, _gammaincc = of_two("zeta"), of_two("gammainc"), of_two("gammaincc")
 
@@ -70,28 +67,46 @@ class polygamma:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def polygamma_of(n: int, x: Tensor) -> Tensor:
-    """The derivative of order n >= 0 of digamma at x: n comes first, as in PyTorch's function.
+def polygamma_of(n: int, input: Tensor) -> Tensor:
+    """The derivative of order n >= 0 of digamma at input: n comes first, as in PyTorch's function.
 
     >>> ag.polygamma(1, ag.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
-    return polygamma(x, n)
+    return polygamma(input, n)
 
 
-def mvlgamma(x: Tensor, p: int) -> Tensor:
+def _mvlgamma(xp, x, *, p):
+    if p < 1:
+        raise RuntimeError(f"p has to be greater than or equal to 1, but got {p}")
+    gammaln = backend.special(xp).gammaln
+    out = gammaln(x)
+    for i in range(1, p):
+        out = out + gammaln(x - i / 2)
+    return out + p * (p - 1) / 4 * math.log(math.pi) if p > 1 else out
+
+
+def _mvlgamma_back(F, g, x, p):
+    slope = F.digamma(x)
+    for i in range(1, p):
+        slope = slope + F.digamma(x - i / 2)
+    return g * slope
+
+
+@defop
+class mvlgamma:
     """The logarithm of the multivariate gamma function of dimension p >= 1, for x > (p - 1) / 2.
 
-    sum over i < p of lgamma(x - i / 2), plus p (p - 1) / 4 * log(pi).
+    sum over i < p of lgamma(input - i / 2), plus p (p - 1) / 4 * log(pi).
 
     >>> ag.mvlgamma(ag.tensor([2.0, 3.0]), 2)
     tensor([0.4516, 1.5502])
     """
-    if p < 1:
-        raise RuntimeError(f"p has to be greater than or equal to 1, but got {p}")
-    shifts = arange(p, device=x.device) * -0.5
-    terms = lgamma(unsqueeze(x, -1) + (shifts.to(x.dtype) if x.is_floating_point() else shifts))
-    return sum(terms, -1) + p * (p - 1) / 4 * math.log(math.pi)
+
+    forward = in_float32(_mvlgamma)
+    grad_x = _mvlgamma_back
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- Hurwitz' zeta -----------------------------------------------------------------------------------
@@ -117,6 +132,7 @@ class zeta:
 
     def forward(xp, x, q): return _zeta(xp, x, q)
     grads = _zeta_back
+    called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -153,6 +169,7 @@ class gammainc:
 
     def forward(xp, a, x): return _gammainc(xp, a, x)
     grads = _gammainc_back
+    called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -167,5 +184,6 @@ class gammaincc:
 
     def forward(xp, a, x): return _gammaincc(xp, a, x)
     grads = _gammaincc_back
+    called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING

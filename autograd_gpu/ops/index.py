@@ -202,7 +202,7 @@ def key_part(x: Tensor, part: Any) -> Any:
         return int(part)
     if isinstance(part, (bool, np.bool_)):
         part = np.asarray(part)
-    elif isinstance(part, (list, tuple)):
+    elif isinstance(part, (list, tuple, range)):
         part = np.asarray(part) if len(part) else np.zeros(0, int64)
     index = part if isinstance(part, Tensor) else wrap(part) if backend.is_array(part) else None
     if index is None:
@@ -273,18 +273,18 @@ def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
     return index if array.ndim else reshape(index, (1,))
 
 
-def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """x at the positions `index`, a vector of integers, of dimension `dim`. A copy.
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """input at the positions `index`, a vector of integers, of dimension `dim`. A copy.
 
     >>> ag.index_select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ag.tensor([1, 1]))
     tensor([[2., 2.],
             [4., 4.]])
     """
-    index, dim = index_vector("index_select", index), wrap_dim(dim, x.ndim)
-    if not x.ndim:
-        return reshape(index_select(reshape(x, (1,)), 0, index), ())
+    index, dim = index_vector("index_select", index), wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return reshape(index_select(reshape(input, (1,)), 0, index), ())
     try:
-        return advanced_index(x, index, dims=(dim - x.ndim,))
+        return advanced_index(input, index, dims=(dim - input.ndim,))
     except IndexError as error:
         raise IndexError(in_our_words(str(error))) from None
 
@@ -296,6 +296,8 @@ def _embedding(xp, x, weight, *, padding_idx=None):
     if x.dtype not in (int64, int32):
         raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
                            f"Int; but got {x.dtype} instead (while checking arguments for embedding)")
+    if weight.ndim < 2:
+        raise RuntimeError("'weight' must be 2-D")
     try:
         if xp is np and x.size and np.minimum.reduce(x, axis=None) < 0:
             raise IndexError

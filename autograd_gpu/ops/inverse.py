@@ -47,6 +47,7 @@ class inv:
     """
 
     forward = _inv
+    called = ("A",)
     def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
     def jvp(F, t, out): return -F.gemm(F.gemm(out, t), out)
     batch = MATRICES
@@ -56,7 +57,7 @@ inverse = inv
 inv_result = namedtuple("inv_result", ("inverse", "info"))
 
 
-def inv_ex(a: Tensor, *, check_errors: bool = False) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): info is 0, or the number of the first zero pivot of a matrix that has no inverse, which is NaN.
 
     With `check_errors` a LinAlgError instead.
@@ -64,15 +65,15 @@ def inv_ex(a: Tensor, *, check_errors: bool = False) -> Any:
     >>> ag.linalg.inv_ex(ag.zeros(2, 2)).info
     tensor(1, dtype=int32)
     """
-    a = as_tensor(a)
-    check_square("linalg.inv_ex", a)
-    info = backend.decompositions(backend.namespace(a._array)).lu(a._array)[2]
+    A = as_tensor(A)
+    check_square("linalg.inv_ex", A)
+    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
     if check_errors:
         refuse("linalg.inv_ex", info, _zero_pivot)
-    return inv_result(inv(a, False), wrap(info_array(info, a._array)))
+    return inv_result(inv(A, False), wrap(info_array(info, A._array)))
 
 
-def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of a as a map between its first `ind` dimensions and the others: tensordot(a_inv, a, ind) is one.
 
     >>> ag.linalg.tensorinv(ag.eye(6).reshape(2, 3, 6), ind=2).shape
@@ -80,11 +81,11 @@ def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    rows, columns = math.prod(a.shape[:ind]), math.prod(a.shape[ind:])
+    rows, columns = math.prod(input.shape[:ind]), math.prod(input.shape[ind:])
     if rows != columns:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
                            f"but got {columns} != {rows}")
-    return reshape(inv(reshape(a, (rows, columns))), (*a.shape[ind:], *a.shape[:ind]))
+    return reshape(inv(reshape(input, (rows, columns))), (*input.shape[ind:], *input.shape[:ind]))
 
 
 # ---- solve -------------------------------------------------------------------------------------------
@@ -161,6 +162,7 @@ class solve:
 
     forward = _solve
     grads = _solve_back
+    called = ("A", "B")
     types, broadcasts = SAME, ALWAYS
     jvp, batch = _solve_jvp, _solve_batch
 
@@ -168,30 +170,30 @@ class solve:
 solve_result = namedtuple("solve_result", ("result", "info"))
 
 
-def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(result, info) of `linalg.solve`: info is 0, or the number of the first zero pivot where the result is NaN.
 
     >>> ag.linalg.solve_ex(ag.zeros(2, 2), ag.ones(2)).info
     tensor(1, dtype=int32)
     """
-    a = as_tensor(a)
-    check_square("linalg.solve_ex", a)
-    info = backend.decompositions(backend.namespace(a._array)).lu(a._array)[2]
+    A = as_tensor(A)
+    check_square("linalg.solve_ex", A)
+    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
     if check_errors:
         refuse("torch.linalg.solve_ex", info, _singular)
-    return solve_result(solve(a, b, left, False), wrap(info_array(info, a._array)))
+    return solve_result(solve(A, B, left, False), wrap(info_array(info, A._array)))
 
 
-def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """x with tensordot(a, x, x.ndim) = b, after the dimensions `dims` of a have been moved to its end.
+def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """x with tensordot(input, x, x.ndim) = other, after the dimensions `dims` of input have been moved to its end.
 
     >>> ag.linalg.tensorsolve(ag.eye(6).reshape(2, 3, 6), ag.ones(2, 3)).shape
     (6,)
     """
-    a = a if dims is None else movedim(a, tuple(dims), tuple(range(a.ndim - len(dims), a.ndim)))
-    shape = a.shape[b.ndim :]
-    rows, columns = math.prod(a.shape[: b.ndim]), math.prod(shape)
+    input = input if dims is None else movedim(input, tuple(dims), tuple(range(input.ndim - len(dims), input.ndim)))
+    shape = input.shape[other.ndim :]
+    rows, columns = math.prod(input.shape[: other.ndim]), math.prod(shape)
     if rows != columns:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
                            f"prod(self.shape[:other.ndim]), but got {columns} != {rows}")
-    return reshape(solve(reshape(a, (rows, columns)), ravel(b)), shape)
+    return reshape(solve(reshape(input, (rows, columns)), ravel(other)), shape)

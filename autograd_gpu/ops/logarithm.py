@@ -56,6 +56,7 @@ class xlogy:
     def forward(xp, x, y): return _xlogy(xp, x, y)
     def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= 0), 0.0, F.xlogy(g, y))
     def grad_y(F, g, x, y): return g * x / y
+    called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -71,6 +72,7 @@ class xlog1py:
     def forward(xp, x, y): return _xlog1py(xp, x, y)
     def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= -1), 0.0, F.xlog1py(g, y))
     def grad_y(F, g, x, y): return g * x / (y + 1)
+    called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 

@@ -112,6 +112,7 @@ class lu_factor_ex:
 
     forward = _packed
     grad_a = _packed_back
+    called = ("A",)
     outputs, nondiff_outputs = ("LU", "pivots", "info"), ("pivots", "info")
     jvp, batch = _packed_jvp, MATRICES
 
@@ -203,6 +204,7 @@ class lu_unpack:
     forward = _unpacked
     grad_LU = _unpacked_back
     nondiff = ("pivots",)
+    called = ("LU_data", "LU_pivots")
     outputs, nondiff_outputs = ("P", "L", "U"), ("P",)
     jvp, batch = _unpacked_jvp, _unpacked_batch
 
@@ -210,41 +212,41 @@ class lu_unpack:
 lu_factor_result = namedtuple("lu_factor_result", ("LU", "pivots"))
 
 
-def lu_factor(a: Tensor, *, pivot: bool = True) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(LU, pivots) of `linalg.lu_factor_ex`; RuntimeError for a matrix whose factor U has a zero on its diagonal.
 
     >>> ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]])).pivots
     tensor([2, 2], dtype=int32)
     """
-    factors, pivots, info = lu_factor_ex(a, pivot)
+    factors, pivots, info = lu_factor_ex(A, pivot)
     refuse("torch.linalg.lu_factor", backend.to_numpy(info._array), _zero_pivot)
     return lu_factor_result(factors, pivots)
 
 
-def lu(a: Tensor, *, pivot: bool = True) -> Any:
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with P @ L @ U = a: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
 
     >>> ag.linalg.lu(ag.tensor([[1.0, 2.0], [4.0, 4.0]])).L
     tensor([[1.  , 0.  ],
             [0.25, 1.  ]])
     """
-    factors, pivots, _ = lu_factor_ex(a, pivot)
+    factors, pivots, _ = lu_factor_ex(A, pivot)
     return lu_unpack(factors, pivots)
 
 
-def lu_solve(LU: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """x with a @ x = b, or x @ a = b if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
 
     >>> ag.linalg.lu_solve(*ag.linalg.lu_factor(ag.tensor([[2.0, 0.0], [0.0, 4.0]])), ag.tensor([[2.0], [8.0]]))
     tensor([[1.],
             [2.]])
     """
-    check_system("linalg.lu_solve", LU, b, left)
+    check_system("linalg.lu_solve", LU, B, left)
     if not left:
-        return mT(lu_solve(LU, pivots, mT(b), adjoint=not adjoint))
+        return mT(lu_solve(LU, pivots, mT(B), adjoint=not adjoint))
     if adjoint:
-        x = solve_triangular(mT(LU), b, upper=False)
+        x = solve_triangular(mT(LU), B, upper=False)
         x = solve_triangular(mT(LU), x, upper=True, unitriangular=True)
         return _reordered(RECORD, x, row_order(pivots, LU.shape[-1], True))
-    x = solve_triangular(LU, _reordered(RECORD, b, row_order(pivots, LU.shape[-1])), upper=False, unitriangular=True)
+    x = solve_triangular(LU, _reordered(RECORD, B, row_order(pivots, LU.shape[-1])), upper=False, unitriangular=True)
     return solve_triangular(LU, x, upper=True)

@@ -43,23 +43,23 @@ class matrix_exp:
     jvp, batch = _matrix_exp_jvp, MATRICES
 
 
-def matrix_power(a: Tensor, n: int) -> Tensor:
+def matrix_power(input: Tensor, n: int) -> Tensor:
     """The product of n factors a by repeated squaring, of the inverse for n < 0; the identity for n = 0.
 
     >>> ag.matrix_power(ag.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
     tensor([[1., 5.],
             [0., 1.]])
     """
-    a = as_tensor(a)
-    if a.ndim < 2:
+    input = as_tensor(input)
+    if input.ndim < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
-    if a.shape[-1] != a.shape[-2]:
+    if input.shape[-1] != input.shape[-2]:
         raise RuntimeError("linalg.matrix_power: A must be batches of square matrices, but they are "
-                           f"{a.shape[-2]} by {a.shape[-1]} matrices")
+                           f"{input.shape[-2]} by {input.shape[-1]} matrices")
     if n == 0:
-        one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
-        return RECORD.where(one != one, a, one)  # its gradient is zero, not missing
-    square = inv(a) if n < 0 else a
+        one = eye(input.shape[-1], dtype=input.dtype, device=input.device)
+        return RECORD.where(one != one, input, one)  # its gradient is zero, not missing
+    square = inv(input) if n < 0 else input
     result, n = None, abs(n)
     while True:
         if n & 1:

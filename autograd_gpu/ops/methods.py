@@ -143,7 +143,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     singular: ("pinverse",),
     slicing: ("narrow", "narrow_copy", "select"),
     sorting: ("argsort", "argwhere", "isin", "msort", "nonzero", "sort", "topk"),
-    split: ("chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
+    split: ("chunk", "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
     statistics: ("corrcoef", "cov"),
     triangular: ("cholesky", "cholesky_inverse", "cholesky_solve"),
     trigonometric: (
@@ -169,6 +169,7 @@ RENAMED: dict[str, Any] = {
     "expand": shape.expand_method,
     "repeat": rearrange.repeat_method,
     "tile": rearrange.tile_method,
+    "split": split.split_method,
     "bfloat16": convert.to_named(dtypes.bfloat16),
     "bool": convert.to_named(dtypes.bool_),
     "byte": convert.to_named(dtypes.uint8),

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backend.dtypes import category
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..core.views import bump_version
 from .activation import relu, sigmoid, tanh
 from .exponential import celu, elu, selu
-from .inplace import _check_writable, copy_
+from .inplace import _check_writable
 from .noise import alpha_dropout, dropout, feature_alpha_dropout, feature_dropout, rrelu
 from .piecewise import hardtanh, leaky_relu, threshold
 
@@ -21,12 +21,13 @@ def overwriting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     name = f"{function.__name__}_"
 
     def write(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _check_writable(name, x)
-        with no_grad():
-            result = function(x, *args, **kwargs)
-            if category(result.dtype) > category(x.dtype):
-                raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
-            return copy_(x, result)
+        _check_writable(name, x, *args, *kwargs.values())
+        result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
+        if result._array.dtype is not x._array.dtype and category(result.dtype) > category(x.dtype):
+            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
+        x._array[...] = result._array
+        bump_version(x)
+        return x
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = f"`{function.__name__}` of x, written into x, which is returned; see ag.{function.__name__}."

@@ -103,7 +103,7 @@ class qr_factors:
     jvp, batch = _qr_jvp, _qr_batch
 
 
-def qr(a: Tensor, mode: str = "reduced") -> Any:
+def qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) with Q @ R = a, orthonormal columns in Q and an upper triangle R; float32 or float64.
 
     `mode` "reduced" gives min(m, n) columns of Q, "complete" all m of them (no derivative if m > n), and "r" no Q (no
@@ -115,10 +115,10 @@ def qr(a: Tensor, mode: str = "reduced") -> Any:
     if mode not in MODES:
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
                            "'complete'")
-    return qr_factors(a, mode == "complete", mode != "r")
+    return qr_factors(A, mode == "complete", mode != "r")
 
 
-def householder_product(a: Tensor, tau: Tensor) -> Tensor:
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of H_1 H_2 ... H_k with H_i = 1 - tau_i v_i v_iᵀ: LAPACK's orgqr.
 
     v_i is column i of a (..., m, n) from below its diagonal on, after i - 1 zeros and a one.
@@ -128,15 +128,16 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
             [-1.]])
     """
     name = "torch.linalg.householder_product"
-    check_matrix(name, a)
-    (m, n), k = a.shape[-2:], tau.shape[-1]
+    check_matrix(name, input)
+    (m, n), k = input.shape[-2:], tau.shape[-1]
     if m < n:
         raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if n < k:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    q = expand(eye(m, n, dtype=a.dtype, device=a.device), a.shape)
-    vectors = tril(a[..., :k], -1) + q[..., :k]
+    q = eye(m, n, dtype=input.dtype, device=input.device)
+    vectors = tril(input if k == n else input[..., :k], -1) + (q if k == n else q[:, :k])
+    scaled = vectors * unsqueeze(tau, -2)
     for i in reversed(range(k)):
         v = vectors[..., i : i + 1]
-        q = q - unsqueeze(tau[..., i : i + 1], -1) * matmul(v, matmul(mT(v), q))
-    return q
+        q = q - matmul(scaled[..., i : i + 1], matmul(mT(v), q))
+    return q if k else expand(q, input.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -181,15 +182,15 @@ class count_nonzero:
     batch = REDUCING
 
 
-def trace(x: Tensor) -> Tensor:
+def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
     >>> ag.trace(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
     """
-    if x.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}")
-    return sum(diagonal(x))
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return sum(diagonal(input))
 
 
 # ---- norms -------------------------------------------------------------------------------------------
@@ -237,8 +238,12 @@ def _order(p):
     if p is None or p == "fro":
         return 2.0
     if isinstance(p, str):
-        raise RuntimeError(f"norm: p is a number or 'fro'; got {p!r}")
+        other = "; the nuclear norm is ag.linalg.matrix_norm(x, 'nuc')" if p == "nuc" else ""
+        raise RuntimeError(f"norm: p is a number or 'fro'; got {p!r}{other}")
     return float(p)
+
+
+NOTHING = contextlib.nullcontext()
 
 
 def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
@@ -254,6 +259,9 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     size = xp.absolute(x)
     if math.isinf(p):
         if not x.size:
+            if 0 in [x.shape[axis] for axis in axes(dim, x.ndim)]:
+                raise RuntimeError(f"linalg.vector_norm cannot compute the {p} norm on an empty tensor because the "
+                                   "operation does not have an identity")
             return reduced(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
         extreme = xp.max if p > 0 else xp.min
         out = extreme(size, axis=None if dim is None else axes(dim, x.ndim), keepdims=keepdim)
@@ -262,7 +270,8 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     elif p == 1:
         out = added(xp, size, dim, keepdim)
     else:
-        out = added(xp, size**p, dim, keepdim) ** (1 / p)
+        with np.errstate(divide="ignore") if p < 0 else NOTHING:  # 0 ** -1
+            out = added(xp, size**p, dim, keepdim) ** (1 / p)
     return out.astype(wanted, copy=False)
 
 
@@ -295,7 +304,7 @@ def _norm_slope(F, x, out, p, dim):
     if p == 2:
         return ratio
     base = F.where(x == 0, 1.0, F.abs(ratio))  # 0 ** (p - 1) has no derivative that would be finite for p < 2
-    return F.where(x == 0, 0.0, F.sign(x) * F.pow(base, p - 1))
+    return F.where(F.logical_or(x == 0, zero), 0.0, F.sign(x) * F.pow(base, p - 1))
 
 
 @defop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -60,19 +61,19 @@ class random_bernoulli:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability in each element of x, else 0, in x's shape and dtype; with `p` that probability for all.
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability in each element of input, else 0, of its shape and dtype; with `p` that for all.
 
     RuntimeError for a probability outside of [0, 1] (not looked at on CUDA). The gradient is zero.
 
     >>> ag.bernoulli(ag.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
     """
-    x = as_tensor(x)
+    input = as_tensor(input)
     if p is None:
-        return random_bernoulli(x, generator)
+        return random_bernoulli(input, generator)
     check_probability("bernoulli", p)
-    return wrap(bernoulli_mask(x.shape, p, x.device, generator).astype(x.dtype))
+    return wrap(bernoulli_mask(input.shape, p, input.device, generator).astype(input.dtype))
 
 
 def check_probability(name: str, p: float) -> None:
@@ -98,6 +99,7 @@ class poisson:
 
     forward = _poisson
     grad_rate = ZERO
+    called = ("input",)
     types = ANY
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -169,18 +171,17 @@ def _weights(x: Any, num_samples: int, replacement: bool) -> None:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > x.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    xp = backend.namespace(x)
-    if not bool(((x >= 0) & xp.isfinite(x)).all()):
+    if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is the least and the largest
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not bool((x.sum(-1) > 0).all()):
+    if not x.shape[-1] or not bool((x.max(-1) > 0).all()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> Any:
     """By the inverse of the distribution function; row i of it is moved by i, so that one search serves all rows."""
     rows, n = weights.shape
-    total = xp.cumsum(weights, axis=-1)
-    function = total / total[:, -1:]
+    function = xp.cumsum(weights, axis=-1)
+    function /= function[:, -1:].copy()
     shift = xp.arange(rows, dtype=dtypes.float64)[:, None]
     draws = stream.draw("random", (rows, count), dtype=dtypes.float64)
     found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
@@ -189,9 +190,9 @@ def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> A
 
 
 def multinomial(
-    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip
-    """Positions in x, or in each row of it, drawn with probabilities proportional to its elements, as int64.
+    """Positions in input, or in each row of it, drawn with probabilities proportional to its elements, as int64.
 
     Without `replacement` no position comes twice; where the positive weights run out, others follow. RuntimeError for
     weights that are negative, not finite, or all zero.
@@ -200,7 +201,7 @@ def multinomial(
     tensor([[1, 1],
             [0, 0]])
     """
-    array = as_tensor(x)._array
+    array = as_tensor(input)._array
     _weights(array, num_samples, replacement)
     xp, stream = backend.namespace(array), _stream(array, generator)
     weights = xp.atleast_2d(array).astype(dtypes.float64)

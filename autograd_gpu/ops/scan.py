@@ -118,6 +118,8 @@ class exclusive_prod:
 
 
 def _cumsum(xp, x, *, dim, dtype=None, reverse=False):
+    if dtype is None and not reverse and xp is np and -x.ndim <= dim < x.ndim and x.dtype in dtypes.FULL_FLOATS:
+        return np.add.accumulate(x, dim)
     axis, wanted = wrap_dim(dim, x.ndim), result_dtype(x, dtype)
     y = x.astype(wide(wanted), copy=False)
     if not x.ndim:

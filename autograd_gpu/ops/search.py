@@ -61,7 +61,7 @@ class sorted_places:
 
 
 def searchsorted(
-    sorted_sequence: Tensor, values: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The places in `sorted_sequence` where `values`, a tensor or a number, would go and leave it sorted.
@@ -81,7 +81,7 @@ def searchsorted(
     if not sorted_sequence.ndim:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
                            "dimension")
-    wanted = values if isinstance(values, Tensor) else as_tensor(values, device=sorted_sequence.device)
+    wanted = input if isinstance(input, Tensor) else as_tensor(input, device=sorted_sequence.device)
     if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != wanted.shape[:-1]:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
                            "of boundaries tensor and input value tensor must match, but we got boundaries tensor "
@@ -94,14 +94,14 @@ def searchsorted(
     return sorted_places(sorted_sequence, wanted, right=right or side == "right", out_int32=out_int32)
 
 
-def bucketize(x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """For each element of x, a tensor or a number, the i with boundaries[i - 1] < x <= boundaries[i].
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """For each element of input, a tensor or a number, the i with boundaries[i - 1] < input <= boundaries[i].
 
-    With `right` the i with boundaries[i - 1] <= x < boundaries[i]. `boundaries` is a sorted vector.
+    With `right` the i with boundaries[i - 1] <= input < boundaries[i]. `boundaries` is a sorted vector.
 
     >>> ag.bucketize(ag.tensor([0.5, 3.0, 9.0]), ag.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

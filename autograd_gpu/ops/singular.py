@@ -36,7 +36,19 @@ def _decomposed(xp, name, a, function, *args):
         return converged(name, _reason(xp, a), function, a, *args)
 
 
-def _svd(xp, a, *, full_matrices=True):
+CUSOLVER = ("gesvd", "gesvdj", "gesvda")
+
+
+def _check_driver(xp, name, driver):
+    if driver is not None and xp is np:
+        raise RuntimeError(f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
+                           "backend.")
+    if driver is not None and driver not in CUSOLVER:
+        raise RuntimeError(f"torch.{name}: unknown svd driver {driver}, please specify driver as one of {CUSOLVER}")
+
+
+def _svd(xp, a, *, full_matrices=True, driver=None):
+    _check_driver(xp, "linalg.svd", driver)
     return _decomposed(xp, "linalg.svd", a, backend.decompositions(xp).svd, full_matrices)
 
 
@@ -108,7 +120,8 @@ class svd:
     U and Vh are square, or with `full_matrices=False` have min(m, n) columns and rows; gradients through the further
     ones are ignored. A pair of vectors is determined up to its sign, and where singular values repeat (or a is not
     square and one is 0) only as a subspace: a gradient through U or Vh is then NaN or infinite, as in PyTorch, while
-    that of S alone is not.
+    that of S alone is not. `driver`, one of cuSOLVER's routines, is taken on CUDA only, where CuPy chooses among them
+    whatever it says.
 
     >>> ag.linalg.svd(ag.tensor([[3.0, 0.0], [0.0, 4.0]])).S
     tensor([4., 3.])
@@ -117,10 +130,12 @@ class svd:
     forward = _svd
     grad_a = _svd_back
     jvp, batch = _svd_jvp, MATRICES
+    called = ("A",)
     outputs = ("U", "S", "Vh")
 
 
-def _svdvals(xp, a):
+def _svdvals(xp, a, *, driver=None):
+    _check_driver(xp, "linalg.svdvals", driver)
     return _decomposed(xp, "linalg.svdvals", a, backend.decompositions(xp).svdvals)
 
 
@@ -137,12 +152,14 @@ def _svdvals_jvp(F, t, a):
 @defop
 class svdvals:
     """The singular values, descending; float32 or float64. The gradient takes U and Vh, which are computed in backward.
+    `driver` as in `svd`.
 
     >>> ag.linalg.svdvals(ag.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor([4., 3.])
     """
 
     forward = _svdvals
+    called = ("A",)
     grad_a = _svdvals_back
     jvp, batch = _svdvals_jvp, MATRICES
 
@@ -208,16 +225,18 @@ class pinv:
     batch = MATRICES
 
 
-def pinverse(a: Tensor, rcond: float = 1e-15) -> Tensor:
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with rtol = rcond.
 
     >>> ag.pinverse(ag.tensor([[2.0], [0.0]]))
     tensor([[0.5, 0. ]])
     """
-    return pinv(a, rtol=rcond)
+    return pinv(input, rtol=rcond)
 
 
-def matrix_rank(a: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+def matrix_rank(
+    input: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
+) -> Tensor:  # fmt: skip
     """How many singular values are larger than max(atol, rtol * the largest), as int64; the defaults of `linalg.pinv`.
 
     With `hermitian` by the eigenvalues' absolute values, which is faster.
@@ -225,12 +244,12 @@ def matrix_rank(a: Tensor, *, atol: float | None = None, rtol: float | None = No
     >>> ag.linalg.matrix_rank(ag.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
     """
-    a = as_tensor(a)
-    check_matrix("linalg.matrix_rank", a)
-    s = (eigvalsh(a.detach()) if hermitian else svdvals(a.detach()))._array
+    input = as_tensor(input)
+    check_matrix("linalg.matrix_rank", input)
+    s = (eigvalsh(input.detach()) if hermitian else svdvals(input.detach()))._array
     xp = backend.namespace(s)
     sizes = xp.abs(s)
-    return wrap(xp.asarray((sizes > _cutoff(xp, sizes, a.shape, atol, rtol)).sum(-1)))
+    return wrap(xp.asarray((sizes > _cutoff(xp, sizes, input.shape, atol, rtol)).sum(-1)))
 
 
 # ---- least squares ------------------------------------------------------------------------------------
@@ -296,34 +315,34 @@ DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 lstsq_result = namedtuple("lstsq_result", ("solution", "residuals", "rank", "singular_values"))
 
 
-def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """(solution, residuals, rank, singular_values) of the least squares problem of a and b, the batches broadcasting.
+def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of the least squares problem of input and b; batches broadcast.
 
     `driver` is one of LAPACK's, by default "gelsy", on CUDA "gels". The solution is by singular values whichever it is,
     those up to rcond (by default max(m, n) times eps) times the largest counting as 0, and the driver decides what else
     is returned, as in PyTorch: no rank with "gels", singular values with "gelsd" and "gelss" only. residuals are the
-    squared lengths of the columns of a @ x - b if m > n and every matrix has full rank, else empty.
+    squared lengths of the columns of input @ x - b if m > n and every matrix has full rank, else empty.
 
     >>> ag.linalg.lstsq(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
     """
-    a, b = as_tensor(a), as_tensor(b)
-    check_matrix("torch.linalg.lstsq", a)
-    driver = ("gels" if a.is_cuda else "gelsy") if driver is None else driver
+    input, b = as_tensor(input), as_tensor(b)
+    check_matrix("torch.linalg.lstsq", input)
+    driver = ("gels" if input.is_cuda else "gelsy") if driver is None else driver
     if driver not in DRIVERS:
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss); got "
                            f"{driver}")
-    vector = is_vector(a.shape, b.shape)
+    vector = is_vector(input.shape, b.shape)
     column = unsqueeze(b, -1) if vector else b
-    (m, n), rows = a.shape[-2:], column.shape[-2]
+    (m, n), rows = input.shape[-2:], column.shape[-2]
     if m != rows:
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
-    x, rank, values = least_squares(a, column, rcond)
-    residuals = empty(0, dtype=a.dtype, device=a.device)
+    x, rank, values = least_squares(input, column, rcond)
+    residuals = empty(0, dtype=input.dtype, device=input.device)
     if m > n and bool((rank._array == n).all()):
-        away = matmul(a, x) - column
+        away = matmul(input, x) - column
         residuals = sum_over(away * away, -2)
     x = squeeze(x, -1) if vector else x
-    rank = empty(0, dtype=rank.dtype, device=a.device) if driver == "gels" else rank
-    values = values if driver in ("gelsd", "gelss") else empty(0, dtype=a.dtype, device=a.device)
+    rank = empty(0, dtype=rank.dtype, device=input.device) if driver == "gels" else rank
+    values = values if driver in ("gelsd", "gelss") else empty(0, dtype=input.dtype, device=input.device)
     return lstsq_result(x, residuals, rank, values)

@@ -16,8 +16,10 @@ from ..core.tensor import Tensor
 FULL = slice(None)
 
 
-def unpacked(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of x.reshape(2, 3) or x.reshape((2, 3)) as one tuple."""
+def unpacked(values: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
+    """The arguments of x.reshape(2, 3), x.reshape((2, 3)) or x.reshape(shape=(2, 3)) as one tuple."""
+    if named is not None:
+        return tuple(named)
     return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
 
 
@@ -129,16 +131,16 @@ class basic_set:
     jvp, batch = LINEAR, _basic_set_batch
 
 
-def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """The view of x whose dimension `dim` is limited to [start, start + length).
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """The view of input whose dimension `dim` is limited to [start, start + length).
 
     >>> ag.narrow(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
     """
-    if x.ndim == 0:
+    if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    dim = wrap_dim(dim, x.ndim)
-    size = x.shape[dim]
+    dim = wrap_dim(dim, input.ndim)
+    size = input.shape[dim]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= start <= size:
@@ -146,16 +148,16 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     start = start + size if start < 0 else start
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return basic_index(x, key_along(dim - x.ndim, slice(start, start + length)))
+    return basic_index(input, key_along(dim - input.ndim, slice(start, start + length)))
 
 
-def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """The view of x at position `index` of dimension `dim`, which is dropped.
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The view of input at position `index` of dimension `dim`, which is dropped.
 
     >>> ag.select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, 0)
     tensor([1., 3.])
     """
-    return basic_index(x, select_key(x, dim, index))
+    return basic_index(input, select_key(input, dim, index))
 
 
 def select_key(x: Tensor, dim: int, index: int) -> tuple[Any, ...]:
@@ -174,10 +176,10 @@ def key_along(dim: int, part: Any) -> tuple[Any, ...]:
     return (..., part, *[FULL] * (-1 - dim))
 
 
-def narrow_copy(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """narrow(x, dim, start, length) as a copy.
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """narrow(input, dim, start, length) as a copy.
 
     >>> ag.narrow_copy(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
     """
-    return RECORD.clone(narrow(x, dim, start, length))
+    return RECORD.clone(narrow(input, dim, start, length))

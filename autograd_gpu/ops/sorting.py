@@ -118,13 +118,13 @@ class argsort:
     batch = along("dim")
 
 
-def msort(x: Tensor) -> Tensor:
-    """x in ascending order along its first dimension.
+def msort(input: Tensor) -> Tensor:
+    """input in ascending order along its first dimension.
 
     >>> ag.msort(ag.tensor([3.0, 1.0, 2.0]))
     tensor([1., 2., 3.])
     """
-    return sort(x, 0)[0]
+    return sort(input, 0)[0]
 
 
 def _as_operand(xp, value, other):
@@ -187,11 +187,11 @@ class nonzero_places:
     outputs, batch = ("*",), impossible(COUNT)
 
 
-def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: one per row, or with `as_tuple` one vector per dimension.
 
     >>> ag.nonzero(ag.tensor([0.0, 3.0, 0.0, 4.0]))
     tensor([[1],
             [3]])
     """
-    return nonzero_places(x if x._array.ndim else reshape(x, (1,))) if as_tuple else argwhere(x)
+    return nonzero_places(input if input._array.ndim else reshape(input, (1,))) if as_tuple else argwhere(input)

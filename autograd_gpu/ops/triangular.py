@@ -71,6 +71,7 @@ class solve_triangular:
 
     forward = _solve_triangular
     grads = _solve_triangular_back
+    called = ("input", "B")
     types, broadcasts = SAME, ALWAYS
     jvp, batch = _solve_triangular_jvp, _solve_triangular_batch
 
@@ -129,7 +130,7 @@ class cholesky:
 cholesky_result = namedtuple("cholesky_result", ("L", "info"))
 
 
-def cholesky_ex(a: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info) of `linalg.cholesky`: info is 0, or the order of the first leading minor that is not positive.
 
     The factor of such a matrix is NaN.
@@ -137,39 +138,39 @@ def cholesky_ex(a: Tensor, *, upper: bool = False, check_errors: bool = False) -
     >>> ag.linalg.cholesky_ex(-ag.eye(2)).info
     tensor(1, dtype=int32)
     """
-    a = as_tensor(a)
-    check_square("linalg.cholesky_ex", a)
-    info = backend.decompositions(backend.namespace(a._array)).cholesky(a._array, upper)[1]
+    input = as_tensor(input)
+    check_square("linalg.cholesky_ex", input)
+    info = backend.decompositions(backend.namespace(input._array)).cholesky(input._array, upper)[1]
     if check_errors:
         refuse("linalg.cholesky_ex", info, _not_positive)
-    return cholesky_result(cholesky(a, upper, False), wrap(info_array(info, a._array)))
+    return cholesky_result(cholesky(input, upper, False), wrap(info_array(info, input._array)))
 
 
-def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
-    """x with a @ x = b, from Cholesky's factor of a, the lower or `upper` triangle.
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """x with a @ x = input, from Cholesky's factor `input2` of a, the lower or `upper` triangle.
 
     >>> ag.cholesky_solve(ag.tensor([[4.0], [8.0]]), ag.tensor([[2.0, 0.0], [0.0, 2.0]]))
     tensor([[1.],
             [2.]])
     """
-    for name, x in (("b", b), ("u", factor)):
+    for name, x in (("b", input), ("u", input2)):
         if x.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
-    m, n = factor.shape[-2:]
-    if m == n != b.shape[-2]:
+    m, n = input2.shape[-2:]
+    if m == n != input.shape[-2]:
         raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {m} by {n} but each b "
-                           f"matrix is {b.shape[-2]} by {b.shape[-1]}")
-    flipped = mT(factor)
-    first, second = (flipped, factor) if upper else (factor, flipped)
-    return solve_triangular(second, solve_triangular(first, b, upper=False), upper=True)
+                           f"matrix is {input.shape[-2]} by {input.shape[-1]}")
+    flipped = mT(input2)
+    first, second = (flipped, input2) if upper else (input2, flipped)
+    return solve_triangular(second, solve_triangular(first, input, upper=False), upper=True)
 
 
-def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a, from Cholesky's factor of a, the lower or `upper` triangle.
 
     >>> ag.cholesky_inverse(ag.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([[0.25, 0.  ],
             [0.  , 1.  ]])
     """
-    check_square("cholesky_inverse", factor)
-    return cholesky_solve(eye(factor.shape[-1], dtype=factor.dtype, device=factor.device), factor, upper)
+    check_square("cholesky_inverse", input)
+    return cholesky_solve(eye(input.shape[-1], dtype=input.dtype, device=input.device), input, upper)

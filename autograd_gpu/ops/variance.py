@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..backend import dtypes
+import numpy as np
+
+from ..backend import cpu, dtypes
 from ..core.batching import REDUCING, BatchWord
 from ..core.dispatch import defop
 from .reduce import added, count, divided, kept, negative
@@ -23,6 +25,13 @@ def _freedom(n, unbiased, correction):
 
 def _variance(xp, x, dim, unbiased, keepdim, correction):
     dim, unbiased = _plain(dim, unbiased)
+    if unbiased is not None and correction is not None:
+        raise TypeError("std and var take one of unbiased and correction, not both")
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and x.dtype in dtypes.FULL_FLOATS and not keepdim:
+        n, dtype = x.size, x.dtype
+        mean = x.reshape(1, n).dot(cpu.ones(n, dtype)) / cpu.constant(n, dtype)
+        away = x.reshape(n) - mean
+        return divided(away.dot(away), _freedom(n, unbiased, correction))
     if x.dtype not in dtypes.FULL_FLOATS:
         if x.dtype not in dtypes.FLOATS:
             raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")

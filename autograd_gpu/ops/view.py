@@ -20,7 +20,7 @@ from .slicing import FULL, from_right, unpacked, wrap_dim
 # ---- view ----------------------------------------------------------------------------------------------
 
 
-def view_method(x: Tensor, *shape: Any) -> Tensor:
+def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """x.view(2, 3) or x.view((2, 3)): the same memory in another shape, RuntimeError where that would need a copy.
     x.view(dtype): the same bytes read as another dtype, not differentiable.
 
@@ -30,8 +30,10 @@ def view_method(x: Tensor, *shape: Any) -> Tensor:
     tensor([1065353216], dtype=int32)
     """
     if len(shape) == 1 and isinstance(shape[0], np.dtype):
-        return view_as_dtype(x, shape[0])
-    result = reshape(x, unpacked(shape))
+        dtype = shape[0]
+    if dtype is not None:
+        return view_as_dtype(x, dtype)
+    result = reshape(x, unpacked(shape, size))
     if not shares_memory(result._array, x._array):
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
                            "spans across two contiguous subspaces). Use .reshape(...) instead.")
@@ -195,7 +197,7 @@ class unfold_backward:
 def _strided_view(xp, x, *, place, origin):
     size, stride, offset = place
     buffer = strides.buffer_of(x)
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    last = offset + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
     if 0 not in size and last >= buffer.size:
         raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {offset} reach "
                            f"element {last} of a storage of {buffer.size}")
@@ -270,11 +272,11 @@ class restride:
     jvp, batch = LINEAR, _restride_batch
 
 
-def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """The view of x's storage with these sizes, strides and offset (default: that of x), in elements.
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """The view of input's storage with these sizes, strides and offset (default: that of input), in elements.
 
-    The gradient goes to the elements of x; what else of the storage the view shows is constant. RuntimeError for
-    places outside of the storage, and for an x whose elements overlap (an expanded one).
+    The gradient goes to the elements of input; what else of the storage the view shows is constant. RuntimeError for
+    places outside of the storage, and for an input whose elements overlap (an expanded one).
 
     >>> ag.as_strided(ag.tensor([1.0, 2.0, 3.0, 4.0]), (2,), (2,), 1)
     tensor([2., 4.])
@@ -282,13 +284,13 @@ def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = N
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
-    if any(s < 0 for s in (*stride, *size)) or (storage_offset or 0) < 0:
+    if min(*stride, *size, storage_offset or 0, 0, 0) < 0:
         raise RuntimeError(f"as_strided: Negative sizes, strides and offsets are not supported, got {list(size)}, "
                            f"{list(stride)}, {storage_offset}")
-    mine = x.stride()
-    if any(s == 0 and n > 1 for s, n in zip(mine, x.shape, strict=True)):
+    mine = input.stride()
+    if 0 in mine and any(s == 0 and n > 1 for s, n in zip(mine, input.shape, strict=True)):
         raise RuntimeError("as_strided: more than one element of the input refers to a single memory location; "
                            "use .clone() first")
-    start = strides.offset_of(x._array)
+    start = strides.offset_of(input._array)
     place = (size, stride, start if storage_offset is None else storage_offset)
-    return strided_view(x, place, (mine, start))
+    return strided_view(input, place, (mine, start))

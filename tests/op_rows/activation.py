@@ -277,13 +277,14 @@ def drops(rng):
     return [*whole, *(Sample(normal(rng, *s), p=0.4, channels=True) for s in ((4, 5), (2, 3, 4), (2, 3, 2, 2)))]
 
 
+DRAWN = {**NO_FUNCTION, "batch": "each example draws its own numbers, see test_batched_shapes"}
 NOISE = [
     Row(
         "random_dropout",
         fn=seeded("random_dropout"),
         reference=same_dropout,
         torch=their_dropout,
-        skip=NO_FUNCTION,
+        skip=DRAWN,
         tol=HALVES,
         samples=drops,
     ),
@@ -292,7 +293,7 @@ NOISE = [
         fn=seeded("random_alpha_dropout"),
         reference=same_alpha_dropout,
         torch=their_alpha_dropout,
-        skip=NO_FUNCTION,
+        skip=DRAWN,
         tol=HALVES,
         samples=drops,
     ),
@@ -301,7 +302,7 @@ NOISE = [
         fn=seeded("random_rrelu"),
         reference=same_rrelu,
         torch=their_rrelu,
-        skip=NO_FUNCTION,
+        skip=DRAWN,
         tol={"float16": 2e-2, "bfloat16": 0.1},
         samples=with_attributes(nonzero, {}, {"lower": 0.5, "upper": 0.9}),
         errors=[Error("bounds", lambda op, x: op(x(2), lower=0.5, upper=0.1), RuntimeError, "Lower bound should be")],

@@ -3,7 +3,7 @@
 import numpy as np
 from op_db import Error, Point, Row, Sample, bools, distinct, indices, normal
 
-from op_rows.index import ALONG, BLOCK_0D, advanced, grid, key_of
+from op_rows.index import ALONG, BLOCK_0D, advanced, grid, key_of, mask_of_examples
 
 # ---- where tensors say ---------------------------------------------------------------------------------
 
@@ -27,6 +27,8 @@ def set_samples(rng):
         *found, Sample(normal(rng, 4, 3), 2.5, index, dims=(-2,)),
         Sample(normal(rng, 4, 3), normal(rng), index, dims=(-2,)),
         Sample(normal(rng, 4, 3), normal(rng, 2, 1), index, dims=(-2,)),
+        Sample(normal(rng, 3, 2), 2.5, np.array([True, False, True]), dims=(-2,)),
+        Sample(normal(rng, 2, 3, 3), normal(rng), bools(rng, 2, 3), dims=(-3,)),
     ]  # fmt: skip
 
 
@@ -59,9 +61,14 @@ def their_put(accumulate):
     return put
 
 
+def several_in_masks(sample, batched):
+    return mask_of_examples(sample, batched) and np.ndim(sample.args[1]) > 0
+
+
 STRETCHED = {"layouts": "a stretched index names a place twice"}
 PLACE = [
     Row("advanced_set", samples=set_samples, reference=advanced_set, torch=their_put(False), skip=STRETCHED,
+        no_batch=several_in_masks,
         integer_samples=lambda rng: set_samples(rng)[:3],
         errors=[Error("range", lambda op, x: op(x(3), 1.0, x(2, dtype="int64") * 5, dims=(-1,)), IndexError,
                       "out of", by_value=True),
@@ -69,6 +76,7 @@ PLACE = [
                 Error("dtypes", lambda op, x: op(x(3), x(1, dtype="float64"), x(1, dtype="int64"), dims=(-1,)),
                       RuntimeError, "same dtype")]),
     Row("advanced_add", samples=add_samples, reference=advanced_add, torch=their_put(True),
+        no_batch=mask_of_examples,
         tol={"float16": 1e-2, "bfloat16": 6e-2}, integer_samples=lambda rng: add_samples(rng)[:3],
         skip={"oracle_bool": "NumPy's sum of bools is a bool, PyTorch's index_put is not implemented"},
         errors=[Error("range", lambda op, x: op(x(3), x(2), x(2, dtype="int64") * 5, dims=(-1,)), IndexError,

@@ -125,6 +125,7 @@ SUMS = [
         errors=[
             RANGE,
             Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "std and var only support"),
+            Error("both", lambda op, x: op(x(2), unbiased=True, correction=1), TypeError, "not both"),
         ],
     ),
     Row(
@@ -158,8 +159,10 @@ SUMS = [
         points=[
             Point(Sample(np.zeros(3)), [0.0]),
             Point(Sample(np.array([2.0, -2.0, 1.0]), p=np.inf), [[0.5, -0.5, 0]]),
+            Point(Sample(np.array([1.0, -1.0, 0.0]), p=-1), [0.0]),
         ],
-        errors=[RANGE, Error("order", lambda op, x: op(x(2), p="nuc"), RuntimeError, "p is a number or 'fro'")],
+        errors=[RANGE, Error("order", lambda op, x: op(x(2), p="nuc"), RuntimeError, "p is a number or 'fro'"),
+                Error("empty", lambda op, x: op(x(2, 0), np.inf, 1), RuntimeError, "inf norm on an empty tensor")],
     ),
 ]
 

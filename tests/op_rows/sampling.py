@@ -10,7 +10,10 @@ from autograd_gpu.ops import sampling
 SHAPES = ((2, 3), (), (0,), (30,))
 HALVES = {"float16": 1e-2, "bfloat16": 6e-2}
 ONE_DRAW = {"dtypes": "half types are drawn in float32, other numbers than in float64"}
-OTHER_NUMBERS = {"oracle_forward": "PyTorch draws other numbers"}  # but the gradient is zero there, too
+OTHER_NUMBERS = {
+    "oracle_forward": "PyTorch draws other numbers",  # but the gradient is zero there, too
+    "batch": "each example draws its own numbers, see test_batched_shapes",
+}
 
 
 def seeded(function):

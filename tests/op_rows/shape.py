@@ -46,8 +46,8 @@ def block_diag(tensors):
     return out.astype(matrices[0].dtype)
 
 
-def split(x, sizes, dim=0):
-    return tuple(np.split(x, np.cumsum(sizes)[:-1], axis=dim))
+def split(x, split_sizes, dim=0):
+    return tuple(np.split(x, np.cumsum(split_sizes)[:-1], axis=dim))
 
 
 def unbind(x, dim=0):
@@ -123,6 +123,7 @@ REARRANGE = [
         samples=lambda rng: [Sample(indices(rng, 5, 3)), Sample(indices(rng, 5, 6)), Sample(np.array([1, 4]), total=5),
                              Sample(indices(rng, 5)), Sample(np.zeros(0, np.int64))],
         torch=lambda torch, counts, total=None: torch.repeat_interleave(counts.reshape(-1)), integers="int64",
+        no_batch=lambda sample, batched: "total" not in sample.kwargs,
         skip={"layouts": "a stretched vector has another total"},
         errors=[Error("range", lambda op, x: op(-x(2, dtype="int64")), RuntimeError,
                       "can not be negative", by_value=True),
@@ -152,9 +153,9 @@ JOIN = [
         samples=lists((((2, 3), (1, 2)), {}), (((), (3,), (2, 2)), {}), (((2, 0), (1, 1)), {}), (((2, 2),), {})),
         errors=[Error("3-d", lambda op, x: op([x(2), x(1, 1, 1)]), RuntimeError, "Input 1 has 3 dimensions")]),
     Row("split_with_sizes", reference=split, skip=NO_0D,
-        torch=lambda torch, x, sizes, dim=0: torch.split_with_sizes(x, list(sizes), dim),
-        samples=over(((5, 2), {"sizes": (2, 3)}), ((2, 5), {"sizes": (1, 0, 4), "dim": -1}), ((3,), {"sizes": (3,)}),
-                     ((0, 2), {"sizes": (0, 0)})),
+        torch=lambda torch, x, split_sizes, dim=0: torch.split_with_sizes(x, list(split_sizes), dim),
+        samples=over(((5, 2), {"split_sizes": (2, 3)}), ((2, 5), {"split_sizes": (1, 0, 4), "dim": -1}),
+                     ((3,), {"split_sizes": (3,)}), ((0, 2), {"split_sizes": (0, 0)})),
         errors=[Error("sum", lambda op, x: op(x(3), (1, 1)), RuntimeError, "sum exactly to 3"),
                 Error("0-d", lambda op, x: op(x(), (1,)), RuntimeError, "at least a 1-dimensional tensor")]),
     Row("unbind", reference=unbind, skip=NO_0D,
