@@ -38,6 +38,7 @@ from autograd_gpu.core.tensor import Tensor, wrap
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-10}  # relative to 1 + |reference|
 INPUTS = 6  # different non-empty samples that are compared with PyTorch, at least
+AS_PYTORCH = 1e-9  # relative to 1 + |value|, in float64
 CHECKS = (
     "forward", "dtypes", "integers", "gradcheck", "gradgradcheck", "need", "saved", "layouts", "empty", "zero_dim",
     "cycles", "unmodified", "freed", "versions", "oracle", "oracle_forward", "oracle_grad", "oracle_gradgrad",

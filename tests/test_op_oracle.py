@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from op_db import FLOATS, INPUTS, Call, Sample, as_tuple, assert_close, values, whole
+from op_db import AS_PYTORCH, FLOATS, INPUTS, Call, Sample, as_tuple, assert_close, values, whole
 from op_rows import ROWS
 
 from autograd_gpu import backend
@@ -17,7 +17,6 @@ from autograd_gpu.core.tensor import wrap
 
 torch = pytest.importorskip("torch")
 
-TOLERANCE = 1e-9
 DTYPES = (*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool")
 
 
@@ -76,7 +75,7 @@ def same(ours, theirs, what):
         assert ours is None or not np.any(values(ours)), f"{what}: not zero"
         assert theirs is None or not np.any(theirs.numpy(force=True)), f"{what}: not zero"
         return
-    assert_close(ours, theirs.numpy(force=True), TOLERANCE, what)
+    assert_close(ours, theirs.numpy(force=True), AS_PYTORCH, what)
 
 
 @against_torch("oracle_forward")
