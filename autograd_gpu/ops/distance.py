@@ -13,7 +13,6 @@ from ..core.op import FLOAT
 from ..core.tensor import Tensor, wrap
 from .activation import in_float32
 from .arithmetic import where
-from .index import advanced_index
 from .reduce import axes, norm
 from .shape import unsqueeze
 
@@ -97,6 +96,27 @@ def cdist(
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), float(p), -1)
 
 
+def _row_differences_back(F, g, x_shape, rows, columns):
+    def at(places):
+        return F.advanced_index_backward(g, places, None, None, None, dims=(-2,), shape=x_shape)
+
+    return at(rows) - at(columns)
+
+
+@defop
+class row_differences:
+    """The rows of x that `rows` names minus those that `columns` names.
+
+    >>> from autograd_gpu.ops.distance import row_differences
+    >>> row_differences(ag.tensor([[1.0, 2.0], [5.0, 5.0]]), ag.tensor([1]), ag.tensor([0]))
+    tensor([[4., 3.]])
+    """
+
+    def forward(xp, x, rows, columns): return x[..., rows, :] - x[..., columns, :]
+    grad_x = _row_differences_back
+    nondiff = ("rows", "columns")
+
+
 def _pairs(xp: Any, n: int) -> list[Tensor]:
     """The numbers of the rows of every two, on the current device; those of few rows are kept."""
     indices = _few_pairs(n) if xp is np and n <= MANY else xp.triu_indices(n, 1)
@@ -119,8 +139,7 @@ def pdist(x: Tensor, p: float = 2) -> Tensor:
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
     rows, columns = _pairs(backend.namespace(x._array), x.shape[0])
-    away = advanced_index(x, rows, dims=(-2,)) - advanced_index(x, columns, dims=(-2,))
-    return norm(away, float(p), -1)
+    return norm(row_differences(x, rows, columns), float(p), -1)
 
 
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -105,6 +105,11 @@ def difference(x, dim):
     return np.diff(x, axis=dim)
 
 
+def difference_samples(rng):
+    shapes = ((3, 2), (4, 3, 2), (3, 0))
+    return [Sample(normal(rng, *shape), np.array([0, 2, 2]), np.array([1, 1, 0])) for shape in shapes]
+
+
 ROWS = [
     Row("differences", samples=lambda rng: [Sample(normal(rng, *shape), dim=dim) for shape, dim in (
             ((2, 3, 4), -1), ((2, 3, 4), -2), ((1,), -1), ((0, 2), -2))],
@@ -128,6 +133,8 @@ ROWS = [
     Row("unique_values", samples=lambda rng: [Sample(s.args[0]) for s in repeated(rng)], reference=np.unique,
         torch="torch.unique"),
     Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive")),
+    Row("row_differences", samples=difference_samples, torch=lambda torch, x, i, j: x[..., i, :] - x[..., j, :],
+        reference=lambda x, i, j: x[..., i, :] - x[..., j, :], skip={"zero_dim": "there are no rows"}),
     Row("euclidean_distances", samples=point_samples, reference=euclidean, torch="torch.cdist",
         skip={"oracle_gradgrad": "PyTorch has none", "zero_dim": "matrices only"},
         tol={"float16": 2e-2, "bfloat16": 0.1}, errors=[
