@@ -651,7 +651,7 @@ class Tensor:
     def lgamma(self) -> Tensor:
         ...
 
-    def mvlgamma(self, p: builtins.int) -> Tensor:
+    def mvlgamma(self, p: Any) -> Tensor:
         ...
 
     def polygamma(self, n: Any) -> Tensor:

@@ -6,13 +6,9 @@ from typing import Any
 
 from .. import backend
 from ..core.dispatch import defop
+from ..core.op import SAME
 from ..core.tensor import Tensor
-from .creation import eye
-from .diagonal import tril
 from .matrices import check_matrix
-from .permute import mT
-from .products import matmul
-from .shape import expand, unsqueeze
 
 MODES = ("reduced", "complete", "r")
 
@@ -85,7 +81,52 @@ def qr(a: Tensor, mode: str = "reduced") -> Any:
     return qr_factors(a, mode == "complete", mode != "r")
 
 
-def householder_product(a: Tensor, tau: Tensor) -> Tensor:
+# ---- reflections -------------------------------------------------------------------------------------
+
+
+def _householder(xp, a, tau):
+    name = "torch.linalg.householder_product"
+    check_matrix(name, a)
+    (m, n), k = a.shape[-2:], tau.shape[-1]
+    if m < n:
+        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if n < k:
+        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    q = xp.zeros(a.shape, a.dtype)
+    q[..., range(n), range(n)] = 1
+    for i in reversed(range(k)):
+        v = a[..., i:, i].copy()
+        v[..., 0] = 1
+        below = q[..., i:, :]
+        below -= (tau[..., i, None] * v)[..., None] * (v[..., None, :] @ below)
+    return q
+
+
+def _householder_back(F, g, need, a, tau):
+    """Back through q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from i = 0 on."""
+    k = tau.shape[-1]
+    q = F.tril(F.triu(F.constant_like(a, 1.0)))
+    vectors = F.tril(a, -1) + q
+    steps = []
+    for i in reversed(range(k)):
+        column = (..., slice(i, i + 1))
+        v, t = F.basic_index(vectors, column), F.unsqueeze(F.basic_index(tau, column), -1)
+        w = F.gemm(v, q, True, False)
+        steps.append((v, t, w, q))
+        q = q - t * F.gemm(v, w)
+    columns, shares = [], []
+    for v, t, w, q in reversed(steps):
+        u = F.gemm(v, g, True, False)
+        columns.append(-t * (F.gemm(g, w, False, True) + F.gemm(q, u, False, True)))
+        shares.append(-F.sum(u * w, -1))
+        g = g - t * F.gemm(v, u)
+    rest = F.basic_index(a, (..., slice(k, None)))
+    grad_a = F.tril(F.cat([*columns, F.constant_like(rest, 0.0)], -1), -1) if need[0] else None
+    return grad_a, (F.cat(shares, -1) if shares else F.constant_like(tau, 0.0)) if need[1] else None
+
+
+@defop
+class householder_product:
     """The first n columns of H_1 H_2 ... H_k with H_i = 1 - tau_i v_i v_iᵀ: LAPACK's orgqr.
 
     v_i is column i of a (..., m, n) from below its diagonal on, after i - 1 zeros and a one.
@@ -94,17 +135,7 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
     tensor([[ 0.],
             [-1.]])
     """
-    name = "torch.linalg.householder_product"
-    check_matrix(name, a)
-    (m, n), k = a.shape[-2:], tau.shape[-1]
-    if m < n:
-        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
-    if n < k:
-        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    q = eye(m, n, dtype=a.dtype, device=a.device)
-    vectors = tril(a if k == n else a[..., :k], -1) + (q if k == n else q[:, :k])
-    scaled = vectors * unsqueeze(tau, -2)
-    for i in reversed(range(k)):
-        v = vectors[..., i : i + 1]
-        q = q - matmul(scaled[..., i : i + 1], matmul(mT(v), q))
-    return q if k else expand(q, a.shape)
+
+    forward = _householder
+    grads = _householder_back
+    types = SAME
