@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..core.batching import example, expanded, one_by_one, rank
+from ..core.batching import expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
 from ..core.tensor import Tensor
@@ -162,7 +162,8 @@ def _householder_back(F, g, need, a, tau):
 
 def _householder_jvp(F, t, a, tau):
     """Forward through q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from the last i on."""
-    t_a, t_tau = (F.constant_like(x, 0.0) if tangent is None else tangent for tangent, x in zip(t, (a, tau), strict=True))
+    t_a = F.constant_like(a, 0.0) if t[0] is None else t[0]
+    t_tau = F.constant_like(tau, 0.0) if t[1] is None else t[1]
     q = F.tril(F.triu(F.constant_like(a, 1.0)))
     vectors, t_vectors, t_q = F.tril(a, -1) + q, F.tril(t_a, -1), F.constant_like(a, 0.0)
     for i in reversed(range(tau.shape[-1])):
@@ -189,7 +190,8 @@ class householder_product:
 
     forward = _householder
     def batch(F, n, batched, a, tau):
-        check_matrix(HOUSEHOLDER, example(a, batched[0]))
+        if rank(a, batched[0]) < 2:  # which the op refuses
+            return one_by_one(F, "householder_product", F.householder_product, n, batched, (a, tau))
         return F.householder_product(*expanded(F, n, batched, (a, tau)))
     grads, jvp = _householder_back, _householder_jvp
     types = SAME
