@@ -151,9 +151,8 @@ class Members(MutableMapping[str, Any]):
         if name in self:
             setattr(self.owner, name, value)
             return
-        owner = self.owner
-        register = {PARAMETER: owner.register_parameter, BUFFER: owner.register_buffer, MODULE: owner.register_module}
-        register[self.kinds[0]](name, value)
+        what = {PARAMETER: "parameter", BUFFER: "buffer", MODULE: "module"}[self.kinds[0]]
+        getattr(self.owner, f"register_{what}")(name, value)
 
     def __delitem__(self, name: str) -> None:
         self[name]  # KeyError for what is none of them
