@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from .core.tensor import Tensor
 from .errors import LinAlgError
-from .ops import diagonal as diagonals
 from .ops import vectors
 from .ops.arithmetic import pow
 from .ops.contraction import multi_dot
 from .ops.creation import arange, as_tensor
 from .ops.determinant import det, slogdet
+from .ops.diagonal import diagonal as _diagonal
 from .ops.eigen import eig, eigh, eigvals, eigvalsh
 from .ops.inverse import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
 from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
@@ -68,22 +68,22 @@ __all__ = [
 ]
 
 
-def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of the vectors of three elements along `dim`; the other dimensions broadcast.
 
     >>> ag.linalg.cross(ag.tensor([1.0, 0.0, 0.0]), ag.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    return vectors.cross(a, b, dim)
+    return vectors.cross(input, other, dim)
 
 
-def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal number `offset` of each matrix of a batch, a view; the matrices lie in dim1 and dim2.
 
     >>> ag.linalg.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 4.])
     """
-    return diagonals.diagonal(a, offset, dim1, dim2)
+    return _diagonal(A, offset, dim1, dim2)
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:

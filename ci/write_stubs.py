@@ -30,7 +30,7 @@ def of_op(op: OpDef, method: bool) -> str:
     for i, name in enumerate(op.inputs):
         kind = "Sequence[TensorLike]" if op.variadic else "TensorLike"
         default = " | None = None" if name in op.optional else ""
-        parts.append("self" if method and i == 0 else f"{name}: {kind}{default}")
+        parts.append("self" if method and i == 0 else f"{op.called[name]}: {kind}{default}")
     starred = False
     for name, default in op.attributes.items():
         required = default is inspect.Parameter.empty

@@ -27,7 +27,7 @@ ADVANCED = [
     MASK, MASK2, EMPTY_MASK, (slice(None), MASK), (MASK, 0), (1, MASK), (MASK, None), (MASK, np.array([0, 1])),
     (MASK, MASK), (MASK, ..., np.array([0, 1])), np.zeros(3, bool), (None, MASK2), True, False,
     (True, np.array([0, 1])), np.asarray(1), (np.asarray(0), np.array([0, 1])), [0, 1, 1], [True, False, True],
-    ([0, 1], [1, 1]), (slice(None), [0, 1]), [],
+    ([0, 1], [1, 1]), (slice(None), [0, 1]), [], range(2), (0, range(1, 2)),
 ]  # fmt: skip
 
 

@@ -238,7 +238,7 @@ ERRORS = [
     (lambda x, i: x.masked_scatter(x, x), RuntimeError, "boolean masks, but got mask with dtype float32"),
     (lambda x, i: x.masked_scatter(x > 0, x.double()), RuntimeError, "same dtypes but got float32 and float64"),
     (lambda x, i: ag.where(x, x, x), RuntimeError, "boolean tensor, but got a tensor with dtype float32"),
-    (lambda x, i: ag.where(x > 0, x), TypeError, "argument 'b' must be Tensor, not NoneType"),
+    (lambda x, i: ag.where(x > 0, x), TypeError, "argument 'other' must be Tensor, not NoneType"),
     (lambda x, i: x.scatter_reduce(0, i, x, "foo"), RuntimeError, "sum, prod, mean, amax or amin, got foo"),
     (lambda x, i: x.scatter_reduce(0, i, x.double(), "sum"), RuntimeError, "self.dtype to be equal to src.dtype"),
     (lambda x, i: x.scatter(0, i, x, reduce="foo"), RuntimeError, "must be either add or multiply, got 'foo'"),

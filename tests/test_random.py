@@ -67,6 +67,9 @@ def test_errors(device):
         ag.rand(2, dtype="int64", device=device)
     with pytest.raises(RuntimeError, match="Expected a 'cuda:1' generator but found one on 'cpu'"):
         ag.rand(2, generator=ag.Generator(), device="cuda:1")
+    for call in (lambda: ag.randn(2, -1), lambda: ag.randperm(-1), lambda: ag.randint(3, (-1,))):
+        with pytest.raises(RuntimeError, match="Trying to create tensor with negative dimension -1"):
+            call()
 
 
 def test_threads_share_one_stream():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -21,8 +22,9 @@ FLOATS = NATIVE_FLOATS | {bfloat16}
 HALF = frozenset((float16, bfloat16))  # summed and multiplied in float32, rounded once
 INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))
 STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
-ALL = FLOATS | INTEGERS | STORAGE | {bool_}
+ALL = cast("frozenset[np.dtype]", FLOATS | INTEGERS | STORAGE | {bool_})
 
+_OURS: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in ALL}  # the one object of each that `is` may be asked about
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _ALIASES: dict[object, np.dtype] = {
     "float": float32, "double": float64, "half": float16, "long": int64, "int": int32, "short": int16,
@@ -57,6 +59,9 @@ def set_default_dtype(dtype: object) -> None:
 
 def as_dtype(dtype: object) -> np.dtype:
     """`dtype` as one of ours; accepts NumPy dtypes, their names, and Python's float, int and bool."""
+    found = _OURS.get(dtype) if isinstance(dtype, np.dtype) else None
+    if found is not None:
+        return found
     found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
     try:
         found = np.dtype(dtype) if found is None else found  # type: ignore[call-overload]
@@ -72,23 +77,23 @@ def category(dtype: np.dtype) -> int:
     return 2 if dtype in FLOATS else 1 if dtype in INTEGERS else 0
 
 
-def promote_types(a: np.dtype, b: np.dtype) -> np.dtype:
+def promote_types(type1: np.dtype, type2: np.dtype) -> np.dtype:
     """The dtype of `a` and `b` together: the higher category wins, then the wider type.
 
     >>> ag.promote_types(ag.int64, ag.float16)
     dtype('float16')
     """
-    if a is b:
-        return a
-    if a in STORAGE or b in STORAGE:
-        raise TypeError(f"Promotion for {a} and {b} is not supported: convert with .to(float32) first")
-    ca, cb = category(a), category(b)
+    if type1 is type2:
+        return type1
+    if type1 in STORAGE or type2 in STORAGE:
+        raise TypeError(f"Promotion for {type1} and {type2} is not supported: convert with .to(float32) first")
+    ca, cb = category(type1), category(type2)
     if ca != cb:
-        return a if ca > cb else b
-    if bfloat16 in (a, b):
-        other = b if a == bfloat16 else a
+        return type1 if ca > cb else type2
+    if bfloat16 in (type1, type2):
+        other = type2 if type1 == bfloat16 else type1
         return float32 if other == float16 else other
-    return np.promote_types(a, b)
+    return np.promote_types(type1, type2)
 
 
 def result_type(dimensioned: Iterable[np.dtype], zero_dim: Iterable[np.dtype], numbers: Iterable[object]) -> np.dtype:

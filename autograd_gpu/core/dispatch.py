@@ -29,13 +29,19 @@ def defop(block: type) -> Any:
         op.node = nodegen.make_node_class(op)
     op.raw = generate.make_raw(op)
     public: Any = generate.make_public(op, general_list if op.variadic else general)
-    public.__doc__, public.__module__ = op.doc, block.__module__
+    public.__doc__, public.__module__ = _documented(op), block.__module__
     public.__name__ = public.__qualname__ = op.name
     public.op = op
     REGISTRY[op.name] = op
     setattr(RAW, op.name, op.raw)
     setattr(RECORD, op.name, public)
     return public
+
+
+def _documented(op: OpDef) -> str:
+    """The block's docstring, and what its short names are called in a call."""
+    named = [f"{name} is `{called}`" for name, called in op.called.items() if name != called]
+    return f"{op.doc}\n\n{', '.join(named)}.\n" if named and op.doc else op.doc
 
 
 def operator(op: OpDef) -> Any:
@@ -75,7 +81,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
             if not op.cores:
                 op.cores["*",] = listgen.make_list_core(op)
             return op.cores["*",](prepared, *attributes)
-        kinds = tuple("T" if isinstance(a, Tensor) else "0" if a is None else "N" for a in prepared)
+        kinds = _kinds(tuple(prepared))
         core = op.cores.get(kinds)
         if core is None:
             core = op.cores[kinds] = generate.make_core(op, kinds)
@@ -83,6 +89,20 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         return core(*prepared, *attributes)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
+
+
+def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """An op on tensors of fitting dtype, numbers and None: its result, and what it saves under names of its own."""
+    kinds = _kinds(args)
+    core = op.cores.get((*kinds, "saved"))
+    if core is None:
+        core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
+    outs, extras = core(*args, *(attributes.get(name, default) for name, default in op.attributes.items()))
+    return outs, {name: wrap(value) for name, value in extras.items()}
+
+
+def _kinds(args: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple("T" if isinstance(a, Tensor) else "0" if a is None else "N" for a in args)
 
 
 def _names(op: OpDef, args: tuple[Any, ...]) -> tuple[str, ...]:
@@ -113,9 +133,9 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
     if backend.is_array(value) or isinstance(value, np.generic):
         array = value if backend.is_array(value) else np.asarray(value)
         if array.dtype not in dtypes.ALL:
-            raise TypeError(f"{op.name}(): argument '{name}' is an array of unsupported dtype {array.dtype}")
+            raise TypeError(f"{op.name}(): argument '{op.called[name]}' is an array of unsupported dtype {array.dtype}")
         return wrap(array)
-    raise TypeError(f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__}; "
+    raise TypeError(f"{op.name}(): argument '{op.called[name]}' must be Tensor, not {type(value).__name__}; "
                     "use ag.as_tensor(...) to make one")
 
 
@@ -211,10 +231,13 @@ def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     """NumPy's complaint with the op's name and the shapes it was given, as the type a PyTorch user catches."""
     if isinstance(error, errors.ArgumentError):
         return error
+    text = str(error).replace("axis", "dimension")
+    if isinstance(error, IndexError) and text.startswith("index "):
+        return IndexError(text)
     shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
     kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
                                (OverflowError, RuntimeError)) if isinstance(error, e))
-    return kind(f"{op.name}: {error} (input shapes: {shapes})")
+    return kind(f"{op.name}: {text} (input shapes: {shapes})")
 
 
 __all__ = ["defop", "general", "operator"]

@@ -16,9 +16,9 @@ from .op import ALWAYS, ANY, FLOAT, OpDef
 from .source import Source
 
 
-def signature(op: OpDef) -> str:
-    """The public parameter list: inputs, then attributes, positional or by keyword."""
-    parts = [name + ("=None" if name in op.optional else "") for name in op.inputs]
+def signature(op: OpDef, names: dict[str, str]) -> str:
+    """The parameter list: the inputs by these names, then attributes, positional or by keyword."""
+    parts = [names[name] + ("=None" if name in op.optional else "") for name in op.inputs]
     defaulted = bool(op.optional) and not op.variadic
     for name, default in op.attributes.items():
         required = default is inspect.Parameter.empty
@@ -46,7 +46,7 @@ def make_raw(op: OpDef) -> Callable[..., Any]:
     w = Source()
     star = "*" if op.variadic else ""  # a list input is one argument: cat([a, b], dim)
     names = ", ".join(op.inputs)
-    w(f"def {op.name}({signature(op)}):")
+    w(f"def {op.name}({signature(op, {name: name for name in op.inputs})}):")
     first = op.inputs[0] + ("[0]" if op.variadic else "")
     w(f"xp = numpy if type({first}) is ndarray else namespace({star}{names})", 1)
     call = f"forward(xp, {star}{names}{keyword_attributes(op)})"
@@ -58,8 +58,10 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`."""
     name = name or op.name
     w = Source()
-    w(f"def {name}({signature(op)}):")
+    w(f"def {name}({signature(op, op.called)}):")
     w.depth = 1
+    if renamed := [name for name in op.inputs if op.called[name] != name]:
+        w(f"{', '.join(renamed)} = {', '.join(op.called[name] for name in renamed)}")
     attrs = attributes_tuple(op)
     if op.variadic:
         write_list_call(w, op, f"general(OP, {op.inputs[0]}, {attrs})", keyword_attributes(op))
@@ -90,21 +92,21 @@ def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any])
     return w.compile(op.name, _scope(op, general))
 
 
-def make_core(op: OpDef, kinds: tuple[str, ...]) -> Callable[..., Any]:
-    """The same body without checks, for arguments that the general path has prepared."""
+def make_core(op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False) -> Callable[..., Any]:
+    """The same body without checks, for arguments that the general path has prepared; `keep_saved`: with `extras`."""
     w = Source()
     w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
     w.depth = 1
     w("mode = MODES.bits & 1")
     _unwrap(w, op, kinds)
-    _body(w, op, kinds)
+    _body(w, op, kinds, keep_saved=keep_saved)
     return w.compile(op.name, _scope(op, None))
 
 
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
-        "differentiable": op.differentiable, "RESULT": op.result,
+        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
     }  # fmt: skip
 
 
@@ -143,7 +145,9 @@ def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
     return checks
 
 
-def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -> None:
+def _body(
+    w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False, keep_saved: bool = False
+) -> None:
     """forward, the result, its node. `guarded`: a failure of forward is left to `general`, which explains it."""
     live = tensors(op, kinds)
     w(f"xp = numpy if type(x_{live[0]}) is ndarray else namespace({', '.join('x_' + n for n in live)})")
@@ -168,7 +172,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
         _wrap_outputs(w, op, live[0])
     if op.has_rules:
         write_record(w, op, kinds, live)
-    w("return t" if op.single else "return ts")
+    w(f"return {'t' if op.single else 'ts'}{', extras' if keep_saved else ''}")
 
 
 def _share(w: Source, op: OpDef, first: str, out: str) -> None:

@@ -20,6 +20,12 @@ Reading a block
 6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
    dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the
    rule asks for.
+7. `jvp` says how tangents go through it (core/tangents.py), `batch` how it runs on a batch of examples
+   (core/batching.py): words, or functions.
+8. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
+   which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
+9. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
+   for all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +39,7 @@ from typing import Any
 
 from ..errors import OpDeclarationError
 from .node import Node
+from .tangents import LINEAR, JvpWord
 
 # What `types` may say: how the inputs' dtypes are brought together before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
@@ -84,8 +91,10 @@ class OpDef:
     view: bool | str
     storage_ok: bool
     differentiable: Callable[..., bool] | None
+    in_numpy: Callable[..., Any] | None
     jvp: Any
     batch: Any
+    called: dict[str, str]  # input -> the parameter's name in the public function
     result: Any = None  # the namedtuple of several named outputs
     node: type[Node] = Node
     raw: Callable[..., Any] = None  # type: ignore[assignment]
@@ -105,7 +114,7 @@ class OpDef:
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
         """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra, index."""
-        skip = 3 if rule is self.joint or rule in self.adders.values() else 2
+        skip = 3 if rule is self.joint or rule in self.adders.values() else 2  # F, g; F, g, need; F, into, g; F, t
         return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
 
     def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
@@ -133,7 +142,7 @@ class OpDef:
 
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False,
-    "differentiable": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
+    "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
 }  # fmt: skip
 
 
@@ -150,6 +159,7 @@ def parse(block: type) -> OpDef:
     adders = {key[4:]: body.pop(key) for key in list(body) if key.startswith("add_")}
     nondiff, joint = frozenset(body.pop("nondiff", ())), body.pop("grads", None)
     nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
+    called = _called(name, [p.name for p in inputs], body.pop("called", ()))
     unknown = [key for key in body if not key.startswith("__")]
     if unknown:
         raise OpDeclarationError(f"op {name}: unknown word(s) {', '.join(unknown)}")
@@ -160,12 +170,20 @@ def parse(block: type) -> OpDef:
         optional=frozenset(p.name for p in inputs if p.default is None),
         attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
         rules=rules, joint=joint, adders=adders, nondiff_outputs=nondiff_outputs,
-        promoted=tuple(promoted) if promoted is not None else names, **words,
+        promoted=tuple(promoted) if promoted is not None else names, called=called, **words,
     )  # fmt: skip
     _check(op, nondiff)
     if op.outputs is not None and op.outputs != ("*",):
         op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]
     return op
+
+
+def _called(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]:
+    """Input -> what callers name it."""
+    if given and len(given) != len(names):
+        raise OpDeclarationError(f"op {op}: `called` names every input, {', '.join(names)}; got {', '.join(given)}")
+    usual = {"x": "input"} if names[:1] == ["x"] else {"a": "input", "b": "other"} if names[:1] == ["a"] else {}
+    return dict(zip(names, given or [usual.get(name, name) for name in names], strict=True))
 
 
 def _rule(value: Any) -> Callable[..., Any] | None:
@@ -188,6 +206,7 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
             if taken := RUNNING & asked:
                 raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
                                          "something else in the generated code; rename the input")
+    _check_jvp(op)
     for name, adder in op.adders.items():
         rule = op.rules.get(name)
         if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:
@@ -196,7 +215,20 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
         raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
     if taken := GENERATED & {*op.inputs, *op.attributes}:
         raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
+    if len({*op.called.values(), *op.attributes}) < len(op.called) + len(op.attributes):
+        raise OpDeclarationError(f"op {op.name}: two parameters of one name; say what the inputs are `called`")
     if op.types not in (PROMOTE, FLOAT, SAME, ANY):
         raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any; got {op.types!r}")
     if op.name in REGISTRY:
         raise OpDeclarationError(f"op {op.name} is declared twice")
+
+
+def _check_jvp(op: OpDef) -> None:
+    if op.jvp is None:
+        return
+    if not op.has_rules:
+        raise OpDeclarationError(f"op {op.name} has no derivative rules, so tangents end there; leave jvp out")
+    if not isinstance(op.jvp, JvpWord):
+        op.asked(op.jvp)  # raises for a misspelt name
+    elif op.jvp is not LINEAR and not op.single:
+        raise OpDeclarationError(f"op {op.name}: jvp = {op.jvp} is for ops with one output; write a function")

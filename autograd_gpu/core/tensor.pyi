@@ -258,7 +258,7 @@ class Tensor:
     def arctan(self) -> Tensor:
         ...
 
-    def arctan2(self, b: TensorLike) -> Tensor:
+    def arctan2(self, other: TensorLike) -> Tensor:
         ...
 
     def arctanh(self) -> Tensor:
@@ -270,40 +270,40 @@ class Tensor:
     def fix(self) -> Tensor:
         ...
 
-    def greater(self, b: TensorLike) -> Tensor:
+    def greater(self, other: TensorLike) -> Tensor:
         ...
 
-    def greater_equal(self, b: TensorLike) -> Tensor:
+    def greater_equal(self, other: TensorLike) -> Tensor:
         ...
 
-    def igamma(self, x: TensorLike) -> Tensor:
+    def igamma(self, other: TensorLike) -> Tensor:
         ...
 
-    def igammac(self, x: TensorLike) -> Tensor:
+    def igammac(self, other: TensorLike) -> Tensor:
         ...
 
-    def less(self, b: TensorLike) -> Tensor:
+    def less(self, other: TensorLike) -> Tensor:
         ...
 
-    def less_equal(self, b: TensorLike) -> Tensor:
+    def less_equal(self, other: TensorLike) -> Tensor:
         ...
 
-    def multiply(self, b: TensorLike) -> Tensor:
+    def multiply(self, other: TensorLike) -> Tensor:
         ...
 
     def negative(self) -> Tensor:
         ...
 
-    def not_equal(self, b: TensorLike) -> Tensor:
+    def not_equal(self, other: TensorLike) -> Tensor:
         ...
 
     def sgn(self) -> Tensor:
         ...
 
-    def subtract(self, b: TensorLike, alpha: Any=1) -> Tensor:
+    def subtract(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
-    def true_divide(self, b: TensorLike) -> Tensor:
+    def true_divide(self, other: TensorLike) -> Tensor:
         ...
 
     def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
@@ -312,19 +312,19 @@ class Tensor:
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None=None) -> Tensor:
         ...
 
-    def add(self, b: TensorLike, alpha: Any=1) -> Tensor:
+    def add(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
-    def addcdiv(self, a: TensorLike, b: TensorLike, value: Any=1) -> Tensor:
+    def addcdiv(self, tensor1: TensorLike, tensor2: TensorLike, value: Any=1) -> Tensor:
         ...
 
-    def addcmul(self, a: TensorLike, b: TensorLike, value: Any=1) -> Tensor:
+    def addcmul(self, tensor1: TensorLike, tensor2: TensorLike, value: Any=1) -> Tensor:
         ...
 
-    def atan2(self, b: TensorLike) -> Tensor:
+    def atan2(self, other: TensorLike) -> Tensor:
         ...
 
-    def copysign(self, b: TensorLike) -> Tensor:
+    def copysign(self, other: TensorLike) -> Tensor:
         ...
 
     def float_power(self, exponent: Any) -> Tensor:
@@ -333,46 +333,46 @@ class Tensor:
     def heaviside(self, values: TensorLike) -> Tensor:
         ...
 
-    def hypot(self, b: TensorLike) -> Tensor:
+    def hypot(self, other: TensorLike) -> Tensor:
         ...
 
     def ldexp(self, other: Tensor) -> Tensor:
         ...
 
-    def lerp(self, b: TensorLike, weight: TensorLike) -> Tensor:
+    def lerp(self, end: TensorLike, weight: TensorLike) -> Tensor:
         ...
 
-    def mul(self, b: TensorLike) -> Tensor:
+    def mul(self, other: TensorLike) -> Tensor:
         ...
 
-    def nextafter(self, b: TensorLike) -> Tensor:
+    def nextafter(self, other: TensorLike) -> Tensor:
         ...
 
     def pow(self, exponent: TensorLike) -> Tensor:
         ...
 
-    def sub(self, b: TensorLike, alpha: Any=1) -> Tensor:
+    def sub(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
     def i0(self) -> Tensor:
         ...
 
-    def bitwise_and(self, b: TensorLike) -> Tensor:
+    def bitwise_and(self, other: TensorLike) -> Tensor:
         ...
 
-    def bitwise_left_shift(self, b: TensorLike) -> Tensor:
+    def bitwise_left_shift(self, other: TensorLike) -> Tensor:
         ...
 
     def bitwise_not(self) -> Tensor:
         ...
 
-    def bitwise_or(self, b: TensorLike) -> Tensor:
+    def bitwise_or(self, other: TensorLike) -> Tensor:
         ...
 
-    def bitwise_right_shift(self, b: TensorLike) -> Tensor:
+    def bitwise_right_shift(self, other: TensorLike) -> Tensor:
         ...
 
-    def bitwise_xor(self, b: TensorLike) -> Tensor:
+    def bitwise_xor(self, other: TensorLike) -> Tensor:
         ...
 
     def clamp(self, min: TensorLike | None=None, max: TensorLike | None=None) -> Tensor:
@@ -384,37 +384,37 @@ class Tensor:
     def clamp_min(self, min: Any) -> Tensor:
         ...
 
-    def fmax(self, b: TensorLike) -> Tensor:
+    def fmax(self, other: TensorLike) -> Tensor:
         ...
 
-    def fmin(self, b: TensorLike) -> Tensor:
+    def fmin(self, other: TensorLike) -> Tensor:
         ...
 
-    def maximum(self, b: TensorLike) -> Tensor:
+    def maximum(self, other: TensorLike) -> Tensor:
         ...
 
-    def minimum(self, b: TensorLike) -> Tensor:
+    def minimum(self, other: TensorLike) -> Tensor:
         ...
 
     def sum_to_size(self, *size: Any) -> Tensor:
         ...
 
-    def allclose(self, b: Tensor, rtol: builtins.float=1e-05, atol: builtins.float=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
+    def allclose(self, other: Tensor, rtol: builtins.float=1e-05, atol: builtins.float=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
         ...
 
-    def eq(self, b: TensorLike) -> Tensor:
+    def eq(self, other: TensorLike) -> Tensor:
         ...
 
-    def equal(self, b: Tensor) -> builtins.bool:
+    def equal(self, other: Tensor) -> builtins.bool:
         ...
 
-    def ge(self, b: TensorLike) -> Tensor:
+    def ge(self, other: TensorLike) -> Tensor:
         ...
 
-    def gt(self, b: TensorLike) -> Tensor:
+    def gt(self, other: TensorLike) -> Tensor:
         ...
 
-    def isclose(self, b: TensorLike, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: Any=False) -> Tensor:
+    def isclose(self, other: TensorLike, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: Any=False) -> Tensor:
         ...
 
     def isfinite(self) -> Tensor:
@@ -435,34 +435,34 @@ class Tensor:
     def isreal(self) -> Tensor:
         ...
 
-    def le(self, b: TensorLike) -> Tensor:
+    def le(self, other: TensorLike) -> Tensor:
         ...
 
-    def logical_and(self, b: TensorLike) -> Tensor:
+    def logical_and(self, other: TensorLike) -> Tensor:
         ...
 
     def logical_not(self) -> Tensor:
         ...
 
-    def logical_or(self, b: TensorLike) -> Tensor:
+    def logical_or(self, other: TensorLike) -> Tensor:
         ...
 
-    def logical_xor(self, b: TensorLike) -> Tensor:
+    def logical_xor(self, other: TensorLike) -> Tensor:
         ...
 
-    def lt(self, b: TensorLike) -> Tensor:
+    def lt(self, other: TensorLike) -> Tensor:
         ...
 
-    def ne(self, b: TensorLike) -> Tensor:
+    def ne(self, other: TensorLike) -> Tensor:
         ...
 
     def signbit(self) -> Tensor:
         ...
 
-    def inner(self, b: Tensor) -> Tensor:
+    def inner(self, other: Tensor) -> Tensor:
         ...
 
-    def kron(self, b: TensorLike) -> Tensor:
+    def kron(self, other: TensorLike) -> Tensor:
         ...
 
     def clone(self) -> Tensor:
@@ -537,28 +537,28 @@ class Tensor:
     def diff(self, n: builtins.int=1, dim: builtins.int=-1, prepend: Tensor | None=None, append: Tensor | None=None) -> Tensor:
         ...
 
-    def dist(self, b: Tensor, p: builtins.float=2) -> Tensor:
+    def dist(self, other: Tensor, p: builtins.float=2) -> Tensor:
         ...
 
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         ...
 
-    def divide(self, b: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def divide(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
         ...
 
-    def floor_divide(self, b: TensorLike) -> Tensor:
+    def floor_divide(self, other: TensorLike) -> Tensor:
         ...
 
-    def fmod(self, b: TensorLike) -> Tensor:
+    def fmod(self, other: TensorLike) -> Tensor:
         ...
 
-    def gcd(self, b: TensorLike) -> Tensor:
+    def gcd(self, other: TensorLike) -> Tensor:
         ...
 
-    def lcm(self, b: TensorLike) -> Tensor:
+    def lcm(self, other: TensorLike) -> Tensor:
         ...
 
-    def remainder(self, b: TensorLike) -> Tensor:
+    def remainder(self, other: TensorLike) -> Tensor:
         ...
 
     def abs(self) -> Tensor:
@@ -639,10 +639,10 @@ class Tensor:
     def argmin(self, dim: Any=None, keepdim: Any=False) -> Tensor:
         ...
 
-    def max(self, dim: Any=None, keepdim: builtins.bool=False) -> Any:
+    def max(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None) -> Any:
         ...
 
-    def min(self, dim: Any=None, keepdim: builtins.bool=False) -> Any:
+    def min(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None) -> Any:
         ...
 
     def digamma(self) -> Tensor:
@@ -651,7 +651,7 @@ class Tensor:
     def lgamma(self) -> Tensor:
         ...
 
-    def mvlgamma(self, p: builtins.int) -> Tensor:
+    def mvlgamma(self, p: Any) -> Tensor:
         ...
 
     def polygamma(self, n: Any) -> Tensor:
@@ -672,13 +672,10 @@ class Tensor:
     def add_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:
         ...
 
-    def clamp_(self, min: builtins.float | None=None, max: builtins.float | None=None) -> Tensor:
-        ...
-
     def copy_(self, source: Any) -> Tensor:
         ...
 
-    def div_(self, other: Any) -> Tensor:
+    def div_(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
         ...
 
     def fill_(self, value: Any) -> Tensor:
@@ -723,16 +720,16 @@ class Tensor:
     def inverse(self, check_errors: Any=True) -> Tensor:
         ...
 
-    def logaddexp(self, b: TensorLike) -> Tensor:
+    def logaddexp(self, other: TensorLike) -> Tensor:
         ...
 
-    def logaddexp2(self, b: TensorLike) -> Tensor:
+    def logaddexp2(self, other: TensorLike) -> Tensor:
         ...
 
     def logit(self, eps: Any=None) -> Tensor:
         ...
 
-    def xlogy(self, y: TensorLike) -> Tensor:
+    def xlogy(self, other: TensorLike) -> Tensor:
         ...
 
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
@@ -837,13 +834,13 @@ class Tensor:
     def softmax(self, dim: Any, dtype: Any=None) -> Tensor:
         ...
 
-    def bmm(self, b: TensorLike) -> Tensor:
+    def bmm(self, mat2: TensorLike) -> Tensor:
         ...
 
-    def matmul(self, b: TensorLike) -> Tensor:
+    def matmul(self, other: TensorLike) -> Tensor:
         ...
 
-    def mm(self, b: TensorLike) -> Tensor:
+    def mm(self, mat2: TensorLike) -> Tensor:
         ...
 
     def mv(self, vec: TensorLike) -> Tensor:
@@ -906,16 +903,10 @@ class Tensor:
     def norm(self, p: Any='fro', dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
         ...
 
-    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
-        ...
-
     def sum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
         ...
 
     def trace(self) -> Tensor:
-        ...
-
-    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
     def ceil(self) -> Tensor:
@@ -966,7 +957,7 @@ class Tensor:
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
         ...
 
-    def broadcast_to(self, shape: tuple[builtins.int, ...]) -> Tensor:
+    def broadcast_to(self, size: tuple[builtins.int, ...]) -> Tensor:
         ...
 
     def expand_as(self, other: Tensor) -> Tensor:
@@ -1032,10 +1023,7 @@ class Tensor:
     def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
         ...
 
-    def split(self, split_size_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int=0) -> tuple[Tensor, ...]:
-        ...
-
-    def split_with_sizes(self, sizes: Any, dim: Any=0) -> tuple[Tensor, ...]:
+    def split_with_sizes(self, split_sizes: Any, dim: Any=0) -> tuple[Tensor, ...]:
         ...
 
     def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int=0) -> tuple[Tensor, ...]:
@@ -1059,7 +1047,7 @@ class Tensor:
     def cholesky_inverse(self, upper: builtins.bool=False) -> Tensor:
         ...
 
-    def cholesky_solve(self, factor: Tensor, upper: builtins.bool=False) -> Tensor:
+    def cholesky_solve(self, input2: Tensor, upper: builtins.bool=False) -> Tensor:
         ...
 
     def acos(self) -> Tensor:
@@ -1110,19 +1098,25 @@ class Tensor:
     def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None) -> Any:
         ...
 
-    def cross(self, b: TensorLike, dim: Any=None) -> Tensor:
+    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
-    def dot(self, b: TensorLike) -> Tensor:
+    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
-    def ger(self, b: TensorLike) -> Tensor:
+    def cross(self, other: TensorLike, dim: Any=None) -> Tensor:
         ...
 
-    def outer(self, b: TensorLike) -> Tensor:
+    def dot(self, tensor: TensorLike) -> Tensor:
         ...
 
-    def vdot(self, b: TensorLike) -> Tensor:
+    def ger(self, vec2: TensorLike) -> Tensor:
+        ...
+
+    def outer(self, vec2: TensorLike) -> Tensor:
+        ...
+
+    def vdot(self, tensor: TensorLike) -> Tensor:
         ...
 
     def as_strided(self, size: Any, stride: Any, storage_offset: builtins.int | None=None) -> Tensor:
@@ -1137,13 +1131,13 @@ class Tensor:
     def view_as(self, other: Tensor) -> Tensor:
         ...
 
-    def div(self, b: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def div(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
         ...
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *sizes: Any, shape: Any=None) -> Tensor:
         ...
 
-    def view(self, *shape: Any) -> Tensor:
+    def view(self, *shape: Any, size: Any=None, dtype: Any=None) -> Tensor:
         ...
 
     def nelement(self) -> builtins.int:
@@ -1155,19 +1149,22 @@ class Tensor:
     def type(self, dtype: Any=None) -> Any:
         ...
 
-    def permute(self, *dims: Any) -> Tensor:
+    def permute(self, *order: Any, dims: Any=None) -> Tensor:
         ...
 
-    def flip(self, *dims: Any) -> Tensor:
+    def flip(self, *along: Any, dims: Any=None) -> Tensor:
         ...
 
-    def expand(self, *shape: Any) -> Tensor:
+    def expand(self, *shape: Any, size: Any=None) -> Tensor:
         ...
 
-    def repeat(self, *sizes: Any) -> Tensor:
+    def repeat(self, *sizes: Any, repeats: Any=None) -> Tensor:
         ...
 
-    def tile(self, *dims: Any) -> Tensor:
+    def tile(self, *sizes: Any, dims: Any=None) -> Tensor:
+        ...
+
+    def split(self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int=0) -> tuple[Tensor, ...]:
         ...
 
     def bfloat16(self) -> Tensor:
@@ -1218,16 +1215,274 @@ class Tensor:
     def __pos__(self) -> Tensor:
         ...
 
+    def addbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1) -> Any:
+        ...
+
+    def addmm_(self, mat1: Any, mat2: Any, beta: Any=1, alpha: Any=1) -> Any:
+        ...
+
+    def addmv_(self, mat: Any, vec: Any, beta: Any=1, alpha: Any=1) -> Any:
+        ...
+
+    def addr_(self, vec1: Any, vec2: Any, beta: Any=1, alpha: Any=1) -> Any:
+        ...
+
+    def baddbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1) -> Any:
+        ...
+
+    def absolute_(self) -> Any:
+        ...
+
+    def arccos_(self) -> Any:
+        ...
+
+    def arccosh_(self) -> Any:
+        ...
+
+    def arcsin_(self) -> Any:
+        ...
+
+    def arcsinh_(self) -> Any:
+        ...
+
+    def arctan_(self) -> Any:
+        ...
+
+    def arctan2_(self, other: Any) -> Any:
+        ...
+
+    def arctanh_(self) -> Any:
+        ...
+
+    def clip_(self, min: Any=None, max: Any=None) -> Any:
+        ...
+
+    def fix_(self) -> Any:
+        ...
+
+    def greater_(self, other: Any) -> Any:
+        ...
+
+    def greater_equal_(self, other: Any) -> Any:
+        ...
+
+    def igamma_(self, other: Any) -> Any:
+        ...
+
+    def igammac_(self, other: Any) -> Any:
+        ...
+
+    def less_(self, other: Any) -> Any:
+        ...
+
+    def less_equal_(self, other: Any) -> Any:
+        ...
+
+    def negative_(self) -> Any:
+        ...
+
+    def not_equal_(self, other: Any) -> Any:
+        ...
+
+    def sgn_(self) -> Any:
+        ...
+
+    def addcdiv_(self, tensor1: Any, tensor2: Any, value: Any=1) -> Any:
+        ...
+
+    def addcmul_(self, tensor1: Any, tensor2: Any, value: Any=1) -> Any:
+        ...
+
+    def atan2_(self, other: Any) -> Any:
+        ...
+
+    def copysign_(self, other: Any) -> Any:
+        ...
+
+    def float_power_(self, exponent: Any) -> Tensor:
+        ...
+
+    def heaviside_(self, values: Any) -> Any:
+        ...
+
+    def hypot_(self, other: Any) -> Any:
+        ...
+
+    def ldexp_(self, other: Tensor) -> Tensor:
+        ...
+
+    def lerp_(self, end: Any, weight: Any) -> Any:
+        ...
+
+    def nextafter_(self, other: Any) -> Any:
+        ...
+
+    def pow_(self, exponent: Any) -> Any:
+        ...
+
+    def i0_(self) -> Any:
+        ...
+
+    def bitwise_and_(self, other: Any) -> Any:
+        ...
+
+    def bitwise_left_shift_(self, other: Any) -> Any:
+        ...
+
+    def bitwise_not_(self) -> Any:
+        ...
+
+    def bitwise_or_(self, other: Any) -> Any:
+        ...
+
+    def bitwise_right_shift_(self, other: Any) -> Any:
+        ...
+
+    def bitwise_xor_(self, other: Any) -> Any:
+        ...
+
+    def clamp_(self, min: Any=None, max: Any=None) -> Any:
+        ...
+
+    def clamp_max_(self, max: Any) -> Tensor:
+        ...
+
+    def clamp_min_(self, min: Any) -> Tensor:
+        ...
+
+    def eq_(self, other: Any) -> Any:
+        ...
+
+    def ge_(self, other: Any) -> Any:
+        ...
+
+    def gt_(self, other: Any) -> Any:
+        ...
+
+    def le_(self, other: Any) -> Any:
+        ...
+
+    def logical_and_(self, other: Any) -> Any:
+        ...
+
+    def logical_not_(self) -> Any:
+        ...
+
+    def logical_or_(self, other: Any) -> Any:
+        ...
+
+    def logical_xor_(self, other: Any) -> Any:
+        ...
+
+    def lt_(self, other: Any) -> Any:
+        ...
+
+    def ne_(self, other: Any) -> Any:
+        ...
+
+    def cumprod_(self, dim: Any, dtype: Any=None) -> Any:
+        ...
+
     def tril_(self, diagonal: Any=0) -> Any:
         ...
 
     def triu_(self, diagonal: Any=0) -> Any:
         ...
 
+    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+        ...
+
+    def floor_divide_(self, other: Any) -> Any:
+        ...
+
+    def fmod_(self, other: Any) -> Any:
+        ...
+
+    def gcd_(self, other: Any) -> Any:
+        ...
+
+    def lcm_(self, other: Any) -> Any:
+        ...
+
+    def remainder_(self, other: Any) -> Any:
+        ...
+
+    def abs_(self) -> Any:
+        ...
+
+    def exp_(self) -> Any:
+        ...
+
+    def exp2_(self) -> Any:
+        ...
+
+    def expm1_(self) -> Any:
+        ...
+
+    def log_(self) -> Any:
+        ...
+
+    def log10_(self) -> Any:
+        ...
+
+    def log1p_(self) -> Any:
+        ...
+
+    def log2_(self) -> Any:
+        ...
+
+    def neg_(self) -> Any:
+        ...
+
+    def reciprocal_(self) -> Any:
+        ...
+
+    def rsqrt_(self) -> Any:
+        ...
+
+    def sign_(self) -> Any:
+        ...
+
+    def sqrt_(self) -> Any:
+        ...
+
+    def square_(self) -> Any:
+        ...
+
+    def erf_(self) -> Any:
+        ...
+
+    def erfc_(self) -> Any:
+        ...
+
+    def erfinv_(self) -> Any:
+        ...
+
+    def digamma_(self) -> Any:
+        ...
+
+    def lgamma_(self) -> Any:
+        ...
+
+    def mvlgamma_(self, p: Any) -> Any:
+        ...
+
+    def polygamma_(self, n: Any) -> Any:
+        ...
+
+    def logit_(self, eps: Any=None) -> Any:
+        ...
+
+    def xlogy_(self, other: Any) -> Any:
+        ...
+
     def masked_fill_(self, mask: Any, value: Any) -> Any:
         ...
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        ...
+
+    def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Any:
         ...
 
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float=1) -> Tensor:
@@ -1245,6 +1500,24 @@ class Tensor:
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
+    def ceil_(self) -> Any:
+        ...
+
+    def floor_(self) -> Any:
+        ...
+
+    def frac_(self) -> Any:
+        ...
+
+    def round_(self, decimals: Any=0) -> Any:
+        ...
+
+    def trunc_(self) -> Any:
+        ...
+
+    def cumsum_(self, dim: Any, dtype: Any=None, reverse: Any=False) -> Any:
+        ...
+
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
         ...
 
@@ -1255,6 +1528,81 @@ class Tensor:
         ...
 
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
+        ...
+
+    def acos_(self) -> Any:
+        ...
+
+    def acosh_(self) -> Any:
+        ...
+
+    def asin_(self) -> Any:
+        ...
+
+    def asinh_(self) -> Any:
+        ...
+
+    def atan_(self) -> Any:
+        ...
+
+    def atanh_(self) -> Any:
+        ...
+
+    def cos_(self) -> Any:
+        ...
+
+    def cosh_(self) -> Any:
+        ...
+
+    def deg2rad_(self) -> Any:
+        ...
+
+    def rad2deg_(self) -> Any:
+        ...
+
+    def sin_(self) -> Any:
+        ...
+
+    def sinc_(self) -> Any:
+        ...
+
+    def sinh_(self) -> Any:
+        ...
+
+    def tan_(self) -> Any:
+        ...
+
+    def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        ...
+
+    def swapdims_(self, dim0: Any, dim1: Any) -> Any:
+        ...
+
+    def t_(self) -> Tensor:
+        ...
+
+    def transpose_(self, dim0: Any, dim1: Any) -> Any:
+        ...
+
+    def squeeze_(self, dim: Any=None) -> Any:
+        ...
+
+    def unsqueeze_(self, dim: Any) -> Any:
+        ...
+
+    def as_strided_(self, size: Any, stride: Any, storage_offset: builtins.int | None=None) -> Tensor:
+        ...
+
+    def multiply_(self, other: Any) -> Tensor:
+        ...
+
+    def subtract_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:
+        ...
+
+    def true_divide_(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
+        ...
+
+    def divide_(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
         ...
 
     def __add__(self, other: TensorLike) -> Tensor:
@@ -1357,6 +1705,30 @@ class Tensor:
         ...
 
     def __itruediv__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __ifloordiv__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __imod__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __ipow__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __iand__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __ior__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __ixor__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __ilshift__(self, other: TensorLike) -> Tensor:
+        ...
+
+    def __irshift__(self, other: TensorLike) -> Tensor:
         ...
 
     def __matmul__(self, other: TensorLike) -> Tensor:

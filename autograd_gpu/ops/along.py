@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..backend.dtypes import int32, int64
+from ..core.batching import along, expanded
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import INDEX_DTYPES, in_our_words
 from .places import grid, picked, sums_at
@@ -29,6 +31,11 @@ class gather_along:
     def forward(xp, x, index, *, dim): return picked(xp, x, index, dim)
     def grad_x(F, g, x_shape, index, dim): return F.gather_along_backward(g, index, dim, x_shape)
     nondiff = ("index",)
+    jvp, batch = LINEAR, along("dim")
+
+
+def _batch_backward(F, n, batched, g, index, *, dim, shape):
+    return F.gather_along_backward(*expanded(F, n, batched, (g, index)), dim, (n, *shape))
 
 
 @defop
@@ -43,6 +50,7 @@ class gather_along_backward:
     forward = _gather_along_backward
     def grad_g(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff = ("index",)
+    jvp, batch = LINEAR, _batch_backward
 
 
 # ---- the public functions ------------------------------------------------------------------------------
@@ -85,42 +93,43 @@ def corner(src: Tensor, index: Tensor) -> Tensor:
     return src if same else basic_index(src, tuple([slice(size) for size in index.shape]))
 
 
-def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The elements of x that `index` names along `dim`: out[i][j] = x[index[i][j]][j] for dim 0 of a matrix.
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The elements of input that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0 of a matrix.
 
-    `index` has as many dimensions as x, and is nowhere larger but in `dim`.
+    `index` has as many dimensions as input, and is nowhere larger but in `dim`.
 
     >>> ag.gather(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ag.tensor([[1], [0]]))
     tensor([[2.],
             [3.]])
     """
-    dim = checked("gather", x, dim, index)
+    dim = checked("gather", input, dim, index)
     try:
-        result = gather_along(vector(x), vector(index), dim)
+        result = gather_along(vector(input), vector(index), dim)
     except IndexError as error:
         raise IndexError(in_our_words(str(error))) from None
     return result if index.ndim else reshape(result, ())
 
 
-def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """The elements of x that `indices` name along `dim`, the other dimensions broadcasting; without `dim` x is flat.
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """The elements of input that `indices` name along `dim`, the other dimensions broadcasting; without `dim` of input
+    as a vector.
 
     >>> x = ag.tensor([[30.0, 10.0, 20.0]])
     >>> ag.take_along_dim(x, ag.argsort(x), 1)
     tensor([[10., 20., 30.]])
     """
     if dim is None:
-        return take_along_dim(ravel(x), ravel(indices), 0)
-    if x.ndim != indices.ndim:
+        return take_along_dim(ravel(input), ravel(indices), 0)
+    if input.ndim != indices.ndim:
         raise RuntimeError("take_along_dim(): input and indices should have the same number of dimensions, but got "
-                           f"{x.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+                           f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     if indices.dtype not in (int64, int32):
         raise RuntimeError(f"take_along_dim(): Expected dtype int32/int64 for indices, got {indices.dtype}")
-    at = wrap_dim(dim, x.ndim)
-    others = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (x, indices)]
+    at = wrap_dim(dim, input.ndim)
+    others = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (input, indices)]
     shape = common_shape("take_along_dim", *others)
-    wide, places = ((*shape[:at], t.shape[at], *shape[at + 1 :]) for t in (x, indices))
+    wide, places = ((*shape[:at], t.shape[at], *shape[at + 1 :]) for t in (input, indices))
     try:
-        return gather_along(expand(x, wide), expand(indices, places), at - x.ndim)
+        return gather_along(expand(input, wide), expand(indices, places), at - input.ndim)
     except IndexError as error:
         raise IndexError(in_our_words(str(error))) from None

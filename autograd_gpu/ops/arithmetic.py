@@ -8,9 +8,11 @@ import numpy as np
 
 from .. import backend
 from ..backend import cpu
-from ..backend.dtypes import FULL_FLOATS, float64, get_default_dtype
+from ..backend.dtypes import FLOATS, FULL_FLOATS, float64, get_default_dtype
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from ..core.tensor import Tensor
 from .activation import in_float32
 from .creation import as_tensor
@@ -19,8 +21,10 @@ from .elementwise import exp2
 # ---- arithmetic ------------------------------------------------------------------------------------
 
 
-def factor(b, alpha):
+def factor(b, alpha, name="alpha"):
     """The number alpha as a ufunc takes it fastest beside b."""
+    if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     return cpu.constant(alpha, b.dtype) if type(b) is np.ndarray and b.dtype in FULL_FLOATS else alpha
 
 
@@ -41,6 +45,7 @@ class add:
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 def _minus(xp, a, b, *, alpha=1):
@@ -63,6 +68,7 @@ class sub:
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return -g if alpha == 1 else g * -alpha
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 @defop
@@ -77,6 +83,7 @@ class mul:
     def grad_a(F, g, b): return g * b
     def grad_b(F, g, a): return g * a
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = MULTILINEAR, BROADCASTING
 
 
 def _power_base(F, g, base, exponent):
@@ -107,21 +114,31 @@ class pow:
     def forward(xp, base, exponent): return base**exponent
     grad_base = _power_base
     grad_exponent = _power_exponent
+    called = ("input", "exponent")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _over_square(F, g, side, a, b):
+    """g * side / (a * a + b * b); 0 at the origin, where the angle has no derivative."""
+    square = a * a + b * b
+    origin = square == 0
+    return F.where(origin, 0.0, g * side / F.where(origin, 1.0, square))
 
 
 @defop
 class atan2:
-    """The angle of the point (x=b, y=a) in radians, broadcasting.
+    """The angle of the point (x=b, y=a) in radians, broadcasting; at the origin the derivatives are 0.
 
     >>> ag.atan2(ag.tensor([1.0]), ag.tensor([1.0]))
     tensor([0.7854])
     """
 
     def forward(xp, a, b): return xp.arctan2(a, b)
-    def grad_a(F, g, a, b): return g * b / (a * a + b * b)
-    def grad_b(F, g, a, b): return -g * a / (a * a + b * b)
+    def grad_a(F, g, a, b): return _over_square(F, g, b, a, b)
+    def grad_b(F, g, a, b): return _over_square(F, -g, a, a, b)
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # One expression each: NumPy then computes a large one in place.
@@ -143,7 +160,9 @@ class lerp:
     def grad_a(F, g, weight): return g * (1 - weight)
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
+    called = ("input", "end", "weight")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -155,11 +174,13 @@ class addcmul:
     """
 
     @in_float32
-    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value)
+    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value, "value")
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
+    called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -175,7 +196,9 @@ class addcdiv:
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
+    called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -190,6 +213,7 @@ class hypot:
     def grad_a(F, g, a, out): return g * (a / out)
     def grad_b(F, g, b, out): return g * (b / out)
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -204,6 +228,7 @@ class copysign:
     def grad_a(F, g, a, out): return g * (F.sign(a) * F.sign(out))
     grad_b = ZERO
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -218,6 +243,7 @@ class nextafter:
     def grad_a(F, g): return g
     grad_b = ZERO
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -232,27 +258,28 @@ class heaviside:
     grad_x = ZERO
     def grad_values(F, g, x): return F.where(x == 0, g, 0.0)
     types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def ldexp(x: Tensor, other: Tensor) -> Tensor:
-    """x * 2 ** other, broadcasting; integers give the default float dtype.
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2 ** other, broadcasting; integers give the default float dtype.
 
     >>> ag.ldexp(ag.tensor([1.0, 3.0]), ag.tensor([2, -1]))
     tensor([4. , 1.5])
     """
-    x, other = as_tensor(x), as_tensor(other)
+    input, other = as_tensor(input), as_tensor(other)
     if not other.is_floating_point():
-        other = other.to(x.dtype if x.is_floating_point() else get_default_dtype())
-    return mul(x, exp2(other))
+        other = other.to(input.dtype if input.is_floating_point() else get_default_dtype())
+    return mul(input, exp2(other))
 
 
-def float_power(base: Any, exponent: Any) -> Tensor:
+def float_power(input: Any, exponent: Any) -> Tensor:
     """base ** exponent in float64, broadcasting; one of the two may be a number.
 
     >>> ag.float_power(ag.tensor([2, 3]), -1)
     tensor([0.5   , 0.3333], dtype=float64)
     """
-    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (base, exponent)])
+    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (input, exponent)])
 
 
 # ---- selection -------------------------------------------------------------------------------------
@@ -266,8 +293,12 @@ class where:
     tensor([1., 0.])
     """
 
-    def forward(xp, condition, a, b): return backend.where(xp, condition, a, b)
+    def forward(xp, condition, a, b):
+        few = xp is np and condition.size < cpu.MANY_CHOICES
+        return np.where(condition, a, b) if few else backend.where(xp, condition, a, b)
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
+    called = ("condition", "input", "other")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -8,8 +8,10 @@ import numpy as np
 
 from ..backend import cpu
 from ..backend.dtypes import FULL_FLOATS
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 
 
@@ -25,6 +27,7 @@ class maximum:
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -39,6 +42,7 @@ class minimum:
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -53,6 +57,7 @@ class fmax:
     def grad_a(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), 0.0, g)
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -67,6 +72,7 @@ class fmin:
     def grad_a(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), 0.0, g)
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- limits ------------------------------------------------------------------------------------------
@@ -115,21 +121,22 @@ class clamp:
     grad_min = _clamp_min
     grad_max = _clamp_max
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def clamp_min(x: Tensor, min: Any) -> Tensor:
-    """x limited from below by `min`, a number or a tensor.
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """input limited from below by `min`, a number or a tensor.
 
     >>> ag.clamp_min(ag.tensor([-2.0, 0.5]), 0.0)
     tensor([0. , 0.5])
     """
-    return clamp(x, min, None)
+    return clamp(input, min, None)
 
 
-def clamp_max(x: Tensor, max: Any) -> Tensor:
-    """x limited from above by `max`, a number or a tensor.
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """input limited from above by `max`, a number or a tensor.
 
     >>> ag.clamp_max(ag.tensor([-2.0, 0.5]), 0.0)
     tensor([-2.,  0.])
     """
-    return clamp(x, None, max)
+    return clamp(input, None, max)

@@ -12,8 +12,10 @@ import math
 
 from .. import backend
 from ..config import no_grad
+from ..core.batching import example, moved
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .inplace import add_, mul_
@@ -42,12 +44,16 @@ def _others(ndim):
     return (-ndim, *range(2 - ndim, 0))
 
 
-def _batch_norm(xp, x, weight, bias, eps):
+def _check_batch_norm(x, weight, bias):
     if x.ndim < 2:
         raise IndexError(f"batch_norm: expected an input (N, C, ...) of two dimensions or more, got {x.ndim}")
+    _check_channels("weight", weight, x.shape[1])
+    _check_channels("bias", bias, x.shape[1])
+
+
+def _batch_norm(xp, x, weight, bias, eps):
+    _check_batch_norm(x, weight, bias)
     channels, dtype, axes = x.shape[1], x.dtype, _others(x.ndim)
-    _check_channels("weight", weight, channels)
-    _check_channels("bias", bias, channels)
     n = x.size // channels if x.size else 1
     x = x.astype(wide(dtype), copy=False)
     mean = xp.sum(x, axis=axes) / n
@@ -60,13 +66,22 @@ def _batch_norm(xp, x, weight, bias, eps):
     return out.astype(dtype, copy=False), mean.astype(dtype, copy=False), var.astype(dtype, copy=False)
 
 
+def _spread(F, vector, ndim):
+    return vector if ndim == 2 else F.reshape(vector, (-1,) + (1,) * (ndim - 2))
+
+
+def _per_channel(x):
+    """How many elements of x each channel has, or 1."""
+    return math.prod(x.shape) // (x.shape[1] or 1) or 1
+
+
 def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
     """With h = g * weight: rstd * (h - mean of h - normal * mean of h * normal); see Note [Batch norm]."""
     g_out, g_mean, g_var = g
-    ndim, axes, n = x.ndim, _others(x.ndim), math.prod(x.shape) // (x.shape[1] or 1) or 1
+    axes, n = _others(x.ndim), _per_channel(x)
 
     def spread(vector):
-        return vector if ndim == 2 else F.reshape(vector, (-1,) + (1,) * (ndim - 2))
+        return _spread(F, vector, x.ndim)
 
     rstd, away = F.rsqrt(var + eps), x - spread(mean)
     grad_x = grad_weight = grad_bias = None
@@ -77,14 +92,58 @@ def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
             inner = g_out - spread(grad_bias / n) - normal * spread(grad_weight / n)
             grad_x = inner * spread(rstd if weight is None else rstd * weight)
     if need[0] and g_mean is not None:
-        grad_x = _plus(grad_x, F.expand(spread(g_mean / n), x.shape))
+        grad_x = added(grad_x, F.expand(spread(g_mean / n), x.shape))
     if need[0] and g_var is not None:
-        grad_x = _plus(grad_x, away * spread(g_var * (2 / n)))
+        grad_x = added(grad_x, away * spread(g_var * (2 / n)))
     return grad_x, grad_weight if need[1] else None, grad_bias if need[2] else None
 
 
-def _plus(total, part):
-    return part if total is None else total + part
+def _batch_norm_push(F, t, x, weight, mean, var, eps):
+    """Of x: weight * rstd * (t - mean of t - normal * mean of t * normal)."""
+    axes, n, std = _others(x.ndim), _per_channel(x), F.sqrt(var + eps)
+    out = of_mean = of_var = None
+
+    def spread(vector):
+        return _spread(F, vector, x.ndim)
+
+    normal = (x - spread(mean)) / spread(std)
+    if t[0] is not None:
+        of_mean, share = F.sum(t[0], axes) / n, F.sum(t[0] * normal, axes) / n
+        of_var = share * std * 2
+        out = (t[0] - spread(of_mean) - normal * spread(share)) * spread(1 / std if weight is None else weight / std)
+    if t[1] is not None:
+        out = added(out, normal * spread(t[1]))
+    if t[2] is not None:
+        out = added(out, spread(t[2]))
+    return out, of_mean, of_var
+
+
+def _batch_batch_norm(F, n, batched, x, weight, bias, *, eps):
+    """The examples join the channels."""
+    _check_batch_norm(*(v if v is None else example(v, b) for v, b in zip((x, weight, bias), batched, strict=True)))
+    if not batched[0]:
+        return _batch_of_affine(F, n, batched, x, weight, bias, eps)
+    channels = x.shape[2]
+
+    def joined(vector, is_batched):
+        if vector is None:
+            return None
+        return F.reshape(vector if is_batched else F.expand(vector, (n, channels)), (n * channels,))
+
+    folded = F.reshape(moved(F, x, 0, 1), (x.shape[1], n * channels, *x.shape[3:]))
+    out, mean, var = F.native_batch_norm(folded, joined(weight, batched[1]), joined(bias, batched[2]), eps)
+    out = moved(F, F.reshape(out, (x.shape[1], n, channels, *x.shape[3:])), 1, 0)
+    return out, F.reshape(mean, (n, channels)), F.reshape(var, (n, channels))
+
+
+def _batch_of_affine(F, n, batched, x, weight, bias, eps):
+    """One input for many weights or biases: it is normalised once."""
+    out, mean, var = F.native_batch_norm(x, None, None, eps)
+    shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
+    for vector, is_batched, combine in ((weight, batched[1], F.mul), (bias, batched[2], F.add)):
+        if vector is not None:
+            out = combine(out, F.reshape(vector, (n, *shape) if is_batched else shape))
+    return out, F.expand(mean, (n, *mean.shape)), F.expand(var, (n, *var.shape))
 
 
 @defop
@@ -99,13 +158,14 @@ class native_batch_norm:
     def forward(xp, x, weight=None, bias=None, *, eps=1e-5): return _batch_norm(xp, x, weight, bias, eps)
     grads = _batch_norm_back
     outputs, types = ("out", "mean", "var"), FLOAT
+    jvp, batch = _batch_norm_push, _batch_batch_norm
 
 
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
+    """(input - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
 
     In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
     (the variance with Bessel's correction); else they are the running ones. A half input beside parameters of float32
@@ -181,7 +241,7 @@ def _by_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of channels; weight and bias by channel.
+    """(input - mean) / sqrt(var + eps) over each of `num_groups` groups of channels; weight and bias by channel.
 
     input (N, C, ...), with C divisible by `num_groups`, or RuntimeError; ValueError for one value per group.
 
@@ -207,7 +267,7 @@ def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(var + eps) over the positions of each channel of each example; weight and bias by channel.
+    """(input - mean) / sqrt(var + eps) over the positions of each channel of each example; weight and bias by channel.
 
     input (N, C, L, ...). The running mean and variance, if given, move in place by the share `momentum` towards the
     examples' average, and with `use_input_stats=False` they are used instead. ValueError for one position.

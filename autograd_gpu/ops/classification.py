@@ -15,9 +15,11 @@ import numpy as np
 from ..backend.dtypes import FLOATS
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import LINEAR, added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .arithmetic import where
+from .class_examples import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
 from .loss import check_reduction
 from .permute import movedim
 from .probability import exponentials, log_softmax
@@ -119,6 +121,17 @@ def _cross_entropy_back(F, g, probs, target, scale):
     return through if direct is None else direct + through
 
 
+def _slope(F, probs, target, scale):
+    """The gradient of the loss, or of the rows' losses."""
+    one = F.constant_like(scale, 1.0)
+    return F.cross_entropy_grad(one if one.dtype == probs.dtype else F.cast(one, probs.dtype), probs, target, scale)
+
+
+def _cross_entropy_push(F, t, probs, target, scale, reduction):
+    change = t[0] * _slope(F, probs, target, scale)
+    return F.sum(change, -1) if reduction == "none" else F.sum(change), F.softmax_grad(t[0], probs, -1)
+
+
 @defop
 class class_cross_entropy:
     """The cross entropy of softmax(x) and classes, and that softmax; see Note [Fused cross entropy].
@@ -132,6 +145,7 @@ class class_cross_entropy:
     grad_x = _cross_entropy_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
     outputs, saved = ("loss", "probs"), ("scale",)
+    jvp, batch = _cross_entropy_push, batch_cross_entropy
 
 
 def _cross_entropy_grad(xp, h, probs, target, scale):
@@ -143,8 +157,15 @@ def _cross_entropy_grad(xp, h, probs, target, scale):
 
 
 def _sum_of_rows(F, g, probs, target, scale):
-    slope = F.cross_entropy_grad(F.constant_like(scale, 1.0), probs, target, scale)
-    return F.sum(g * slope, -1)
+    return F.sum(g * _slope(F, probs, target, scale), -1)
+
+
+def _cross_entropy_grad_push(F, t, h, probs, target, scale):
+    direct = None if t[0] is None else F.cross_entropy_grad(t[0], probs, target, scale)
+    if t[1] is None:
+        return direct
+    rows = h * scale
+    return added(direct, t[1] * F.unsqueeze(rows if rows.dtype == probs.dtype else F.cast(rows, probs.dtype), -1))
 
 
 @defop
@@ -161,6 +182,7 @@ class cross_entropy_grad:
     def grad_probs(F, g, h, scale): return g * F.unsqueeze(h * scale, -1)
     nondiff, broadcasts = ("target", "scale"), ALWAYS
     promoted, types = ("h", "probs"), FLOAT
+    jvp, batch = _cross_entropy_grad_push, batch_cross_entropy_grad
 
 
 # ---- negative log-likelihood -------------------------------------------------------------------------
@@ -185,6 +207,16 @@ def _nll_back(F, g, x_shape, target, weight, ignore_index, reduction):
     return F.class_nll_grad(g, target, weight, classes=x_shape[-1], ignore_index=ignore_index, reduction=reduction)
 
 
+def _nll_push(F, t, out, target, weight, ignore_index, reduction):
+    if reduction != "mean":
+        return F.class_nll(t[0], target, weight, ignore_index, reduction)
+    # not the op itself, which is NaN where no row counts: the gradient is 0 there
+    slope = F.class_nll_grad(
+        F.constant_like(out, 1.0), target, weight, classes=t[0].shape[-1], ignore_index=ignore_index, reduction="mean"
+    )
+    return F.sum(t[0] * slope)
+
+
 @defop
 class class_nll:
     """Minus the elements of x that the classes name.
@@ -197,6 +229,7 @@ class class_nll:
     forward = _nll
     grad_x = _nll_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+    jvp, batch = _nll_push, batch_nll
 
 
 @defop
@@ -212,6 +245,7 @@ class class_nll_grad:
     def grad_h(F, g, target, weight, ignore_index, reduction):
         return F.class_nll(g, target, weight, ignore_index, reduction)
     nondiff, promoted, types = ("target", "weight"), ("h",), FLOAT
+    jvp, batch = LINEAR, batch_nll_grad
 
 
 # ---- the public functions ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
+from ..core.tangents import MULTILINEAR
 from ..core.tensor import Tensor
 from .arithmetic import mul
 from .creation import as_tensor
@@ -72,7 +73,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     return contract(a, b, _equation(a.ndim, b.ndim, first, second))
 
 
-def inner(a: Tensor, b: Tensor) -> Tensor:
+def inner(input: Tensor, other: Tensor) -> Tensor:
     """The inner products over the last dimension of both: out[..., i, ..., j] = sum(a[..., i, :] * b[..., j, :]).
 
     A 0-d operand multiplies the other one.
@@ -80,15 +81,15 @@ def inner(a: Tensor, b: Tensor) -> Tensor:
     >>> ag.inner(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    a, b = as_tensor(a), as_tensor(b)
-    if not a.ndim or not b.ndim:
-        return mul(a, b)
-    if a.shape[-1] != b.shape[-1]:
+    input, other = as_tensor(input), as_tensor(other)
+    if not input.ndim or not other.ndim:
+        return mul(input, other)
+    if input.shape[-1] != other.shape[-1]:
         raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
-                           f"{list(a.shape)} and {list(b.shape)}")
-    if a.ndim == 1 == b.ndim:
-        return dot(a, b)
-    return contract(a, b, _equation(a.ndim, b.ndim, (a.ndim - 1,), (b.ndim - 1,)))
+                           f"{list(input.shape)} and {list(other.shape)}")
+    if input.ndim == 1 == other.ndim:
+        return dot(input, other)
+    return contract(input, other, _equation(input.ndim, other.ndim, (input.ndim - 1,), (other.ndim - 1,)))
 
 
 # ---- Kronecker ---------------------------------------------------------------------------------------
@@ -129,6 +130,12 @@ def _kron_back(F, g, other, a_shape, b_shape, of_a):
     return F.reshape(F.contract(blocks, other, f"{both},{theirs}->{mine}"), wanted)
 
 
+def _batch_kron(F, n, batched, a, b):
+    left, right, shape = _kron_shapes(tuple(a.shape[batched[0] :]), tuple(b.shape[batched[1] :]))
+    a, b = F.reshape(a, (*a.shape[: batched[0]], *left)), F.reshape(b, (*b.shape[: batched[1]], *right))
+    return F.reshape(a * b, (n, *shape))
+
+
 @defop
 class kron:
     """The Kronecker product: each element of a replaced by its product with all of b; ones pad the shorter shape.
@@ -141,6 +148,7 @@ class kron:
     def grad_a(F, g, b, a_shape): return _kron_back(F, g, b, a_shape, b.shape, True)
     def grad_b(F, g, a, b_shape): return _kron_back(F, g, a, a.shape, b_shape, False)
     types = PROMOTE
+    jvp, batch = MULTILINEAR, _batch_kron
 
 
 # ---- a chain of matrices -----------------------------------------------------------------------------

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.dtypes import bool_
+from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import RECORD
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .join import cat
 from .reduce import sum
@@ -45,26 +47,27 @@ class differences:
 
     forward = _differences
     grad_x = _differences_back
+    jvp, batch = LINEAR, along("dim")
 
 
 def diff(
-    x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:  # fmt: skip
-    """The n-th differences between neighbours along `dim`, with `prepend` and `append` put on x before; of bools xor.
+    """The n-th differences between neighbours along `dim`, `prepend` and `append` put on input before; of bools xor.
 
     >>> ag.diff(ag.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
     """
-    if not x.ndim:
+    if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
-    at = wrap_dim(dim, x.ndim)
-    parts = [t for t in (prepend, x, append) if t is not None]
-    x = cat(parts, at) if len(parts) > 1 and n else x
+    at = wrap_dim(dim, input.ndim)
+    parts = [t for t in (prepend, input, append) if t is not None]
+    input = cat(parts, at) if len(parts) > 1 and n else input
     for _ in range(n):
-        x = differences(x, at - x.ndim)
-    return x
+        input = differences(input, at - input.ndim)
+    return input
 
 
 def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
@@ -91,9 +94,9 @@ def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
 
 
 def gradient(
-    x: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
+    input: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
-    """The derivatives of a function with values x on a grid, one per dimension in `dim` (None for all).
+    """The derivatives of a function with values input on a grid, one per dimension in `dim` (None for all).
 
     Inside by central differences, on the edges by one-sided ones of order `edge_order` (1 or 2). `spacing` is one
     distance for all, or a list with one distance or one vector of coordinates per dimension.
@@ -103,10 +106,10 @@ def gradient(
     """
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
-    if not x.is_floating_point():
-        x = x.float()
-    dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    at = [wrap_dim(d, x.ndim) for d in dims]
+    if not input.is_floating_point():
+        input = input.float()
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    at = [wrap_dim(d, input.ndim) for d in dims]
     if len(set(at)) < len(at):
         raise RuntimeError("dim appears multiple times in the list of dims")
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(at)
@@ -114,7 +117,7 @@ def gradient(
         raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to "
                            f"'dim' ({len(at)}), but got a list of length {len(spacings)}")
     gaps = [diff(s) if isinstance(s, Tensor) and s.ndim else s for s in spacings]
-    return tuple(_slope(x, d, gap, edge_order) for d, gap in zip(at, gaps, strict=True))
+    return tuple(_slope(input, d, gap, edge_order) for d, gap in zip(at, gaps, strict=True))
 
 
 # ---- the trapezoidal rule ------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from ..backend.dtypes import FLOATS, int64
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 
 
@@ -25,17 +27,18 @@ class neg:
         return xp.negative(x)
 
     def grad_x(F, g): return -g
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def positive(x: Tensor) -> Tensor:
-    """x itself; bools are refused.
+def positive(input: Tensor) -> Tensor:
+    """input itself; bools are refused.
 
     >>> ag.positive(ag.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
-    if x.dtype.kind == "b":
+    if input.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert with .long() first")
-    return x
+    return input
 
 
 @defop
@@ -48,6 +51,7 @@ class abs:
 
     def forward(xp, x): return xp.absolute(x)
     def grad_x(F, g, x): return g * F.sign(x)
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -60,6 +64,7 @@ class sign:
 
     def forward(xp, x): return xp.sign(x) if x.dtype.kind != "b" else xp.array(x)
     grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -73,6 +78,7 @@ class reciprocal:
     def forward(xp, x): return xp.reciprocal(x)
     def grad_x(F, g, out): return -g * (out * out)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -85,6 +91,7 @@ class square:
 
     def forward(xp, x): return xp.square(x if x.dtype.kind != "b" else x.astype(int64))
     def grad_x(F, g, x): return g * x * 2
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -98,6 +105,7 @@ class sqrt:
     def forward(xp, x): return xp.sqrt(x)
     def grad_x(F, g, out): return g / (out * 2)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -111,6 +119,7 @@ class rsqrt:
     def forward(xp, x): return xp.reciprocal(xp.sqrt(x))
     def grad_x(F, g, out): return g * (out * out * out) * -0.5
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -124,6 +133,7 @@ class exp:
     def forward(xp, x): return xp.exp(x)
     def grad_x(F, g, out): return g * out
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -137,6 +147,7 @@ class exp2:
     def forward(xp, x): return xp.exp2(x)
     def grad_x(F, g, out): return g * out * math.log(2.0)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -150,6 +161,7 @@ class expm1:
     def forward(xp, x): return xp.expm1(x)
     def grad_x(F, g, out): return g * (out + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -163,6 +175,7 @@ class log:
     def forward(xp, x): return xp.log(x)
     def grad_x(F, g, x): return g / x
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -176,6 +189,7 @@ class log2:
     def forward(xp, x): return xp.log2(x)
     def grad_x(F, g, x): return g / (x * math.log(2.0))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -189,6 +203,7 @@ class log10:
     def forward(xp, x): return xp.log10(x)
     def grad_x(F, g, x): return g / (x * math.log(10.0))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -202,6 +217,7 @@ class log1p:
     def forward(xp, x): return xp.log1p(x)
     def grad_x(F, g, x): return g / (x + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _frexp(xp, x):
@@ -220,4 +236,6 @@ class frexp:
 
     forward = _frexp
     def grad_x(F, g, exponent): return g[0] / F.exp2(F.cast(exponent, g[0].dtype))
+    def jvp(F, t, exponent): return t / F.exp2(F.cast(exponent, t.dtype)), None
     outputs, nondiff_outputs = ("mantissa", "exponent"), ("exponent",)
+    batch = BROADCASTING

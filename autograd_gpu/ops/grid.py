@@ -68,8 +68,8 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return stack([reshape(x, (-1,)) for x in meshgrid(*tensors)], 1)
 
 
-def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of the vector x, one per row, in the order of itertools.combinations, or
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of the vector input, one per row, in the order of itertools.combinations, or
     combinations_with_replacement.
 
     >>> ag.combinations(ag.tensor([1, 2, 3]))
@@ -77,14 +77,14 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
             [1, 3],
             [2, 3]])
     """
-    _check_vector(x)
+    _check_vector(input)
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return x[:0]
+        return input[:0]
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.asarray(list(choose(range(x.numel()), r)), int64).reshape(-1, r)
-    return advanced_index(x, wrap(backend.to_device(places, x.device)), dims=(-1,))
+    places = np.asarray(list(choose(range(input.numel()), r)), int64).reshape(-1, r)
+    return advanced_index(input, wrap(backend.to_device(places, input.device)), dims=(-1,))
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

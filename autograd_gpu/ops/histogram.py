@@ -8,7 +8,9 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import LOOP, one_by_one
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .reduce import wide
 
@@ -30,6 +32,12 @@ def _bincount(xp, x, weights=None, *, minlength=0):
     return sums.astype(dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64, copy=False)
 
 
+def _bincount_batch(F, n, batched, x, weights, *, minlength):
+    if batched[0]:
+        raise RuntimeError("bincount cannot be batched: how long the result is depends on the values; use scatter_add")
+    return one_by_one(F, "bincount", lambda w: F.bincount(x, w, minlength), n, batched[1:], (weights,))
+
+
 @defop
 class bincount:
     """How often each of 0, 1, ... occurs in a vector of integers; with `weights` the sums of the weights beside it.
@@ -43,6 +51,7 @@ class bincount:
     forward = _bincount
     def grad_weights(F, g, x, weights_dtype): return F.cast(F.gather_along(g, x, -1), weights_dtype)
     nondiff = ("x",)
+    jvp, batch = LINEAR, _bincount_batch
 
 
 # ---- histograms ----------------------------------------------------------------------------------------
@@ -94,6 +103,7 @@ class histc:
     """
 
     forward = _histc
+    batch = LOOP
 
 
 class histogram_result(NamedTuple):
@@ -120,25 +130,25 @@ def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
 
 
 def histogram(
-    x: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
+    input: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:  # fmt: skip
-    """(hist, bin_edges): how much of x lies between every two edges; the last bin holds its upper end.
+    """(hist, bin_edges): how much of input lies between every two edges; the last bin holds its upper end.
 
     `bins` is a number of equal parts of `range` (by default from the smallest to the largest element), or a sorted
-    vector of edges. `weight`, of x's shape, says how much each element counts. With `density` the area under hist is 1.
-    Not differentiable.
+    vector of edges. `weight`, of input's shape, says how much each element counts. With `density` the area under hist
+    is 1. Not differentiable.
 
     >>> ag.histogram(ag.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
     tensor([0., 2., 1., 0.])
     """
-    if x.dtype not in dtypes.FLOATS:
-        raise RuntimeError(f'"histogram" not implemented for {x.dtype}; convert with .float() first')
-    if weight is not None and (weight.shape != x.shape or weight.dtype != x.dtype):
+    if input.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f'"histogram" not implemented for {input.dtype}; convert with .float() first')
+    if weight is not None and (weight.shape != input.shape or weight.dtype != input.dtype):
         raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape and dtype as the "
                            f"input; got {list(weight.shape)} of {weight.dtype}")
-    array, xp = x._array.reshape(-1).astype(wide(x.dtype), copy=False), backend.namespace(x._array)
-    edges, n = _edges(x, bins, range)
+    array, xp = input._array.reshape(-1).astype(wide(input.dtype), copy=False), backend.namespace(input._array)
+    edges, n = _edges(input, bins, range)
     if isinstance(bins, Tensor):
         inside = (array >= edges[0]) & (array <= edges[-1])
         place = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
@@ -148,4 +158,4 @@ def histogram(
     hist = _counted(xp, place, inside, given, n)[:n]
     if density:
         hist = hist / hist.sum() / xp.diff(edges)
-    return histogram_result(wrap(hist.astype(x.dtype)), wrap(edges.astype(x.dtype)))
+    return histogram_result(wrap(hist.astype(input.dtype)), wrap(edges.astype(input.dtype)))

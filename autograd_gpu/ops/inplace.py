@@ -15,13 +15,16 @@ from ..core.node import AccumulateGrad
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
+from .division import divide
 from .index import advanced_key, key_part, sort_out
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
     """`other` as something NumPy or CuPy may combine with x's array, after all checks."""
     value = other._array if isinstance(other, Tensor) else other
-    _check_writable(name, x, other)
+    check_writable(name, x, other)
+    if _alike(x, other):
+        return value
     if isinstance(x, StorageTensor) or isinstance(other, StorageTensor):
         raise TypeError(f"{name}: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
     if backend.is_array(value):
@@ -38,6 +41,17 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     return value
 
 
+def _alike(x: Tensor, other: Any) -> bool:
+    """Whether `other` is a tensor of x's shape and dtype, both NumPy arrays to compute with."""
+    a, b = x._array, other._array if isinstance(other, Tensor) else None
+    alike = type(a) is np.ndarray is type(b) and a.dtype is b.dtype and a.shape == b.shape
+    return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
+
+
+def _stretched(array: Any) -> bool:
+    return any(size > 1 for stride, size in zip(array.strides, array.shape, strict=True) if stride == 0)
+
+
 def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     try:
         fits = np.broadcast_shapes(shape, x.shape) == x.shape
@@ -48,25 +62,34 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
                            f"{list(x.shape)} and {list(shape)}")
 
 
-def _check_writable(name: str, x: Tensor, *others: Any) -> None:
+def check_writable(name: str, x: Tensor, *others: Any) -> None:
     """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
-    stretched = [size > 1 for stride, size in zip(x._array.strides, x._array.shape, strict=True) if stride == 0]
-    if x._array.size and any(stretched):
+    array = x._array
+    if 0 in array.strides and array.size and _stretched(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
+    _check_unrecorded(name, x, *others)
+
+
+def _check_unrecorded(name: str, x: Tensor, *others: Any) -> None:
+    """RuntimeError where the operation would have to be recorded."""
     if MODES.bits & GRAD_OFF:
         return
-    if type(x._node) is AccumulateGrad:
+    node = x._node
+    if type(node) is AccumulateGrad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
                            f"wrap {name} in ag.no_grad()")
-    if x._node is not None or any(isinstance(other, Tensor) and other._node is not None for other in others):
+    for other in others:
+        if node is None and isinstance(other, Tensor):
+            node = other._node
+    if node is not None:
         raise RuntimeError(f"{name} would have to be recorded, and in-place operations are not; use the out-of-place "
                            f"operation, or wrap {name} in ag.no_grad()")
 
 
 def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
     array = x._array
-    compute = getattr(backend.namespace(array), ufunc)
+    compute = getattr(np if type(array) is np.ndarray else backend.namespace(array), ufunc)
     if array.dtype in dtypes.HALF and not backend.is_array(value):  # NumPy would round the number to half first
         array[...] = compute(array.astype(dtypes.float32), value)
     else:
@@ -92,8 +115,10 @@ def mul_(x: Tensor, other: Any) -> Tensor:
     return _update(x, "multiply", _operand("mul_", x, other))
 
 
-def div_(x: Tensor, other: Any) -> Tensor:
-    """x /= other; x must be floating point."""
+def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """x /= other, or rounded as ag.div does with `rounding_mode`; without it x must be floating point."""
+    if rounding_mode is not None:
+        return _rounded_div_(x, other, rounding_mode=rounding_mode)
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
     return _update(x, "true_divide", _operand("div_", x, other))
@@ -101,7 +126,11 @@ def div_(x: Tensor, other: Any) -> Tensor:
 
 def copy_(x: Tensor, source: Any) -> Tensor:
     """The values of `source` into x, broadcasting, converting dtype and device."""
-    _check_writable("copy_", x, source)
+    check_writable("copy_", x, source)
+    if _alike(x, source):
+        x._array[...] = source._array
+        bump_version(x)
+        return x
     value = source if isinstance(source, Tensor) else as_tensor(source)
     _check_fits("copy_", x, value.shape)
     if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
@@ -113,7 +142,11 @@ def copy_(x: Tensor, source: Any) -> Tensor:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, everywhere in x."""
-    _check_writable("fill_", x, value)
+    check_writable("fill_", x, value)
+    if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
+        x._array.fill(value)
+        bump_version(x)
+        return x
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
@@ -124,47 +157,49 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 def zero_(x: Tensor) -> Tensor:
     """Zeros everywhere in x."""
-    _check_writable("zero_", x)
+    check_writable("zero_", x)
     x._array[...] = 0
     bump_version(x)
     return x
 
 
-def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
-    """x limited to [min, max], in place."""
-    _check_writable("clamp_", x)
-    if isinstance(x, StorageTensor):
-        raise TypeError("clamp_: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
-    if x.dtype not in dtypes.FLOATS and (isinstance(min, float) or isinstance(max, float)):
-        raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
-    if min is None and max is None:
-        raise RuntimeError("clamp_: At least one of 'min' or 'max' must not be None")
-    if min is not None:
-        x._array[...] = backend.namespace(x._array).maximum(x._array, min)
-    if max is not None:
-        x._array[...] = backend.namespace(x._array).minimum(x._array, max)
-    bump_version(x)
-    return x
-
-
-def in_place(function: Any) -> Any:
-    """The method that writes function(x, ...) back into x, whose shape it must have."""
-    name = f"{function.__name__}_"
+def in_place(function: Any, name: str) -> Any:
+    """`name`: writes function(x, ...) back into x, whose shape and kind of dtype it must have, and returns x."""
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _check_writable(name, x, *args, *kwargs.values())
+        check_writable(name, x, *args, *kwargs.values())
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
-        if result.shape != x.shape:
+        if result._array.shape != x._array.shape:
             raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
                                f"{list(result.shape)}")
+        if result.dtype != x.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
+            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
         x._array[...] = result._array
         bump_version(x)
         return x
 
+    return _named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
+
+
+def in_place_view(function: Any, name: str) -> Any:
+    """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
+
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        _check_unrecorded(name, x)
+        x._array = function(x, *args, **kwargs)._array
+        bump_version(x)
+        return x
+
+    return _named(method, function, name, f"x itself as x.{name[:-1]}(...).")
+
+
+def _named(method: Any, function: Any, name: str, doc: str) -> Any:
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"x.{function.__name__}(...), written back into x."
-    method.__wrapped__ = function  # type: ignore[attr-defined]
+    method.__doc__, method.__wrapped__ = doc, function
     return method
+
+
+_rounded_div_ = in_place(divide, "div_")
 
 
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
@@ -175,7 +210,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    _check_writable("fill_diagonal_", x)
+    check_writable("fill_diagonal_", x)
     if x.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if x.ndim > 2 and len(set(x.shape)) > 1:
@@ -196,7 +231,7 @@ def _place(x: Tensor, key: Any) -> tuple[Any, Any]:
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value, under no_grad or between constants."""
-    _check_writable("x[index] = value", x, value)
+    check_writable("x[index] = value", x, value)
     if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import backend
+from ..core.batching import MATRICES, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor
-from .matrices import check_square, check_system, info_array, refuse
+from .matrices import check_square, check_system, info_array, refuse, solutions
 from .permute import movedim
 from .products import ALWAYS
 from .shape import ravel, reshape
@@ -46,14 +47,17 @@ class inv:
     """
 
     forward = _inv
+    called = ("A",)
     def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
+    def jvp(F, t, out): return -F.gemm(F.gemm(out, t), out)
+    batch = MATRICES
 
 
 inverse = inv
 inv_result = namedtuple("inv_result", ("inverse", "info"))
 
 
-def inv_ex(a: Tensor, *, check_errors: bool = False) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): info is 0, or the number of the first zero pivot of a matrix that has no inverse, which is NaN.
 
     With `check_errors` a LinAlgError instead.
@@ -61,15 +65,15 @@ def inv_ex(a: Tensor, *, check_errors: bool = False) -> Any:
     >>> ag.linalg.inv_ex(ag.zeros(2, 2)).info
     tensor(1, dtype=int32)
     """
-    a = as_tensor(a)
-    check_square("linalg.inv_ex", a)
-    info = backend.decompositions(backend.namespace(a._array)).lu(a._array)[2]
+    A = as_tensor(A)
+    check_square("linalg.inv_ex", A)
+    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
     if check_errors:
         refuse("linalg.inv_ex", info, _zero_pivot)
-    return inv_result(inv(a, False), wrap(info_array(info, a._array)))
+    return inv_result(inv(A, False), wrap(info_array(info, A._array)))
 
 
-def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of a as a map between its first `ind` dimensions and the others: tensordot(a_inv, a, ind) is one.
 
     >>> ag.linalg.tensorinv(ag.eye(6).reshape(2, 3, 6), ind=2).shape
@@ -77,11 +81,11 @@ def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    rows, columns = math.prod(a.shape[:ind]), math.prod(a.shape[ind:])
+    rows, columns = math.prod(input.shape[:ind]), math.prod(input.shape[ind:])
     if rows != columns:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
                            f"but got {columns} != {rows}")
-    return reshape(inv(reshape(a, (rows, columns))), (*a.shape[ind:], *a.shape[:ind]))
+    return reshape(inv(reshape(input, (rows, columns))), (*input.shape[ind:], *input.shape[:ind]))
 
 
 # ---- solve -------------------------------------------------------------------------------------------
@@ -121,6 +125,30 @@ def _solve_back(F, g, need, a, b_shape, out, left, check_errors):
     return grad_a, (F.squeeze(h, -1) if vector else h) if need[1] else None
 
 
+def _solve_jvp(F, t, a, b_shape, out, left, check_errors):
+    """The solution of a @ y = t_b - t_a @ x."""
+    t_a, t_b = t
+    if t_a is None:
+        return F.solve(a, t_b, left, check_errors)
+    vector = is_vector(a.shape, b_shape)
+    x = F.unsqueeze(out, -1) if vector else out
+    right = -F.gemm(t_a, x) if left else -F.gemm(x, t_a)
+    if t_b is not None:
+        right = right + (F.unsqueeze(t_b, -1) if vector else t_b)
+    y = F.solve(a, right, left, check_errors)
+    return F.squeeze(y, -1) if vector else y
+
+
+def _solve_batch(F, n, batched, a, b, *, left, check_errors):
+    def run(a, b): return F.solve(a, b, left, check_errors)
+    shapes = [x.shape[1:] if is_batched else x.shape for x, is_batched in zip((a, b), batched, strict=True)]
+    vector = left and is_vector(*shapes)
+    if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2 - vector:
+        return one_by_one(F, "solve", run, n, batched, (a, b))  # which refuses them in its own words
+    x = solutions(F, run, n, batched, a, F.unsqueeze(b, -1) if vector else b, left)
+    return F.squeeze(x, -1) if vector else x
+
+
 @defop
 class solve:
     """x with a @ x = b, or x @ a = b if not `left`, for square matrices a; the batches broadcast.
@@ -134,36 +162,38 @@ class solve:
 
     forward = _solve
     grads = _solve_back
+    called = ("A", "B")
     types, broadcasts = SAME, ALWAYS
+    jvp, batch = _solve_jvp, _solve_batch
 
 
 solve_result = namedtuple("solve_result", ("result", "info"))
 
 
-def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(result, info) of `linalg.solve`: info is 0, or the number of the first zero pivot where the result is NaN.
 
     >>> ag.linalg.solve_ex(ag.zeros(2, 2), ag.ones(2)).info
     tensor(1, dtype=int32)
     """
-    a = as_tensor(a)
-    check_square("linalg.solve_ex", a)
-    info = backend.decompositions(backend.namespace(a._array)).lu(a._array)[2]
+    A = as_tensor(A)
+    check_square("linalg.solve_ex", A)
+    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
     if check_errors:
         refuse("torch.linalg.solve_ex", info, _singular)
-    return solve_result(solve(a, b, left, False), wrap(info_array(info, a._array)))
+    return solve_result(solve(A, B, left, False), wrap(info_array(info, A._array)))
 
 
-def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """x with tensordot(a, x, x.ndim) = b, after the dimensions `dims` of a have been moved to its end.
+def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """x with tensordot(input, x, x.ndim) = other, after the dimensions `dims` of input have been moved to its end.
 
     >>> ag.linalg.tensorsolve(ag.eye(6).reshape(2, 3, 6), ag.ones(2, 3)).shape
     (6,)
     """
-    a = a if dims is None else movedim(a, tuple(dims), tuple(range(a.ndim - len(dims), a.ndim)))
-    shape = a.shape[b.ndim :]
-    rows, columns = math.prod(a.shape[: b.ndim]), math.prod(shape)
+    input = input if dims is None else movedim(input, tuple(dims), tuple(range(input.ndim - len(dims), input.ndim)))
+    shape = input.shape[other.ndim :]
+    rows, columns = math.prod(input.shape[: other.ndim]), math.prod(shape)
     if rows != columns:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
                            f"prod(self.shape[:other.ndim]), but got {columns} != {rows}")
-    return reshape(solve(reshape(a, (rows, columns)), ravel(b)), shape)
+    return reshape(solve(reshape(input, (rows, columns)), ravel(other)), shape)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..core.batching import LEADING, MATRICES, expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import RAW, RECORD
 from ..core.tensor import Tensor
@@ -33,19 +34,26 @@ def _packed(xp, a, *, pivot=True, check_errors=False):
     return factors, pivots, info_array(info, a)
 
 
+def _parts(F, shape):
+    """Functions that take a matrix's square part, what is right of it, and what is below."""
+    (m, n), k = shape[-2:], min(shape[-2:])
+    whole, first, rest = slice(None), slice(k), slice(k, None)
+
+    def corner(x): return x if m == n else F.basic_index(x, (..., first, first))
+    def right(x): return F.basic_index(x, (..., whole, rest))
+    def below(x): return F.basic_index(x, (..., rest, whole))
+
+    return corner, right, below
+
+
 def _packed_back(F, g, LU, pivots):
     """With a[order] = L U, square parts L1 and U1, the others L2 and U2 (at most one is there):
 
     L1⁻ᵀ (tril(L1ᵀ gL1 - gU2 U2ᵀ, -1) + triu(gU1 U1ᵀ - L2ᵀ gL2)) U1⁻ᵀ,  beside it L1⁻ᵀ gU2, below it gL2 U1⁻ᵀ.
     """
     g = g[0]
-    m, n = LU.shape[-2:]
+    (m, n), (corner, right, below) = LU.shape[-2:], _parts(F, LU.shape)
     k = min(m, n)
-
-    def corner(x): return x if m == n else F.basic_index(x, (..., slice(k), slice(k)))
-    def right(x): return F.basic_index(x, (..., slice(k), slice(k, None)))
-    def below(x): return F.basic_index(x, (..., slice(k, None), slice(k)))
-
     square, g1 = corner(LU), corner(g)
     flipped, g_lower = F.mT(square), F.tril(g1, -1)
     strict = g_lower + F.gemm(F.tril(square, -1), g_lower, True, False)
@@ -61,6 +69,26 @@ def _packed_back(F, g, LU, pivots):
     if m > k:
         out = F.cat([out, F.solve_triangular(flipped, below(g), False, False)], -2)
     return _reordered(F, out, F.row_order(pivots, m, True))
+
+
+def _packed_jvp(F, t, LU, pivots):
+    """With L1, U1, ... as above, t[order] = T1, beside it T2, below it T3, and M = L1⁻¹ T1 U1⁻¹:
+
+    L1 tril(M, -1) + triu(M) U1,  beside it L1⁻¹ T2 - tril(M, -1) U2,  below it T3 U1⁻¹ - L2 triu(M).
+    """
+    (m, n), (corner, right, below) = LU.shape[-2:], _parts(F, LU.shape)
+    k = min(m, n)
+    t, square = _reordered(F, t, F.row_order(pivots, m)), corner(LU)
+    inside = F.solve_triangular(square, corner(t), False, True, True)
+    inside = F.solve_triangular(square, inside, True, False)
+    lower, upper = F.tril(inside, -1), F.triu(inside)
+    out = lower + F.gemm(F.tril(square, -1), lower) + F.gemm(upper, F.triu(square))
+    if n > k:
+        beside = F.solve_triangular(square, right(t), False, True, True) - F.gemm(lower, right(LU))
+        out = F.cat([out, beside], -1)
+    if m > k:
+        out = F.cat([out, F.solve_triangular(square, below(t), True, False) - F.gemm(below(LU), upper)], -2)
+    return out, None, None
 
 
 def _reordered(F, x, order):
@@ -84,7 +112,9 @@ class lu_factor_ex:
 
     forward = _packed
     grad_a = _packed_back
+    called = ("A",)
     outputs, nondiff_outputs = ("LU", "pivots", "info"), ("pivots", "info")
+    jvp, batch = _packed_jvp, MATRICES
 
 
 def _exchanged(rows, swaps):
@@ -115,6 +145,7 @@ class row_order:
     """
 
     forward = _row_order
+    batch = LEADING
 
 
 # ---- factors of their own -----------------------------------------------------------------------------
@@ -144,6 +175,23 @@ def _unpacked_back(F, g, LU_shape):
     return sum(parts[1:], parts[0])
 
 
+def _unpacked_jvp(F, t, LU_shape, unpack_data):
+    if not unpack_data:
+        return None
+    k = min(LU_shape[-2:])
+    lower, upper = F.basic_index(t[0], (..., slice(k))), F.basic_index(t[0], (..., slice(k), slice(None)))
+    return None, F.tril(lower, -1), F.triu(upper)
+
+
+def _unpacked_batch(F, n, batched, LU, pivots, *, unpack_data, unpack_pivots):
+    def run(LU, pivots): return F.lu_unpack(LU, pivots, unpack_data, unpack_pivots)
+    if rank(LU, batched[0]) < 2:
+        return one_by_one(F, "lu_unpack", run, n, batched, (LU, pivots))
+    found = run(*expanded(F, n, batched, (LU, pivots)))
+    asked = (unpack_pivots, unpack_data, unpack_data)
+    return tuple(x if there else F.expand(x, (n, 0)) for x, there in zip(found, asked, strict=True))
+
+
 @defop
 class lu_unpack:
     """(P, L, U) from the result of `linalg.lu_factor`: P @ L @ U is the matrix; what is not asked for is empty.
@@ -156,47 +204,49 @@ class lu_unpack:
     forward = _unpacked
     grad_LU = _unpacked_back
     nondiff = ("pivots",)
+    called = ("LU_data", "LU_pivots")
     outputs, nondiff_outputs = ("P", "L", "U"), ("P",)
+    jvp, batch = _unpacked_jvp, _unpacked_batch
 
 
 lu_factor_result = namedtuple("lu_factor_result", ("LU", "pivots"))
 
 
-def lu_factor(a: Tensor, *, pivot: bool = True) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(LU, pivots) of `linalg.lu_factor_ex`; RuntimeError for a matrix whose factor U has a zero on its diagonal.
 
     >>> ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]])).pivots
     tensor([2, 2], dtype=int32)
     """
-    factors, pivots, info = lu_factor_ex(a, pivot)
+    factors, pivots, info = lu_factor_ex(A, pivot)
     refuse("torch.linalg.lu_factor", backend.to_numpy(info._array), _zero_pivot)
     return lu_factor_result(factors, pivots)
 
 
-def lu(a: Tensor, *, pivot: bool = True) -> Any:
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with P @ L @ U = a: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
 
     >>> ag.linalg.lu(ag.tensor([[1.0, 2.0], [4.0, 4.0]])).L
     tensor([[1.  , 0.  ],
             [0.25, 1.  ]])
     """
-    factors, pivots, _ = lu_factor_ex(a, pivot)
+    factors, pivots, _ = lu_factor_ex(A, pivot)
     return lu_unpack(factors, pivots)
 
 
-def lu_solve(LU: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """x with a @ x = b, or x @ a = b if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """x with a @ x = B, or x @ a = B if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
 
     >>> ag.linalg.lu_solve(*ag.linalg.lu_factor(ag.tensor([[2.0, 0.0], [0.0, 4.0]])), ag.tensor([[2.0], [8.0]]))
     tensor([[1.],
             [2.]])
     """
-    check_system("linalg.lu_solve", LU, b, left)
+    check_system("linalg.lu_solve", LU, B, left)
     if not left:
-        return mT(lu_solve(LU, pivots, mT(b), adjoint=not adjoint))
+        return mT(lu_solve(LU, pivots, mT(B), adjoint=not adjoint))
     if adjoint:
-        x = solve_triangular(mT(LU), b, upper=False)
+        x = solve_triangular(mT(LU), B, upper=False)
         x = solve_triangular(mT(LU), x, upper=True, unitriangular=True)
         return _reordered(RECORD, x, row_order(pivots, LU.shape[-1], True))
-    x = solve_triangular(LU, _reordered(RECORD, b, row_order(pivots, LU.shape[-1])), upper=False, unitriangular=True)
+    x = solve_triangular(LU, _reordered(RECORD, B, row_order(pivots, LU.shape[-1])), upper=False, unitriangular=True)
     return solve_triangular(LU, x, upper=True)

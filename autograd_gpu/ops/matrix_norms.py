@@ -28,8 +28,8 @@ def vector_norm(
 ) -> Tensor:  # fmt: skip
     """sum(|x| ** ord) ** (1 / ord) over `dim`, or over all elements; x may have any shape.
 
-    `ord` is a number: inf and -inf give the largest and the smallest |x|, 0 how many are not zero. `dtype` is what x is
-    converted to first. Where the norm is 0 its derivative is 0.
+    `ord` is a number: inf and -inf give the largest and the smallest |x|, 0 how many are not zero. `dtype` is what
+    x is converted to first. Where the norm is 0 its derivative is 0.
 
     >>> ag.linalg.vector_norm(ag.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
     tensor([ 5., 10.])
@@ -66,35 +66,35 @@ def _two(name: str, x: Tensor, dim: Any) -> tuple[int, int]:
 
 
 def matrix_norm(
-    x: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:  # fmt: skip
     """The norm `ord` of the matrices in the two dimensions `dim`.
 
     "fro" is the root of the sum of squares, "nuc" the sum of the singular values, 2 and -2 the largest and smallest of
-    them, inf and -inf the largest and smallest sum of |x| along a row, 1 and -1 along a column. Equal ones share the
-    gradient. Those by singular values want float32 or float64.
+    them, inf and -inf the largest and smallest sum of |input| along a row, 1 and -1 along a column. Equal ones share
+    the gradient. Those by singular values want float32 or float64.
 
     >>> ag.linalg.matrix_norm(ag.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=1)
     tensor(6.)
     """
-    x = as_tensor(x)
-    if x.ndim < 2:
+    input = as_tensor(input)
+    if input.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     if ord not in ("fro", *SINGULAR, *SUMS):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
-    rows, columns = _two("linalg.matrix_norm", x, dim)
-    x = x if dtype is None else to(x, dtype)
-    if x.dtype not in dtypes.FLOATS:
-        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point tensor as input. Got {x.dtype}")
+    rows, columns = _two("linalg.matrix_norm", input, dim)
+    input = input if dtype is None else to(input, dtype)
+    if input.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point tensor as input. Got {input.dtype}")
     if ord == "fro":
-        return power_norm(x, 2.0, (rows, columns), keepdim)
-    if (rows, columns) != (x.ndim - 2, x.ndim - 1):
-        x = movedim(x, (rows, columns), (-2, -1))
+        return power_norm(input, 2.0, (rows, columns), keepdim)
+    if (rows, columns) != (input.ndim - 2, input.ndim - 1):
+        input = movedim(input, (rows, columns), (-2, -1))
     if ord in SINGULAR:
-        values = svdvals(x)
+        values = svdvals(input)
         out = sum_over(values, -1) if ord == "nuc" else amax(values, -1) if ord == 2 else amin(values, -1)
     else:
-        sums = sum_over(absolute(x), -2 if ord in (1, -1) else -1)
+        sums = sum_over(absolute(input), -2 if ord in (1, -1) else -1)
         out = (amax if ord > 0 else amin)(sums, -1)
     if keepdim:
         for d in sorted((rows, columns)):
@@ -103,30 +103,30 @@ def matrix_norm(
 
 
 def norm(
-    x: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+    input: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
     dtype: Any = None,
 ) -> Tensor:  # fmt: skip
-    """`vector_norm` or `matrix_norm`: a matrix norm if `dim` names two dimensions, or if none and x has two.
+    """`vector_norm` or `matrix_norm`: a matrix norm if `dim` names two dimensions, or if none and input has two.
 
     Without `ord` it is the 2-norm of the elements, whatever the shape.
 
     >>> ag.linalg.norm(ag.tensor([[3.0, 0.0], [0.0, 4.0]]), ord="nuc")
     tensor(7.)
     """
-    x = as_tensor(x)
+    input = as_tensor(input)
     if isinstance(dim, Sequence) and len(dim) not in (1, 2) and ord is not None:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
-        return vector_norm(x, 2, dim, keepdim, dtype=dtype)
-    if dim is None and x.ndim not in (1, 2):
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    if dim is None and input.ndim not in (1, 2):
         raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-                           f"{x.ndim}D.")
-    if isinstance(ord, str) or (x.ndim == 2 if dim is None else isinstance(dim, Sequence) and len(dim) == 2):
-        return matrix_norm(x, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
-    return vector_norm(x, ord, dim, keepdim, dtype=dtype)
+                           f"{input.ndim}D.")
+    if isinstance(ord, str) or (input.ndim == 2 if dim is None else isinstance(dim, Sequence) and len(dim) == 2):
+        return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+    return vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
-def cond(a: Tensor, p: float | str | None = None) -> Tensor:
+def cond(input: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number in the matrix norm `p`, by default 2: norm(a) * norm(inv(a)).
 
     For 2 and -2 the quotient of singular values, of matrices of any shape; for the others a is square, and a singular
@@ -135,13 +135,13 @@ def cond(a: Tensor, p: float | str | None = None) -> Tensor:
     >>> ag.linalg.cond(ag.tensor([[2.0, 0.0], [0.0, 8.0]]))
     tensor(4.)
     """
-    a = as_tensor(a)
+    input = as_tensor(input)
     if p is None or p in (2, -2):
-        values = svdvals(a)
+        values = svdvals(input)
         if not values.shape[-1]:
             return sum_over(values, -1)
         first, last = values[..., 0], values[..., -1]
         return last / first if p == -2 else first / last
-    check_square(f"linalg.cond(ord={p})", a)
-    inverse, info = inv_ex(a)
-    return where(info > 0, math.inf, matrix_norm(a, p) * matrix_norm(inverse, p))
+    check_square(f"linalg.cond(ord={p})", input)
+    inverse, info = inv_ex(input)
+    return where(info > 0, math.inf, matrix_norm(input, p) * matrix_norm(inverse, p))

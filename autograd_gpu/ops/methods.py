@@ -67,6 +67,7 @@ from . import (
     triangular,
     trigonometric,
     unique,
+    variance,
     vectors,
     view,
 )
@@ -111,7 +112,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     gamma: ("digamma", "lgamma", "mvlgamma", "polygamma"),
     histogram: ("bincount", "histc", "histogram"),
     index: ("index_select",),
-    inplace: ("add_", "clamp_", "copy_", "div_", "fill_", "fill_diagonal_", "mul_", "sub_", "zero_"),
+    inplace: ("add_", "copy_", "div_", "fill_", "fill_diagonal_", "mul_", "sub_", "zero_"),
     inplace_random: (
         "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
     ),
@@ -133,7 +134,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     ),
     quantile: ("nanquantile", "quantile"),
     rearrange: ("fliplr", "flipud", "repeat_interleave", "roll", "rot90"),
-    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "std", "sum", "trace", "var"),
+    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "sum", "trace"),
     rounding: ("ceil", "floor", "frac", "round", "trunc"),
     sampling: ("bernoulli", "multinomial"),
     scan: ("cummax", "cummin", "cumsum", "logcumsumexp", "prod"),
@@ -142,7 +143,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     singular: ("pinverse",),
     slicing: ("narrow", "narrow_copy", "select"),
     sorting: ("argsort", "argwhere", "isin", "msort", "nonzero", "sort", "topk"),
-    split: ("chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
+    split: ("chunk", "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
     statistics: ("corrcoef", "cov"),
     triangular: ("cholesky", "cholesky_inverse", "cholesky_solve"),
     trigonometric: (
@@ -150,6 +151,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
         "tan",
     ),
     unique: ("unique", "unique_consecutive"),
+    variance: ("std", "var"),
     vectors: ("cross", "dot", "ger", "outer", "vdot"),
     view: ("as_strided", "reshape_as", "unfold", "view_as"),
 }  # fmt: skip
@@ -167,6 +169,7 @@ RENAMED: dict[str, Any] = {
     "expand": shape.expand_method,
     "repeat": rearrange.repeat_method,
     "tile": rearrange.tile_method,
+    "split": split.split_method,
     "bfloat16": convert.to_named(dtypes.bfloat16),
     "bool": convert.to_named(dtypes.bool_),
     "byte": convert.to_named(dtypes.uint8),
@@ -187,14 +190,49 @@ RENAMED: dict[str, Any] = {
 
 # Written back into their first operand: x.tril_() and so on.
 WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
+    addmm: ("addbmm", "addmm", "addmv", "addr", "baddbmm"),
+    aliases: (
+        "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "fix", "greater",
+        "greater_equal", "igamma", "igammac", "less", "less_equal", "negative", "not_equal", "sgn",
+    ),
+    arithmetic: (
+        "addcdiv", "addcmul", "atan2", "copysign", "float_power", "heaviside", "hypot", "ldexp", "lerp", "nextafter",
+        "pow",
+    ),
+    bessel: ("i0",),
+    bitwise: SAME_NAME[bitwise],
+    bounds: ("clamp", "clamp_max", "clamp_min"),
+    comparison: ("eq", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne"),
+    cumprod: SAME_NAME[cumprod],
     diagonal: ("tril", "triu"),
+    distance: ("renorm",),
+    division: ("floor_divide", "fmod", "gcd", "lcm", "remainder"),
+    elementwise: (
+        "abs", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg", "reciprocal", "rsqrt", "sign", "sqrt",
+        "square",
+    ),
+    erf: SAME_NAME[erf],
+    gamma: SAME_NAME[gamma],
+    logarithm: ("logit", "xlogy"),
     masks: ("masked_fill", "masked_scatter"),
+    nan: ("nan_to_num",),
     place: ("index_add", "index_copy", "index_fill", "index_put", "put"),
-    scatter: ("index_reduce", "scatter", "scatter_add", "scatter_reduce"),
+    rounding: SAME_NAME[rounding],
+    scan: ("cumsum",),
+    scatter: SAME_NAME[scatter],
+    trigonometric: SAME_NAME[trigonometric],
+}  # fmt: skip
+# x itself in another shape: x.unsqueeze_(0) and so on.
+VIEWED: dict[Any, tuple[str, ...]] = {
+    permute: ("swapaxes", "swapdims", "t", "transpose"),
+    shape: ("squeeze", "unsqueeze"),
+    view: ("as_strided",),
 }
+for table, make in ((WRITTEN_BACK, inplace.in_place), (VIEWED, inplace.in_place_view)):
+    RENAMED.update({f"{n}_": make(getattr(module, n), f"{n}_") for module, names in table.items() for n in names})
 RENAMED.update({
-    f"{name}_": inplace.in_place(getattr(module, name)) for module, names in WRITTEN_BACK.items() for name in names
-})
+    "multiply_": inplace.mul_, "subtract_": inplace.sub_, "true_divide_": inplace.div_, "divide_": inplace.div_,
+})  # fmt: skip
 
 BINARY: dict[str, Any] = {
     "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": division.div,
@@ -206,7 +244,12 @@ COMPARISONS: dict[str, Any] = {
     "eq": comparison.eq, "ne": comparison.ne, "lt": comparison.lt, "le": comparison.le, "gt": comparison.gt,
     "ge": comparison.ge,
 }  # fmt: skip
-IN_PLACE = {"add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_}
+IN_PLACE = {
+    "add": inplace.add_, "sub": inplace.sub_, "mul": inplace.mul_, "truediv": inplace.div_,
+    "floordiv": RENAMED["floor_divide_"], "mod": RENAMED["remainder_"], "pow": RENAMED["pow_"],
+    "and": RENAMED["bitwise_and_"], "or": RENAMED["bitwise_or_"], "xor": RENAMED["bitwise_xor_"],
+    "lshift": RENAMED["bitwise_left_shift_"], "rshift": RENAMED["bitwise_right_shift_"],
+}  # fmt: skip
 PROPERTIES = {
     "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
     "is_cpu": properties.is_cpu,

@@ -7,8 +7,10 @@ import warnings
 
 from .. import backend, random
 from ..backend.dtypes import float32, float64
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor, wrap
 from ..errors import ArgumentError
 from .exponential import SELU_ALPHA, SELU_SCALE
@@ -21,6 +23,13 @@ def _mask(x, p, channels):
     """What is kept: elements, or whole channels, which are the first two dimensions of x."""
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
     return random.bernoulli_mask(shape, 1 - p, backend.device_of(x))
+
+
+def _in_examples(F, drop, x, p, channels):
+    """Each example draws its own numbers; its channels become channels of more rows."""
+    if not channels:
+        return drop(x, p)
+    return F.reshape(drop(F.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), p, True), x.shape)
 
 
 def _survivors(p):
@@ -42,6 +51,8 @@ class random_dropout:
 
     forward = _dropped
     def grad_x(F, g, mask, p): return F.where(mask, g * _survivors(p), 0.0)
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_dropout, x, p, channels)
+    jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
 
 
@@ -71,6 +82,8 @@ class random_alpha_dropout:
 
     forward = _alpha_dropped
     def grad_x(F, g, mask, p): return F.where(mask, g * _alpha_scale(p), 0.0)
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_alpha_dropout, x, p, channels)
+    jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
 
 
@@ -80,25 +93,25 @@ def _drops(p: float, training: bool) -> bool:
     return training and p > 0
 
 
-def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """In training, zero with probability p for each element and x / (1 - p) otherwise; else x itself.
+def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """In training, zero with probability p for each element and input / (1 - p) otherwise; else input itself.
 
     >>> ag.dropout(ag.ones(3), p=1.0)
     tensor([0., 0., 0.])
     """
-    return random_dropout(x, p) if _drops(p, training) else x
+    return random_dropout(input, p) if _drops(p, training) else input
 
 
-def feature_dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """`dropout` of whole channels, the first two dimensions of x; RuntimeError if it has fewer.
+def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of whole channels, the first two dimensions of input; RuntimeError if it has fewer.
 
     >>> ag.feature_dropout(ag.ones(1, 1, 3), p=1.0)
     tensor([[[0., 0., 0.]]])
     """
     if not _drops(p, training):
-        return x
-    _check_features(x)
-    return random_dropout(x, p, True)
+        return input
+    _check_features(input)
+    return random_dropout(input, p, True)
 
 
 def _check_features(x: Tensor) -> None:
@@ -145,25 +158,25 @@ def dropout3d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return feature_dropout(x.unsqueeze(0), p, training).squeeze(0) if x.ndim == 4 else feature_dropout(x, p, training)
 
 
-def alpha_dropout(x: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """Dropout for selu (Klambauer et al. 2017): dropped elements are selu's lowest value; mean 0 and variance 1 stay.
 
     >>> ag.alpha_dropout(ag.ones(3), p=1.0, training=True)
     tensor([0., 0., 0.])
     """
-    return random_alpha_dropout(x, p) if _drops(p, training) else x
+    return random_alpha_dropout(input, p) if _drops(p, training) else input
 
 
-def feature_alpha_dropout(x: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels, the first two dimensions of x.
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels, the first two dimensions of input.
 
     >>> ag.feature_alpha_dropout(ag.ones(1, 1, 2), p=1.0, training=True)
     tensor([[[0., 0.]]])
     """
     if not _drops(p, training):
-        return x
-    _check_features(x)
-    return random_alpha_dropout(x, p, True)
+        return input
+    _check_features(input)
+    return random_alpha_dropout(input, p, True)
 
 
 # ---- random slopes -----------------------------------------------------------------------------------
@@ -188,15 +201,17 @@ class random_rrelu:
     forward = _rrelu
     def grad_x(F, g, x, slopes): return F.chosen(x, x > 0, g, g * slopes)
     saved, types = ("slopes",), FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
-    """x where x > 0, else x times a slope: in training drawn for each element from [lower, upper), else their mean.
+def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """input where it is positive, else times a slope: in training drawn for each element from [lower, upper), else
+    their mean.
 
     >>> ag.rrelu(ag.tensor([-4.0, 3.0]), 0.25, 0.75)
     tensor([-2.,  3.])
     """
-    return random_rrelu(x, lower, upper) if training else leaky_relu(x, (lower + upper) / 2)
+    return random_rrelu(input, lower, upper) if training else leaky_relu(input, (lower + upper) / 2)
 
 
 # ---- a random class ----------------------------------------------------------------------------------

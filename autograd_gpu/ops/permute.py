@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.batching import along, counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import from_right, unpacked, wrap_dim
 
@@ -40,6 +42,8 @@ class permute:
 
     forward = _permute
     def grad_x(F, g, dims): return F.permute(g, _inverse(dims))
+    def batch(F, n, batched, x, *, dims): return F.permute(x, (0, *counted_from_right(dims, rank(x, True))))
+    jvp = LINEAR
     view = ALWAYS
     storage_ok = True
 
@@ -66,15 +70,24 @@ class transpose:
 
     forward = _transpose
     grad_x = _transpose_back
+    jvp, batch = LINEAR, along("dim0", "dim1")
     view = ALWAYS
     storage_ok = True
 
 
 def _matrix_transpose(xp, x):
-    if x.ndim < 2:
-        raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. "
-                           f"Got {x.ndim}-D tensor.")
+    _refuse_vector(x.ndim)
     return x.swapaxes(-1, -2)
+
+
+def _matrix_transpose_batch(F, n, batched, x):
+    _refuse_vector(rank(x, True))
+    return F.mT(x)
+
+
+def _refuse_vector(ndim):
+    if ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {ndim}-D tensor.")
 
 
 @defop
@@ -87,31 +100,34 @@ class mT:
 
     forward = _matrix_transpose
     def grad_x(F, g): return F.mT(g)
+    jvp, batch = LINEAR, _matrix_transpose_batch
     view = ALWAYS
     storage_ok = True
 
 
-def permute_method(x: Tensor, *dims: Any) -> Tensor:
+def permute_method(x: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """x.permute(1, 0) or x.permute((1, 0)), see ag.permute."""
-    return permute(x, unpacked(dims))
+    return permute(x, unpacked(order, dims))
 
 
 def transpose_all(x: Tensor) -> Tensor:
     """x with its dimensions in reverse order. A view."""
+    if len(x._array.shape) == 2:
+        return permute(x, (1, 0))
     return permute(x, tuple(range(x.ndim - 1, -1, -1)))
 
 
-def adjoint(x: Tensor) -> Tensor:
-    """x with its last two dimensions swapped, and conjugated, which changes no real number. A view.
+def adjoint(input: Tensor) -> Tensor:
+    """input with its last two dimensions swapped, and conjugated, which changes no real number. A view.
 
     RuntimeError for a vector.
 
     >>> ag.adjoint(ag.ones(5, 2, 3)).shape
     (5, 3, 2)
     """
-    if x.ndim == 1:
+    if input.ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return mT(x) if x.ndim else x
+    return mT(input) if input.ndim else input
 
 
 def hermitian(x: Tensor) -> Tensor:
@@ -122,47 +138,47 @@ def hermitian(x: Tensor) -> Tensor:
     return adjoint(x)
 
 
-def t(x: Tensor) -> Tensor:
+def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; a vector or 0-d tensor as it is.
 
     >>> ag.t(ag.ones(2, 3)).shape
     (3, 2)
     """
-    if x.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D")
-    return transpose_all(x)
+    if len(input._array.shape) > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return transpose_all(input)
 
 
-def movedim(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """x with the dimensions `source` moved to the places `destination`; the others keep their order. A view.
+def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+    """input with the dimensions `source` moved to the places `destination`; the others keep their order. A view.
 
     >>> ag.movedim(ag.ones(2, 3, 4), 0, -1).shape
     (3, 4, 2)
     """
     if type(source) is int and type(destination) is int:
-        order = list(range(x.ndim or 1))
-        order.insert(wrap_dim(destination, x.ndim), order.pop(wrap_dim(source, x.ndim)))
-        return permute(x, tuple(order)) if x.ndim else x
+        order = list(range(input.ndim or 1))
+        order.insert(wrap_dim(destination, input.ndim), order.pop(wrap_dim(source, input.ndim)))
+        return permute(input, tuple(order)) if input.ndim else input
     sources, targets = ((dims,) if isinstance(dims, int) else dims for dims in (source, destination))
     if len(sources) != len(targets):
         raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(sources)}) should contain "
                            f"the same number of dims as destination ({list(targets)})")
-    froms, tos = [wrap_dim(dim, x.ndim) for dim in sources], [wrap_dim(dim, x.ndim) for dim in targets]
+    froms, tos = [wrap_dim(dim, input.ndim) for dim in sources], [wrap_dim(dim, input.ndim) for dim in targets]
     if len(set(froms)) < len(froms) or len(set(tos)) < len(tos):
         raise RuntimeError(f"movedim: repeated dim in source or destination: {source}, {destination}")
-    order = [dim for dim in range(x.ndim) if dim not in froms]
+    order = [dim for dim in range(input.ndim) if dim not in froms]
     for to, dim in sorted(zip(tos, froms, strict=True)):
         order.insert(to, dim)
-    return permute(x, tuple(order)) if x.ndim else x
+    return permute(input, tuple(order)) if input.ndim else input
 
 
 moveaxis, swapdims = movedim, transpose
 
 
-def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """x with the dimensions axis0 and axis1 swapped, see ag.transpose.
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """input with the dimensions axis0 and axis1 swapped, see ag.transpose.
 
     >>> ag.swapaxes(ag.ones(2, 3), 0, 1).shape
     (3, 2)
     """
-    return transpose(x, axis0, axis1)
+    return transpose(input, axis0, axis1)

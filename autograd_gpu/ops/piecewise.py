@@ -9,12 +9,21 @@ from typing import Any
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import BROADCASTING, aligned, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .activation import in_float32, times
 from .shape import reshape
+
+
+def _chosen_batch(F, n, batched, x, condition, a, b):
+    if not any(batched[1:]):  # x has no part in the result, but its examples have one result each
+        [condition] = expanded(F, n, batched[1:2], [condition])
+        batched = (True, True, False, False)
+    return F.chosen(*aligned(F, batched, (x, condition, a, b)))
 
 
 @defop
@@ -35,9 +44,16 @@ class chosen:
     def grad_b(F, g, x, condition): return F.chosen(x, condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, _chosen_batch
 
 
 # ---- one kink at 0 -----------------------------------------------------------------------------------
+
+
+def _leaky_relu(xp, x, *, negative_slope=0.01):
+    if 0 < negative_slope <= 1:
+        return xp.maximum(x, x * negative_slope)
+    return backend.where(xp, x > 0, x, x * negative_slope)
 
 
 @defop
@@ -48,10 +64,10 @@ class leaky_relu:
     tensor([-0.1,  2. ])
     """
 
-    @in_float32
-    def forward(xp, x, *, negative_slope=0.01): return backend.where(xp, x > 0, x, x * negative_slope)
+    forward = in_float32(_leaky_relu)
     def grad_x(F, g, x, negative_slope): return F.chosen(x, x > 0, g, g * negative_slope)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -68,10 +84,11 @@ class prelu_kernel:
     def grad_x(F, g, x, weight): return F.chosen(x, x > 0, g, g * weight)
     def grad_weight(F, g, x): return F.where(x > 0, 0.0, g * x)
     types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def prelu(x: Tensor, weight: Tensor) -> Tensor:
-    """x where x > 0, else weight * x, with one weight for all or one per channel (dimension 1 of x).
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """input where input > 0, else weight * input, with one weight for all or one per channel (dimension 1 of input).
 
     RuntimeError for another number of weights, and for dtypes that differ.
 
@@ -81,16 +98,16 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.numel() != 1:
-        if not x.ndim:
+        if not input.ndim:
             raise RuntimeError("Not allow zero-dim input tensor.")
-        channels = x.shape[1] if x.ndim > 1 else 1
+        channels = input.shape[1] if input.ndim > 1 else 1
         if channels != weight.numel():
             raise RuntimeError("Mismatch of parameter numbers and input channel size. Found parameter numbers = "
                                f"{weight.numel()} and channel size = {channels}.")
-        weight = weight if x.ndim == 2 else reshape(weight, (channels,) + (1,) * (x.ndim - 2))
-    elif weight.ndim and not x.ndim:
+        weight = weight if input.ndim == 2 else reshape(weight, (channels,) + (1,) * (input.ndim - 2))
+    elif weight.ndim and not input.ndim:
         weight = reshape(weight, ())
-    return prelu_kernel(x, weight)
+    return prelu_kernel(input, weight)
 
 
 # ---- limits ------------------------------------------------------------------------------------------
@@ -128,6 +145,7 @@ class hardtanh:
 
     forward = in_float32(_hardtanh)
     grad_x = _hardtanh_back
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -157,6 +175,7 @@ class hardsigmoid:
     forward = in_float32(_hardsigmoid)
     def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _hardswish_back(F, g, x):
@@ -175,6 +194,7 @@ class hardswish:
     def forward(xp, x): return times(xp, x, _hardsigmoid(xp, x))
     grad_x = _hardswish_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- thresholds --------------------------------------------------------------------------------------
@@ -199,6 +219,7 @@ class hardshrink:
     forward = in_float32(_hardshrink)
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _softshrink(xp, x, *, lambd=0.5):
@@ -221,6 +242,7 @@ class softshrink:
     forward = in_float32(_softshrink)
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _threshold(xp, x, *, threshold, value):
@@ -238,3 +260,4 @@ class threshold:
     forward = in_float32(_threshold)
     def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
     types = PROMOTE
+    jvp, batch = ELEMENTWISE, BROADCASTING

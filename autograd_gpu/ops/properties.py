@@ -10,22 +10,22 @@ from ..backend import dtypes, strides
 from ..core.tensor import Tensor
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(obj: Any) -> bool:
     """Whether `value` is a Tensor.
 
     >>> ag.is_tensor(ag.ones(2)), ag.is_tensor(1.0)
     (True, False)
     """
-    return isinstance(value, Tensor)
+    return isinstance(obj, Tensor)
 
 
-def numel(x: Tensor) -> int:
-    """How many elements x has.
+def numel(input: Tensor) -> int:
+    """How many elements input has.
 
     >>> ag.numel(ag.ones(2, 3))
     6
     """
-    return x.numel()
+    return input.numel()
 
 
 def ndimension(x: Tensor) -> int:
@@ -33,16 +33,16 @@ def ndimension(x: Tensor) -> int:
     return x.ndim
 
 
-def is_floating_point(x: Tensor) -> bool:
-    """Whether x has a floating-point dtype.
+def is_floating_point(input: Tensor) -> bool:
+    """Whether input has a floating-point dtype.
 
     >>> ag.is_floating_point(ag.ones(2))
     True
     """
-    return x.is_floating_point()
+    return input.is_floating_point()
 
 
-def is_complex(x: Tensor) -> bool:
+def is_complex(input: Tensor) -> bool:
     """False: no dtype is complex.
 
     >>> ag.is_complex(ag.ones(2))
@@ -51,52 +51,52 @@ def is_complex(x: Tensor) -> bool:
     return False
 
 
-def is_signed(x: Tensor) -> bool:
-    """Whether the dtype of x has negative numbers.
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype of input has negative numbers.
 
     >>> ag.is_signed(ag.ones(2)), ag.is_signed(ag.ones(2, dtype=ag.uint8))
     (True, False)
     """
-    return x.dtype.kind != "u" and x.dtype != dtypes.bool_
+    return input.dtype.kind != "u" and input.dtype != dtypes.bool_
 
 
-def is_nonzero(x: Tensor) -> bool:
-    """Whether the one element of x is not zero; RuntimeError for more or less elements.
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element of input is not zero; RuntimeError for more or less elements.
 
     >>> ag.is_nonzero(ag.tensor([0.0]))
     False
     """
-    return bool(x)
+    return bool(input)
 
 
-def is_same_size(x: Tensor, other: Tensor) -> bool:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether the two have the same shape.
 
     >>> ag.is_same_size(ag.ones(2), ag.ones(2, 1))
     False
     """
-    return x.shape == other.shape
+    return input.shape == other.shape
 
 
-def result_type(a: Any, b: Any) -> np.dtype:
+def result_type(tensor: Any, other: Any) -> np.dtype:
     """The dtype of an operation between a and b, tensors or numbers: 0-d tensors, and below them numbers, count only by
     a higher category (bool, integer, floating point).
 
     >>> ag.result_type(ag.ones(2, dtype=ag.int32), 1.0)
     dtype('float32')
     """
-    tensors = [x for x in (a, b) if isinstance(x, Tensor)]
-    numbers = [x for x in (a, b) if not isinstance(x, Tensor)]
+    tensors = [x for x in (tensor, other) if isinstance(x, Tensor)]
+    numbers = [x for x in (tensor, other) if not isinstance(x, Tensor)]
     return dtypes.result_type([x.dtype for x in tensors if x.ndim], [x.dtype for x in tensors if not x.ndim], numbers)
 
 
-def get_device(x: Tensor) -> int:
-    """The ordinal of x's CUDA device; -1 on the CPU.
+def get_device(input: Tensor) -> int:
+    """The ordinal of input's CUDA device; -1 on the CPU.
 
     >>> ag.get_device(ag.ones(2, device="cpu"))
     -1
     """
-    return -1 if x.device.index is None else x.device.index
+    return -1 if input.device.index is None else input.device.index
 
 
 def data_ptr(x: Tensor) -> int:

@@ -102,9 +102,9 @@ def _quantile(
 
 
 def quantile(
-    x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:  # fmt: skip
-    """The q-th quantiles of x along `dim`, or of all elements; q in [0, 1], a number or a vector of x's dtype.
+    """The q-th quantiles of input along `dim`, or of all elements; q in [0, 1], a number or a vector of input's dtype.
 
     A vector q adds a dimension in front. Between two elements `interpolation` decides: linear, lower, higher, midpoint
     or nearest. NaN where an element is.
@@ -112,16 +112,16 @@ def quantile(
     >>> ag.quantile(ag.tensor([0.0, 1.0, 2.0, 3.0]), ag.tensor([0.25, 0.5]))
     tensor([0.75, 1.5 ])
     """
-    return _quantile("quantile", x, q, dim, keepdim, interpolation, False)
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
 def nanquantile(
-    x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:  # fmt: skip
     """The q-th quantiles of what is not NaN, see ag.quantile; NaN where nothing is left.
 
     >>> ag.nanquantile(ag.tensor([0.0, float("nan"), 2.0]), 0.5)
     tensor(1.)
     """
-    return _quantile("nanquantile", x, q, dim, keepdim, interpolation, True)
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 
 from ..backend.dtypes import int32, int64
+from ..core.batching import LEADING, along, counted_from_right, one_by_one, rank
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import advanced_index
 from .permute import transpose
@@ -48,18 +51,22 @@ class flip:
 
     forward = _flip
     grad_x = _flip_back
+    jvp, batch = LINEAR, along("dims")
     storage_ok = True
 
 
-def flip_method(x: Tensor, *dims: Any) -> Tensor:
+def flip_method(x: Tensor, *along: Any, dims: Any = None) -> Tensor:
     """x.flip(0, 1) or x.flip((0, 1)), see ag.flip."""
-    return flip(x, unpacked(dims))
+    return flip(x, unpacked(along, dims))
 
 
 def _rolled(xp, x, shift, at):
     lead = (FULL,) * at
     cut = -shift % (x.shape[at] or 1)
     return xp.concatenate((x[(*lead, slice(cut, None))], x[(*lead, slice(cut))]), at)
+
+
+NO_DIMENSIONS = "Dimension specified as {} but tensor has no dimensions"
 
 
 def _roll(xp, x, *, shifts, dims=None):
@@ -70,7 +77,7 @@ def _roll(xp, x, *, shifts, dims=None):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
     for shift, dim in zip(by, along, strict=True):
         if not x.ndim:
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+            raise IndexError(NO_DIMENSIONS.format(dim))
         x = _rolled(xp, x, shift, wrap_dim(dim, x.ndim))
     return x
 
@@ -78,6 +85,14 @@ def _roll(xp, x, *, shifts, dims=None):
 def _roll_back(F, g, x_shape, shifts, dims):
     back = [-shift for shift in _as_dims(shifts)]
     return F.roll(g, back, None if dims is None else [from_right(dim, len(x_shape)) for dim in _as_dims(dims)])
+
+
+def _roll_batch(F, n, batched, x, *, shifts, dims):
+    if dims is not None and not rank(x, True):
+        raise IndexError(NO_DIMENSIONS.format(dims))
+    if dims is None and len(_as_dims(shifts)) == 1:
+        return F.reshape(F.roll(F.reshape(x, (n, math.prod(x.shape[1:]))), shifts, -1), x.shape)
+    return F.roll(x, shifts, counted_from_right(dims, rank(x, True)))
 
 
 @defop
@@ -91,6 +106,7 @@ class roll:
 
     forward = _roll
     grad_x = _roll_back
+    jvp, batch = LINEAR, _roll_batch
     storage_ok = True
 
 
@@ -108,6 +124,11 @@ def _repeat_back(F, g, x_shape, sizes):
     return F.reshape(F.sum_to(F.reshape(g, blocks), kept), x_shape)
 
 
+def _repeat_batch(F, n, batched, x, *, sizes):
+    missing = (1,) * (len(sizes) - rank(x, True))
+    return F.repeat(F.reshape(x, (n, *missing, *x.shape[1:])) if missing else x, (1, *sizes))
+
+
 @defop
 class repeat:
     """x repeated `sizes[i]` times along dimension i; more sizes than dimensions add leading ones. A copy.
@@ -119,27 +140,28 @@ class repeat:
 
     forward = _repeat
     grad_x = _repeat_back
+    jvp, batch = LINEAR, _repeat_batch
     storage_ok = True
 
 
-def repeat_method(x: Tensor, *sizes: Any) -> Tensor:
+def repeat_method(x: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """x.repeat(2, 3) or x.repeat((2, 3)): x repeated 2 times along dimension 0 and 3 times along dimension 1."""
-    return repeat(x, unpacked(sizes))
+    return repeat(x, unpacked(sizes, repeats))
 
 
-def tile(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """x repeated along its last dimensions; like repeat, with ones for the dimensions that `dims` does not reach.
+def tile(input: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """input repeated along its last dimensions; like repeat, with ones for the dimensions that `dims` does not reach.
 
     >>> ag.tile(ag.tensor([[1.0], [2.0]]), (2,))
     tensor([[1., 1.],
             [2., 2.]])
     """
-    return repeat(x, (1,) * (x.ndim - len(dims)) + tuple(dims))
+    return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
-def tile_method(x: Tensor, *dims: Any) -> Tensor:
+def tile_method(x: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
     """x.tile(2, 3) or x.tile((2, 3)), see ag.tile."""
-    return tile(x, unpacked(dims))
+    return tile(x, unpacked(sizes, dims))
 
 
 # ---- each element several times ------------------------------------------------------------------------
@@ -162,6 +184,7 @@ class repeat_elements:
 
     def forward(xp, x, *, repeats, dim): return x.repeat(repeats, dim)
     grad_x = _repeat_elements_back
+    jvp, batch = LINEAR, LEADING
     storage_ok = True
 
 
@@ -179,6 +202,14 @@ def _repeat_positions(xp, counts, *, total=None):
     return xp.searchsorted(ends, xp.arange(found), side="right")
 
 
+def _repeat_positions_batch(F, n, batched, counts, *, total):
+    if total is None:
+        raise RuntimeError("repeat_positions cannot be batched: its length depends on the values; give it, as the "
+                           "output_size of repeat_interleave")
+    def run(counts): return F.repeat_positions(counts, total)
+    return one_by_one(F, "repeat_positions", run, n, batched, (counts,))
+
+
 @defop
 class repeat_positions:
     """0, 1, 2, ..., each as often as the vector `counts` says; `total`, their sum, saves CUDA the wait for it.
@@ -188,13 +219,14 @@ class repeat_positions:
     """
 
     forward = _repeat_positions
+    batch = _repeat_positions_batch
 
 
 def repeat_interleave(
-    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """x with each position of dimension `dim` as often as `repeats`, a number or a vector, says; without `dim` x is
-    flat. With x alone: the positions 0, 1, ..., each as often as the vector x says.
+    """input with each position of dimension `dim` as often as `repeats`, a number or a vector, says; without `dim` of
+    input as a vector. With input alone: the positions 0, 1, ..., each as often as the vector input says.
 
     `output_size`, the length of the result, saves CUDA the wait for the sum of `repeats`.
 
@@ -204,53 +236,53 @@ def repeat_interleave(
             [3., 4.]])
     """
     if repeats is None:
-        return repeat_positions(x, output_size)
-    if dim is None or not x.ndim:
-        x, dim = reshape(x, (-1,)), 0 if dim is None else wrap_dim(dim, x.ndim)
-    at = wrap_dim(dim, x.ndim)
-    size = x.shape[at]
+        return repeat_positions(input, output_size)
+    if dim is None or not input.ndim:
+        input, dim = reshape(input, (-1,)), 0 if dim is None else wrap_dim(dim, input.ndim)
+    at = wrap_dim(dim, input.ndim)
+    size = input.shape[at]
     if isinstance(repeats, Tensor) and repeats.numel() != 1:
         if repeats.shape != (size,):
             raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
                                f"{repeats.numel()} and input.size({at}) = {size}")
-        return advanced_index(x, repeat_positions(repeats, output_size), dims=(at - x.ndim,))
+        return advanced_index(input, repeat_positions(repeats, output_size), dims=(at - input.ndim,))
     repeats = operator.index(repeats)
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
     if output_size not in (None, repeats * size):
         raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {repeats * size} but got {output_size}")
-    return repeat_elements(x, repeats, at - x.ndim)
+    return repeat_elements(input, repeats, at - input.ndim)
 
 
 # ---- made of flip --------------------------------------------------------------------------------------
 
 
-def fliplr(x: Tensor) -> Tensor:
-    """x with the order of its columns, dimension 1, reversed.
+def fliplr(input: Tensor) -> Tensor:
+    """input with the order of its columns, dimension 1, reversed.
 
     >>> ag.fliplr(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[2., 1.],
             [4., 3.]])
     """
-    if x.ndim < 2:
-        raise RuntimeError(f"fliplr: Input must be >= 2-d, got {x.ndim}-d; use flip(x, dims)")
-    return flip(x, (1,))
+    if input.ndim < 2:
+        raise RuntimeError(f"fliplr: Input must be >= 2-d, got {input.ndim}-d; use flip(x, dims)")
+    return flip(input, (1,))
 
 
-def flipud(x: Tensor) -> Tensor:
-    """x with the order of its rows, dimension 0, reversed.
+def flipud(input: Tensor) -> Tensor:
+    """input with the order of its rows, dimension 0, reversed.
 
     >>> ag.flipud(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if x.ndim < 1:
+    if input.ndim < 1:
         raise RuntimeError("flipud: Input must be >= 1-d, got 0-d")
-    return flip(x, (0,))
+    return flip(input, (0,))
 
 
-def rot90(x: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
-    """x turned by k quarters in the plane of `dims`, from the first towards the second.
+def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
+    """input turned by k quarters in the plane of `dims`, from the first towards the second.
 
     >>> ag.rot90(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[2., 4.],
@@ -258,10 +290,10 @@ def rot90(x: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
     """
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
-    if x.ndim < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {x.ndim}")
-    a, b = wrap_dim(dims[0], x.ndim), wrap_dim(dims[1], x.ndim)
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    a, b = wrap_dim(dims[0], input.ndim), wrap_dim(dims[1], input.ndim)
     if a == b:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     turned = ((), (b,), (a, b), (a,))[k % 4]
-    return transpose(flip(x, turned), a, b) if k % 2 else flip(x, turned)
+    return transpose(flip(input, turned), a, b) if k % 2 else flip(input, turned)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import ANY, FLOAT, ZERO
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor, wrap
 from ..random import Generator, bernoulli_mask
 from ..random import normal as normal_of
@@ -55,21 +60,22 @@ class random_bernoulli:
     forward = _bernoulli
     grad_p = ZERO
     types = ANY
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability in each element of x, else 0, in x's shape and dtype; with `p` that probability for all.
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability in each element of input, else 0, of its shape and dtype; with `p` that for all.
 
     RuntimeError for a probability outside of [0, 1] (not looked at on CUDA). The gradient is zero.
 
     >>> ag.bernoulli(ag.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
     """
-    x = as_tensor(x)
+    input = as_tensor(input)
     if p is None:
-        return random_bernoulli(x, generator)
+        return random_bernoulli(input, generator)
     check_probability("bernoulli", p)
-    return wrap(bernoulli_mask(x.shape, p, x.device, generator).astype(x.dtype))
+    return wrap(bernoulli_mask(input.shape, p, input.device, generator).astype(input.dtype))
 
 
 def check_probability(name: str, p: float) -> None:
@@ -95,7 +101,9 @@ class poisson:
 
     forward = _poisson
     grad_rate = ZERO
+    called = ("input",)
     types = ANY
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _normal(xp, mean, std, *, generator=None):
@@ -123,6 +131,7 @@ class random_normal:
     grad_mean = ZERO
     grad_std = ZERO
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def normal(
@@ -154,8 +163,12 @@ def normal(
 # ---- several numbers for each row ---------------------------------------------------------------------
 
 
-def _weights(x: Any, num_samples: int, replacement: bool) -> None:
-    """PyTorch's checks; the last two wait for the device."""
+FEW = 64  # elements up to which Python's own lists are faster than arrays
+INVALID = "probability tensor contains either `inf`, `nan` or element < 0"
+NOTHING = "invalid multinomial distribution (sum of probabilities <= 0)"
+
+
+def _check_choice(x: Any, num_samples: int, replacement: bool) -> None:
     if x.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if x.dtype not in dtypes.FLOATS:
@@ -164,18 +177,21 @@ def _weights(x: Any, num_samples: int, replacement: bool) -> None:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > x.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    xp = backend.namespace(x)
-    if not bool(((x >= 0) & xp.isfinite(x)).all()):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not bool((x.sum(-1) > 0).all()):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _check_weights(x: Any) -> None:
+    """This waits for the device."""
+    if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is the least and the largest
+        raise RuntimeError(INVALID)
+    if not x.shape[-1] or not bool((x.max(-1) > 0).all()):
+        raise RuntimeError(NOTHING)
 
 
 def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> Any:
     """By the inverse of the distribution function; row i of it is moved by i, so that one search serves all rows."""
     rows, n = weights.shape
-    total = xp.cumsum(weights, axis=-1)
-    function = total / total[:, -1:]
+    function = xp.cumsum(weights, axis=-1)
+    function /= function[:, -1:].copy()
     shift = xp.arange(rows, dtype=dtypes.float64)[:, None]
     draws = stream.draw("random", (rows, count), dtype=dtypes.float64)
     found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
@@ -183,10 +199,26 @@ def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> A
     return xp.minimum(found - n * xp.arange(rows)[:, None], last)
 
 
+def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator) -> list[list[int]]:
+    """The same for few numbers."""
+    found = []
+    draws = stream.draw("random", (len(rows), count), dtype=dtypes.float64).tolist()
+    for row, drawn in zip(rows, draws, strict=True):
+        if not all(0 <= weight < math.inf for weight in row):
+            raise RuntimeError(INVALID)
+        sums = list(itertools.accumulate(row))
+        total = sums[-1]
+        if total <= 0:
+            raise RuntimeError(NOTHING)
+        last = bisect.bisect_left(sums, total)  # where rounding would step over the row's end
+        found.append([min(bisect.bisect_right(sums, number * total), last) for number in drawn])
+    return found
+
+
 def multinomial(
-    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip
-    """Positions in x, or in each row of it, drawn with probabilities proportional to its elements, as int64.
+    """Positions in input, or in each row of it, drawn with probabilities proportional to its elements, as int64.
 
     Without `replacement` no position comes twice; where the positive weights run out, others follow. RuntimeError for
     weights that are negative, not finite, or all zero.
@@ -195,8 +227,13 @@ def multinomial(
     tensor([[1, 1],
             [0, 0]])
     """
-    array = as_tensor(x)._array
-    _weights(array, num_samples, replacement)
+    array = as_tensor(input)._array
+    _check_choice(array, num_samples, replacement)
+    if replacement and type(array) is np.ndarray and 0 < array.size <= FEW and array.dtype in dtypes.FULL_FLOATS:
+        rows = array.tolist() if array.ndim == 2 else [array.tolist()]
+        found = _few_with_replacement(rows, num_samples, _stream(array, generator))
+        return wrap(np.array(found if array.ndim == 2 else found[0], dtypes.int64))
+    _check_weights(array)
     xp, stream = backend.namespace(array), _stream(array, generator)
     weights = xp.atleast_2d(array).astype(dtypes.float64)
     if replacement:

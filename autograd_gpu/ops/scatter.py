@@ -10,13 +10,15 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import LEADING
 from ..core.dispatch import defop
 from ..core.op import RECORD, SAME
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .along import checked, corner, vector
 from .creation import constant_like, full
-from .index import index_vector
-from .place import advanced_set
+from .index import index_select, index_vector
+from .place import advanced_set, index_copy
 from .places import FEW, element_numbers, grid, sums_at
 from .shape import expand, reshape
 from .slicing import wrap_dim
@@ -51,6 +53,7 @@ class scatter_along:
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff, promoted = ("index",), ("x", "src")
     types, numbers = SAME, True
+    jvp, batch = LINEAR, LEADING
 
 
 @defop
@@ -65,6 +68,7 @@ class scatter_sum:
     def grad_x(F, g): return g
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff, promoted, types = ("index",), ("x", "src"), SAME
+    jvp, batch = LINEAR, LEADING
 
 
 def _scatter_counts(xp, x, index, *, dim, first):
@@ -83,6 +87,7 @@ class scatter_counts:
     """
 
     forward = _scatter_counts
+    batch = LEADING
 
 
 # ---- the largest and the smallest ------------------------------------------------------------------------
@@ -133,13 +138,26 @@ def _scatter_extreme(xp, x, index, src, *, dim, largest):
     return out
 
 
-def _extreme_back(F, g, need, x, index, src, out, dim):
-    """Equal parts of g for all that are as large as the result; a NaN result is every NaN's."""
+def _winners(F, x, index, src, out, dim):
+    """1 for the elements of x and of src that are as large as the result, else 0; a NaN result is every NaN's."""
     value = F.gather_along(out, index, dim)
     mine = F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), x.dtype)
-    theirs = F.cast(F.logical_or(F.eq(src, value), F.isnan(src)), x.dtype)
+    return mine, F.cast(F.logical_or(F.eq(src, value), F.isnan(src)), x.dtype)
+
+
+def _extreme_back(F, g, need, x, index, src, out, dim):
+    mine, theirs = _winners(F, x, index, src, out, dim)
     share = g / F.scatter_sum(mine, index, theirs, dim)
     return mine * share if need[0] else None, None, theirs * F.gather_along(share, index, dim) if need[2] else None
+
+
+def _extreme_jvp(F, t, x, index, src, out, dim):
+    mine, theirs = _winners(F, x, index, src, out, dim)
+    x_t, _, src_t = t
+    total = F.constant_like(x, 0.0) if x_t is None else mine * x_t
+    if src_t is not None:
+        total = F.scatter_sum(total, index, theirs * src_t, dim)
+    return total / F.scatter_sum(mine, index, theirs, dim)
 
 
 @defop
@@ -154,16 +172,17 @@ class scatter_extreme:
     forward = _scatter_extreme
     grads = _extreme_back
     nondiff, promoted, types = ("index",), ("x", "src"), SAME
+    jvp, batch = _extreme_jvp, LEADING
 
 
 # ---- the public functions ------------------------------------------------------------------------------
 
 
 def scatter(
-    x: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
-    """x with the elements of `src`, a tensor, or with one number, at the places that `index` names along `dim`; out of
-    place. The number may be called `value`.
+    """input with the elements of `src`, a tensor, or with one number, at the places that `index` names along `dim`;
+    out of place. The number may be called `value`.
 
     Where `index` names a place twice, one of the two wins, and the gradient of src is not to be trusted. `reduce` is
     "add" or "multiply": every src counts, see scatter_reduce.
@@ -177,24 +196,24 @@ def scatter(
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
-        src = src if isinstance(src, Tensor) else full(index.shape, src, dtype=x.dtype, device=x.device)
-        return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
+        src = src if isinstance(src, Tensor) else full(index.shape, src, dtype=input.dtype, device=input.device)
+        return scatter_reduce(input, dim, index, src, "sum" if reduce == "add" else "prod")
     given = isinstance(src, Tensor)
-    dim = checked("scatter", x, dim, index, src if given else None)
+    dim = checked("scatter", input, dim, index, src if given else None)
     index = vector(index)
-    result = scatter_along(vector(x), index, corner(vector(src), index) if given else src, dim)
-    return result if x.ndim else reshape(result, ())
+    result = scatter_along(vector(input), index, corner(vector(src), index) if given else src, dim)
+    return result if input.ndim else reshape(result, ())
 
 
-def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """x plus the elements of `src` at the places that `index` names along `dim`; out of place.
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """input plus the elements of `src` at the places that `index` names along `dim`; out of place.
 
     >>> ag.scatter_add(ag.ones(3), 0, ag.tensor([1, 1]), ag.tensor([1.0, 2.0]))
     tensor([1., 4., 1.])
     """
-    dim, index = checked("scatter_add", x, dim, index, src), vector(index)
-    result = scatter_sum(vector(x), index, corner(vector(src), index), dim)
-    return result if x.ndim else reshape(result, ())
+    dim, index = checked("scatter_add", input, dim, index, src), vector(index)
+    result = scatter_sum(vector(input), index, corner(vector(src), index), dim)
+    return result if input.ndim else reshape(result, ())
 
 
 def _products(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
@@ -256,10 +275,10 @@ def _reduced(x: Tensor, index: Tensor, src: Tensor, dim: int, reduce: str, inclu
 
 
 def scatter_reduce(
-    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     """The "sum", "prod", "mean", "amax" or "amin" of all elements of `src` that `index` places at one place along `dim`
-    and, with `include_self`, of the element of x there; elsewhere x. Out of place.
+    and, with `include_self`, of the element of input there; elsewhere input. Out of place.
 
     The largest (smallest) share the gradient equally.
 
@@ -267,31 +286,43 @@ def scatter_reduce(
     >>> ag.scatter_reduce(ag.zeros(3), 0, i, ag.tensor([1.0, 2.0, 3.0]), "mean", include_self=False)
     tensor([1.5, 3. , 0. ])
     """
-    at = checked("scatter_reduce", x, dim, index, src)
+    at = checked("scatter_reduce", input, dim, index, src)
     if reduce not in _START:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     index = vector(index)
-    result = _reduced(vector(x), index, corner(vector(src), index), at, reduce, include_self)
-    return result if x.ndim else reshape(result, ())
+    result = _reduced(vector(input), index, corner(vector(src), index), at, reduce, include_self)
+    return result if input.ndim else reshape(result, ())
+
+
+def _distinct(index: Tensor) -> bool:
+    """Whether a few indices on the CPU name no place twice."""
+    if type(index._array) is not np.ndarray or index._array.size > FEW:
+        return False
+    numbers = index._array.tolist()
+    return min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers)
 
 
 def index_reduce(
-    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     """The "prod", "mean", "amax" or "amin" of all source[k] with one index[k] along `dim` and, with `include_self`, of
-    the element of x there; see scatter_reduce, and index_add for sums.
+    the element of input there; see scatter_reduce, and index_add for sums.
 
     >>> ag.index_reduce(ag.ones(2), 0, ag.tensor([1, 1]), ag.tensor([2.0, 3.0]), "prod")
     tensor([1., 6.])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    index, at = index_vector("index_reduce", index), wrap_dim(dim, x.ndim)
-    x1, source = vector(x), vector(source)
+    index, at = index_vector("index_reduce", index), wrap_dim(dim, input.ndim)
+    x1, source = vector(input), vector(source)
     expected = (*x1.shape[:at], index.shape[0], *x1.shape[at + 1 :])
     if source.shape != expected:
         raise RuntimeError("index_reduce(): source must have the shape of self, with the number of indices at "
                            f"dimension {at}: expected {list(expected)}, got {list(source.shape)}")
-    index = expand(reshape(index, (-1, *(1,) * (x1.ndim - 1 - at))), source.shape)
-    result = scatter_reduce(x1, at, index, source, reduce, include_self=include_self)
-    return result if x.ndim else reshape(result, ())
+    if reduce == "prod" and x1._array.dtype is source._array.dtype in dtypes.FULL_FLOATS and _distinct(index):
+        factors = index_select(x1, at, index) * source if include_self else source
+        result = index_copy(x1, at, index, factors)
+    else:
+        index = expand(reshape(index, (-1, *(1,) * (x1.ndim - 1 - at))), source.shape)
+        result = scatter_reduce(x1, at, index, source, reduce, include_self=include_self)
+    return result if input.ndim else reshape(result, ())

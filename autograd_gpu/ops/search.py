@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..backend import dtypes
+from ..core.batching import expanded, rank
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 from ..core.tensor import Tensor
@@ -35,6 +37,17 @@ def _places(xp, rows, values, *, right, out_int32):
     return xp.asarray(found).astype(dtypes.int32 if out_int32 else dtypes.int64, copy=False)
 
 
+def _places_batch(F, n, batched, rows, values, *, right, out_int32):
+    if not batched[0] and rank(rows, False) == 1:
+        return F.sorted_places(rows, values, right, out_int32)
+    vectors = rank(rows, batched[0]) == 1
+    rows, values = expanded(F, n, batched, (rows, values))
+    if not vectors:
+        return F.sorted_places(rows, values, right, out_int32)
+    found = F.sorted_places(rows, F.reshape(values, (n, math.prod(values.shape[1:]))), right, out_int32)
+    return F.reshape(found, values.shape)
+
+
 @defop
 class sorted_places:
     """Where each value would go into `rows`, sorted along the last dimension: before equals, or with `right` behind.
@@ -44,16 +57,16 @@ class sorted_places:
     """
 
     forward = _places
-    types = PROMOTE
+    types, batch = PROMOTE, _places_batch
 
 
 def searchsorted(
-    sorted_sequence: Tensor, values: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The places in `sorted_sequence` where `values`, a tensor or a number, would go and leave it sorted.
+    """The places in `sorted_sequence` where each element of input, a tensor or a number, would go and leave it sorted.
 
-    A vector is searched for all values; otherwise each row along the last dimension for the values of the same row, the
+    A vector is searched for all of them; otherwise each row along the last dimension for those of the same row, the
     other dimensions being equal. In front of equals, or with right=True or side="right" behind them. `sorter` says how
     to sort the sequence, as argsort does.
 
@@ -68,7 +81,7 @@ def searchsorted(
     if not sorted_sequence.ndim:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
                            "dimension")
-    wanted = values if isinstance(values, Tensor) else as_tensor(values, device=sorted_sequence.device)
+    wanted = input if isinstance(input, Tensor) else as_tensor(input, device=sorted_sequence.device)
     if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != wanted.shape[:-1]:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
                            "of boundaries tensor and input value tensor must match, but we got boundaries tensor "
@@ -81,14 +94,14 @@ def searchsorted(
     return sorted_places(sorted_sequence, wanted, right=right or side == "right", out_int32=out_int32)
 
 
-def bucketize(x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """For each element of x, a tensor or a number, the i with boundaries[i - 1] < x <= boundaries[i].
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """For each element of input, a tensor or a number, the i with boundaries[i - 1] < input <= boundaries[i].
 
-    With `right` the i with boundaries[i - 1] <= x < boundaries[i]. `boundaries` is a sorted vector.
+    With `right` the i with boundaries[i - 1] <= input < boundaries[i]. `boundaries` is a sorted vector.
 
     >>> ag.bucketize(ag.tensor([0.5, 3.0, 9.0]), ag.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..core.batching import counted_from_right, example, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import from_right, unpacked, wrap_dim
 
@@ -58,6 +60,12 @@ def _expand(xp, x, *, shape):
         raise
 
 
+def _expand_batch(F, n, batched, x, *, shape):
+    sizes = _expanded(example(x), shape)
+    missing = len(sizes) - rank(x, True)
+    return F.expand(F.reshape(x, (n, *(1,) * missing, *x.shape[1:])) if missing else x, (n, *sizes))
+
+
 @defop
 class expand:
     """x stretched to `shape` without copying: dimensions of size 1 repeat, new ones come first, -1 keeps a size.
@@ -71,6 +79,13 @@ class expand:
     def grad_x(F, g, x_shape): return F.sum_to(g, x_shape)
     view = ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _expand_batch
+
+
+def _sum_to_batch(F, n, batched, x, *, shape):
+    missing = rank(x, True) - len(shape)
+    out = F.sum_to(x, (n, *(1,) * missing, *shape))
+    return F.reshape(out, (n, *shape)) if missing else out
 
 
 @defop
@@ -84,20 +99,21 @@ class sum_to:
     def forward(xp, x, *, shape): return backend.sum_to(x, shape)
     def grad_x(F, g, x_shape): return F.expand(g, x_shape)
     view = True
+    jvp, batch = LINEAR, _sum_to_batch
 
 
-def expand_method(x: Tensor, *shape: Any) -> Tensor:
+def expand_method(x: Tensor, *shape: Any, size: Any = None) -> Tensor:
     """x.expand(2, 3) or x.expand((2, 3)), see ag.expand."""
-    return expand(x, unpacked(shape))
+    return expand(x, unpacked(shape, size))
 
 
-def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """x stretched to `shape` without copying.
+def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
+    """input stretched to `size` without copying.
 
     >>> ag.broadcast_to(ag.tensor([1.0]), (2,))
     tensor([1., 1.])
     """
-    return expand(x, tuple(shape))
+    return expand(input, tuple(size))
 
 
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
@@ -140,59 +156,61 @@ class reshape:
     def grad_x(F, g, x_shape): return F.reshape(g, x_shape)
     view = True
     storage_ok = True
+    def batch(F, n, batched, x, *, shape): return F.reshape(x, (n, *_reshape(np, example(x), shape=shape).shape))
+    jvp = LINEAR
 
 
-def reshape_method(x: Tensor, *shape: Any) -> Tensor:
+def reshape_method(x: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """x.reshape(2, 3) or x.reshape((2, 3)), see ag.reshape."""
-    return reshape(x, unpacked(shape))
+    return reshape(x, unpacked(sizes, shape))
 
 
-def ravel(x: Tensor) -> Tensor:
-    """x as one dimension.
+def ravel(input: Tensor) -> Tensor:
+    """input as one dimension.
 
     >>> ag.ravel(ag.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """
-    return reshape(x, (-1,))
+    return reshape(input, (-1,))
 
 
-def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """x with the dimensions from `start_dim` to `end_dim`, both included, as one.
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """input with the dimensions from `start_dim` to `end_dim`, both included, as one.
 
     >>> ag.flatten(ag.ones(2, 3, 4), 1).shape
     (2, 12)
     """
-    if start_dim == 0 and end_dim == -1 and x.ndim != 1:
-        return reshape(x, (-1,))
-    start, end = wrap_dim(start_dim, x.ndim), wrap_dim(end_dim, x.ndim)
+    if start_dim == 0 and end_dim == -1 and input.ndim != 1:
+        return reshape(input, (-1,))
+    start, end = wrap_dim(start_dim, input.ndim), wrap_dim(end_dim, input.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    if start == end and x.ndim:
-        return x
-    shape = x.shape
-    return reshape(x, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+    if start == end and input.ndim:
+        return input
+    shape = input.shape
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
-    """x with dimension `dim` split into `sizes`, one of which may be -1.
+def unflatten(input: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
+    """input with dimension `dim` split into `sizes`, one of which may be -1.
 
     >>> ag.unflatten(ag.ones(6, 2), 0, (2, -1)).shape
     (2, 3, 2)
     """
-    shape = x.shape
-    dim = wrap_dim(dim, x.ndim)
+    shape = input.shape
+    dim = wrap_dim(dim, input.ndim)
     if -1 not in sizes and shape and shape[dim] == math.prod(sizes):
-        return reshape(x, (*shape[:dim], *sizes, *shape[dim + 1 :]))
+        return reshape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))
     known = -math.prod(sizes)  # of the sizes beside one -1
     if not shape or list(sizes).count(-1) != 1 or known <= 0 or shape[dim] % known:
         raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
                            f"({shape[dim] if shape else 1}) in the input tensor")
-    return reshape(x, (*shape[:dim], *[shape[dim] // known if n == -1 else n for n in sizes], *shape[dim + 1 :]))
+    return reshape(input, (*shape[:dim], *[shape[dim] // known if n == -1 else n for n in sizes], *shape[dim + 1 :]))
 
 
 def _squeezed(xp, x, *, dim=None):
     if dim is None:
-        return x.reshape([size for size in x.shape if size != 1])
+        return x if 1 not in x.shape else x.reshape([size for size in x.shape if size != 1])
     if type(dim) is int:
         at, shape = wrap_dim(dim, x.ndim), x.shape
         return x.reshape(shape[:at] + shape[at + 1 :]) if shape and shape[at] == 1 else x
@@ -203,8 +221,10 @@ def _squeezed(xp, x, *, dim=None):
 
 
 def _unsqueezed(xp, x, *, dim):
-    at = wrap_dim(dim, x.ndim + 1)
-    return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
+    if dim == 0:
+        return x[None]
+    at, shape = wrap_dim(dim, x.ndim + 1), x.shape
+    return x.reshape((*shape[:at], 1, *shape[at:]))
 
 
 @defop
@@ -219,6 +239,8 @@ class squeeze:
     def grad_x(F, g, x_shape): return F.reshape(g, x_shape)
     view = ALWAYS
     storage_ok = True
+    def batch(F, n, batched, x, *, dim): return F.reshape(x, (n, *_squeezed(np, example(x), dim=dim).shape))
+    jvp = LINEAR
 
 
 @defop
@@ -233,3 +255,5 @@ class unsqueeze:
     def grad_x(F, g, x_shape, dim): return F.squeeze(g, from_right(dim, len(x_shape) + 1))
     view = ALWAYS
     storage_ok = True
+    def batch(F, n, batched, x, *, dim): return F.unsqueeze(x, counted_from_right(dim, x.ndim))
+    jvp = LINEAR

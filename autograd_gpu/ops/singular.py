@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..core.batching import MATRICES, aligned, expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor, empty
 from .eigen import eigvalsh, gaps, with_diagonal
 from .inverse import is_vector
-from .matrices import CONVERGED, NON_FINITE, check_matrix, check_square, converged
+from .matrices import CONVERGED, NON_FINITE, apart, beside, check_matrix, check_square, converged
 from .products import ALWAYS, matmul
 from .reduce import sum as sum_over
 from .shape import squeeze, unsqueeze
@@ -35,7 +36,19 @@ def _decomposed(xp, name, a, function, *args):
         return converged(name, _reason(xp, a), function, a, *args)
 
 
-def _svd(xp, a, *, full_matrices=True):
+CUSOLVER = ("gesvd", "gesvdj", "gesvda")
+
+
+def _check_driver(xp, name, driver):
+    if driver is not None and xp is np:
+        raise RuntimeError(f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
+                           "backend.")
+    if driver is not None and driver not in CUSOLVER:
+        raise RuntimeError(f"torch.{name}: unknown svd driver {driver}, please specify driver as one of {CUSOLVER}")
+
+
+def _svd(xp, a, *, full_matrices=True, driver=None):
+    _check_driver(xp, "linalg.svd", driver)
     return _decomposed(xp, "linalg.svd", a, backend.decompositions(xp).svd, full_matrices)
 
 
@@ -72,6 +85,34 @@ def _svd_back(F, g, U, S, Vh):
     return sum(outside, out)
 
 
+def _svd_jvp(F, t, U, S, Vh):
+    """With K = gaps of S², M = Uᵀ t V, and only the first k columns of U and rows of Vᵀ, diag(M) for S, for U and V
+
+    U ((M S + S Mᵀ) / K) + (1 - U Uᵀ) t V S⁻¹   and   V ((S M + Mᵀ S) / K) + (1 - V Vᵀ) tᵀ U S⁻¹.
+    """
+    k, m, n = S.shape[-1], U.shape[-2], Vh.shape[-1]
+    left, right = F.basic_index(U, (..., slice(k))), F.basic_index(Vh, (..., slice(k), slice(None)))
+    image = F.gemm(t, right, False, True)  # t V
+    inside = F.gemm(left, image, True, False)
+    row, column, far = F.unsqueeze(S, -2), F.unsqueeze(S, -1), gaps(F, S * S)
+    by_row, by_column = inside * row, inside * column
+    t_u = F.gemm(left, (by_row + F.mT(by_row)) / far)
+    t_v = F.gemm((by_column + F.mT(by_column)) / -far, right)  # of Vᵀ, where K changes its sign
+    if m > k:
+        t_u = t_u + (image - F.gemm(left, inside)) / row
+    if n > k:
+        t_v = t_v + (F.gemm(left, t, True, False) - F.gemm(inside, right)) / column
+    return _filled(F, t_u, U, -1), F.diagonal(inside, 0, -2, -1), _filled(F, t_v, Vh, -2)
+
+
+def _filled(F, t, whole, dim):
+    """t with zeros for the further vectors of `full_matrices`, through which there is no derivative."""
+    if t.shape[dim] == whole.shape[dim]:
+        return t
+    key = (..., slice(t.shape[dim], None), *(slice(None),) * (-1 - dim))
+    return F.cat([t, F.constant_like(F.basic_index(whole, key), 0.0)], dim)
+
+
 @defop
 class svd:
     """(U, S, Vh) with U @ diag(S) @ Vh = a, orthonormal columns in U and rows in Vh, S descending; float32 or float64.
@@ -79,7 +120,8 @@ class svd:
     U and Vh are square, or with `full_matrices=False` have min(m, n) columns and rows; gradients through the further
     ones are ignored. A pair of vectors is determined up to its sign, and where singular values repeat (or a is not
     square and one is 0) only as a subspace: a gradient through U or Vh is then NaN or infinite, as in PyTorch, while
-    that of S alone is not.
+    that of S alone is not. `driver`, one of cuSOLVER's routines, is taken on CUDA only, where CuPy chooses among them
+    whatever it says.
 
     >>> ag.linalg.svd(ag.tensor([[3.0, 0.0], [0.0, 4.0]])).S
     tensor([4., 3.])
@@ -87,10 +129,13 @@ class svd:
 
     forward = _svd
     grad_a = _svd_back
+    jvp, batch = _svd_jvp, MATRICES
+    called = ("A",)
     outputs = ("U", "S", "Vh")
 
 
-def _svdvals(xp, a):
+def _svdvals(xp, a, *, driver=None):
+    _check_driver(xp, "linalg.svdvals", driver)
     return _decomposed(xp, "linalg.svdvals", a, backend.decompositions(xp).svdvals)
 
 
@@ -99,16 +144,24 @@ def _svdvals_back(F, g, a):
     return F.gemm(u * F.unsqueeze(g, -2), vt)
 
 
+def _svdvals_jvp(F, t, a):
+    u, _, vt = F.svd(a, False)
+    return F.sum(u * F.gemm(t, vt, False, True), -2)
+
+
 @defop
 class svdvals:
     """The singular values, descending; float32 or float64. The gradient takes U and Vh, which are computed in backward.
+    `driver` as in `svd`.
 
     >>> ag.linalg.svdvals(ag.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor([4., 3.])
     """
 
     forward = _svdvals
+    called = ("A",)
     grad_a = _svdvals_back
+    jvp, batch = _svdvals_jvp, MATRICES
 
 
 # ---- pseudoinverse ------------------------------------------------------------------------------------
@@ -146,6 +199,14 @@ def _pinv_back(F, g, a, p):
     return out + (right - F.gemm(a, F.gemm(p, right))) + (left - F.gemm(F.gemm(left, p), a))
 
 
+def _pinv_jvp(F, t, a, p):
+    """-P t P + P (t P)ᵀ (1 - a P) + (1 - P a) (P t)ᵀ P, the transpose of _pinv_back."""
+    after, before = F.gemm(t, p), F.gemm(p, t)
+    left, right = F.gemm(p, after, False, True), F.gemm(before, p, True, False)
+    out = (left - F.gemm(F.gemm(left, a), p)) + (right - F.gemm(p, F.gemm(a, right)))
+    return out - F.gemm(p, after)
+
+
 @defop
 class pinv:
     """The Moore-Penrose pseudoinverse by singular values, those up to max(atol, rtol * the largest) counting as 0.
@@ -160,18 +221,22 @@ class pinv:
 
     forward = _pinv
     def grad_a(F, g, a, out): return _pinv_back(F, g, a, out)
+    def jvp(F, t, a, out): return _pinv_jvp(F, t, a, out)
+    batch = MATRICES
 
 
-def pinverse(a: Tensor, rcond: float = 1e-15) -> Tensor:
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with rtol = rcond.
 
     >>> ag.pinverse(ag.tensor([[2.0], [0.0]]))
     tensor([[0.5, 0. ]])
     """
-    return pinv(a, rtol=rcond)
+    return pinv(input, rtol=rcond)
 
 
-def matrix_rank(a: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+def matrix_rank(
+    input: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
+) -> Tensor:  # fmt: skip
     """How many singular values are larger than max(atol, rtol * the largest), as int64; the defaults of `linalg.pinv`.
 
     With `hermitian` by the eigenvalues' absolute values, which is faster.
@@ -179,12 +244,12 @@ def matrix_rank(a: Tensor, *, atol: float | None = None, rtol: float | None = No
     >>> ag.linalg.matrix_rank(ag.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
     """
-    a = as_tensor(a)
-    check_matrix("linalg.matrix_rank", a)
-    s = (eigvalsh(a.detach()) if hermitian else svdvals(a.detach()))._array
+    input = as_tensor(input)
+    check_matrix("linalg.matrix_rank", input)
+    s = (eigvalsh(input.detach()) if hermitian else svdvals(input.detach()))._array
     xp = backend.namespace(s)
     sizes = xp.abs(s)
-    return wrap(xp.asarray((sizes > _cutoff(xp, sizes, a.shape, atol, rtol)).sum(-1)))
+    return wrap(xp.asarray((sizes > _cutoff(xp, sizes, input.shape, atol, rtol)).sum(-1)))
 
 
 # ---- least squares ------------------------------------------------------------------------------------
@@ -205,6 +270,30 @@ def _least_squares_back(F, g, need, a, b, rcond):
     return grad_a, F.gemm(p, g, True, False) if need[1] else None
 
 
+def _least_squares_jvp(F, t, a, b, solution, rcond):
+    """P t_b, and _pinv_jvp times b with P b = x: -P t x + P (t P)ᵀ (b - a x) + (1 - P a) (P t)ᵀ x."""
+    t_a, t_b = t
+    p, x = F.pinv(a, None, rcond), solution
+    if t_a is None:
+        return F.gemm(p, t_b), None, None
+    shift, off = F.gemm(t_a, x), b - F.gemm(a, x)
+    turned = F.gemm(t_a, F.gemm(p, x, True, False), True, False)  # (P t)ᵀ x
+    inner = F.gemm(p, F.gemm(t_a, off, True, False), True, False)  # Pᵀ tᵀ (b - a x)
+    right = inner - shift - F.gemm(a, turned)
+    return F.gemm(p, right if t_b is None else right + t_b) + turned, None, None
+
+
+def _least_squares_batch(F, n, batched, a, b, *, rcond):
+    def run(a, b): return F.least_squares(a, b, rcond)
+    if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2:
+        return one_by_one(F, "least_squares", run, n, batched, (a, b))
+    if not batched[0]:
+        x, ranks, sizes = run(a, beside(F, b))
+        return apart(F, x, n, b.shape[-1]), *expanded(F, n, (False, False), (ranks, sizes))
+    x, ranks, sizes = run(*aligned(F, (True, True), expanded(F, n, batched, (a, b))))
+    return x, F.reshape(ranks, a.shape[:-2]), F.reshape(sizes, (*a.shape[:-2], sizes.shape[-1]))
+
+
 @defop
 class least_squares:
     """The shortest x that minimises the length of each column of a @ x - b, by singular values larger than
@@ -219,40 +308,41 @@ class least_squares:
     grads = _least_squares_back
     types, broadcasts = SAME, ALWAYS
     outputs, nondiff_outputs = ("solution", "rank", "singular_values"), ("rank", "singular_values")
+    jvp, batch = _least_squares_jvp, _least_squares_batch
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 lstsq_result = namedtuple("lstsq_result", ("solution", "residuals", "rank", "singular_values"))
 
 
-def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """(solution, residuals, rank, singular_values) of the least squares problem of a and b, the batches broadcasting.
+def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of the least squares problem of input and b; batches broadcast.
 
     `driver` is one of LAPACK's, by default "gelsy", on CUDA "gels". The solution is by singular values whichever it is,
     those up to rcond (by default max(m, n) times eps) times the largest counting as 0, and the driver decides what else
     is returned, as in PyTorch: no rank with "gels", singular values with "gelsd" and "gelss" only. residuals are the
-    squared lengths of the columns of a @ x - b if m > n and every matrix has full rank, else empty.
+    squared lengths of the columns of input @ x - b if m > n and every matrix has full rank, else empty.
 
     >>> ag.linalg.lstsq(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
     """
-    a, b = as_tensor(a), as_tensor(b)
-    check_matrix("torch.linalg.lstsq", a)
-    driver = ("gels" if a.is_cuda else "gelsy") if driver is None else driver
+    input, b = as_tensor(input), as_tensor(b)
+    check_matrix("torch.linalg.lstsq", input)
+    driver = ("gels" if input.is_cuda else "gelsy") if driver is None else driver
     if driver not in DRIVERS:
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss); got "
                            f"{driver}")
-    vector = is_vector(a.shape, b.shape)
+    vector = is_vector(input.shape, b.shape)
     column = unsqueeze(b, -1) if vector else b
-    (m, n), rows = a.shape[-2:], column.shape[-2]
+    (m, n), rows = input.shape[-2:], column.shape[-2]
     if m != rows:
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
-    x, rank, values = least_squares(a, column, rcond)
-    residuals = empty(0, dtype=a.dtype, device=a.device)
+    x, rank, values = least_squares(input, column, rcond)
+    residuals = empty(0, dtype=input.dtype, device=input.device)
     if m > n and bool((rank._array == n).all()):
-        away = matmul(a, x) - column
+        away = matmul(input, x) - column
         residuals = sum_over(away * away, -2)
     x = squeeze(x, -1) if vector else x
-    rank = empty(0, dtype=rank.dtype, device=a.device) if driver == "gels" else rank
-    values = values if driver in ("gelsd", "gelss") else empty(0, dtype=a.dtype, device=a.device)
+    rank = empty(0, dtype=rank.dtype, device=input.device) if driver == "gels" else rank
+    values = values if driver in ("gelsd", "gelss") else empty(0, dtype=input.dtype, device=input.device)
     return lstsq_result(x, residuals, rank, values)

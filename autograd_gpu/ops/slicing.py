@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from ..core.batching import example, expanded, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS, RECORD, SAME
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 
 FULL = slice(None)
 
 
-def unpacked(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of x.reshape(2, 3) or x.reshape((2, 3)) as one tuple."""
+def unpacked(values: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
+    """The arguments of x.reshape(2, 3), x.reshape((2, 3)) or x.reshape(shape=(2, 3)) as one tuple."""
+    if named is not None:
+        return tuple(named)
     return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
 
 
@@ -61,6 +65,25 @@ def _basic_set(xp, x, src, *, key):
     return out
 
 
+def assigned(F, g, shape):
+    """The part of g that belongs to a value of `shape`, which broadcast, or had more leading ones, when assigned."""
+    g = F.sum_to(g, shape[max(len(shape) - len(g.shape), 0) :])
+    return F.reshape(g, shape)
+
+
+def _batch_key(key):
+    """The key, behind a dimension of examples."""
+    return (FULL, *key) if type(key) is tuple else (FULL, key)
+
+
+def _basic_set_batch(F, n, batched, x, src, *, key):
+    if batched[1]:  # it broadcasts to x[key] by the last dimensions; any others are of size 1
+        missing = example(x, batched[0])[key].ndim - rank(src, True)
+        if missing:
+            src = F.reshape(src, (n, *(1,) * missing, *src.shape[1 + max(-missing, 0) :]))
+    return F.basic_set(*expanded(F, n, batched[:1], [x]), src, _batch_key(key))
+
+
 @defop
 class basic_index:
     """x[key], a view, for a key of integers, slices, None and Ellipsis, or a tuple of them.
@@ -73,6 +96,8 @@ class basic_index:
     def grad_x(F, g, x_shape, key): return F.basic_index_backward(g, key, x_shape)
     view = ALWAYS
     storage_ok = True
+    def batch(F, n, batched, x, *, key): return F.basic_index(x, _batch_key(key))
+    jvp = LINEAR
 
 
 @defop
@@ -86,6 +111,8 @@ class basic_index_backward:
 
     forward = _basic_index_backward
     def grad_g(F, g, key): return F.basic_index(g, key)
+    def batch(F, n, batched, g, *, key, shape): return F.basic_index_backward(g, _batch_key(key), (n, *shape))
+    jvp = LINEAR
 
 
 @defop
@@ -99,20 +126,21 @@ class basic_set:
 
     forward = _basic_set
     def grad_x(F, g, key): return F.basic_set(g, 0.0, key)
-    def grad_src(F, g, src_shape, key): return F.sum_to(F.basic_index(g, key), src_shape)
+    def grad_src(F, g, src_shape, key): return assigned(F, F.basic_index(g, key), src_shape)
     types, numbers = SAME, True
+    jvp, batch = LINEAR, _basic_set_batch
 
 
-def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """The view of x whose dimension `dim` is limited to [start, start + length).
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """The view of input whose dimension `dim` is limited to [start, start + length).
 
     >>> ag.narrow(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
     """
-    if x.ndim == 0:
+    if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    dim = wrap_dim(dim, x.ndim)
-    size = x.shape[dim]
+    dim = wrap_dim(dim, input.ndim)
+    size = input.shape[dim]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= start <= size:
@@ -120,16 +148,16 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     start = start + size if start < 0 else start
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return basic_index(x, key_along(dim - x.ndim, slice(start, start + length)))
+    return basic_index(input, key_along(dim - input.ndim, slice(start, start + length)))
 
 
-def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """The view of x at position `index` of dimension `dim`, which is dropped.
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The view of input at position `index` of dimension `dim`, which is dropped.
 
     >>> ag.select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, 0)
     tensor([1., 3.])
     """
-    return basic_index(x, select_key(x, dim, index))
+    return basic_index(input, select_key(input, dim, index))
 
 
 def select_key(x: Tensor, dim: int, index: int) -> tuple[Any, ...]:
@@ -148,10 +176,10 @@ def key_along(dim: int, part: Any) -> tuple[Any, ...]:
     return (..., part, *[FULL] * (-1 - dim))
 
 
-def narrow_copy(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """narrow(x, dim, start, length) as a copy.
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """narrow(input, dim, start, length) as a copy.
 
     >>> ag.narrow_copy(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
     """
-    return RECORD.clone(narrow(x, dim, start, length))
+    return RECORD.clone(narrow(input, dim, start, length))

@@ -5,35 +5,39 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..backend.dtypes import int64
+from ..core.batching import example, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import FULL, basic_index, from_right, key_along, wrap_dim
 
 
-def _split(xp, x, *, sizes, dim=0):
+def _split(xp, x, *, split_sizes, dim=0):
     if x.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     at = wrap_dim(dim, x.ndim)
-    if sum(sizes) != x.shape[at] or min(sizes, default=0) < 0:
+    if sum(split_sizes) != x.shape[at] or min(split_sizes, default=0) < 0:
         raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {x.shape[at]} (input tensor's size "
-                           f"at dimension {at}), but got split_sizes={list(sizes)}")
+                           f"at dimension {at}), but got split_sizes={list(split_sizes)}")
     lead, parts, start = (FULL,) * at, [], 0
-    for size in sizes:
+    for size in split_sizes:
         parts.append(x[(*lead, slice(start, start + size))])
         start += size
     return parts
 
 
-def _split_back(F, g, x_shape, sizes, dim):
+def _split_back(F, g, x_shape, split_sizes, dim):
     """The gradients joined; one that is missing becomes padding of the next one, or of the last."""
     dim = from_right(dim, len(x_shape))
     lead = (0, 0) * (-1 - dim)
     parts, before = [], 0
     for i, part in enumerate(g):
         if part is None:
-            before += sizes[i]
+            before += split_sizes[i]
             continue
         if before:
             part = F.constant_pad(part, (*lead, before, 0))
@@ -44,9 +48,14 @@ def _split_back(F, g, x_shape, sizes, dim):
     return F.cat(parts, dim) if len(parts) > 1 else parts[0]
 
 
+def _split_batch(F, n, batched, x, *, split_sizes, dim):
+    _split(np, example(x), split_sizes=split_sizes, dim=dim)  # refuses what does not fit an example
+    return F.split_with_sizes(x, split_sizes, from_right(dim, rank(x, True)))
+
+
 @defop
 class split_with_sizes:
-    """x cut along `dim` into views of the given sizes.
+    """The tensor cut along `dim` into views of the given sizes.
 
     >>> ag.split_with_sizes(ag.tensor([1.0, 2.0, 3.0]), (1, 2))
     (tensor([1.]), tensor([2., 3.]))
@@ -56,45 +65,51 @@ class split_with_sizes:
     grad_x = _split_back
     outputs, view = ("*",), ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _split_batch
 
 
-def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `dim` into views of the given size (the last may be smaller), or of the given sizes.
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """The tensor cut along `dim` into views of the given size (the last may be smaller), or of the given sizes.
 
     >>> ag.split(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
     """
     if not isinstance(split_size_or_sections, int):
-        return split_with_sizes(x, tuple(split_size_or_sections), dim)
+        return split_with_sizes(tensor, tuple(split_size_or_sections), dim)
     step = split_size_or_sections
-    if x.ndim == 0:
+    if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    length = x.shape[wrap_dim(dim, x.ndim)]
+    length = tensor.shape[wrap_dim(dim, tensor.ndim)]
     if step < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
     if step == 0 and length:
         raise RuntimeError("split_size can only be 0 if dimension size is 0, but got dimension size of "
                            f"{length}")
     starts = range(0, length, step) if length else (0,)
-    return split_with_sizes(x, tuple(min(step, length - start) for start in starts), dim)
+    return split_with_sizes(tensor, tuple(min(step, length - start) for start in starts), dim)
 
 
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `dim` into at most `chunks` views of equal size, the last may be smaller.
+def split_method(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """See ag.split."""
+    return split(x, split_size, dim)
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """input cut along `dim` into at most `chunks` views of equal size, the last may be smaller.
 
     >>> ag.chunk(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
     """
-    if x.ndim == 0:
+    if input.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    length = x.shape[wrap_dim(dim, x.ndim)]
+    length = input.shape[wrap_dim(dim, input.ndim)]
     if not length:
-        return split_with_sizes(x, (0,) * chunks, dim)
+        return split_with_sizes(input, (0,) * chunks, dim)
     step = -(-length // chunks)
     full, rest = divmod(length, step)
-    return split_with_sizes(x, (step,) * full + ((rest,) if rest else ()), dim)
+    return split_with_sizes(input, (step,) * full + ((rest,) if rest else ()), dim)
 
 
 def _unbind(xp, x, *, dim=0):
@@ -111,6 +126,11 @@ def _unbind_back(F, g, x_shape, dim):
     return F.stack(parts, from_right(dim, len(x_shape)))
 
 
+def _unbind_batch(F, n, batched, x, *, dim):
+    _unbind(np, example(x), dim=dim)  # as in _split_batch
+    return F.unbind(x, from_right(dim, rank(x, True)))
+
+
 @defop
 class unbind:
     """The views of x at each position of dimension `dim`, which is dropped.
@@ -123,21 +143,22 @@ class unbind:
     grad_x = _unbind_back
     outputs, view = ("*",), ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _unbind_batch
 
 
 # ---- at given places, or into so many parts ------------------------------------------------------------
 
 
-def tensor_split(x: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `dim` into so many views, the first ones longer by one if they do not come out even; or before each
-    of the given positions. A CPU tensor of int64 serves as a number or as positions.
+def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """input cut along `dim` into so many views, the first ones longer by one if they do not come out even; or before
+    each of the given positions. A CPU tensor of int64 serves as a number or as positions.
 
     >>> ag.tensor_split(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
     >>> ag.tensor_split(ag.tensor([1.0, 2.0, 3.0]), (1, 1))
     (tensor([1.]), tensor([]), tensor([2., 3.]))
     """
-    if x.ndim == 0:
+    if input.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     where = indices_or_sections
     if isinstance(where, Tensor):
@@ -145,18 +166,18 @@ def tensor_split(x: Tensor, indices_or_sections: int | Sequence[int] | Tensor, d
             raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a 0-d or 1-d tensor of dtype "
                                f"int64, but got {where.ndim} dimensions of {where.dtype}")
         where = where.tolist()
-    at = wrap_dim(dim, x.ndim)
-    size = x.shape[at]
+    at = wrap_dim(dim, input.ndim)
+    size = input.shape[at]
     if isinstance(where, int):
         if where <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {where}")
         short, longer = divmod(size, where)
-        return split_with_sizes(x, (short + 1,) * longer + (short,) * (where - longer), at)
+        return split_with_sizes(input, (short + 1,) * longer + (short,) * (where - longer), at)
     cuts = [0, *[min(max(cut + size if cut < 0 else cut, 0), size) for cut in where], size]
     pairs = list(itertools.pairwise(cuts))
     if all(start <= end for start, end in pairs):
-        return split_with_sizes(x, tuple([end - start for start, end in pairs]), at)
-    return tuple([basic_index(x, key_along(at - x.ndim, slice(start, end))) for start, end in pairs])
+        return split_with_sizes(input, tuple([end - start for start, end in pairs]), at)
+    return tuple([basic_index(input, key_along(at - input.ndim, slice(start, end))) for start, end in pairs])
 
 
 def _even_split(
@@ -172,28 +193,28 @@ def _even_split(
     return tensor_split(x, sections, dim)
 
 
-def hsplit(x: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """x cut into columns: along dimension 1, a vector along dimension 0; see tensor_split. A number must divide.
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """input cut into columns: along dimension 1, a vector along dimension 0; see tensor_split. A number must divide.
 
     >>> ag.hsplit(ag.tensor([[1.0, 2.0]]), 2)
     (tensor([[1.]]), tensor([[2.]]))
     """
-    return _even_split("hsplit", x, indices_or_sections, 0 if x.ndim < 2 else 1, 1)
+    return _even_split("hsplit", input, indices_or_sections, 0 if input.ndim < 2 else 1, 1)
 
 
-def vsplit(x: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """x cut into rows: along dimension 0; see tensor_split. A number must divide.
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """input cut into rows: along dimension 0; see tensor_split. A number must divide.
 
     >>> ag.vsplit(ag.tensor([[1.0], [2.0]]), 2)
     (tensor([[1.]]), tensor([[2.]]))
     """
-    return _even_split("vsplit", x, indices_or_sections, 0, 2)
+    return _even_split("vsplit", input, indices_or_sections, 0, 2)
 
 
-def dsplit(x: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """x cut in depth: along dimension 2; see tensor_split. A number must divide.
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """input cut in depth: along dimension 2; see tensor_split. A number must divide.
 
     >>> ag.dsplit(ag.ones(1, 1, 2), 2)
     (tensor([[[1.]]]), tensor([[[1.]]]))
     """
-    return _even_split("dsplit", x, indices_or_sections, 2, 3)
+    return _even_split("dsplit", input, indices_or_sections, 2, 3)

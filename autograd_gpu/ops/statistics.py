@@ -10,8 +10,9 @@ from .diagonal import diagonal
 from .elementwise import sqrt
 from .permute import transpose
 from .products import matmul
-from .reduce import mean, std, sum, var
+from .reduce import mean, sum
 from .shape import reshape, unsqueeze
+from .variance import std, var
 
 
 def _over(dim: Any) -> Any:
@@ -19,25 +20,27 @@ def _over(dim: Any) -> Any:
 
 
 def var_mean(
-    x: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(var, mean) over `dim`, see ag.var and ag.mean.
 
     >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return var(x, dim, unbiased, keepdim, correction), mean(x, _over(dim), keepdim)
+    return var(input, dim, unbiased, keepdim, correction), mean(input, _over(dim), keepdim)
 
 
 def std_mean(
-    x: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(std, mean) over `dim`, see ag.std and ag.mean.
 
     >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return std(x, dim, unbiased, keepdim, correction), mean(x, _over(dim), keepdim)
+    return std(input, dim, unbiased, keepdim, correction), mean(input, _over(dim), keepdim)
 
 
 # ---- covariance --------------------------------------------------------------------------------------
@@ -61,9 +64,9 @@ def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
 
 
 def cov(
-    x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:  # fmt: skip
-    """The covariance matrix of variables, the rows of x, over observations, its columns; of a vector the variance.
+    """The covariance matrix of variables, the rows of input, over observations, its columns; of a vector the variance.
 
     `fweights` says how often each observation occurred, `aweights` how much it counts. The divisor is the sum of the
     weights minus `correction` times their mean weighted by aweights, not below 0.
@@ -72,16 +75,16 @@ def cov(
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
-    if x.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {x.ndim} "
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} "
                            "dimensions")
-    if not x.is_floating_point():
-        x = x.float()
-    rows = x if x.ndim == 2 else reshape(x, (1, -1))
+    if not input.is_floating_point():
+        input = input.float()
+    rows = input if input.ndim == 2 else reshape(input, (1, -1))
     n = rows.shape[1]
     _weights("fweights", fweights, n, True)
     _weights("aweights", aweights, n, False)
-    given = [w.to(x.dtype) for w in (fweights, aweights) if w is not None]
+    given = [w.to(input.dtype) for w in (fweights, aweights) if w is not None]
     if not given:
         away = scaled = rows - mean(rows, 1, True)
         freedom: Any = max(n - correction, 0)
@@ -93,20 +96,20 @@ def cov(
         lost = correction if aweights is None else sum(weights * aweights) / total * correction
         freedom = clamp_min(total - lost, 0.0)
     result = matmul(away, transpose(scaled, 0, 1)) / freedom
-    return result if x.ndim == 2 else reshape(result, ())
+    return result if input.ndim == 2 else reshape(result, ())
 
 
-def corrcoef(x: Tensor) -> Tensor:
-    """Pearson's correlation coefficients of variables, the rows of x, over observations, its columns, within [-1, 1].
+def corrcoef(input: Tensor) -> Tensor:
+    """Pearson's correlation coefficients of variables, input's rows, over observations, its columns, within [-1, 1].
 
     >>> ag.corrcoef(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
-    if x.ndim > 2:
-        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {x.ndim} "
-                           "dimensions")
-    c = cov(x)
+    if input.ndim > 2:
+        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions but got an input with "
+                           f"{input.ndim} dimensions")
+    c = cov(input)
     if not c.ndim:
         return c / c
     deviation = sqrt(diagonal(c))

@@ -6,11 +6,12 @@ from collections import namedtuple
 from typing import Any
 
 from .. import backend
+from ..core.batching import MATRICES, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor, eye
-from .matrices import check_square, check_system, info_array, refuse
+from .matrices import check_square, check_system, info_array, refuse, solutions
 from .permute import mT
 from .products import ALWAYS
 
@@ -31,7 +32,29 @@ def _solve_triangular_back(F, g, need, a, out, upper, left, unitriangular):
     if not need[0]:
         return None, h
     full = -F.gemm(h, out, False, True) if left else -F.gemm(out, h, True, False)
-    return (F.triu(full, int(unitriangular)) if upper else F.tril(full, -int(unitriangular))), h
+    return _read(F, full, upper, unitriangular), h
+
+
+def _read(F, a, upper, unitriangular):
+    """The part of a that solve_triangular reads."""
+    return F.triu(a, int(unitriangular)) if upper else F.tril(a, -int(unitriangular))
+
+
+def _solve_triangular_jvp(F, t, a, out, upper, left, unitriangular):
+    """The solution of a @ y = t_b - t_a @ x."""
+    t_a, right = t
+    if t_a is not None:
+        t_a = _read(F, t_a, upper, unitriangular)
+        moved = F.gemm(t_a, out) if left else F.gemm(out, t_a)
+        right = -moved if right is None else right - moved
+    return F.solve_triangular(a, right, upper, left, unitriangular)
+
+
+def _solve_triangular_batch(F, n, batched, a, b, *, upper, left, unitriangular):
+    def run(a, b): return F.solve_triangular(a, b, upper, left, unitriangular)
+    if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2:
+        return one_by_one(F, "solve_triangular", run, n, batched, (a, b))  # which refuses them in its own words
+    return solutions(F, run, n, batched, a, b, left)
 
 
 @defop
@@ -48,7 +71,9 @@ class solve_triangular:
 
     forward = _solve_triangular
     grads = _solve_triangular_back
+    called = ("input", "B")
     types, broadcasts = SAME, ALWAYS
+    jvp, batch = _solve_triangular_jvp, _solve_triangular_batch
 
 
 # ---- Cholesky -----------------------------------------------------------------------------------------
@@ -76,6 +101,15 @@ def _cholesky_back(F, g, out, upper):
     return F.solve_triangular(F.mT(lower), F.mT(half), True)
 
 
+def _cholesky_jvp(F, t, out, upper):
+    """L S for S the lower triangle of the symmetric part of L⁻¹ t L⁻ᵀ, its diagonal halved."""
+    lower = F.mT(out) if upper else out
+    half = F.solve_triangular(lower, t, False)
+    inside = F.solve_triangular(lower, F.mT(half), False)
+    moved = F.gemm(lower, (F.tril(inside) + F.tril(F.mT(inside), -1)) * 0.5)
+    return F.mT(moved) if upper else moved
+
+
 @defop
 class cholesky:
     """The lower triangle L with L @ L.mT = a, for positive-definite a; or U with U.mT @ U = a if `upper`.
@@ -90,12 +124,13 @@ class cholesky:
 
     forward = _cholesky
     grad_a = _cholesky_back
+    jvp, batch = _cholesky_jvp, MATRICES
 
 
 cholesky_result = namedtuple("cholesky_result", ("L", "info"))
 
 
-def cholesky_ex(a: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info) of `linalg.cholesky`: info is 0, or the order of the first leading minor that is not positive.
 
     The factor of such a matrix is NaN.
@@ -103,39 +138,39 @@ def cholesky_ex(a: Tensor, *, upper: bool = False, check_errors: bool = False) -
     >>> ag.linalg.cholesky_ex(-ag.eye(2)).info
     tensor(1, dtype=int32)
     """
-    a = as_tensor(a)
-    check_square("linalg.cholesky_ex", a)
-    info = backend.decompositions(backend.namespace(a._array)).cholesky(a._array, upper)[1]
+    input = as_tensor(input)
+    check_square("linalg.cholesky_ex", input)
+    info = backend.decompositions(backend.namespace(input._array)).cholesky(input._array, upper)[1]
     if check_errors:
         refuse("linalg.cholesky_ex", info, _not_positive)
-    return cholesky_result(cholesky(a, upper, False), wrap(info_array(info, a._array)))
+    return cholesky_result(cholesky(input, upper, False), wrap(info_array(info, input._array)))
 
 
-def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
-    """x with a @ x = b, from Cholesky's factor of a, the lower or `upper` triangle.
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """x with a @ x = input, from Cholesky's factor `input2` of a, the lower or `upper` triangle.
 
     >>> ag.cholesky_solve(ag.tensor([[4.0], [8.0]]), ag.tensor([[2.0, 0.0], [0.0, 2.0]]))
     tensor([[1.],
             [2.]])
     """
-    for name, x in (("b", b), ("u", factor)):
+    for name, x in (("b", input), ("u", input2)):
         if x.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
-    m, n = factor.shape[-2:]
-    if m == n != b.shape[-2]:
+    m, n = input2.shape[-2:]
+    if m == n != input.shape[-2]:
         raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {m} by {n} but each b "
-                           f"matrix is {b.shape[-2]} by {b.shape[-1]}")
-    flipped = mT(factor)
-    first, second = (flipped, factor) if upper else (factor, flipped)
-    return solve_triangular(second, solve_triangular(first, b, upper=False), upper=True)
+                           f"matrix is {input.shape[-2]} by {input.shape[-1]}")
+    flipped = mT(input2)
+    first, second = (flipped, input2) if upper else (input2, flipped)
+    return solve_triangular(second, solve_triangular(first, input, upper=False), upper=True)
 
 
-def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a, from Cholesky's factor of a, the lower or `upper` triangle.
 
     >>> ag.cholesky_inverse(ag.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([[0.25, 0.  ],
             [0.  , 1.  ]])
     """
-    check_square("cholesky_inverse", factor)
-    return cholesky_solve(eye(factor.shape[-1], dtype=factor.dtype, device=factor.device), factor, upper)
+    check_square("cholesky_inverse", input)
+    return cholesky_solve(eye(input.shape[-1], dtype=input.dtype, device=input.device), input, upper)

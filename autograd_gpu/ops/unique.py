@@ -7,10 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend import dtypes
+from ..core.batching import impossible
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .reduce import wide
 from .slicing import wrap_dim
+
+SIZE = "how many different elements there are depends on the values"
 
 
 def _in_front(xp, x, dim):
@@ -66,6 +69,7 @@ class unique_all:
 
     forward = _sorted
     outputs = ("values", "inverse", "counts")
+    batch = impossible(SIZE)
 
 
 @defop
@@ -77,6 +81,7 @@ class unique_values:
     """
 
     def forward(xp, x): return xp.unique(x.astype(wide(x.dtype), copy=False), equal_nan=False).astype(x.dtype)
+    batch = impossible(SIZE)
 
 
 @defop
@@ -89,6 +94,7 @@ class unique_runs:
 
     def forward(xp, x, *, dim=None): return _runs(xp, x, _in_front(xp, x, dim), None, dim)
     outputs = ("values", "inverse", "counts")
+    batch = impossible(SIZE)
 
 
 def _chosen(found: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -97,9 +103,10 @@ def _chosen(found: Any, return_inverse: bool, return_counts: bool) -> Any:
 
 
 def unique(
-    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
-    """The different elements of x, or with `dim` its different slices along that, sorted whatever `sorted` says.
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The different elements of input, or with `dim` its different slices along that, sorted whatever `sorted` says.
 
     With return_inverse also where among them each element is, with return_counts also how often each occurs. NaNs are
     all different.
@@ -108,18 +115,18 @@ def unique(
     (tensor([1, 3]), tensor([1, 2]))
     """
     if dim is None and not return_inverse and not return_counts:
-        return unique_values(x)
-    return _chosen(unique_all(x, dim), return_inverse, return_counts)
+        return unique_values(input)
+    return _chosen(unique_all(input, dim), return_inverse, return_counts)
 
 
 def unique_consecutive(
-    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """x without what equals its predecessor: elements, or with `dim` slices along that.
+    """input without what equals its predecessor: elements, or with `dim` slices along that.
 
     With return_inverse also where in the result each element went, with return_counts also how many each stands for.
 
     >>> ag.unique_consecutive(ag.tensor([1, 1, 2, 2, 1]))
     tensor([1, 2, 1])
     """
-    return _chosen(unique_runs(x, dim), return_inverse, return_counts)
+    return _chosen(unique_runs(input, dim), return_inverse, return_counts)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import dtypes, strides
+from ..core.batching import counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from ..core.views import shares_memory, storage_of
 from .places import sums_at
@@ -18,7 +20,7 @@ from .slicing import FULL, from_right, unpacked, wrap_dim
 # ---- view ----------------------------------------------------------------------------------------------
 
 
-def view_method(x: Tensor, *shape: Any) -> Tensor:
+def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """x.view(2, 3) or x.view((2, 3)): the same memory in another shape, RuntimeError where that would need a copy.
     x.view(dtype): the same bytes read as another dtype, not differentiable.
 
@@ -28,8 +30,10 @@ def view_method(x: Tensor, *shape: Any) -> Tensor:
     tensor([1065353216], dtype=int32)
     """
     if len(shape) == 1 and isinstance(shape[0], np.dtype):
-        return view_as_dtype(x, shape[0])
-    result = reshape(x, unpacked(shape))
+        dtype = shape[0]
+    if dtype is not None:
+        return view_as_dtype(x, dtype)
+    result = reshape(x, unpacked(shape, size))
     if not shares_memory(result._array, x._array):
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
                            "spans across two contiguous subspaces). Use .reshape(...) instead.")
@@ -71,6 +75,12 @@ def _reinterpret(xp, x, *, dtype):
     return x.view(dtype)
 
 
+def _reinterpret_batch(F, n, batched, x, *, dtype):
+    if not rank(x, True):
+        _reinterpret(np, np.empty((), x.dtype), dtype=dtype)  # refuses another element size
+    return F.reinterpret(x, dtype)
+
+
 @defop
 class reinterpret:
     """The bytes of x as numbers of another dtype; x.view(dtype).
@@ -80,7 +90,7 @@ class reinterpret:
     """
 
     forward = _reinterpret
-    view = ALWAYS
+    view, batch = ALWAYS, _reinterpret_batch
 
 
 def view_as_dtype(x: Tensor, dtype: np.dtype) -> Tensor:
@@ -136,6 +146,19 @@ def _unfold_backward(xp, g, *, shape, dimension, size, step):
     return out.astype(g.dtype, copy=False)
 
 
+def _unfold_batch(F, n, batched, x, *, dimension, size, step):
+    dimension = counted_from_right(dimension, rank(x, True))
+    if rank(x, True):
+        return F.unfold(x, dimension, size, step)
+    return F.basic_index(F.unfold(F.reshape(x, (n, 1)), dimension, size, step), (FULL, 0))
+
+
+def _unfold_backward_batch(F, n, batched, g, *, shape, dimension, size, step):
+    if not shape:
+        return F.sum(g, -1)
+    return F.unfold_backward(g, (n, *shape), counted_from_right(dimension, len(shape)), size, step)
+
+
 @defop
 class unfold:
     """The windows of `size` elements, `step` apart, along `dimension`, as a new last dimension. A view.
@@ -151,6 +174,7 @@ class unfold:
         return F.unfold_backward(g, x_shape, from_right(dimension, len(x_shape)), size, step)
     view = ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _unfold_batch
 
 
 @defop
@@ -164,6 +188,7 @@ class unfold_backward:
 
     forward = _unfold_backward
     def grad_g(F, g, dimension, size, step): return F.unfold(g, dimension, size, step)
+    jvp, batch = LINEAR, _unfold_backward_batch
 
 
 # ---- as_strided ----------------------------------------------------------------------------------------
@@ -172,7 +197,7 @@ class unfold_backward:
 def _strided_view(xp, x, *, place, origin):
     size, stride, offset = place
     buffer = strides.buffer_of(x)
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    last = offset + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
     if 0 not in size and last >= buffer.size:
         raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {offset} reach "
                            f"element {last} of a storage of {buffer.size}")
@@ -188,14 +213,34 @@ def _numbers(xp, place, start):
     return numbers
 
 
-def _restride(xp, x, *, source, target):
+def _span(*places):
+    """(start, length) of the part of the buffer that views reach."""
     ends = [offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True) if (n - 1) * s * side > 0)
-            for size, stride, offset in (source, target) if 0 not in size for side in (1, -1)]
+            for size, stride, offset in places if 0 not in size for side in (1, -1)]
+    return (min(ends), max(ends) - min(ends) + 1) if ends else (0, 0)
+
+
+def _restride(xp, x, *, source, target):
     if not x.size or 0 in target[0]:
         return xp.zeros(target[0], x.dtype)
-    start, length = min(ends), max(ends) - min(ends) + 1
+    start, length = _span(source, target)
     buffer = sums_at(xp, xp.zeros(length, x.dtype), -1, [_numbers(xp, source, start)], x)
     return buffer[_numbers(xp, target, start)]
+
+
+def _restride_batch(F, n, batched, x, *, source, target):
+    """One buffer of examples one behind the other."""
+    start, length = _span(source, target)
+    source, target = [((n, *size), (length, *stride), offset - start) for size, stride, offset in (source, target)]
+    return F.restride(x, source, target)
+
+
+def _strided_view_batch(F, n, batched, x, *, place, origin):
+    source = (x.shape[1:], *origin)
+    if not np.isin(_numbers(np, place, 0), _numbers(np, source, 0)).all():
+        raise RuntimeError("as_strided cannot be batched where it shows more of the storage than the elements of x; "
+                           "use indexing or unfold")
+    return _restride_batch(F, n, batched, x, source=source, target=place)
 
 
 @defop
@@ -209,7 +254,8 @@ class strided_view:
 
     forward = _strided_view
     def grad_x(F, g, x_shape, place, origin): return F.restride(g, place, (x_shape, *origin))
-    view = ALWAYS
+    def jvp(F, t, place, origin): return F.restride(t, (t.shape, *origin), place)
+    view, batch = ALWAYS, _strided_view_batch
 
 
 @defop
@@ -223,13 +269,14 @@ class restride:
 
     forward = _restride
     def grad_x(F, g, source, target): return F.restride(g, target, source)
+    jvp, batch = LINEAR, _restride_batch
 
 
-def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """The view of x's storage with these sizes, strides and offset (default: that of x), in elements.
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """The view of input's storage with these sizes, strides and offset (default: that of input), in elements.
 
-    The gradient goes to the elements of x; what else of the storage the view shows is constant. RuntimeError for
-    places outside of the storage, and for an x whose elements overlap (an expanded one).
+    The gradient goes to the elements of input; what else of the storage the view shows is constant. RuntimeError for
+    places outside of the storage, and for an input whose elements overlap (an expanded one).
 
     >>> ag.as_strided(ag.tensor([1.0, 2.0, 3.0, 4.0]), (2,), (2,), 1)
     tensor([2., 4.])
@@ -237,13 +284,13 @@ def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = N
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
-    if any(s < 0 for s in (*stride, *size)) or (storage_offset or 0) < 0:
+    if min(*stride, *size, storage_offset or 0, 0, 0) < 0:
         raise RuntimeError(f"as_strided: Negative sizes, strides and offsets are not supported, got {list(size)}, "
                            f"{list(stride)}, {storage_offset}")
-    mine = x.stride()
-    if any(s == 0 and n > 1 for s, n in zip(mine, x.shape, strict=True)):
+    mine = input.stride()
+    if 0 in mine and any(s == 0 and n > 1 for s, n in zip(mine, input.shape, strict=True)):
         raise RuntimeError("as_strided: more than one element of the input refers to a single memory location; "
                            "use .clone() first")
-    start = strides.offset_of(x._array)
+    start = strides.offset_of(input._array)
     place = (size, stride, start if storage_offset is None else storage_offset)
-    return strided_view(x, place, (mine, start))
+    return strided_view(input, place, (mine, start))

@@ -27,7 +27,7 @@ def floats(
         array *= scale
     if shift != 0.0:
         array += shift
-    return array.astype(wanted, copy=False)
+    return array if wide is wanted else array.astype(wanted)
 
 
 def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, generator: Generator | None = None) -> Any:
@@ -36,7 +36,8 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
     """
-    return source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    mask = source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # which NumPy makes of a single number
 
 
 # ---- tensors -----------------------------------------------------------------------------------------
@@ -66,52 +67,68 @@ def normal(
     return wrap(floats("standard_normal", tuple(shape), dtype, source(device, generator), std, mean))
 
 
-def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], (int, np.integer)) else size
+def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    """The shape in the arguments of rand(2, 3), rand((2, 3)) or rand(size=(2, 3))."""
+    if size is None:
+        size = given[0] if len(given) == 1 and not isinstance(given[0], (int, np.integer)) else given
+    elif given:
+        raise TypeError(f"got the shape twice: {', '.join(map(str, given))} and size={size}")
+    shape = tuple(size)
+    _refuse_negative(shape)
+    return shape
+
+
+def _refuse_negative(shape: tuple[int, ...]) -> None:
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
 
 
 def rand(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    *sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Numbers uniform on [0, 1); the shape as integers or as one tuple.
 
     >>> ag.rand(2, 3).shape
     (2, 3)
     """
-    return uniform(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
+    result = wrap(floats("random", sizes_of(sizes, size), dtype, source(device, generator)))
+    return result.requires_grad_() if requires_grad else result
 
 
 def randn(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    *sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Standard normal numbers; the shape as integers or as one tuple.
 
     >>> ag.randn((2, 3), dtype=ag.float64).dtype
     dtype('float64')
     """
-    return normal(_shape(size), dtype, device, generator=generator).requires_grad_(requires_grad)
+    result = wrap(floats("standard_normal", sizes_of(sizes, size), dtype, source(device, generator)))
+    return result.requires_grad_() if requires_grad else result
 
 
-def rand_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`rand` with the shape, dtype and device of x.
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`rand` with the shape, dtype and device of input.
 
     >>> ag.rand_like(ag.ones(2)).shape
     (2,)
     """
-    return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-def randn_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`randn` with the shape, dtype and device of x.
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`randn` with the shape, dtype and device of input.
 
     >>> ag.randn_like(ag.ones(2)).shape
     (2,)
     """
-    return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 def randint(
-    low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
+    low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Integers in [low, high) as int64, or in another `dtype`: randint(low, high, size) or randint(high, size).
@@ -121,23 +138,28 @@ def randint(
     """
     if size is None:
         low, high, size = 0, low, high
+    low = 0 if low is None else low
+    if high is None or size is None:
+        raise TypeError("randint() takes randint(low, high, size) or randint(high, size)")
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    array = source(device, generator).draw("integers", low, high, tuple(size), dtype=dtypes.int64)
+    array = source(device, generator).draw("integers", low, high, sizes_of((size,)), dtype=dtypes.int64)
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
 def randint_like(
-    x: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Integers in [low, high), or [0, low), with the shape, dtype and device of x.
+    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Integers in [low, high), or [0, low), with the shape, dtype and device of input.
 
     >>> ag.randint_like(ag.zeros(2), 3, 4)
     tensor([3., 3.])
     """
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, x.shape, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    dtype, device = dtype or input.dtype, device or input.device
+    return randint(low, high, input.shape, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def randperm(
@@ -148,6 +170,7 @@ def randperm(
     >>> ag.randperm(4).sum()
     tensor(6)
     """
+    _refuse_negative((n,))
     stream = source(device, generator)
     # CuPy's Generator has no permutation; the order of random keys is one
     array = stream.draw("permutation", n) if stream.device == CPU else stream.draw("random", (n,)).argsort()

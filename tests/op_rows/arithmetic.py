@@ -29,6 +29,11 @@ def bad_type(name):
     return Error("a string", lambda op, x: op(x(2), "2"), TypeError, rf"{name}\(\): argument '\w+' must be Tensor")
 
 
+def whole_factor(name, call):
+    return Error(f"float {name}", lambda op, x: call(op, x(2, dtype="int64")), RuntimeError,
+                 f"argument {name} must not be a floating point number")
+
+
 def errors(name):
     return [bad_shapes(name), bad_type(name), Error("no operand", lambda op, x: op(x(2)), TypeError, f"{name}")]
 
@@ -90,10 +95,12 @@ def condition_samples(rng):
 NOT_IN_TORCH = dict.fromkeys(("oracle_grad", "oracle_gradgrad"), "PyTorch has no derivative of it")
 
 ROWS = [
-    Row("add", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a + alpha * b, errors=errors("add"),
+    Row("add", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a + alpha * b,
+        errors=[*errors("add"), whole_factor("alpha", lambda op, x: op(x, x, alpha=0.5))],
         integer_samples=lambda rng: [Sample(few(rng, 3), few(rng, 3)), Sample(few(rng, 3), 2, alpha=3)]),
     Row("sub", samples=with_keyword(alpha=0.5), reference=lambda a, b, alpha=1: a - alpha * b,
-        errors=[*errors("sub"), Error("bools", lambda op, x: op(*[x(2, dtype="bool")] * 2), RuntimeError, "two bool")],
+        errors=[*errors("sub"), Error("bools", lambda op, x: op(*[x(2, dtype="bool")] * 2), RuntimeError, "two bool"),
+                whole_factor("alpha", lambda op, x: op(x, x, alpha=0.5))],
         integer_samples=lambda rng: [Sample(few(rng, 3), few(rng, 3)), Sample(few(rng, 3), 2, alpha=3)]),
     binary("mul", np.multiply, errors=errors("mul")),
     Row("pow", samples=power_samples, reference=np.power, integer_samples=power_integers, errors=errors("pow"),
@@ -111,12 +118,14 @@ ROWS = [
         points=[Point(Sample(np.array([-1.0, 0.0, 1.0]), np.array([0.5])), [0.0, [1.0]])],
         errors=[bad_shapes("heaviside"),
                 Error("dtypes", lambda op, x: op(x(2), x(2, dtype="int64")), RuntimeError, "same dtype")]),
-    binary("atan2", np.arctan2, nonzero, errors=errors("atan2"), tol={"float16": 1e-2}),
+    binary("atan2", np.arctan2, nonzero, errors=errors("atan2"), tol={"float16": 1e-2},
+           points=[Point(Sample(np.array([0.0, 0.0]), np.array([0.0, 2.0])), [[0.0, 0.5], 0.0])]),
     Row("lerp", samples=lerp_samples, reference=lambda a, b, weight: a + weight * (b - a),
         errors=[Error("shapes", lambda op, x: op(x(2), x(3), 0.5), RuntimeError, "lerp")]),
     Row("addcmul", samples=ternary(value=-0.5), reference=lambda x, a, b, value=1: x + value * a * b,
         integer_samples=lambda rng: [Sample(few(rng, 3), few(rng, 3), few(rng, 3), value=2)],
-        errors=[Error("shapes", lambda op, x: op(x(2), x(3), x(1)), RuntimeError, "addcmul")]),
+        errors=[Error("shapes", lambda op, x: op(x(2), x(3), x(1)), RuntimeError, "addcmul"),
+                whole_factor("value", lambda op, x: op(x, x, x, value=0.5))]),
     Row("addcdiv", samples=ternary(value=-0.5), reference=lambda x, a, b, value=1: x + value * a / b,
         tol={"float16": 1e-2},
         errors=[Error("shapes", lambda op, x: op(x(2), x(3), x(1)), RuntimeError, "addcdiv")]),

@@ -7,7 +7,7 @@ from op_db import Error, Point, Row, Sample, fractional, nonzero, normal, positi
 def row(op, reference, domain=normal, **fields):
     """A unary row with the two errors that every such op has."""
     errors = [
-        Error("a string", lambda op, x: op("1"), TypeError, rf"{op}\(\): argument 'x' must be Tensor, not str"),
+        Error("a string", lambda op, x: op("1"), TypeError, rf"{op}\(\): argument 'input' must be Tensor, not str"),
         Error("no argument", lambda op, x: op(), TypeError, op),
     ]
     return unary(op, reference, domain, errors=errors, **fields)

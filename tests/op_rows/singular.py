@@ -1,12 +1,14 @@
 """Rows of ops/singular.py."""
 
 import numpy as np
-from op_db import Row, Sample, normal
+from op_db import Error, Row, Sample, normal
 
 from .eigen import apart
 from .matrices import MATRICES, MATRIX_ROW, errors, samples, signs, spread
 
 SYSTEMS = (((4, 3), (4, 2)), ((3, 4), (3, 1)), ((2, 4, 3), (4, 1)), ((4, 3), (2, 4, 1)), ((0, 3, 2), (0, 3, 1)))
+
+DRIVER = Error("driver", lambda op, x: op(x(2, 2), driver="gesdd"), RuntimeError, "driver")
 
 
 def svd(a, full_matrices=True):
@@ -26,7 +28,7 @@ ROWS = [
         samples=samples(spread, MATRICES, {"full_matrices": False}),
         reference=svd,
         torch=their_svd,
-        errors=errors("linalg.svd", square=False),
+        errors=[*errors("linalg.svd", square=False), DRIVER],
         **MATRIX_ROW,
     ),
     Row(
@@ -34,7 +36,7 @@ ROWS = [
         samples=samples(spread, MATRICES),
         reference=lambda a: np.linalg.svd(a, compute_uv=False),
         torch="torch.linalg.svdvals",
-        errors=errors("linalg.svdvals", square=False),
+        errors=[*errors("linalg.svdvals", square=False), DRIVER],
         **MATRIX_ROW,
     ),
     Row(

@@ -1,0 +1,96 @@
+"""Methods that write into their tensor: each is its out-of-place method, written back."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu.ops import methods
+
+FLOAT, WHOLE = np.array([[0.25, 0.5], [0.75, 0.125]]), np.array([[5, 2], [7, 4]])
+WITH_INTEGERS = {"gcd", "lcm", *methods.SAME_NAME[methods.bitwise]}
+# what a method takes beside its tensor, where that is not one more tensor or nothing
+ARGUMENTS = {
+    "addbmm": ([[[1.0, 2.0]] * 2], [[[1.0, 2.0]] * 2]), "baddbmm": ([[[1.0, 2.0]] * 2], [[[1.0, 2.0]] * 2]),
+    "addmm": ([[1.0, 2.0]] * 2, [[3.0, 4.0]] * 2), "addmv": ([[1.0, 2.0]] * 2, [3.0, 4.0]),
+    "addr": ([1.0, 2.0], [3.0, 4.0]), "addcdiv": ([1.0, 2.0], [3.0, 4.0]), "addcmul": ([1.0, 2.0], [3.0, 4.0]),
+    "lerp": ([1.0, 2.0], 0.3), "polygamma": (1,), "mvlgamma": (1,), "renorm": (2, 0, 0.5), "cumsum": (1,),
+    "cumprod": (0,), "clamp": (0.2, 0.6), "clip": (0.2, 0.6), "clamp_max": (0.6,), "clamp_min": (0.2,),
+}  # fmt: skip
+BINARY = {
+    "atan2", "arctan2", "copysign", "float_power", "heaviside", "hypot", "ldexp", "nextafter", "pow", "eq", "ge", "gt",
+    "le", "lt", "ne", "greater", "greater_equal", "less", "less_equal", "not_equal", "logical_and", "logical_or",
+    "logical_xor", "floor_divide", "fmod", "remainder", "igamma", "igammac", "xlogy", "gcd", "lcm", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+}  # fmt: skip
+TESTED_ELSEWHERE = {methods.diagonal, methods.masks, methods.place, methods.scatter}  # in test_placing.py
+NAMES = [name for module, names in methods.WRITTEN_BACK.items() if module not in TESTED_ELSEWHERE for name in names]
+
+
+def arguments(name, device):
+    given = ARGUMENTS.get(name, ([[2, 1]] if name in WITH_INTEGERS else [[0.5, 2.0]],) if name in BINARY else ())
+    return [ag.tensor(a, device=device, dtype=None if name in WITH_INTEGERS else ag.float64) if isinstance(a, list)
+            else a for a in given]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_written_back(name, device):
+    values = {"addmv": FLOAT[0], "baddbmm": FLOAT[None]}.get(name, WHOLE if name in WITH_INTEGERS else FLOAT)
+    values = values + 1 if name in ("acosh", "arccosh", "mvlgamma") else values
+    x, args = ag.tensor(values, device=device), arguments(name, device)
+    expected, memory = getattr(x, name)(*args).to(x.dtype), x._array
+    assert getattr(x, f"{name}_")(*args) is x
+    assert x._array is memory
+    assert x._version == 1
+    np.testing.assert_array_equal(x.numpy(force=True), expected.numpy(force=True))
+
+
+@pytest.mark.parametrize("name", [name for names in methods.VIEWED.values() for name in names])
+def test_viewed(name, device):
+    x = ag.ones(1, 3, device=device)
+    args = {"t": (), "squeeze": (), "unsqueeze": (0,), "as_strided": ((3, 1), (1, 1))}.get(name, (0, 1))
+    other, expected = x.view(3), getattr(x, name)(*args).shape
+    assert getattr(x, f"{name}_")(*args) is x
+    assert x.shape == expected
+    other.zero_()
+    assert x.sum().item() == 0
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad is being used in an in-place"):
+        getattr(ag.ones(1, 3, device=device, requires_grad=True), f"{name}_")(*args)
+
+
+OPERATORS = ["iadd", "isub", "imul", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift"]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_write(name, device):
+    x = ag.tensor([5, 2, 7], device=device)
+    expected, same = getattr(operator, name)(np.array([5, 2, 7]), 2), x
+    same = getattr(operator, name)(same, 2)
+    assert same is x
+    assert x.tolist() == expected.tolist()
+
+
+def test_refusals(device):
+    whole = ag.tensor([1, 2], device=device)
+    for call in (whole.sqrt_, lambda: whole.clamp_(min=0.5), lambda: whole.pow_(0.5), lambda: whole.div_(2)):
+        with pytest.raises(RuntimeError, match="can't be cast to the desired output type int64"):
+            call()
+    with pytest.raises(RuntimeError, match=r"pow_: output with shape \[2\] doesn't match the broadcast shape"):
+        whole.pow_(ag.ones(3, 2, dtype=ag.int64, device=device))
+    with pytest.raises(RuntimeError, match="exp_ would have to be recorded"):
+        (ag.ones(2, device=device, requires_grad=True) * 2).exp_()
+    assert whole.tolist() == [1, 2]
+
+
+def test_rounded_division(device):
+    x = ag.tensor([7, -7], device=device)
+    assert x.clone().div_(2, rounding_mode="floor").tolist() == [3, -4]
+    assert x.clone().divide_(2, rounding_mode="trunc").tolist() == [3, -3]
+
+
+def test_every_method_of_pytorch_that_has_an_op():
+    torch = pytest.importorskip("torch")
+    theirs = {name for name in dir(torch.Tensor) if name.endswith("_") and not name.startswith("_")}
+    missing = {name for name in theirs if hasattr(ag.Tensor, name[:-1]) and not hasattr(ag.Tensor, name)}
+    assert not missing - {"index_", "map_", "set_"}

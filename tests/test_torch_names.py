@@ -1,0 +1,44 @@
+"""The names of torch_names.py exist here, as they do in PyTorch, and with them the methods of the functions."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from torch_names import NAMES
+
+import autograd_gpu as ag
+
+pytestmark = pytest.mark.cpu
+
+
+def find(module, name):
+    return functools.reduce(getattr, name.split("."), module)
+
+
+def missing(module, names):
+    def exists(name):
+        try:
+            return find(module, name) is not None
+        except AttributeError:
+            return False
+
+    return [name for name in names if not exists(name)]
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_names_exist(family):
+    assert not missing(ag, NAMES[family])
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_they_are_pytorchs(family):
+    assert not missing(pytest.importorskip("torch"), NAMES[family])
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_methods_exist(family):
+    """Where PyTorch has a method of a function's name, or one that writes into its tensor."""
+    torch = pytest.importorskip("torch")
+    methods = [name + suffix for name in NAMES[family] if "." not in name for suffix in ("", "_")]
+    assert not [name for name in methods if hasattr(torch.Tensor, name) and not hasattr(ag.Tensor, name)]
