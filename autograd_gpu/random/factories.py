@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU
 from ..core.tensor import Tensor, wrap
@@ -36,7 +37,8 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
     """
-    return source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    drawn = source(device, generator).draw("random", shape, dtype=dtypes.float32)
+    return backend.namespace(drawn).asarray(drawn < keep)  # NumPy compares a 0-d array to a scalar
 
 
 # ---- tensors -----------------------------------------------------------------------------------------
