@@ -91,7 +91,7 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="leading, non-existing dimension 0"):
             batch("expand", x34, shape=(-1, 4))
         with pytest.raises(RuntimeError, match="split_sizes to sum exactly to 4"):
-            batch("split_with_sizes", x34, sizes=(1, 2))
+            batch("split_with_sizes", x34, split_sizes=(1, 2))
 
     def test_as_strided_beyond_the_elements_of_an_example(self):
         origin = ((1,), 0)

@@ -144,6 +144,28 @@ def torch():
     return pytest.importorskip("torch")
 
 
+@pytest.mark.parametrize("padding_idx", [None, 1])
+def test_gradients_of_an_embedding_by_frequency_equal_pytorch(torch, padding_idx, device):
+    places, g = np.array([[1, 2, 1], [2, 2, 0]]), np.random.default_rng(0).normal(size=(2, 3, 4))
+    theirs = torch.nn.Embedding(5, 4, padding_idx, scale_grad_by_freq=True, dtype=torch.float64)
+    ours = nn.Embedding(5, 4, padding_idx, scale_grad_by_freq=True, dtype=ag.float64, device=device)
+    ours.load_state_dict(theirs.state_dict())
+    assert repr(ours) == repr(theirs)
+    out = ours(ag.tensor(places, device=device))
+    out.backward(ag.tensor(g, device=device))
+    theirs(torch.tensor(places)).backward(torch.tensor(g))
+    assert out.tolist() == theirs(torch.tensor(places)).tolist()
+    np.testing.assert_allclose(ours.weight.grad.numpy(force=True), theirs.weight.grad.numpy(), rtol=1e-12)
+
+
+def test_embeddings_refuse_what_they_cannot_do():
+    for table in (nn.Embedding, nn.EmbeddingBag):
+        with pytest.raises(NotImplementedError, match="gradients are dense; leave out sparse=True"):
+            table(3, 2, sparse=True)
+    with pytest.raises(NotImplementedError, match="embedding_bag: scale_grad_by_freq is not implemented"):
+        nn.EmbeddingBag(3, 2, scale_grad_by_freq=True)
+
+
 def test_state_dict_messages_equal_pytorch(torch):
     def build(m):
         return m.Sequential(m.Linear(2, 3), m.ReLU(), m.Linear(3, 1))

@@ -182,6 +182,12 @@ def test_lazy_linear(device):
     with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
         net[0].weight.shape  # noqa: B018
     held = net[0].weight
+    assert net.double().float()[0].weight.dtype == ag.float32
+    assert held.device == ag.ones(1, device=device).device
+    for read in (ag.Tensor.numel, ag.Tensor.sum, ag.Tensor.tolist, lambda p: ag.add(p, 1), lambda p: held[0], len):
+        with pytest.raises(ValueError, match=r"Attempted to use an uninitialized parameter: .* Call that with an ex"):
+            read(held)
+    assert repr(copy.deepcopy(held)) == repr(pickle.loads(pickle.dumps(held))) == "<UninitializedParameter>"
     net(ag.ones(3, 5, device=device)).sum().backward()
     assert net[0].weight is held
     assert type(net[0]) is nn.Linear

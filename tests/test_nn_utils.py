@@ -2,6 +2,8 @@
 
 import copy
 import math
+import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -150,6 +152,22 @@ def test_spectral_norm_equals_pytorch(device):
     assert np.linalg.norm(ours.weight.numpy(force=True), 2) == pytest.approx(1.0, rel=1e-6)
 
 
+def test_the_older_names_of_weight_norm_and_spectral_norm():
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Linear(3, 2)
+    with warnings.catch_warnings(action="ignore"):
+        torch.nn.utils.weight_norm(theirs)  # deprecated
+    ours = utils.weight_norm(nn.Linear(3, 2))
+    ours.load_state_dict(theirs.state_dict())
+    np.testing.assert_allclose(ours.weight.numpy(force=True), theirs.weight.numpy(force=True), rtol=1e-6)
+    with pytest.raises(ValueError, match="spectral_norm of 'weight' not found in"):
+        utils.remove_spectral_norm(ours)
+    assert type(utils.remove_weight_norm(ours)) is nn.Linear
+    with pytest.raises(ValueError, match="weight_norm of 'weight' not found in"):
+        utils.remove_weight_norm(ours)
+    assert type(utils.remove_spectral_norm(utils.spectral_norm(ours))) is nn.Linear
+
+
 def test_spectral_norm_errors():
     with pytest.raises(ValueError, match="has no parameter or buffer with name 'nope'"):
         parametrizations.spectral_norm(nn.Linear(2, 2), "nope")
@@ -203,6 +221,23 @@ def test_parametrizations_are_chained_removed_and_cached():
     assert not parametrize.is_parametrized(layer)
     assert parametrize.is_parametrized(twin, "weight")
     assert not parametrize.is_parametrized(twin, "bias")
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_of_a_parametrized_module_are_parametrized_by_themselves(duplicate):
+    layer = parametrizations.weight_norm(nn.Linear(2, 2))
+    twin = duplicate(layer)
+    assert twin.weight.tolist() == layer.weight.tolist()
+    parametrize.register_parametrization(twin, "bias", nn.Tanh())
+    assert not parametrize.is_parametrized(layer, "bias")
+    assert layer.bias is dict(layer.named_parameters())["bias"]
+    parametrize.remove_parametrizations(twin, "weight")
+    with ag.no_grad():
+        twin.weight.zero_()
+    assert layer.weight.abs().sum().item() > 0
+    assert twin(ag.ones(1, 2)).tolist() == [twin.bias.tolist()]
+    parametrize.remove_parametrizations(twin, "bias")
+    assert type(twin) is nn.Linear
 
 
 def test_removing_gives_back_what_it_started_from_or_says_that_it_cannot():

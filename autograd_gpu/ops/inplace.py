@@ -22,7 +22,7 @@ from .index import advanced_key, key_part, sort_out
 def _operand(name: str, x: Tensor, other: Any) -> Any:
     """`other` as something NumPy or CuPy may combine with x's array, after all checks."""
     value = other._array if isinstance(other, Tensor) else other
-    _check_writable(name, x, other)
+    check_writable(name, x, other)
     if _alike(x, other):
         return value
     if isinstance(x, StorageTensor) or isinstance(other, StorageTensor):
@@ -62,7 +62,7 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
                            f"{list(x.shape)} and {list(shape)}")
 
 
-def _check_writable(name: str, x: Tensor, *others: Any) -> None:
+def check_writable(name: str, x: Tensor, *others: Any) -> None:
     """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
     array = x._array
     if 0 in array.strides and array.size and _stretched(array):
@@ -126,7 +126,7 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 
 def copy_(x: Tensor, source: Any) -> Tensor:
     """The values of `source` into x, broadcasting, converting dtype and device."""
-    _check_writable("copy_", x, source)
+    check_writable("copy_", x, source)
     if _alike(x, source):
         x._array[...] = source._array
         bump_version(x)
@@ -142,7 +142,7 @@ def copy_(x: Tensor, source: Any) -> Tensor:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, everywhere in x."""
-    _check_writable("fill_", x, value)
+    check_writable("fill_", x, value)
     if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
         x._array.fill(value)
         bump_version(x)
@@ -157,17 +157,17 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 def zero_(x: Tensor) -> Tensor:
     """Zeros everywhere in x."""
-    _check_writable("zero_", x)
+    check_writable("zero_", x)
     x._array[...] = 0
     bump_version(x)
     return x
 
 
 def in_place(function: Any, name: str) -> Any:
-    """The method `name` that writes function(x, ...) back into x, whose shape and kind of dtype it must have."""
+    """`name`: writes function(x, ...) back into x, whose shape and kind of dtype it must have, and returns x."""
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _check_writable(name, x, *args, *kwargs.values())
+        check_writable(name, x, *args, *kwargs.values())
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
         if result._array.shape != x._array.shape:
             raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
@@ -178,7 +178,7 @@ def in_place(function: Any, name: str) -> Any:
         bump_version(x)
         return x
 
-    return _named(method, function, name, f"x.{name[:-1]}(...), written back into x.")
+    return _named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
 
 
 def in_place_view(function: Any, name: str) -> Any:
@@ -210,7 +210,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    _check_writable("fill_diagonal_", x)
+    check_writable("fill_diagonal_", x)
     if x.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if x.ndim > 2 and len(set(x.shape)) > 1:
@@ -231,7 +231,7 @@ def _place(x: Tensor, key: Any) -> tuple[Any, Any]:
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value, under no_grad or between constants."""
-    _check_writable("x[index] = value", x, value)
+    check_writable("x[index] = value", x, value)
     if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None:

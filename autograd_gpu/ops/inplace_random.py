@@ -16,7 +16,7 @@ from ..core.views import bump_version
 from ..random import Generator
 from ..random.factories import floats
 from ..random.generator import source
-from .inplace import _check_writable as check_writable
+from .inplace import check_writable
 from .sampling import check_probability, random_bernoulli
 
 

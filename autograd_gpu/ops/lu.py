@@ -235,7 +235,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """x with a @ x = b, or x @ a = b if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
+    """x with a @ x = B, or x @ a = B if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
 
     >>> ag.linalg.lu_solve(*ag.linalg.lu_factor(ag.tensor([[2.0, 0.0], [0.0, 4.0]])), ag.tensor([[2.0], [8.0]]))
     tensor([[1.],

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..backend.dtypes import int64
+from ..core.batching import expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
@@ -148,13 +149,21 @@ def _class_margins(xp, x, target, *, p, margin):
     return (z if p == 1 else z * z).sum(1) / classes
 
 
-def _class_margins_back(F, g, x, target, p, margin):
+def _class_slopes(F, x, target, p, margin):
     classes = x.shape[-1]
     away = x - F.gather_along(x, F.unsqueeze(target, -1), -1) + margin
     mine = F.cast(F.one_hot(target, classes), x.dtype)
     slope = F.cast(away > 0, x.dtype) * (1 - mine)
     slope = slope if p == 1 else slope * away * 2
-    return F.unsqueeze(g / classes, -1) * (slope - mine * F.sum(slope, -1, True))
+    return (slope - mine * F.sum(slope, -1, True)) / classes
+
+
+def _of_all_rows(F, op, n, batched, inputs, **attributes):
+    """The op on the rows of all examples together."""
+    x, target = expanded(F, n, batched, inputs)
+    rows = n * x.shape[1]
+    out = op(F.reshape(x, (rows, x.shape[2])), F.reshape(target, (rows, *target.shape[2:])), **attributes)
+    return F.reshape(out, (n, x.shape[1]))
 
 
 @defop
@@ -167,7 +176,10 @@ class class_margins:
     """
 
     forward = in_float32(_class_margins)
-    grad_x = _class_margins_back
+    def grad_x(F, g, x, target, p, margin): return F.unsqueeze(g, -1) * _class_slopes(F, x, target, p, margin)
+    def jvp(F, t, x, target, p, margin): return F.sum(t[0] * _class_slopes(F, x, target, p, margin), -1)
+    def batch(F, n, batched, *inputs, p, margin):
+        return _of_all_rows(F, F.class_margins, n, batched, inputs, p=p, margin=margin)
     nondiff, types, promoted = ("target",), FLOAT, ("x",)
 
 
@@ -183,10 +195,9 @@ def _label_margins(xp, x, target):
     return out.astype(x.dtype, copy=False), {"labels": labels, "active": active}
 
 
-def _label_margins_back(F, g, x_shape, labels, active):
-    active, labels = F.cast(active, g.dtype), F.cast(labels, g.dtype)
-    slope = F.sum(active, -2) - F.sum(labels * F.sum(active, -1, True), -2)
-    return F.unsqueeze(g / x_shape[-1], -1) * slope
+def _label_slopes(F, dtype, labels, active):
+    active, labels = F.cast(active, dtype), F.cast(labels, dtype)
+    return (F.sum(active, -2) - F.sum(labels * F.sum(active, -1, True), -2)) / labels.shape[-1]
 
 
 @defop
@@ -199,7 +210,9 @@ class label_margins:
     """
 
     forward = _label_margins
-    grad_x = _label_margins_back
+    def grad_x(F, g, labels, active): return F.unsqueeze(g, -1) * _label_slopes(F, g.dtype, labels, active)
+    def jvp(F, t, labels, active): return F.sum(t[0] * _label_slopes(F, t[0].dtype, labels, active), -1)
+    def batch(F, n, batched, *inputs): return _of_all_rows(F, F.label_margins, n, batched, inputs)
     nondiff, types, promoted, saved = ("target",), FLOAT, ("x",), ("labels", "active")
 
 

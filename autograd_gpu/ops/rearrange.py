@@ -223,10 +223,10 @@ class repeat_positions:
 
 
 def repeat_interleave(
-    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """x with each position of dimension `dim` as often as `repeats`, a number or a vector, says; without `dim` x is
-    flat. With x alone: the positions 0, 1, ..., each as often as the vector x says.
+    """input with each position of dimension `dim` as often as `repeats`, a number or a vector, says; without `dim` of
+    input as a vector. With input alone: the positions 0, 1, ..., each as often as the vector input says.
 
     `output_size`, the length of the result, saves CUDA the wait for the sum of `repeats`.
 
@@ -236,22 +236,22 @@ def repeat_interleave(
             [3., 4.]])
     """
     if repeats is None:
-        return repeat_positions(x, output_size)
-    if dim is None or not x.ndim:
-        x, dim = reshape(x, (-1,)), 0 if dim is None else wrap_dim(dim, x.ndim)
-    at = wrap_dim(dim, x.ndim)
-    size = x.shape[at]
+        return repeat_positions(input, output_size)
+    if dim is None or not input.ndim:
+        input, dim = reshape(input, (-1,)), 0 if dim is None else wrap_dim(dim, input.ndim)
+    at = wrap_dim(dim, input.ndim)
+    size = input.shape[at]
     if isinstance(repeats, Tensor) and repeats.numel() != 1:
         if repeats.shape != (size,):
             raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
                                f"{repeats.numel()} and input.size({at}) = {size}")
-        return advanced_index(x, repeat_positions(repeats, output_size), dims=(at - x.ndim,))
+        return advanced_index(input, repeat_positions(repeats, output_size), dims=(at - input.ndim,))
     repeats = operator.index(repeats)
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
     if output_size not in (None, repeats * size):
         raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {repeats * size} but got {output_size}")
-    return repeat_elements(x, repeats, at - x.ndim)
+    return repeat_elements(input, repeats, at - input.ndim)
 
 
 # ---- made of flip --------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def stays_float(dim, keepdim, dtype):
 
 def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
     if isinstance(dim, (tuple, list)):
-        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; flatten the dimensions first")
+        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; multiply over one at a time")
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
         return reduced(xp, "multiply", x, dim, keepdim)
     wanted = result_dtype(x, dtype)

@@ -64,9 +64,9 @@ def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The places in `sorted_sequence` where `values`, a tensor or a number, would go and leave it sorted.
+    """The places in `sorted_sequence` where each element of input, a tensor or a number, would go and leave it sorted.
 
-    A vector is searched for all values; otherwise each row along the last dimension for the values of the same row, the
+    A vector is searched for all of them; otherwise each row along the last dimension for those of the same row, the
     other dimensions being equal. In front of equals, or with right=True or side="right" behind them. `sorter` says how
     to sort the sequence, as argsort does.
 

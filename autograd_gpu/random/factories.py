@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU
 from ..core.tensor import Tensor, wrap
@@ -37,8 +36,8 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
     """
-    drawn = source(device, generator).draw("random", shape, dtype=dtypes.float32)
-    return backend.namespace(drawn).asarray(drawn < keep)  # NumPy compares a 0-d array to a scalar
+    mask = source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # which NumPy makes of a single number
 
 
 # ---- tensors -----------------------------------------------------------------------------------------

@@ -306,7 +306,7 @@ SCANS = [
         samples=prod_samples,
         torch=their_prod,
         tol=HALVES,
-        errors=[RANGE, Error("dims", lambda op, x: op(x(2, 2), (0, 1)), TypeError, "must be int, not tuple")],
+        errors=[RANGE, Error("dims", lambda op, x: op(x(2, 2), (0, 1)), TypeError, "'dim' must be int, not tuple")],
         reference=lambda x, dim=None, keepdim=False: np.asarray(np.prod(x, axis=dim, keepdims=keepdim)),
     ),
     Row(
