@@ -106,11 +106,11 @@ ELSEWHERE = {  # name -> the file that tests it
     "from_numpy": "test_tensor.py",
     "nn.functional.gumbel_softmax": "test_nn_overwriting.py",
 }
-CLASSES = {"Layers", "Modules", "Optimizers"}  # of which the tests are other ones
+OTHERS = {"Layers", "Modules", "Optimizers", "Properties, dtypes, modes", "Derivatives"}  # which have their own tests
 
 
 def made_of_ops():
-    names = [name for family, names in NAMES.items() if family not in CLASSES for name in names]
+    names = [name for family, names in NAMES.items() if family not in OTHERS for name in names]
     names = [name for name in names if not (name.startswith("Tensor.") and name.endswith("_"))]  # test_inplace.py
     return [name for name in names if not hasattr(operator.attrgetter(name)(ag), "op")]
 
