@@ -46,8 +46,8 @@ with the same inputs.
 SECOND = """# Where PyTorch's names live
 
 The package has each of these names where PyTorch has it (`torch.x` is `ag.x`), functions of tensors as methods, too.
-An *op* is one block; in brackets its name, where that is another. A *function* of tensors is compared with PyTorch, too,
-on at least six inputs and with both derivatives: `tests/test_public.py` does it, or says which other test does.
+An *op* is one block; in brackets its name, where that is another. A *function* of tensors is compared with PyTorch as
+well, on at least six inputs and with both derivatives: `tests/test_public.py` does it, or says which test does.
 """
 
 
