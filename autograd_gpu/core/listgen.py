@@ -58,7 +58,7 @@ def _write_pair(w: Source, op: OpDef) -> None:
     w.depth += 1
     w(f"_a, _b = {op.inputs[0]}")
     w("_arrays = None")
-    fits = ["(type({0}) is Tensor or type({0}) is Parameter)".format(name) for name in ("_a", "_b")]
+    fits = [f"(type({name}) is Tensor or type({name}) is Parameter)" for name in ("_a", "_b")]
     w(f"if {' and '.join(fits)}:")
     w.depth += 1
     w("_x, _y = _a._array, _b._array")
