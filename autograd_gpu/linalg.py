@@ -12,7 +12,7 @@ from .ops.arithmetic import pow
 from .ops.contraction import multi_dot
 from .ops.creation import arange, as_tensor
 from .ops.determinant import det, slogdet
-from .ops.diagonal import diagonal as op_diagonal
+from .ops.diagonal import diagonal as _diagonal
 from .ops.eigen import eig, eigh, eigvals, eigvalsh
 from .ops.inverse import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
 from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
@@ -83,7 +83,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     >>> ag.linalg.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 4.])
     """
-    return op_diagonal(A, offset, dim1, dim2)
+    return _diagonal(A, offset, dim1, dim2)
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:

@@ -105,7 +105,9 @@ def to_numpy(value: Any) -> np.ndarray:
 
 
 def relative_difference(expected: np.ndarray, value: np.ndarray) -> float:
-    """The largest difference over the largest entry; infinite where zeros are expected and not met."""
+    """The largest difference over the largest entry; infinite where zeros or another shape are expected and not met."""
+    if expected.shape != value.shape or not expected.size:
+        return 0.0 if expected.shape == value.shape else np.inf
     difference, scale = float(np.abs(value - expected).max()), float(np.abs(expected).max())
     if scale:
         return difference / scale

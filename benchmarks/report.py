@@ -24,6 +24,7 @@ Fields of the JSON file (times in seconds):
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ class Report:
             name: {
                 "median_s": timing.median,
                 "min_s": timing.min,
-                "samples_s": list(timing.samples),
+                "samples_s": [float(f"{seconds:.4g}") for seconds in timing.samples],
                 "calls_per_sample": timing.calls,
                 "ratio": ours.median / timing.median,
                 "ratio_min": ours.min / timing.min,
@@ -99,7 +100,9 @@ class Report:
     def write(self, path: str | Path) -> None:
         """Write the JSON file."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+        text = json.dumps(self.as_dict(), indent=1)
+        text = re.sub(r"\[[^][{}\"]*\]", lambda numbers: " ".join(numbers[0].split()), text)  # samples on one line
+        Path(path).write_text(text + "\n")
 
     def rows(self) -> list[tuple[str, ...]]:
         """One row per case and contender: case, contender, median, min, ratio, counts."""

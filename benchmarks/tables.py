@@ -1,9 +1,10 @@
-"""README's result tables, made from benchmarks/results/*.json.
+"""README's result tables, and those of docs/op-speed.md, made from benchmarks/results/*.json.
 
     python -m benchmarks.tables --write README.md    # replaces what stands between the markers
     python -m benchmarks.tables --check README.md    # exit code 1 if that would change the file
 
-The markers are <!-- bench:begin --> and <!-- bench:end -->.
+The markers are <!-- bench:begin --> and <!-- bench:end -->; between <!-- ops:begin --> and <!-- ops:end --> every op
+has a row.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from . import op_tables
+from .op_tables import APART, row
 from .report import OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step")
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step", "ops")
+BLOCKS = ("bench", "ops")  # the names of markers
 TITLES = {
     OURS: "autograd_gpu",
     "torch": "PyTorch",
@@ -27,7 +30,6 @@ TITLES = {
     "jax": "JAX jit",
     "numpy": "NumPy alone",
 }
-APART = 1.15  # ratios of medians and of minima that differ by this factor are both shown
 SHOWN_COUNTS = {"hidden products": "products"}
 READING = (
     "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. Where the ratio of "
@@ -56,8 +58,16 @@ def render(results: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
+def render_ops(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown for every op of the workload `ops`."""
+    parts = [[f"## {r['title']}", op_tables.whole(r), provenance(r)] for r in results if r["benchmark"] == "ops"]
+    return "\n\n".join(text for part in parts for text in part)
+
+
 def render_one(result: dict[str, Any]) -> str:
     """One table: a row per case, a column per library."""
+    if result["benchmark"] == "ops":
+        return op_tables.summary(result)
     names = list(dict.fromkeys(name for case in result["cases"] for name in case["contenders"]))
     header = ["", *[TITLES[name] for name in names]]
     rows = [[case["case"], *[cell(case, name) for name in names]] for case in result["cases"]]
@@ -68,11 +78,6 @@ def render_one(result: dict[str, Any]) -> str:
     lines += [row(["---", *["---:"] * len(names)]), *map(row, rows)]
     notes = [f"{case['case']}: {note}." for case in result["cases"] for note in case["notes"]]
     return "\n".join([*lines, *(["", f"<sub>{' '.join(notes)}</sub>"] if notes else [])])
-
-
-def row(cells: Sequence[str]) -> str:
-    """One line of a markdown table."""
-    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 
 def cell(case: dict[str, Any], name: str) -> str:
@@ -102,12 +107,18 @@ def provenance(result: dict[str, Any]) -> str:
     return f"<sub>{where}; Python {environment['python']}, {versions}; {environment['date'][:10]}.</sub>"
 
 
-def replace_block(text: str, block: str) -> str:
-    """`text` with `block` between the markers; ValueError if they are missing or out of order."""
-    begin, end = text.find(BEGIN), text.find(END)
-    if begin < 0 or end < begin:
-        raise ValueError(f"no {BEGIN} ... {END} to write the tables between")
-    return f"{text[: begin + len(BEGIN)]}\n{block}\n{text[end:]}"
+def replace_blocks(text: str, results: Sequence[dict[str, Any]]) -> str:
+    """`text` with the tables between its markers; ValueError if they are missing or out of order."""
+    found = [name for name in BLOCKS if f"<!-- {name}:begin -->" in text]
+    if not found:
+        raise ValueError(f"no <!-- {BLOCKS[0]}:begin --> ... <!-- {BLOCKS[0]}:end --> to write the tables between")
+    for name in found:
+        start, end = text.find(f"<!-- {name}:begin -->"), text.find(f"<!-- {name}:end -->")
+        if end < start:
+            raise ValueError(f"no <!-- {name}:end --> after <!-- {name}:begin -->")
+        block = render(results) if name == "bench" else render_ops(results)
+        text = f"{text[:start]}<!-- {name}:begin -->\n{block}\n{text[end:]}"
+    return text
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     path: Path = args.check or args.write
     old = path.read_text()
-    new = replace_block(old, render(load(args.results)))
+    new = replace_blocks(old, load(args.results))
     if args.write:
         path.write_text(new)
     elif new != old:

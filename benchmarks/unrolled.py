@@ -27,7 +27,7 @@ from .common import device_kind, make_parser, require_agreement, run_workload
 from .peers import load_peers
 from .plots import COLOURS, INK, new_figure, save
 from .report import OURS, Report
-from .timing import Timing, garbage_collector, settle
+from .timing import PAUSE_S, Timing, garbage_collector, settle
 
 NAME = "unrolled"
 PEERS = ("torch",)
@@ -101,7 +101,7 @@ def time_runs(
         require_agreement(last, 1e-3, f"weights after {2 * BLOCK} steps")
         for _ in range(args.repeats):
             for name, lib in libraries.items():
-                settle()
+                settle(PAUSE_S)
                 taken[name].append(time_blocks(lib, args.steps, args.device)[0])
     return {name: np.array(seconds) for name, seconds in taken.items()}
 

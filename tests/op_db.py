@@ -37,10 +37,12 @@ from autograd_gpu.core.tensor import Tensor, wrap
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-10}  # relative to 1 + |reference|
+INPUTS = 6  # different non-empty samples that are compared with PyTorch, at least
+AS_PYTORCH = 1e-9  # relative to 1 + |value|, in float64
 CHECKS = (
     "forward", "dtypes", "integers", "gradcheck", "gradgradcheck", "need", "saved", "layouts", "empty", "zero_dim",
-    "cycles", "unmodified", "freed", "versions", "oracle", "oracle_grad", "oracle_gradgrad", "oracle_dtypes",
-    "oracle_bool",
+    "cycles", "unmodified", "freed", "versions", "oracle", "oracle_forward", "oracle_grad", "oracle_gradgrad",
+    "oracle_dtypes", "oracle_bool", "jvp", "batch",
 )  # fmt: skip
 
 
@@ -51,6 +53,11 @@ class Sample:
         self.args = tuple(np.asarray(a) if isinstance(a, np.generic) else a for a in args)  # NumPy's 0-d results
         self.kwargs = kwargs
 
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        flat = [item for a in self.args for item in (a if isinstance(a, list) else [a])]
+        return [item for item in flat if isinstance(item, np.ndarray)]
+
     def __repr__(self) -> str:
         def show(value: Any) -> str:
             if isinstance(value, list):
@@ -58,6 +65,16 @@ class Sample:
             return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
 
         return ", ".join([*map(show, self.args), *(f"{k}={v!r}" for k, v in self.kwargs.items())])
+
+
+def whole(value: Any, dtype: str) -> Any:
+    """A float array as integers away from zero of this dtype, absolute ones if it is unsigned; else what it was."""
+    if isinstance(value, list):
+        return [whole(item, dtype) for item in value]
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return value
+    found = np.nan_to_num(np.where(value >= 0, np.ceil(value), np.floor(value)), posinf=1, neginf=-1)
+    return (np.abs(found) if dtype in ("uint8", "bool") else found).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,7 @@ class Error:
     call: Callable[..., Any]
     exception: type[Exception]
     match: str  # a regular expression that the message must contain
+    by_value: bool = False  # depends on values, which nobody looks at on CUDA, where that would mean waiting
 
 
 @dataclass(frozen=True)
@@ -92,7 +110,8 @@ class _Fields:
     constant: Sequence[str] = ()  # float inputs that have no derivative although the block has a joint rule
     points: Sequence[Point] = ()
     errors: Sequence[Error] = ()
-    torch: str | Callable[..., Any] | None = "auto"  # "torch.exp", a callable (torch, *args, **kwargs), or None
+    torch: str | Callable[..., Any] | None = "auto"  # "torch.exp", (torch, *args, **kwargs) -> result, None: see skip
+    no_batch: Callable[..., bool] = lambda sample, batched: False  # which samples cannot be batched, and say why
     skip: dict[str, str] = field(default_factory=dict)  # name of a check (CHECKS) -> why it does not apply
 
 
@@ -106,6 +125,8 @@ class Row(_Fields):
         unknown = set(self.skip) - set(CHECKS)
         if unknown or not all(self.skip.values()):
             raise ValueError(f"row {self.op}: skip takes {{check: reason}} with checks among {CHECKS}, got {self.skip}")
+        if (self.torch is None) != ("oracle" in self.skip):
+            raise ValueError(f'row {self.op}: torch=None goes with skip={{"oracle": reason}}')
 
     @property
     def definition(self) -> OpDef:
@@ -118,6 +139,28 @@ class Row(_Fields):
     def draw(self, seed: int = 0) -> list[Sample]:
         """The samples; the same numbers at every call."""
         return list(self.samples(np.random.default_rng(seed)))
+
+    def draw_different(self, count: int) -> list[Sample]:
+        """Samples without repetitions, at least `count` of them without an empty tensor."""
+        found: dict[Any, Sample] = {}
+        for seed in range(1, 2 * count):
+            found |= {(repr(s), *(a.tobytes() for a in s.arrays)): s for s in self.draw(seed)}
+            if sum(all(a.size for a in s.arrays) for s in found.values()) >= count:
+                return list(found.values())
+        raise ValueError(f"row {self.op}: its samples hold too few different numbers")
+
+    def draw_in(self, dtype: str) -> list[Sample]:
+        """The samples; with integers of this dtype in place of floats, unless it is a floating one."""
+        if dtype in FLOATS:
+            return self.draw()
+        samples = self.draw() if self.integer_samples is None else self.integer_samples(np.random.default_rng(0))
+        return [Sample(*(whole(a, dtype) for a in s.args), **s.kwargs) for s in samples]
+
+    def compared(self, check: str) -> str:
+        """Whether `check`, one of the oracle's, compares the op with PyTorch: "yes", "none" to compare, or why not."""
+        if check in ("oracle_grad", "oracle_gradgrad") and not self.definition.has_rules:
+            return "none"
+        return self.skip.get("oracle") or self.skip.get(check) or "yes"
 
     def tolerance(self, dtype: str) -> float:
         return self.tol.get(dtype, TOLERANCES[dtype])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 
-import numpy as np
 import pytest
 
 import autograd_gpu as ag
@@ -422,6 +421,23 @@ class TestGradcheck:
         with pytest.raises(ag.autograd.GradcheckError, match="numerical 6, analytical 1"):
             gradcheck(Wrong.apply, (x,))
         assert gradcheck(Wrong.apply, (x,), raise_exception=False) is False
+        with pytest.raises(ag.autograd.GradcheckError, match="1 of 1 entries differ"):
+            gradcheck(Wrong.apply, (leaf(3.0, 1.0),), fast_mode=True)
+
+    def test_fast_mode_calls_the_function_twice_per_input(self):
+        calls = []
+
+        def f(x, y):
+            calls.append(1)
+            return (x * y).sin()
+
+        counts = {}
+        for fast_mode in (True, False):
+            calls.clear()
+            assert gradcheck(f, (leaf(1.0, 2.0, 3.0), leaf(0.5, 1.0, 1.5)), fast_mode=fast_mode)
+            counts[fast_mode] = len(calls)
+        assert counts[False] - counts[True] == 2 * 2 * (3 - 1)
+        assert gradgradcheck(f, (leaf(1.0, 2.0), leaf(0.5, 1.0)), fast_mode=True)
 
     def test_finds_a_wrong_second_derivative(self):
         class Detached(Function):
@@ -500,13 +516,7 @@ class TestProfiler:
         assert dict(c.matmuls) == before
 
 
-@pytest.mark.cpu
-def test_mixed_devices_say_what_to_call(monkeypatch):
-    """Without a GPU, a tensor that claims another device shows the check."""
-    class Elsewhere(ag.Tensor):
-        __slots__ = ()
-        device = ag.device("cuda:0")
-
-    other = ag.core.tensor.rebuild(Elsewhere, np.ones(2, np.float32), False, None)
+@pytest.mark.cuda
+def test_mixed_devices_say_what_to_call():
     with pytest.raises(RuntimeError, match=r"same device, but found cpu and cuda:0; move one with \.to\('cpu'\)"):
-        ag.ones(2) * other
+        ag.ones(2, device="cpu") * ag.ones(2, device="cuda")

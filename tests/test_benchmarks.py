@@ -16,6 +16,8 @@ from benchmarks import (
     common,
     counting,
     hessian,
+    op_calls,
+    ops,
     optimizer_step,
     peers,
     small_graph,
@@ -28,7 +30,7 @@ from benchmarks.report import OURS
 
 pytestmark = pytest.mark.cpu
 
-WORKLOADS = {module.NAME: module for module in (small_graph, unrolled, hessian, train_mlp, optimizer_step)}
+WORKLOADS = {module.NAME: module for module in (small_graph, unrolled, hessian, train_mlp, optimizer_step, ops)}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"
 }  # fmt: skip
@@ -103,6 +105,21 @@ def test_unrolled_reports_growth_and_the_curve(results):
     for key in ("collector on", "collector off"):
         assert result["summary"][f"step {result['config']['steps']} / step 200, {key}"][OURS] > 0
         assert len(result["series"][f"seconds per block, {key}"][OURS]) == blocks
+
+
+def test_every_public_op_is_timed_or_named_as_none():
+    timed = {word for call in op_calls.calls() for word in re.findall(r"\w+", call)}
+    without = set(op_calls.NO_OPS.split())
+    names: dict[int, set[str]] = {}  # of each function, under all its names
+    for module in (ag, ag.linalg, ag.special, ag.nn.functional):
+        for name in module.__all__:
+            if callable(getattr(module, name)) and not isinstance(getattr(module, name), np.dtype):
+                names.setdefault(id(getattr(module, name)), set()).add(name)
+    missing = [found for found in names.values() if not found & timed and not found & without]
+    assert not missing
+    assert not without - set.union(*names.values())
+    assert set(op_calls.NUMPY) <= set(op_calls.calls())
+    assert len(op_calls.NUMPY) == 40
 
 
 # ---- the parts ------------------------------------------------------------------------------
@@ -185,26 +202,31 @@ def folder(results, device, tmp_path):
     for name, result in results.items():
         config = result["config"] | {"tiny": False}
         (tmp_path / f"{device}-{name}.json").write_text(json.dumps(result | {"config": config}))
-    (tmp_path / "README.md").write_text(f"above\n{tables.BEGIN}\nold\n{tables.END}\nbelow\n")
+    (tmp_path / "README.md").write_text("above\n<!-- bench:begin -->\nformer tables\n<!-- bench:end -->\nbelow\n")
+    (tmp_path / "op-speed.md").write_text("above\n<!-- ops:begin -->\nformer tables\n<!-- ops:end -->\nbelow\n")
     return tmp_path
 
 
-def test_tables_are_written_and_checked(folder, capsys):
-    readme, where = str(folder / "README.md"), ["--results", str(folder)]
-    assert tables.main(["--check", readme, *where]) == 1
+@pytest.mark.parametrize("name", ["README.md", "op-speed.md"])
+def test_tables_are_written_and_checked(folder, name, capsys):
+    path, where = folder / name, ["--results", str(folder)]
+    assert tables.main(["--check", str(path), *where]) == 1
     assert "tables --write" in capsys.readouterr().out
-    assert tables.main(["--write", readme, *where]) == 0
-    assert tables.main(["--check", readme, *where]) == 0
-    text = (folder / "README.md").read_text()
+    assert tables.main(["--write", str(path), *where]) == 0
+    assert tables.main(["--check", str(path), *where]) == 0
+    text = path.read_text()
     assert text.startswith("above\n")
     assert text.endswith("below\n")
-    assert "old" not in text
-    assert {"20 products", "80 products"} <= set(re.findall(r"\d+ products", text))
+    assert "former tables" not in text
+    shown = {"README.md": ("20 products", "80 products", "x.expand(2, 2)"), "op-speed.md": ("`linalg.qr`", "`sum`")}
+    assert all(part in text for part in shown[name])
 
 
 def test_tables_refuse_tiny_results_and_missing_markers(folder, results, device):
     with pytest.raises(ValueError, match="bench:begin"):
-        tables.replace_block("no markers", "tables")
+        tables.replace_blocks("no markers", [])
+    with pytest.raises(ValueError, match="ops:end"):
+        tables.replace_blocks("<!-- ops:end --> <!-- ops:begin -->", [])
     (folder / f"{device}-hessian.json").write_text(json.dumps(results["hessian"]))
     with pytest.raises(ValueError, match="--tiny"):
         tables.load(folder)
@@ -216,9 +238,10 @@ def test_a_ratio_that_depends_on_the_statistic_is_shown_twice(ratio_min, text):
     assert tables.cell({"unit": "ms", "contenders": {"torch": peer}}, "torch") == text
 
 
-def test_readme_shows_the_committed_results():
+@pytest.mark.parametrize("name", ["README.md", "docs/op-speed.md"])
+def test_the_committed_results_are_shown(name):
     root = tables.RESULTS.parent.parent
-    assert tables.main(["--check", str(root / "README.md")]) == 0
+    assert tables.main(["--check", str(root / name)]) == 0
 
 
 # ---- the demo -------------------------------------------------------------------------------

@@ -124,6 +124,7 @@ def test_shared_parameters_and_modules_count_once():
     net.tied = net.second.weight
     assert len(list(net.parameters())) == 5
     assert len(list(net.modules())) == 4
+    assert list(net.modules(remove_duplicate=False)).count(net.first) == 2
     assert len(list(net.named_parameters(remove_duplicate=False))) == 8
     assert "again.weight" in net.state_dict()
 
@@ -186,6 +187,7 @@ def test_to_keeps_the_parameter_objects(device):
     assert net.float().scale.dtype == ag.float32
     assert net.double().cpu().scale.dtype == ag.float64
     assert net.to(ag.zeros(1)).scale.dtype == ag.float32
+    assert net.type(ag.float16).scale.dtype == ag.float16
     with pytest.raises(TypeError, match="only accepts floating point dtypes"):
         net.to(ag.int32)
 
@@ -260,7 +262,7 @@ def test_load_reports_everything_and_changes_nothing():
     missing, unexpected = net.load_state_dict(state, strict=False)
     assert (missing, unexpected) == (["count", "first.weight", "second.bias"], ["extra"])
     assert net.scale.tolist() == [1.0, 1.0]
-    with pytest.raises(RuntimeError, match='parameter named "scale", expected Tensor'):
+    with pytest.raises(RuntimeError, match='parameter named "scale", expected Tensor or array'):
         net.load_state_dict({"scale": [1.0, 1.0]}, strict=False)
     with pytest.raises(TypeError, match="dict-like"):
         net.load_state_dict([1])

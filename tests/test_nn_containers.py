@@ -1,5 +1,7 @@
 """Containers of modules and of parameters."""
 
+import re
+
 import pytest
 
 import autograd_gpu as ag
@@ -26,8 +28,15 @@ def test_sequential():
     assert len(net.append(nn.ReLU()).extend([nn.ReLU()])) == 4
     with pytest.raises(IndexError, match="index 9 is out of range"):
         net[9]
-    with pytest.raises(TypeError, match="Module or None required"):
+    with pytest.raises(TypeError, match="int is not a Module subclass"):
         nn.Sequential(nn.ReLU(), 3)
+    with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
+        net["0"]
+    for index in (5, -5):
+        with pytest.raises(IndexError, match=f"Index out of range: {index}"):
+            net.insert(index, nn.ReLU())
+    with pytest.raises(TypeError, match=r"Sequential\.extend should be called with an iterable, but got int"):
+        net.extend(3)
 
 
 def test_sequential_by_name():
@@ -118,13 +127,18 @@ def test_module_dict():
         layers.update([3])
     with pytest.raises(ValueError, match="sequence element #0 has length 1; 2 is required"):
         layers.update([(3,)])
-    with pytest.raises(TypeError, match="Module or None required"):
+    with pytest.raises(TypeError, match="int is not a Module subclass"):
         layers["x"] = 3
     layers.clear()
     assert repr(layers) == "ModuleDict()"
 
 
 # ---- parameters --------------------------------------------------------------------------------------
+
+
+def printed(module):
+    """As on the CPU: elsewhere the device stands behind the size."""
+    return re.sub(r" \(cuda:\d+\)", "", repr(module))
 
 
 def test_parameter_list():
@@ -140,7 +154,7 @@ def test_parameter_list():
     assert [p.shape for p in weights.parameters()] == [(5,), (3, 1), (1,), (4,)]
     assert list(weights[1:3]) == [weights[1], "note"]
     assert isinstance(weights[:1], nn.ParameterList)
-    assert repr(weights).splitlines()[:4] == [
+    assert printed(weights).splitlines()[:4] == [
         "ParameterList(",
         "    (0): Parameter containing: [float32 of size 5]",
         "    (1): Parameter containing: [float32 of size 3x1]",
@@ -169,10 +183,13 @@ def test_parameter_dict():
     both |= {"f": ag.ones(1)}
     assert list(both) == ["a", "b", "e", "f"]
     assert both["a"] is weights["a"]
+    turned = {"z": ag.ones(1), "a": 3} | weights
+    assert list(turned) == ["z", "a", "b"]
+    assert turned["a"] is weights["a"]
     assert list(weights.fromkeys(["x", "y"], 0)) == ["x", "y"]
     assert "a" in weights
     assert "training" not in weights
-    assert repr(weights) == (
+    assert printed(weights) == (
         "ParameterDict(\n    (a): Parameter containing: [float32 of size 2]\n"
         "    (b): Parameter containing: [float32 of size 3]\n)"
     )
@@ -180,6 +197,8 @@ def test_parameter_dict():
         weights["training"] = ag.ones(1)
     with pytest.raises(KeyError):
         weights["nope"]
+    with pytest.raises(TypeError, match="is not a string"):
+        weights[1] = ag.ones(1)
     with pytest.raises(RuntimeError, match="ParameterDict should not be called"):
         weights()
     del weights["a"]

@@ -291,6 +291,28 @@ def test_second_derivatives_that_pytorch_lacks(name, device):
     assert ag.autograd.gradgradcheck(function, (args[0].requires_grad_(),), atol=1e-4)
 
 
+STRAIGHT = (
+    "relu", "relu6", "leaky_relu", "rrelu", "hardtanh", "hardshrink", "softshrink", "hardsigmoid", "threshold", "prelu",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_second_derivatives_of_straight_pieces_are_zeros(name, device):
+    """Not an error that says that x was not used."""
+    x = ag.tensor([-2.0, -0.1, 0.3, 4.0], device=device, requires_grad=True)
+    rest = {"threshold": (0.1, 3.0), "prelu": (ag.tensor([0.5], device=device),)}.get(name, ())
+    (slope,) = ag.autograd.grad(getattr(F, name)(x * 1, *rest).sum(), x, create_graph=True)
+    (second,) = ag.autograd.grad(slope.sum(), x)
+    assert slope.numpy(force=True).any()
+    assert not second.numpy(force=True).any()
+
+
+def test_the_slope_of_rrelu_in_training_has_a_derivative():
+    x = ag.tensor([-2.0, 4.0], requires_grad=True)
+    (slope,) = ag.autograd.grad(F.rrelu(x, training=True).sum(), x, create_graph=True)
+    assert ag.autograd.grad(slope.sum(), x)[0].tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_equals_pytorch(name, device):
     calls = CASES[name](np.random.default_rng(0))

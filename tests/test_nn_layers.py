@@ -1,5 +1,6 @@
 """Layers, losses and initial values, by themselves and against PyTorch."""
 
+import copy
 import math
 
 import numpy as np
@@ -71,6 +72,10 @@ def test_init_errors_and_versions():
         nn.init.calculate_gain("swish")
     with pytest.raises(ValueError, match="not a valid number"):
         nn.init.calculate_gain("leaky_relu", "x")
+    with pytest.raises(RuntimeError, match="normal expects std >= 0"):
+        nn.init.normal_(ag.empty(2), std=-1.0)
+    with pytest.raises(RuntimeError, match="uniform_ expects"):
+        nn.init.uniform_(ag.empty(2), 2.0, 1.0)
     assert nn.init._calculate_fan_in_and_fan_out(ag.empty(2, 3, 5)) == (15, 10)
     w = ag.ones(2, requires_grad=True)
     y = (w * w).sum()
@@ -84,10 +89,51 @@ def test_losses_check_their_reduction():
         nn.MSELoss(reduction="avg")
 
 
+def test_losses_check_their_arguments():
+    with pytest.raises(ValueError, match="MultiMarginLoss: expected weight to be None or 1D tensor, got 2D instead"):
+        nn.MultiMarginLoss(weight=ag.ones(2, 2))
+    for loss in (nn.TripletMarginLoss, nn.TripletMarginWithDistanceLoss):
+        with pytest.raises(ValueError, match=f"{loss.__name__}: expected margin to be greater than 0, got -1 instead"):
+            loss(margin=-1)
+    scores, shares = ag.zeros(2, 3), ag.ones(2, 3)
+    with pytest.raises(RuntimeError, match="ignore_index is not supported for floating point target"):
+        nn.CrossEntropyLoss(ignore_index=1)(scores, shares)
+    with pytest.raises(RuntimeError, match=r"or probabilities of the input's shape \[2, 3\], but got float32 of shape"):
+        nn.CrossEntropyLoss()(scores, ag.ones(2, 4))
+    with pytest.raises(RuntimeError, match=r"either for all 3 classes or no classes but got .* shape: \[2\]"):
+        nn.NLLLoss(weight=ag.ones(2))(scores, ag.tensor([0, 1]))
+
+
+def test_batch_norm_takes_both_running_statistics_or_none():
+    for training in (False, True):
+        with pytest.raises(ValueError, match="must either both be None or neither be None"):
+            nn.functional.batch_norm(ag.ones(4, 3), ag.zeros(3), None, training=training)
+
+
 def test_loss_weight_moves_with_the_module():
     loss = nn.CrossEntropyLoss(weight=ag.ones(3)).double()
     assert loss.weight.dtype == ag.float64
     assert not list(loss.parameters())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "norm",
+    [nn.LayerNorm(6), nn.RMSNorm(6), nn.GroupNorm(2, 6), nn.BatchNorm1d(6), nn.BatchNorm1d(6).eval(),
+     nn.InstanceNorm1d(6, affine=True, track_running_stats=True),
+     nn.InstanceNorm1d(6, affine=True, track_running_stats=True).eval()],
+    ids=lambda norm: f"{type(norm).__name__}-{norm.training}",
+)  # fmt: skip
+def test_norms_in_float32_keep_a_half_input_half(norm, dtype, device):
+    """As PyTorch's do; the parameters' gradients are float32."""
+    norm = copy.deepcopy(norm).to(device)
+    x = ag.randn(4, 6, 6, device=device).to(dtype).requires_grad_()
+    y = norm(x)
+    assert y.dtype == x.dtype
+    np.testing.assert_allclose(y.numpy(force=True).astype(float), norm(x.float()).numpy(force=True), atol=0.05)
+    y.float().square().sum().backward()
+    assert x.grad.dtype == x.dtype
+    assert norm.weight.grad.dtype == ag.float32
 
 
 # ---- against PyTorch -------------------------------------------------------------------------
@@ -96,6 +142,28 @@ def test_loss_weight_moves_with_the_module():
 @pytest.fixture(scope="module")
 def torch():
     return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("padding_idx", [None, 1])
+def test_gradients_of_an_embedding_by_frequency_equal_pytorch(torch, padding_idx, device):
+    places, g = np.array([[1, 2, 1], [2, 2, 0]]), np.random.default_rng(0).normal(size=(2, 3, 4))
+    theirs = torch.nn.Embedding(5, 4, padding_idx, scale_grad_by_freq=True, dtype=torch.float64)
+    ours = nn.Embedding(5, 4, padding_idx, scale_grad_by_freq=True, dtype=ag.float64, device=device)
+    ours.load_state_dict(theirs.state_dict())
+    assert repr(ours) == repr(theirs)
+    out = ours(ag.tensor(places, device=device))
+    out.backward(ag.tensor(g, device=device))
+    theirs(torch.tensor(places)).backward(torch.tensor(g))
+    assert out.tolist() == theirs(torch.tensor(places)).tolist()
+    np.testing.assert_allclose(ours.weight.grad.numpy(force=True), theirs.weight.grad.numpy(), rtol=1e-12)
+
+
+def test_embeddings_refuse_what_they_cannot_do():
+    for table in (nn.Embedding, nn.EmbeddingBag):
+        with pytest.raises(NotImplementedError, match="gradients are dense; leave out sparse=True"):
+            table(3, 2, sparse=True)
+    with pytest.raises(NotImplementedError, match="embedding_bag: scale_grad_by_freq is not implemented"):
+        nn.EmbeddingBag(3, 2, scale_grad_by_freq=True)
 
 
 def test_state_dict_messages_equal_pytorch(torch):

@@ -59,6 +59,57 @@ def test_saved_and_loaded_again(tmp_path, device):
     assert net.eval()(x).tolist() == twin.eval()(x).tolist()
 
 
+def test_a_pytorch_state_dict_and_arrays_load_as_they_are(device):
+    torch = pytest.importorskip("torch")
+    theirs, ours = torch.nn.Sequential(build(torch.nn), torch.nn.Linear(2, 1).bfloat16()), None
+    for state in (theirs.state_dict(), theirs.state_dict(keep_vars=True)):
+        ours = nn.Sequential(build(nn), nn.Linear(2, 1).bfloat16()).to(device)
+        assert repr(ours.load_state_dict(state)) == "<All keys matched successfully>"
+        assert ours[1].weight.tolist() == theirs[1].weight.tolist()
+    arrays = {key: value.numpy(force=True) for key, value in ours[0].state_dict().items()}
+    for assign in (False, True):
+        twin = build(nn)
+        twin.load_state_dict(arrays, assign=assign)
+        arrays["0.bias"][...] = 7.0  # the module has memory of its own
+        assert 7.0 not in twin[0].bias.tolist()
+        assert twin[0].weight.tolist() == theirs[0][0].weight.tolist()
+        arrays["0.bias"][...] = twin[0].bias.numpy(force=True)
+    with pytest.raises(RuntimeError, match=r"size mismatch for 0.bias: copying a param with shape \(2,\)"):
+        twin.load_state_dict({**arrays, "0.bias": np.zeros(2)})
+
+
+def test_batch_norms_of_before_the_count_of_batches_load():
+    norm = nn.BatchNorm1d(2)
+    old = {key: value for key, value in norm.state_dict().items() if key != "num_batches_tracked"}
+    assert type(old) is dict  # without versions, as a file has none
+    assert repr(norm.load_state_dict(old)) == "<All keys matched successfully>"
+    now = norm.state_dict()
+    del now["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match='"num_batches_tracked"'):
+        norm.load_state_dict(now)
+
+
+def test_a_subclass_may_rename_keys_by_their_version():
+    class Renamed(nn.Linear):
+        _version = 3
+
+        def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
+            seen.append(local_metadata)
+            if local_metadata.get("version", 1) < 3:
+                state_dict[prefix + "weight"] = state_dict.pop(prefix + "kernel")
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    seen = []
+    net, old = nn.Sequential(Renamed(2, 1)), {"0.kernel": ag.ones(1, 2), "0.bias": ag.zeros(1)}
+    net.load_state_dict(old)
+    assert net[0].weight.tolist() == [[1.0, 1.0]]
+    assert list(old) == ["0.kernel", "0.bias"]
+    state = net.state_dict()
+    assert copy.deepcopy(state)._metadata == {"": {"version": 1}, "0": {"version": 3}}
+    net.load_state_dict(state)
+    assert seen == [{}, {"version": 3}]
+
+
 # ---- load_state_dict ---------------------------------------------------------------------------------
 
 
@@ -115,7 +166,7 @@ def test_buffers_by_class():
     assert module.shared.array is array
     with pytest.raises(TypeError, match="Buffer expects a Tensor or an array, got list"):
         nn.Buffer([1.0])
-    with pytest.raises(AttributeError, match="cannot assign buffer before Module"):
+    with pytest.raises(AttributeError, match="cannot assign buffers before Module"):
         type("Early", (nn.Module,), {"__init__": lambda self: setattr(self, "b", nn.Buffer(ag.zeros(1)))})()
 
 
@@ -131,6 +182,12 @@ def test_lazy_linear(device):
     with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
         net[0].weight.shape  # noqa: B018
     held = net[0].weight
+    assert net.double().float()[0].weight.dtype == ag.float32
+    assert held.device == ag.ones(1, device=device).device
+    for read in (ag.Tensor.numel, ag.Tensor.sum, ag.Tensor.tolist, lambda p: ag.add(p, 1), lambda p: held[0], len):
+        with pytest.raises(ValueError, match=r"Attempted to use an uninitialized parameter: .* Call that with an ex"):
+            read(held)
+    assert repr(copy.deepcopy(held)) == repr(pickle.loads(pickle.dumps(held))) == "<UninitializedParameter>"
     net(ag.ones(3, 5, device=device)).sum().backward()
     assert net[0].weight is held
     assert type(net[0]) is nn.Linear
@@ -202,15 +259,73 @@ def test_finding_by_name():
     assert isinstance(net[4][1], nn.Tanh)
 
 
-def test_attributes_to_read():
+def test_attributes_by_kind():
     net = build(nn)
     assert list(net._modules) == list("012345")
     assert list(net[0]._parameters) == ["weight", "bias"]
     assert list(net[1]._buffers) == ["running_mean", "running_var", "num_batches_tracked"]
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        net._modules["0"] = nn.ReLU()
+    net._modules["3"] = tanh = nn.Tanh()
+    net[0]._parameters["bias"] = None
+    net[1]._buffers["seen"] = ag.zeros(2)
+    assert net[3] is tanh
+    assert net[0].bias is net[0]._parameters["bias"] is None
+    assert "1.seen" in net.state_dict()
+    del net._modules["4"]
+    assert list(net._modules.items())[3:] == [("3", tanh), ("5", net[4])]
+    assert repr(nn.Sequential(tanh)._modules) == "{'0': Tanh()}"
+    for names, wrong in ((net._modules, "training"), (net[0]._parameters, "in_features"), (net[1]._buffers, "weight")):
+        with pytest.raises(KeyError, match=wrong):
+            del names[wrong]
+    with pytest.raises(TypeError, match="cannot assign 'int' as child module '0'"):
+        net._modules["0"] = 3
+    with pytest.raises(TypeError, match="int is not a Module subclass"):
+        net._modules["9"] = 3
     assert "weight" in dir(net[0])
     assert "0" not in dir(net)
+
+
+class Wrapper(nn.Module):
+    """As PyTorch's users write it: what it has not, the wrapped module has."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.module, name)
+
+    def forward(self, x):
+        return self.module(x)
+
+
+def test_a_subclass_may_look_attributes_up_elsewhere():
+    wrapper = Wrapper(nn.Linear(2, 3))
+    for each in (wrapper, copy.deepcopy(wrapper), pickle.loads(pickle.dumps(wrapper))):
+        assert (each.in_features, each(ag.ones(1, 2)).shape) == (2, (1, 3))
+        assert list(each.state_dict()) == ["module.weight", "module.bias"]
+
+
+def test_a_shallow_copy_registers_for_itself():
+    layer = nn.Linear(2, 1)
+    twin = copy.copy(layer)
+    assert twin.weight is layer.weight
+    twin.extra = nn.Parameter(ag.ones(1))
+    twin.register_forward_hook(lambda module, args, output: output + 1)
+    assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
+    assert [name for name, _ in twin.named_parameters()] == ["weight", "bias", "extra"]
+    assert (twin(ag.ones(1, 2)) - layer(ag.ones(1, 2))).tolist() == [[1.0]]
+
+
+def test_slots_are_copied():
+    class Slotted(nn.Module):
+        __slots__ = ("extra",)
+
+    module = Slotted()
+    module.extra = 3
+    assert copy.deepcopy(module).extra == 3
 
 
 def test_train_reaches_a_module_with_a_train_of_its_own():
@@ -256,6 +371,8 @@ def test_functional_call_ties_and_checks():
         functional_call(net, [{"a.weight": w}, {"a.weight": w}], x)
     with pytest.raises(ValueError, match="Expected parameter_and_buffer_dicts to be a dict"):
         functional_call(net, 3, x)
+    with pytest.raises(ValueError, match="Expected all elements of parameter_and_buffer_dicts to be dictionaries"):
+        functional_call(net, (3,), x)
     with pytest.raises(TypeError, match="is not an instance of Tensor"):
         functional_call(net, {"a.weight": 3}, x)
     with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'c'.\n\tMissing key\(s\): 'a.weight', 'b.weight'"):

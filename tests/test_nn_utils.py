@@ -2,6 +2,8 @@
 
 import copy
 import math
+import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -42,15 +44,17 @@ def test_clipping_equals_pytorch(norm_type, max_norm, device):
 
 
 def test_clipping_one_tensor_and_none():
-    p = nn.Parameter(ag.zeros(2))
+    p = nn.Parameter(ag.zeros(2, device="cpu"))
     assert utils.clip_grad_norm_(p, 1.0).item() == 0.0
-    p.grad = ag.tensor([3.0, 4.0])
+    p.grad = ag.tensor([3.0, 4.0], device="cpu")
     version = p.grad._version
     assert utils.clip_grad_norm_(p, 10.0).item() == 5.0
     assert p.grad.tolist() == [3.0, 4.0]
-    assert p.grad._version == version  # nothing was written
+    assert p.grad._version == version  # nothing was written; on CUDA nobody waits to know
     assert utils.get_total_norm([p.grad, p.grad, ag.ones(0)]).item() == pytest.approx(5 * math.sqrt(2))
     assert utils.get_total_norm([p.grad, ag.ones(0)], math.inf).item() == 4.0
+    with pytest.raises(ValueError, match="a norm of order 0"):
+        utils.clip_grad_norm_(p, 1.0, norm_type=0)
 
 
 def test_half_gradients_do_not_overflow():
@@ -88,7 +92,7 @@ def test_parameters_as_a_vector_and_back(device):
     with pytest.raises(TypeError, match="expected a Tensor, but got: list"):
         utils.vector_to_parameters([1.0], net.parameters())
     with pytest.raises(RuntimeError, match="the vector of 3 elements is shorter"):
-        utils.vector_to_parameters(ag.ones(3), net.cpu().parameters())
+        utils.vector_to_parameters(ag.ones(3, device=device), net.parameters())
 
 
 # ---- parametrizations --------------------------------------------------------------------------------
@@ -148,6 +152,22 @@ def test_spectral_norm_equals_pytorch(device):
     assert np.linalg.norm(ours.weight.numpy(force=True), 2) == pytest.approx(1.0, rel=1e-6)
 
 
+def test_the_older_names_of_weight_norm_and_spectral_norm():
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Linear(3, 2)
+    with warnings.catch_warnings(action="ignore"):
+        torch.nn.utils.weight_norm(theirs)  # deprecated
+    ours = utils.weight_norm(nn.Linear(3, 2))
+    ours.load_state_dict(theirs.state_dict())
+    np.testing.assert_allclose(ours.weight.numpy(force=True), theirs.weight.numpy(force=True), rtol=1e-6)
+    with pytest.raises(ValueError, match="spectral_norm of 'weight' not found in"):
+        utils.remove_spectral_norm(ours)
+    assert type(utils.remove_weight_norm(ours)) is nn.Linear
+    with pytest.raises(ValueError, match="weight_norm of 'weight' not found in"):
+        utils.remove_weight_norm(ours)
+    assert type(utils.remove_spectral_norm(utils.spectral_norm(ours))) is nn.Linear
+
+
 def test_spectral_norm_errors():
     with pytest.raises(ValueError, match="has no parameter or buffer with name 'nope'"):
         parametrizations.spectral_norm(nn.Linear(2, 2), "nope")
@@ -201,6 +221,23 @@ def test_parametrizations_are_chained_removed_and_cached():
     assert not parametrize.is_parametrized(layer)
     assert parametrize.is_parametrized(twin, "weight")
     assert not parametrize.is_parametrized(twin, "bias")
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_of_a_parametrized_module_are_parametrized_by_themselves(duplicate):
+    layer = parametrizations.weight_norm(nn.Linear(2, 2))
+    twin = duplicate(layer)
+    assert twin.weight.tolist() == layer.weight.tolist()
+    parametrize.register_parametrization(twin, "bias", nn.Tanh())
+    assert not parametrize.is_parametrized(layer, "bias")
+    assert layer.bias is dict(layer.named_parameters())["bias"]
+    parametrize.remove_parametrizations(twin, "weight")
+    with ag.no_grad():
+        twin.weight.zero_()
+    assert layer.weight.abs().sum().item() > 0
+    assert twin(ag.ones(1, 2)).tolist() == [twin.bias.tolist()]
+    parametrize.remove_parametrizations(twin, "bias")
+    assert type(twin) is nn.Linear
 
 
 def test_removing_gives_back_what_it_started_from_or_says_that_it_cannot():
@@ -268,7 +305,7 @@ def test_eye_and_sparse(device):
     w = nn.init.sparse_(ag.empty(200, 10, device=device), 0.3, std=0.5).numpy(force=True)
     assert ((w == 0).sum(0) == 60).all()
     assert w[w != 0].std() == pytest.approx(0.5, rel=0.1)
-    assert np.count_nonzero(nn.init.sparse_(ag.empty(4, 2), 0.0).numpy()) == 8
+    assert np.count_nonzero(nn.init.sparse_(ag.empty(4, 2), 0.0).numpy(force=True)) == 8
     for fill in (nn.init.eye_, lambda t: nn.init.sparse_(t, 0.5)):
         with pytest.raises(ValueError, match="Only tensors with 2 dimensions are supported"):
             fill(ag.empty(2, 2, 2))

@@ -196,13 +196,18 @@ def _integral(sample):
 # ---- derivatives ------------------------------------------------------------------------------------
 
 
+def _tolerances(row, device):
+    """Whole Jacobians on the CPU; on CUDA, where every call costs more, a product with random vectors."""
+    return {"atol": row.grad_atol, "rtol": 1e-4, "fast_mode": device == "cuda"}
+
+
 @check("gradcheck")
 def test_gradcheck(row, device):
     for call in calls(row, device):
         has_gradient = call.inputs and row.definition.has_rules
         assert bool(call.run().differentiable) == bool(has_gradient and _records(call))
         if call.differentiable:
-            assert ag.autograd.gradcheck(call.function(), tuple(call.inputs), atol=row.grad_atol, rtol=1e-4)
+            assert ag.autograd.gradcheck(call.function(), tuple(call.inputs), **_tolerances(row, device))
 
 
 @check("gradgradcheck")
@@ -213,7 +218,7 @@ def test_gradgradcheck(row, device):
             first = grad(call.differentiable, call.inputs, cotangents, create_graph=True, allow_unused=True)
             ruled = [row.definition.rule_of(name) is not None for name in call.names]
             assert all(g is None or g.requires_grad == r for g, r in zip(first, ruled, strict=True)), call.sample
-            assert ag.autograd.gradgradcheck(call.function(), tuple(call.inputs), atol=row.grad_atol, rtol=1e-4)
+            assert ag.autograd.gradgradcheck(call.function(), tuple(call.inputs), **_tolerances(row, device))
 
 
 POINTS = [row for row in ROWS if row.op in REGISTRY and row.points]
@@ -473,8 +478,8 @@ ERRORS = [(row, error) for row in ROWS if row.op in REGISTRY for error in row.er
 
 @pytest.mark.parametrize(("row", "error"), ERRORS, ids=[f"{row.op}: {error.what}" for row, error in ERRORS])
 def test_errors(row, error, device):
-    if error.what == "range" and device == "cuda":
-        pytest.skip("on CUDA positions are not read on the host; CuPy wraps them around")
+    if error.by_value and device == "cuda":
+        pytest.skip("on CUDA values are not read on the host")
 
     def x(*shape, dtype="float32"):
         return wrap(backend.to_device(np.ones(shape, ag.backend.dtypes.as_dtype(dtype)), Device(device)))

@@ -4,6 +4,7 @@ import pytest
 
 from autograd_gpu.core.dispatch import defop
 from autograd_gpu.core.op import REGISTRY, ZERO
+from autograd_gpu.core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from autograd_gpu.errors import OpDeclarationError
 
 pytestmark = pytest.mark.cpu
@@ -15,9 +16,10 @@ def block(name="bad", **body):
     return type(name, (), {"forward": forward, "grad_x": grad, "grad_y": grad, **body})
 
 
-def without(name):
-    made = block()
-    delattr(made, name)
+def without(*names, **body):
+    made = block(**body)
+    for name in names:
+        delattr(made, name)
     return made
 
 
@@ -35,6 +37,10 @@ def asks_for_nothing_known(F, g, resutl): return g
     (block(add_z=lambda F, into, g: None), "op bad: add_z needs a rule grad_z"),
     (block(types="wide"), "op bad: types is one of promote, float, same, any; got 'wide'"),
     (block("mul"), "op mul is declared twice"),
+    (without("grad_x", "grad_y", jvp=LINEAR), "op bad has no derivative rules, so tangents end there; leave jvp out"),
+    (block(jvp=ELEMENTWISE, outputs=("a", "b")), "op bad: jvp = ELEMENTWISE is for ops with one output; write a func"),
+    (block(jvp=MULTILINEAR, outputs=("*",)), "op bad: jvp = MULTILINEAR is for ops with one output"),
+    (block(jvp=asks_for_nothing_known), r"bad.asks_for_nothing_known asks for 'resutl'; it may ask for x, y, out"),
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_refused(bad, match):
     with pytest.raises(OpDeclarationError, match=match):

@@ -321,6 +321,42 @@ def test_step_hooks():
     assert len(calls) == 2
 
 
+def test_hooks_of_all_optimizers_run_first():
+    optimizer = optim.SGD([ag.ones(1, requires_grad=True)])
+    calls = []
+    optimizer.register_step_pre_hook(lambda *args: calls.append("own before"))
+    optimizer.register_step_post_hook(lambda *args: calls.append("own after"))
+    before = optim.hooks.register_optimizer_step_pre_hook(lambda *args: calls.append("before"))
+    after = optim.hooks.register_optimizer_step_post_hook(lambda *args: calls.append("after"))
+    with before, after:
+        optimizer.step()
+    optimizer.step()
+    assert calls == ["before", "own before", "after", "own after", "own before", "own after"]
+
+
+def test_state_dict_hooks():
+    w = ag.ones(1, requires_grad=True)
+    optimizer, calls = optim.SGD([w], lr=0.5), []
+    optimizer.register_state_dict_pre_hook(lambda o: calls.append(("save", o)))
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "epoch": 3})
+    optimizer.register_state_dict_post_hook(lambda o, state: state.update(first=list(state)), prepend=True)
+    saved = optimizer.state_dict()
+    assert (saved["epoch"], saved["first"]) == (3, ["state", "param_groups"])
+
+    def halve(o, state):
+        calls.append(("load", o, state.pop("epoch")))
+        return {**state, "param_groups": [{**group, "lr": group["lr"] / 2} for group in state["param_groups"]]}
+
+    optimizer.register_load_state_dict_pre_hook(halve)
+    handle = optimizer.register_load_state_dict_post_hook(lambda o: calls.append(("loaded", o.param_groups[0]["lr"])))
+    optimizer.load_state_dict(saved)
+    assert calls == [("save", optimizer), ("load", optimizer, 3), ("loaded", 0.25)]
+    assert saved["epoch"] == 3  # the hook has a copy
+    handle.remove()
+    optimizer.load_state_dict(saved)
+    assert len(calls) == 4
+
+
 def test_a_pre_hook_may_change_the_arguments():
     optimizer = optim.SGD([ag.ones(1, requires_grad=True)])
     handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: ((optimizer, lambda: 3.0), {}))
@@ -478,9 +514,50 @@ def test_option_errors(cls, options, message):
         getattr(optim, cls)([w], **options)
 
 
-def test_lr_as_a_tensor_is_refused():
-    with pytest.raises(TypeError, match="lr as a Tensor is not supported"):
-        optim.SGD([ag.ones(2, requires_grad=True)], lr=ag.tensor(0.1))
+@pytest.mark.parametrize("cls", [*OPTIONS, "LBFGS"])
+def test_lr_as_a_tensor_is_read_at_each_step(cls, device):
+    ends = []
+    for lr in (0.5, ag.tensor(0.5, device=device)):
+        w = ag.tensor([1.0, 2.0], device=device, requires_grad=True)
+        optimizer = getattr(optim, cls)([w], lr=lr)
+        for _ in range(2):
+            optimizer.step(lambda w=w, optimizer=optimizer: halfway(w, optimizer))
+            if isinstance(lr, ag.Tensor):
+                lr.fill_(0.25)
+            else:
+                optimizer.param_groups[0]["lr"] = 0.25
+        ends.append(w.tolist())
+    assert ends[0] == ends[1]
+    with pytest.raises(ValueError, match=r"Tensor lr must be 1-element, got one of shape \[2\]"):
+        getattr(optim, cls)([w], lr=ag.ones(2))
+
+
+def halfway(w, optimizer):
+    optimizer.zero_grad()
+    loss = (w * w).sum() / 2
+    loss.backward()
+    return loss
+
+
+def test_a_scheduler_fills_a_tensor_lr():
+    lr = ag.tensor(1.0)
+    optimizer = optim.SGD([ag.ones(1, requires_grad=True)], lr=lr)
+    scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    plateau = optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
+    optimizer.step()
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] is lr
+    assert (lr.item(), scheduler.get_last_lr()) == (0.5, [0.5])
+    for loss in (1.0, 2.0):
+        plateau.step(loss)
+    assert lr.item() == 0.25
+
+
+def test_an_optimizer_without_a_formula():
+    w = ag.ones(1, requires_grad=True)
+    w.grad = ag.ones(1)
+    with pytest.raises(NotImplementedError, match="Optimizer defines neither step"):
+        optim.Optimizer([w], {}).step()
 
 
 @pytest.mark.parametrize("cls", OPTIONS)

@@ -65,6 +65,23 @@ def test_signature(cls):
     assert listed(optim) == listed(torch.optim)
 
 
+@pytest.mark.parametrize("cls", OPTIONS)
+def test_printed_form(cls):
+    def printed(library, where):
+        groups = [{"params": [library.ones(2, requires_grad=True)]} for _ in range(2)]
+        return repr(getattr(where, cls)([groups[0], {**groups[1], "lr": 0.5}]))
+
+    assert printed(ag, optim) == printed(torch, torch.optim)
+
+
+def test_a_learning_rate_that_pytorch_saved_as_a_tensor():
+    theirs = torch.optim.Adam([torch.ones(2, requires_grad=True)], lr=torch.tensor(0.25))
+    optimizer = optim.Adam([ag.ones(2, requires_grad=True)])
+    optimizer.load_state_dict(theirs.state_dict())
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    assert isinstance(optimizer.param_groups[0]["lr"], float)
+
+
 @pytest.mark.parametrize(("cls", "options"), ONE_EACH)
 def test_state_dict_of_pytorch(cls, options, device):
     """Its layout is ours, and training goes on from it, here as there."""

@@ -56,7 +56,14 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return pool.empty(shape, dtype) if xp is np else xp.empty(shape, dtype)
 
 
+def constant(xp: Any, value: float, dtype: Any) -> Any:
+    """A number for a ufunc beside arrays of `dtype`: on the CPU a 0-d array, which it takes in half the time."""
+    return cpu.constant(value, dtype) if xp is np else value
+
+
 def device_of(array: Any) -> Device:
+    if type(array) is np.ndarray:
+        return CPU
     return Device("cuda", array.device.id) if is_cuda(array) else CPU
 
 
@@ -82,6 +89,9 @@ def matmul(a: Any, b: Any) -> Any:
 
     Where one operand is shared, its partner's batch is folded into the rows: one product instead of one per matrix.
     """
+    tiny = type(a) is np.ndarray and a.ndim == 2 == b.ndim and a.size * b.shape[1] < cpu.TINY
+    if tiny and a.dtype is b.dtype and a.itemsize > 2 and not counters.ACTIVE:
+        return a.dot(b)
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
         wide = np.promote_types(a.dtype, b.dtype)
         a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
@@ -91,7 +101,7 @@ def matmul(a: Any, b: Any) -> Any:
 def dot(a: Any, b: Any) -> Any:
     """a @ b for a vector b and a vector or a matrix a of one dtype, counted."""
     if type(a) is np.ndarray and a.itemsize > 2 and a.size < cpu.TINY and not counters.ACTIVE:
-        return np.dot(a, b)
+        return a.dot(b)
     out = matmul(a if a.ndim > 1 else a[None], b[:, None])[..., 0]
     return out if a.ndim > 1 else out[0]
 

@@ -21,12 +21,8 @@ MANY_CHOICES = 1 << 13  # elements of a mask from which on `where` is faster tha
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b for arrays of one dtype and at least two dimensions; half types accumulate in float32."""
-    if a.ndim == 2 == b.ndim and a.itemsize > 2 and not counters.ACTIVE:
-        (m, k), n = a.shape, b.shape[1]
-        if m * n * (k or 1) < TINY:
-            return np.dot(a, b)
     if a.ndim > 2 and b.ndim == 2:
-        return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+        return matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype in HALF:
         return matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
     if counters.ACTIVE:
@@ -105,7 +101,7 @@ def constant(value: float, dtype: np.dtype) -> np.ndarray:
 
 
 @functools.lru_cache(1024)
-def _ones(n: int, dtype: np.dtype) -> np.ndarray:
+def ones(n: int, dtype: np.dtype) -> np.ndarray:
     return np.ones(n, dtype)
 
 
@@ -115,11 +111,11 @@ def total(x: np.ndarray, axis: Any, keepdims: Any) -> Any:
     if not 0 < n <= FEW:
         return np.add.reduce(x, axis, keepdims=keepdims)
     if axis is None:
-        return x.reshape(1, n).dot(_ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
+        return x.reshape(1, n).dot(ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
     if type(axis) is not int or x.ndim != 2:
         return np.add.reduce(x, axis, keepdims=keepdims)
     if axis == 1 or axis == -1:
-        out = x.dot(_ones(x.shape[1], x.dtype))
+        out = x.dot(ones(x.shape[1], x.dtype))
         return out[:, None] if keepdims else out
-    out = _ones(x.shape[0], x.dtype).dot(x)
+    out = ones(x.shape[0], x.dtype).dot(x)
     return out[None] if keepdims else out

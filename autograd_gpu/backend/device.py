@@ -31,6 +31,8 @@ class Device:
             self.type, self.index = "cuda", int(ordinal) if ordinal else index
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
 
     def __hash__(self) -> int:
@@ -72,4 +74,4 @@ def set_default_device(device: Device | str) -> None:
 
 def or_default(device: Device | str | None) -> Device:
     """`device`, or the default one for None."""
-    return _Default.device if device is None else Device(device)
+    return _Default.device if device is None else device if type(device) is Device else Device(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -21,8 +22,9 @@ FLOATS = NATIVE_FLOATS | {bfloat16}
 HALF = frozenset((float16, bfloat16))  # summed and multiplied in float32, rounded once
 INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))
 STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
-ALL = FLOATS | INTEGERS | STORAGE | {bool_}
+ALL = cast("frozenset[np.dtype]", FLOATS | INTEGERS | STORAGE | {bool_})
 
+_OURS: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in ALL}  # the one object of each that `is` may be asked about
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _ALIASES: dict[object, np.dtype] = {
     "float": float32, "double": float64, "half": float16, "long": int64, "int": int32, "short": int16,
@@ -57,6 +59,9 @@ def set_default_dtype(dtype: object) -> None:
 
 def as_dtype(dtype: object) -> np.dtype:
     """`dtype` as one of ours; accepts NumPy dtypes, their names, and Python's float, int and bool."""
+    found = _OURS.get(dtype) if isinstance(dtype, np.dtype) else None
+    if found is not None:
+        return found
     found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
     try:
         found = np.dtype(dtype) if found is None else found  # type: ignore[call-overload]

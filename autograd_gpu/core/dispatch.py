@@ -82,7 +82,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
             if not op.cores:
                 op.cores["*",] = listgen.make_list_core(op)
             return op.cores["*",](prepared, *attributes)
-        kinds = tuple("T" if isinstance(a, Tensor) else "0" if a is None else "N" for a in prepared)
+        kinds = _kinds(tuple(prepared))
         core = op.cores.get(kinds)
         if core is None:
             core = op.cores[kinds] = generate.make_core(op, kinds)
@@ -94,6 +94,20 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
 
 # Texts that say everything, and are PyTorch's.
 COMPLETE = re.compile(r"[\w.]+\(\)|index |Dimension |shape mismatch|(std and )?var |too many indices")
+
+
+def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """An op on tensors of fitting dtype, numbers and None: its result, and what it saves under names of its own."""
+    kinds = _kinds(args)
+    core = op.cores.get((*kinds, "saved"))
+    if core is None:
+        core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
+    outs, extras = core(*args, *(attributes.get(name, default) for name, default in op.attributes.items()))
+    return outs, {name: wrap(value) for name, value in extras.items()}
+
+
+def _kinds(args: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple("T" if isinstance(a, Tensor) else "0" if a is None else "N" for a in args)
 
 
 def _names(op: OpDef, args: tuple[Any, ...]) -> tuple[str, ...]:

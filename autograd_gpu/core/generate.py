@@ -94,21 +94,21 @@ def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any])
     return w.compile(op.name, _scope(op, general))
 
 
-def make_core(op: OpDef, kinds: tuple[str, ...]) -> Callable[..., Any]:
-    """The same body without checks, for arguments that the general path has prepared."""
+def make_core(op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False) -> Callable[..., Any]:
+    """The same body without checks, for arguments that the general path has prepared; `keep_saved`: with `extras`."""
     w = Source()
     w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
     w.depth = 1
     w("mode = MODES.bits & 1")
     _unwrap(w, op, kinds)
-    _body(w, op, kinds)
+    _body(w, op, kinds, keep_saved=keep_saved)
     return w.compile(op.name, _scope(op, None))
 
 
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
-        "differentiable": op.differentiable, "RESULT": op.result,
+        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
     }  # fmt: skip
 
 
@@ -147,7 +147,9 @@ def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
     return checks
 
 
-def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -> None:
+def _body(
+    w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False, keep_saved: bool = False
+) -> None:
     """forward, the result, its node. `guarded`: a failure of forward is left to `general`, which explains it."""
     live = tensors(op, kinds)
     w(f"xp = numpy if type(x_{live[0]}) is ndarray else namespace({', '.join('x_' + n for n in live)})")
@@ -172,7 +174,7 @@ def _body(w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False) -
         _wrap_outputs(w, op, live[0])
     if op.has_rules:
         write_record(w, op, kinds, live)
-    w("return t" if op.single else "return ts")
+    w(f"return {'t' if op.single else 'ts'}{', extras' if keep_saved else ''}")
 
 
 def _share(w: Source, op: OpDef, first: str, out: str) -> None:

@@ -37,7 +37,7 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
         w("t._node = node")
     else:
         _outputs(w, op)
-    _save(w, op, kinds)
+    _save(w, op, kinds, wanted)
     w("node.sequence_nr = next_sequence_nr()")
     w.depth -= 1
 
@@ -47,14 +47,18 @@ def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
     ruled = [n for n in wanted if op.rule_of(n) is not None]
     zeros = [n for n in wanted if op.rule_of(n) is None]
     w(f"node.edges = ({''.join(f'n_{n}, ' if n in ruled else 'None, ' for n in op.inputs)})")
-    w("_mask, _depth = 0, -1")
-    for n in wanted:
-        w(f"if n_{n} is not None:")
-        if n in ruled:
-            w(f"_mask |= {1 << op.inputs.index(n)}", 1)
-        w(f"if n_{n}.topological_nr > _depth: _depth = n_{n}.topological_nr", 1)
-    w("node.mask = _mask")
-    w("node.topological_nr = _depth + 1")
+    if len(wanted) == 1:  # the only one that can have brought us here
+        w(f"node.mask = _mask = {1 << op.inputs.index(wanted[0]) if ruled else 0}")
+        w(f"node.topological_nr = n_{wanted[0]}.topological_nr + 1")
+    else:
+        w("_mask, _depth = 0, -1")
+        for n in wanted:
+            w(f"if n_{n} is not None:")
+            if n in ruled:
+                w(f"_mask |= {1 << op.inputs.index(n)}", 1)
+            w(f"if n_{n}.topological_nr > _depth: _depth = n_{n}.topological_nr", 1)
+        w("node.mask = _mask")
+        w("node.topological_nr = _depth + 1")
     numbers = "".join(f"{n}._nr, " if n in ruled else "0, " for n in op.inputs)
     several = " or ".join(f"{n}._nr" for n in ruled)
     w(f"node.nrs = ({numbers}) if {several} else None" if ruled else "node.nrs = None")
@@ -110,7 +114,9 @@ def slot(kind: str, name: str) -> str:
     return f"{PREFIX[kind]}_{name}"
 
 
-def _save(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
+def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> None:
+    """What the rules of this call's mask read, in the node's slots; of a single wanted input the mask is known."""
+    only = 1 << op.inputs.index(wanted[0]) if len(wanted) == 1 and op.rule_of(wanted[0]) is not None else 0
     by_name = dict(zip(op.inputs, kinds, strict=True))
     for (kind, name), bits in readers(op).items():
         target = f"node.{slot(kind, name)}"
@@ -122,16 +128,19 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
             w(f"{target} = x_{name}.{kind}" if by_name[name] == "T" else f"{target} = None")
         elif kind == "out" and name not in op.nondiff_outputs:
             which = "t" if op.single else f"ts[{(op.outputs or ()).index(name)}]"
-            w(f"{target} = save_output({which}, node) if _mask & {bits} else FREED")
+            condition = "" if only & bits else f" if _mask & {bits} else FREED"
+            w(f"{target} = save_output({which}, node){condition}")
         elif kind == "input" and by_name[name] != "T":
             w(f"{target} = {name}")
         else:  # an input, or an output that does not lead back to the node
             which = name if kind == "input" else f"ts[{(op.outputs or ()).index(name)}]"
-            w(f"if _mask & {bits}:")
-            w(f"{target} = s = new(SavedTensor)", 1)
-            w(f"s.tensor = {which}", 1)
-            w(f"s.version = 0 if {which}._storage is None else {which}._storage.version", 1)
-            w(f"else: {target} = FREED")
+            indent = 0 if only & bits else 1
+            if indent:
+                w(f"if not _mask & {bits}: {target} = FREED")
+                w("else:")
+            w(f"{target} = s = new(SavedTensor)", indent)
+            w(f"s.tensor = {which}", indent)
+            w(f"s.version = 0 if {which}._storage is None else {which}._storage.version", indent)
 
 
 def make_node_class(op: OpDef) -> type[OpNode]:

@@ -20,7 +20,11 @@ Reading a block
 6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
    dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the
    rule asks for.
-7. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
+7. `jvp` says how tangents go through it (core/tangents.py), `batch` how it runs on a batch of examples
+   (core/batching.py): words, or functions.
+8. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
+   which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
+9. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
    for all of them.
 """
 
@@ -35,6 +39,7 @@ from typing import Any
 
 from ..errors import OpDeclarationError
 from .node import Node
+from .tangents import LINEAR, JvpWord
 
 # What `types` may say: how the inputs' dtypes are brought together before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
@@ -86,6 +91,7 @@ class OpDef:
     view: bool | str
     storage_ok: bool
     differentiable: Callable[..., bool] | None
+    in_numpy: Callable[..., Any] | None
     jvp: Any
     batch: Any
     called: dict[str, str]  # input -> the parameter's name in the public function
@@ -108,7 +114,7 @@ class OpDef:
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
         """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra, index."""
-        skip = 3 if rule is self.joint or rule in self.adders.values() else 2
+        skip = 3 if rule is self.joint or rule in self.adders.values() else 2  # F, g; F, g, need; F, into, g; F, t
         return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
 
     def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
@@ -136,7 +142,7 @@ class OpDef:
 
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False,
-    "differentiable": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
+    "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
 }  # fmt: skip
 
 
@@ -200,6 +206,7 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
             if taken := RUNNING & asked:
                 raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
                                          "something else in the generated code; rename the input")
+    _check_jvp(op)
     for name, adder in op.adders.items():
         rule = op.rules.get(name)
         if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:
@@ -214,3 +221,14 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
         raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any; got {op.types!r}")
     if op.name in REGISTRY:
         raise OpDeclarationError(f"op {op.name} is declared twice")
+
+
+def _check_jvp(op: OpDef) -> None:
+    if op.jvp is None:
+        return
+    if not op.has_rules:
+        raise OpDeclarationError(f"op {op.name} has no derivative rules, so tangents end there; leave jvp out")
+    if not isinstance(op.jvp, JvpWord):
+        op.asked(op.jvp)  # raises for a misspelt name
+    elif op.jvp is not LINEAR and not op.single:
+        raise OpDeclarationError(f"op {op.name}: jvp = {op.jvp} is for ops with one output; write a function")

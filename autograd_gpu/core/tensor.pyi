@@ -648,7 +648,7 @@ class Tensor:
     def lgamma(self) -> Tensor:
         ...
 
-    def mvlgamma(self, p: builtins.int) -> Tensor:
+    def mvlgamma(self, p: Any) -> Tensor:
         ...
 
     def polygamma(self, n: Any) -> Tensor:
@@ -906,16 +906,10 @@ class Tensor:
     def norm(self, p: Any='fro', dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
         ...
 
-    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
-        ...
-
     def sum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
         ...
 
     def trace(self) -> Tensor:
-        ...
-
-    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
     def ceil(self) -> Tensor:
@@ -1105,6 +1099,12 @@ class Tensor:
         ...
 
     def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None) -> Any:
+        ...
+
+    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
+        ...
+
+    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
         ...
 
     def cross(self, other: TensorLike, dim: Any=None) -> Tensor:
@@ -1467,7 +1467,7 @@ class Tensor:
     def lgamma_(self) -> Any:
         ...
 
-    def mvlgamma_(self, p: builtins.int) -> Tensor:
+    def mvlgamma_(self, p: Any) -> Any:
         ...
 
     def polygamma_(self, n: Any) -> Any:
@@ -1591,6 +1591,9 @@ class Tensor:
         ...
 
     def unsqueeze_(self, dim: Any) -> Any:
+        ...
+
+    def as_strided_(self, size: Any, stride: Any, storage_offset: builtins.int | None=None) -> Tensor:
         ...
 
     def multiply_(self, other: Any) -> Tensor:

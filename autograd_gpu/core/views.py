@@ -41,7 +41,7 @@ def version_of(tensor: Tensor) -> int:
 
 def bump_version(tensor: Tensor) -> None:
     """Says that `tensor`'s memory was written to: whoever saved it for backward will notice."""
-    storage_of(tensor).version += 1
+    (tensor._storage or storage_of(tensor)).version += 1
 
 
 def shares_memory(view: object, source: object) -> bool:

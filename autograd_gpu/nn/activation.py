@@ -137,7 +137,7 @@ class GLU(_Along):
 
 
 class Softmax(_Along):
-    """exp(x) / sum(exp(x)) over `dim`.
+    """exp(x) / sum(exp(x)) over `dim`, which has to be said: PyTorch's guess, deprecated there, is not made.
 
     >>> ag.nn.Softmax(dim=-1)(ag.zeros(1, 2))
     tensor([[0.5, 0.5]])

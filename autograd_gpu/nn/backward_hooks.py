@@ -7,6 +7,7 @@ output's calls the hooks at once.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +50,10 @@ class BackwardHooks:
         return watched
 
     def watch_outputs(self, result: Any) -> Any:
-        """The module's result before a node whose hook is `outputs_known`; dicts and lists are left alone."""
+        """The module's result before a node whose hook is `outputs_known`; other types than tuples are left alone."""
+        if not isinstance(result, (Tensor, tuple)):
+            warnings.warn("For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
+                          f"received {type(result)}", UserWarning, stacklevel=2)
         outputs = result if isinstance(result, tuple) else (result,)
         watched, node, places = _watched(outputs)
         if node is not None:

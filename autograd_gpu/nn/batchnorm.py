@@ -22,6 +22,7 @@ class RunningNorm(Module):
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
     ranks: tuple[int, ...]  # how many dimensions an input may have
+    _version = 2  # from 2 on there is num_batches_tracked
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -59,6 +60,14 @@ class RunningNorm(Module):
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        version, key = local_metadata.get("version"), f"{prefix}num_batches_tracked"
+        if (version is None or version < 2) and self.num_batches_tracked is not None:
+            state_dict.setdefault(key, self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def _check_rank(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar, overload
 
@@ -24,7 +25,7 @@ class _Ordered(Module):
         return [name for name, kind in self._kinds.items() if kind == MODULE]
 
     def _name_at(self, index: int) -> str:
-        names = self._names()
+        names, index = self._names(), operator.index(index)
         if not -len(names) <= index < len(names):
             raise IndexError(f"index {index} is out of range")
         return names[index]
@@ -75,6 +76,9 @@ class _Ordered(Module):
         >>> len(ag.nn.ModuleList([ag.nn.Linear(2, 3)]).extend([ag.nn.ReLU(), ag.nn.Linear(3, 1)]))
         3
         """
+        if not isinstance(modules, Iterable):
+            raise TypeError(f"{type(self).__name__}.extend should be called with an iterable, but got "
+                            f"{type(modules).__name__}")
         for module in list(modules):
             self.append(module)
         return self
@@ -82,12 +86,16 @@ class _Ordered(Module):
     def insert(self: Self, index: int, module: Module) -> Self:
         """Inserts `module` before `index`, numbers all modules anew, and returns the container.
 
+        TypeError if it is no Module, IndexError unless -len <= index <= len.
+
         >>> ag.nn.ModuleList([ag.nn.ReLU()]).insert(0, ag.nn.Tanh())[0]
         Tanh()
         """
         if not isinstance(module, Module):
             raise TypeError(f"insert: expected a Module, got {type(module).__name__}")
         children = list(self)
+        if not -len(children) <= index <= len(children):
+            raise IndexError(f"Index out of range: {index}")
         children.insert(index, module)
         self._replace((str(i), child) for i, child in enumerate(children))
         return self

@@ -11,6 +11,7 @@ from ..backend.device import Device
 from ..backend.dtypes import FLOATS, as_dtype
 from ..core.tensor import Tensor
 from ..core.views import bump_version
+from .parameter import is_lazy
 from .tree import Tree
 
 Self = TypeVar("Self", bound="Movable")
@@ -31,6 +32,10 @@ class Movable(Tree):
         device, dtype = parse(*args, **kwargs)
         convert(self, device, dtype)
         return self
+
+    def type(self: Self, dst_type: Any) -> Self:
+        """Floating-point parameters and buffers to `dst_type`: `to(dst_type)`."""
+        return self.to(dtype=dst_type)
 
     def cpu(self: Self) -> Self:
         """Moves everything to the CPU."""
@@ -80,8 +85,9 @@ def parse(
 def convert(root: Tree, device: Device | None, dtype: np.dtype | None) -> None:
     """Converts every parameter, its gradient and every buffer below `root`, all or (if one fails) none."""
     tensors: list[Tensor] = []
+    lazy: list[Any] = []
     for leaf in [*root.parameters(), *root.buffers()]:
-        tensors.append(leaf)
+        (lazy if is_lazy(leaf) else tensors).append(leaf)
         if leaf.grad is not None:
             tensors.append(leaf.grad)
     arrays = [_converted(tensor, device, dtype) for tensor in tensors]
@@ -90,6 +96,8 @@ def convert(root: Tree, device: Device | None, dtype: np.dtype | None) -> None:
             # The object stays, for optimizers and hooks hold it; a graph that saved it is told of the change.
             tensor._array = array
             bump_version(tensor)
+    for parameter in lazy:
+        parameter.place(device, dtype)
 
 
 def _converted(tensor: Tensor, device: Device | None, dtype: np.dtype | None) -> Any:

@@ -8,7 +8,7 @@ from ..core.tensor import Parameter, Tensor
 from ..ops.creation import empty
 from . import functional as F
 from . import init
-from .lookup import check_dense
+from .lookup import check_dense, check_every_use
 from .module import Module
 
 
@@ -21,7 +21,7 @@ class _Table(Module):
         dtype: Any,
     ) -> None:  # fmt: skip
         super().__init__()
-        check_dense(scale_grad_by_freq, sparse)
+        check_dense(sparse)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise ValueError(f"Padding_idx must be within num_embeddings; got {padding_idx} for {num_embeddings}")
@@ -77,7 +77,8 @@ class Embedding(_Table):
     """Rows of a table by integer index: (...) -> (..., embedding_dim); the table starts as standard normal.
 
     Row `padding_idx` starts as zeros and gets no gradient. With `max_norm` rows that are looked up are scaled, in the
-    table, to a `norm_type`-norm of at most that. Gradients are dense.
+    table, to a `norm_type`-norm of at most that. With `scale_grad_by_freq` a row's gradient is divided by how often the
+    row is looked up. Gradients are dense.
 
     >>> ag.nn.Embedding(10, 4)(ag.tensor([1, 2, 1])).shape
     (3, 4)
@@ -94,18 +95,22 @@ class Embedding(_Table):
         )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type)
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
+        )
 
     def extra_repr(self) -> str:
         parts = self._options_repr()
         if self.padding_idx is not None:
             parts.insert(1, f"padding_idx={self.padding_idx}")
+        if self.scale_grad_by_freq:
+            parts.append("scale_grad_by_freq=True")
         return ", ".join(parts)
 
 
 class EmbeddingBag(_Table):
     """The sum, mean or maximum (`mode`) of rows of a table: bags are the rows of an input (bags, n), or start at
-    `offsets` in an input (n); see ag.embedding_bag.
+    `offsets` in an input (n); see ag.embedding_bag. NotImplementedError for `sparse` and `scale_grad_by_freq`.
 
     >>> ag.nn.EmbeddingBag(10, 4)(ag.tensor([1, 2, 1]), ag.tensor([0, 2])).shape
     (2, 4)
@@ -120,6 +125,7 @@ class EmbeddingBag(_Table):
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
             False, device, dtype,
         )  # fmt: skip
+        check_every_use(scale_grad_by_freq)
         self.mode = mode
         self.include_last_offset = include_last_offset
 

@@ -57,7 +57,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     tensor([2., 2., 2.])
     """
     with no_grad():
-        return tensor.copy_(random.uniform(tensor.shape, tensor.dtype, tensor.device, a, b, generator))
+        return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -67,7 +67,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     tensor([1., 1.])
     """
     with no_grad():
-        return tensor.copy_(random.normal(tensor.shape, tensor.dtype, tensor.device, mean, std, generator))
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(

@@ -97,7 +97,7 @@ class KLDivLoss(Module):
     """target * (log(target) - input) of log-probabilities `input`; with `log_target` both are logarithms.
 
     `reduction` "batchmean" divides the sum by the size of dimension 0, as the divergence's definition does; "mean"
-    (the default), "sum" and "none" as elsewhere.
+    (the default), "sum" and "none" as elsewhere. PyTorch warns that "mean" is not the divergence; this does not.
 
     >>> ag.nn.KLDivLoss(reduction="batchmean")(ag.tensor([[0.5, 0.5]]).log(), ag.tensor([[0.5, 0.5]])).item()
     0.0

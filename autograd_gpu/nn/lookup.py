@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import ops
+from ..autograd import Function
 from ..config import no_grad
 from ..core.tensor import Tensor
 
@@ -14,20 +17,25 @@ def embedding(
     """The rows of `weight` (V, D) that the integers `input` (...) name: (..., D).
 
     Row `padding_idx` gets no gradient. With `max_norm` the rows that are named are scaled, in `weight` itself, to a
-    `norm_type`-norm of at most that. Gradients are dense and count every use: NotImplementedError for `sparse` and
-    `scale_grad_by_freq`. ValueError for a padding_idx that names no row, IndexError (on the CPU) for such an input.
+    `norm_type`-norm of at most that. With `scale_grad_by_freq` a row's gradient is divided by how often the row is
+    named. Gradients are dense: NotImplementedError for `sparse`. ValueError for a padding_idx that names no row,
+    IndexError (on the CPU) for such an input.
 
     >>> table = ag.tensor([[3.0, 4.0], [0.0, 0.5]])
     >>> ag.nn.functional.embedding(ag.tensor([0, 1]), table, max_norm=1.0)
     tensor([[0.6, 0.8],
             [0. , 0.5]])
     """
-    check_dense(scale_grad_by_freq, sparse)
+    check_dense(sparse)
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise ValueError(f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows")
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
-    return ops.embedding(input, weight, padding_idx)
+    rows = ops.embedding(input, weight, padding_idx)
+    if not scale_grad_by_freq or not rows.requires_grad:
+        return rows
+    uses = ops.bincount(input.ravel(), minlength=weight.shape[0])[input]
+    return _Shared.apply(rows, 1 / uses.to(rows.dtype).unsqueeze(-1))
 
 
 def embedding_bag(
@@ -37,21 +45,41 @@ def embedding_bag(
 ) -> Tensor:  # fmt: skip
     """The sum, mean or maximum of the rows that each bag names; see ag.embedding_bag, and `embedding` for `max_norm`.
 
+    NotImplementedError for `sparse` and `scale_grad_by_freq`.
+
     >>> ag.nn.functional.embedding_bag(ag.tensor([[0, 1]]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[2., 3.]])
     """
-    check_dense(scale_grad_by_freq, sparse)
+    check_dense(sparse)
+    check_every_use(scale_grad_by_freq)
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
     return ops.embedding_bag(input, weight, offsets, mode, per_sample_weights, include_last_offset, padding_idx)
 
 
-def check_dense(scale_grad_by_freq: bool, sparse: bool) -> None:
+class _Shared(Function):
+    """Its first input; the gradient is multiplied by the second."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, share: Tensor) -> Tensor:
+        ctx.save_for_backward(share)
+        return rows.view(rows.shape)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        (share,) = ctx.saved_tensors
+        return g * share, None
+
+
+def check_dense(sparse: bool) -> None:
     if sparse:
         raise NotImplementedError("embedding: gradients are dense; leave out sparse=True")
+
+
+def check_every_use(scale_grad_by_freq: bool) -> None:
     if scale_grad_by_freq:
-        raise NotImplementedError("embedding: scale_grad_by_freq is not implemented; divide the gradient in a hook on "
-                                  "the result")
+        raise NotImplementedError("embedding_bag: scale_grad_by_freq is not implemented; divide the gradient of the "
+                                  "weight by the counts in a hook on it")
 
 
 def limit_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:

@@ -1,4 +1,7 @@
-"""Losses of differences as modules, and the base of all. `reduction` is "mean", "sum" or "none" (one per element)."""
+"""Losses of differences as modules, and the base of all. `reduction` is "mean", "sum" or "none" (one per element).
+
+It replaces `size_average` and `reduce`, which PyTorch has deprecated and which no loss takes here.
+"""
 
 from __future__ import annotations
 

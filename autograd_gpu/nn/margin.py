@@ -14,6 +14,10 @@ class _MarginLoss(Loss):
         super().__init__(reduction)
         self.margin = margin
 
+    def _check_positive(self) -> None:
+        if self.margin <= 0:
+            raise ValueError(f"{type(self).__name__}: expected margin to be greater than 0, got {self.margin} instead")
+
 
 class MarginRankingLoss(_MarginLoss):
     """max(0, margin - target * (input1 - input2)): target 1 says that input1 ranks higher, -1 that input2 does.
@@ -81,6 +85,8 @@ class MultiMarginLoss(WeightedLoss):
         super().__init__(weight, reduction)
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
+        if weight is not None and weight.ndim != 1:
+            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.ndim}D instead")
         self.p = p
         self.margin = margin
 
@@ -126,7 +132,7 @@ class TripletMarginLoss(_MarginLoss):
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
     ) -> None:
         super().__init__(margin, reduction)
-        _check_positive(margin)
+        self._check_positive()
         self.p = p
         self.eps = eps
         self.swap = swap
@@ -150,7 +156,7 @@ class TripletMarginWithDistanceLoss(_MarginLoss):
         swap: bool = False, reduction: str = "mean",
     ) -> None:  # fmt: skip
         super().__init__(margin, reduction)
-        _check_positive(margin)
+        self._check_positive()
         self.distance_function = distance_function
         self.swap = swap
 
@@ -159,8 +165,3 @@ class TripletMarginWithDistanceLoss(_MarginLoss):
             anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
             reduction=self.reduction,
         )  # fmt: skip
-
-
-def _check_positive(margin: float) -> None:
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")

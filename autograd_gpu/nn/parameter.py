@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import is_array
+import numpy as np
+
+from ..backend import device_of, is_array
+from ..backend.device import Device
 from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild
 from ..core.views import bump_version, storage_of
 from ..ops.creation import empty
@@ -51,7 +54,7 @@ class TransientBuffer(Buffer):
 class UninitializedParameter(Parameter):
     """A parameter whose shape is not known yet; `materialize` makes an ordinary Parameter of the same object.
 
-    An optimizer may hold it before. Its shape raises, and so does what reads it.
+    An optimizer may hold it before. Its shape raises a RuntimeError and its values a ValueError.
 
     >>> p = ag.nn.UninitializedParameter()
     >>> p.materialize((2, 3))
@@ -68,10 +71,36 @@ class UninitializedParameter(Parameter):
         """Everything is done by __new__."""
 
     @property
+    def _array(self) -> Any:
+        """Refused: the slot of Tensor holds an empty array, which only says device and dtype."""
+        raise ValueError("Attempted to use an uninitialized parameter: it has no values before the first `forward` of "
+                         "its module. Call that with an example")
+
+    @_array.setter
+    def _array(self, array: Any) -> None:
+        Tensor._array.__set__(self, array)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens "
                            "in `load_state_dict` when trying to load an uninitialized parameter into an initialized "
                            "one. Call `forward` to initialize the parameters before accessing their attributes.")
+
+    @property
+    def dtype(self) -> np.dtype:
+        return Tensor._array.__get__(self).dtype
+
+    @property
+    def device(self) -> Device:
+        return device_of(Tensor._array.__get__(self))
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def place(self, device: Any = None, dtype: Any = None) -> None:
+        """Says where, and in which dtype, it will be."""
+        self._array = empty(0, device=device or self.device, dtype=dtype or self.dtype)._array
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         """Gives it memory of `shape`, not set, on its device and in its dtype unless told otherwise."""
@@ -83,6 +112,13 @@ class UninitializedParameter(Parameter):
     def detach(self) -> Tensor:
         """Itself, since there is nothing to share yet."""
         return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        result = memo[id(self)] = UninitializedParameter(self.requires_grad, self.device, self.dtype)
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UninitializedParameter, (self.requires_grad, str(self.device), self.dtype)
 
     def __repr__(self) -> str:
         return "<UninitializedParameter>"

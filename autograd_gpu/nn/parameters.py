@@ -111,6 +111,9 @@ class ParameterDict(Module):
         return getattr(self, key)
 
     def __setitem__(self, key: str, value: Any) -> None:
+        if not isinstance(key, str):
+            raise TypeError("Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                            f"'{type(key).__name__}')")
         if key not in self._keys and hasattr(self, key):
             raise KeyError(f"attribute '{key}' already exists")
         setattr(self, key, _registered(value))
@@ -189,6 +192,11 @@ class ParameterDict(Module):
     def __or__(self, other: Any) -> ParameterDict:
         both = self.copy()
         both.update(other)
+        return both
+
+    def __ror__(self, other: Any) -> ParameterDict:
+        both = ParameterDict(other)
+        both.update(self)
         return both
 
     def __ior__(self, other: Any) -> ParameterDict:

@@ -107,7 +107,7 @@ class ReLU6(Overwriting):
 
 
 class Hardsigmoid(Overwriting):
-    """(x + 3) / 6 limited to [0, 1].
+    """(x + 3) / 6 limited to [0, 1]. Unlike PyTorch's it prints `inplace`, as its like do.
 
     >>> ag.nn.Hardsigmoid()(ag.tensor([0.0, 4.0]))
     tensor([0.5, 1. ])
@@ -118,7 +118,7 @@ class Hardsigmoid(Overwriting):
 
 
 class Hardswish(Overwriting):
-    """x * hardsigmoid(x).
+    """x * hardsigmoid(x). Unlike PyTorch's it prints `inplace`, as its like do.
 
     >>> ag.nn.Hardswish()(ag.tensor([0.0, 4.0]))
     tensor([0., 4.])

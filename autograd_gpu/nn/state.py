@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ..config import no_grad
 from ..core.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor
+from .foreign import as_own
 from .hooks import add
 from .parameter import UninitializedParameter, is_lazy
 from .registry import BUFFER, MODULE, PARAMETER
@@ -24,7 +25,16 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
     def __repr__(self) -> str:
-        return tuple.__repr__(self) if any(self) else "<All keys matched successfully>"
+        listed = f"{type(self).__name__}(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+        return listed if any(self) else "<All keys matched successfully>"
+
+
+class StateDict(dict[str, Any]):
+    """A dict that also knows, in `_metadata`, the version of each module's layout, as PyTorch's state dicts do."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._metadata: dict[str, dict[str, Any]] = {}  # by the module's dotted name
 
 
 class Stateful(Tree):
@@ -41,14 +51,17 @@ class Stateful(Tree):
         >>> list(ag.nn.Linear(2, 1).state_dict())
         ['weight', 'bias']
         """
-        destination = {} if destination is None else destination
+        destination = StateDict() if destination is None else destination
+        metadata = {"version": self._version}
+        if isinstance(destination, StateDict):
+            destination._metadata[prefix[:-1]] = metadata
         for hook in self._state_hooks_of(SAVE_PRE):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._members(MODULE):
             module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_hooks_of(SAVE_POST):
-            if hook(self, destination, prefix, {"version": self._version}) is not None:
+            if hook(self, destination, prefix, metadata) is not None:
                 raise RuntimeError("state_dict post-hook must return None")
         return destination
 
@@ -64,8 +77,9 @@ class Stateful(Tree):
     ) -> IncompatibleKeys:
         """Copies `state_dict` into parameters and persistent buffers, converting device and dtype.
 
-        With `assign` the module takes the tensors themselves instead, with their devices and dtypes; parameters keep
-        their requires_grad. Returns the missing and the unexpected keys. RuntimeError that lists them and every value
+        The values are tensors, arrays, or tensors of PyTorch, whose state dicts may be given as they are. With `assign`
+        the module takes the tensors themselves instead, with their devices and dtypes; parameters keep their
+        requires_grad. Returns the missing and the unexpected keys. RuntimeError that lists them and every value
         that has another shape or is no tensor, TypeError for what is no mapping; nothing is copied then (missing and
         unexpected keys are raised after the copy where a module has a load post-hook, which may strike them off). With
         `strict=False` missing and unexpected keys are no error.
@@ -74,11 +88,23 @@ class Stateful(Tree):
         >>> net.load_state_dict({"weight": ag.ones(1, 2), "bias": ag.zeros(1)})
         <All keys matched successfully>
         >>> net.load_state_dict({"weight": ag.zeros(1, 2)}, strict=False)
-        (['bias'], [])
+        IncompatibleKeys(missing_keys=['bias'], unexpected_keys=[])
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        return _Load(self, dict(state_dict), strict, assign).run()
+        versions = getattr(state_dict, "_metadata", {})
+        return _Load(self, dict(state_dict), versions, strict, assign).run()
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Calls the load pre-hooks; a subclass that overrides it may rename keys of `state_dict` before or after.
+
+        PyTorch's copies the tensors here. This one does not: all keys and shapes are compared before any is copied.
+        """
+        for hook in self._state_hooks_of(LOAD_PRE):
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
         """What a subclass wants to have in `state_dict` besides its tensors; with `set_extra_state` to load it."""
@@ -119,6 +145,8 @@ class Stateful(Tree):
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
         before a state dict is loaded. It may change the dict, which is a copy, in place: rename keys, for instance.
+
+        `local_metadata` has the "version" of the module's layout, and is empty for a dict that `ag.load` read.
         """
         return self._add_state_hook(LOAD_PRE, hook)
 
@@ -136,16 +164,17 @@ class Stateful(Tree):
 class _Load:
     """One `load_state_dict`: pre-hooks, checks, copies, post-hooks."""
 
-    def __init__(self, module: Stateful, state: dict[str, Any], strict: bool, assign: bool) -> None:
-        self.module, self.state, self.strict, self.assign = module, state, strict, assign
+    def __init__(
+        self, module: Stateful, state: dict[str, Any], versions: dict[str, Any], strict: bool, assign: bool
+    ) -> None:
+        self.module, self.state, self.versions, self.strict, self.assign = module, state, versions, strict, assign
         self.keys = IncompatibleKeys([], [])
         self.errors: list[str] = []
 
     def run(self) -> IncompatibleKeys:
         for prefix, module in _prefixed(self.module):
-            for hook in module._state_hooks_of(LOAD_PRE):
-                meta = {"version": module._version}
-                hook(module, self.state, prefix, meta, self.strict, *self.keys, self.errors)
+            metadata = self.versions.get(prefix[:-1], {})
+            module._load_from_state_dict(self.state, prefix, metadata, self.strict, *self.keys, self.errors)
         self._compare()
         afterwards = [(m, hook) for m in _bottom_up(self.module) for hook in m._state_hooks_of(LOAD_POST)]
         if self.errors or not afterwards:
@@ -166,6 +195,7 @@ class _Load:
         self.keys.unexpected_keys.extend(key for key in self.state if key not in known)
         for key, _, _, tensor in places:
             if key in self.state and tensor is not None:
+                self.state[key] = as_own(self.state[key])
                 self.errors.extend(_mismatch(key, tensor, self.state[key]))
 
     def _raise(self) -> None:
@@ -223,7 +253,7 @@ def _quoted(key: object) -> str:
 
 def _mismatch(key: str, tensor: Tensor, value: Any) -> list[str]:
     if not isinstance(value, Tensor):
-        return [f'While copying the parameter named "{key}", expected Tensor from checkpoint but received '
+        return [f'While copying the parameter named "{key}", expected Tensor or array from checkpoint but received '
                 f"{type(value)}"]
     if is_lazy(tensor) or value.shape == tensor.shape:
         return []

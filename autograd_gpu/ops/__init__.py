@@ -209,7 +209,7 @@ from .properties import (
 )
 from .quantile import nanquantile, quantile
 from .rearrange import flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile
-from .reduce import count_nonzero, logsumexp, mean, norm, std, sum, trace, var
+from .reduce import count_nonzero, logsumexp, mean, norm, sum, trace
 from .rounding import ceil, floor, frac, round, trunc
 from .sampling import bernoulli, multinomial, normal, poisson
 from .scan import cummax, cummin, cumsum, logcumsumexp, prod
@@ -225,6 +225,7 @@ from .statistics import corrcoef, cov, std_mean, var_mean
 from .triangular import cholesky, cholesky_inverse, cholesky_solve
 from .trigonometric import acos, acosh, asin, asinh, atan, atanh, cos, cosh, deg2rad, rad2deg, sin, sinc, sinh, tan
 from .unique import unique, unique_consecutive
+from .variance import std, var
 from .vectors import cross, dot, ger, outer, vdot
 from .view import as_strided
 

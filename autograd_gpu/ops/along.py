@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..backend.dtypes import int32, int64
+from ..core.batching import along, expanded
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import INDEX_DTYPES, in_our_words
 from .places import grid, picked, sums_at
@@ -29,6 +31,11 @@ class gather_along:
     def forward(xp, x, index, *, dim): return picked(xp, x, index, dim)
     def grad_x(F, g, x_shape, index, dim): return F.gather_along_backward(g, index, dim, x_shape)
     nondiff = ("index",)
+    jvp, batch = LINEAR, along("dim")
+
+
+def _batch_backward(F, n, batched, g, index, *, dim, shape):
+    return F.gather_along_backward(*expanded(F, n, batched, (g, index)), dim, (n, *shape))
 
 
 @defop
@@ -43,6 +50,7 @@ class gather_along_backward:
     forward = _gather_along_backward
     def grad_g(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff = ("index",)
+    jvp, batch = LINEAR, _batch_backward
 
 
 # ---- the public functions ------------------------------------------------------------------------------

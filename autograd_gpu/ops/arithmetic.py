@@ -9,8 +9,10 @@ import numpy as np
 from .. import backend, errors
 from ..backend import cpu
 from ..backend.dtypes import FLOATS, FULL_FLOATS, float64, get_default_dtype
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from ..core.tensor import Tensor
 from .activation import in_float32
 from .creation import as_tensor
@@ -43,6 +45,7 @@ class add:
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 def _minus(xp, a, b, *, alpha=1):
@@ -66,6 +69,7 @@ class sub:
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return -g if alpha == 1 else g * -alpha
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
@@ -89,6 +93,7 @@ class mul:
     def grad_a(F, g, b): return g * b
     def grad_b(F, g, a): return g * a
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = MULTILINEAR, BROADCASTING
 
 
 def _power_base(F, g, base, exponent):
@@ -122,6 +127,7 @@ class pow:
     grad_exponent = _power_exponent
     called = ("input", "exponent")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _over_square(F, g, side, a, b):
@@ -143,6 +149,7 @@ class atan2:
     def grad_a(F, g, a, b): return _over_square(F, g, b, a, b)
     def grad_b(F, g, a, b): return _over_square(F, -g, a, a, b)
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # One expression each: NumPy then computes a large one in place.
@@ -166,6 +173,7 @@ class lerp:
     def grad_weight(F, g, a, b): return g * (b - a)
     called = ("input", "end", "weight")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -183,6 +191,7 @@ class addcmul:
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
     called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -200,6 +209,7 @@ class addcdiv:
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
     called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -214,6 +224,7 @@ class hypot:
     def grad_a(F, g, a, out): return g * (a / out)
     def grad_b(F, g, b, out): return g * (b / out)
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -228,6 +239,7 @@ class copysign:
     def grad_a(F, g, a, out): return g * (F.sign(a) * F.sign(out))
     grad_b = ZERO
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -242,6 +254,7 @@ class nextafter:
     def grad_a(F, g): return g
     grad_b = ZERO
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -256,6 +269,7 @@ class heaviside:
     grad_x = ZERO
     def grad_values(F, g, x): return F.where(x == 0, g, 0.0)
     types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
@@ -290,9 +304,12 @@ class where:
     tensor([1., 0.])
     """
 
-    def forward(xp, condition, a, b): return backend.where(xp, condition, a, b)
+    def forward(xp, condition, a, b):
+        few = xp is np and condition.size < cpu.MANY_CHOICES
+        return np.where(condition, a, b) if few else backend.where(xp, condition, a, b)
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
     called = ("condition", "input", "other")
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING

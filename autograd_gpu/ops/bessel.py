@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from .from_scipy import of_scipy
 
 
@@ -18,6 +20,7 @@ class i0:
     forward = of_scipy("i0")
     def grad_x(F, g, x): return g * F.i1(x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -31,6 +34,7 @@ class i0e:
     forward = of_scipy("i0e")
     def grad_x(F, g, x, out): return g * (F.i1e(x) - F.sign(x) * out)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _i1_back(F, g, x, out):
@@ -50,6 +54,7 @@ class i1:
     forward = of_scipy("i1")
     grad_x = _i1_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _i1e_back(F, g, x, out):
@@ -69,3 +74,4 @@ class i1e:
     forward = of_scipy("i1e")
     grad_x = _i1e_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend.dtypes import FLOATS, bool_
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 
@@ -26,6 +27,7 @@ class bitwise_and:
 
     def forward(xp, a, b): return xp.bitwise_and(*integers("bitwise_and", a, b))
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -38,6 +40,7 @@ class bitwise_or:
 
     def forward(xp, a, b): return xp.bitwise_or(*integers("bitwise_or", a, b))
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -50,6 +53,7 @@ class bitwise_xor:
 
     def forward(xp, a, b): return xp.bitwise_xor(*integers("bitwise_xor", a, b))
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -61,6 +65,7 @@ class bitwise_not:
     """
 
     def forward(xp, x): return xp.bitwise_not(*integers("bitwise_not", x))
+    batch = BROADCASTING
 
 
 # ---- shifts ------------------------------------------------------------------------------------------
@@ -90,6 +95,7 @@ class bitwise_left_shift:
 
     def forward(xp, a, b): return _shifted(xp, "left_shift", a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -102,3 +108,4 @@ class bitwise_right_shift:
 
     def forward(xp, a, b): return _shifted(xp, "right_shift", a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from ..backend import cpu
 from ..backend.dtypes import FULL_FLOATS
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 
 
@@ -25,6 +28,7 @@ class maximum:
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -39,6 +43,7 @@ class minimum:
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -53,6 +58,7 @@ class fmax:
     def grad_a(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), 0.0, g)
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -67,15 +73,24 @@ class fmin:
     def grad_a(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), 0.0, g)
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- limits ------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(1024)
+def _limits(low: float, high: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    return cpu.constant(low, dtype), cpu.constant(high, dtype)
 
 
 def _clamp(xp, x, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     if type(x) is np.ndarray and x.dtype in FULL_FLOATS:
+        if type(min) is float is type(max) and x.size <= cpu.FEW:
+            low, high = _limits(min, max, x.dtype)
+            return np.minimum(np.maximum(x, low), high)
         min = cpu.constant(min, x.dtype) if type(min) is float else min
         max = cpu.constant(max, x.dtype) if type(max) is float else max
         if x.size > cpu.FEW and np.ndim(min) == np.ndim(max) == 0:  # one pass; for few elements np.clip takes longer
@@ -115,6 +130,7 @@ class clamp:
     grad_min = _clamp_min
     grad_max = _clamp_max
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def clamp_min(input: Tensor, min: Any) -> Tensor:

@@ -12,12 +12,14 @@ import math
 
 from .. import backend
 from ..config import no_grad
+from ..core.batching import example, moved
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .inplace import add_, mul_
-from .norm import native_layer_norm
+from .norm import kept_half, native_layer_norm
 from .reduce import wide
 from .shape import reshape
 
@@ -42,12 +44,16 @@ def _others(ndim):
     return (-ndim, *range(2 - ndim, 0))
 
 
-def _batch_norm(xp, x, weight, bias, eps):
+def _check_batch_norm(x, weight, bias):
     if x.ndim < 2:
         raise IndexError(f"batch_norm: expected an input (N, C, ...) of two dimensions or more, got {x.ndim}")
+    _check_channels("weight", weight, x.shape[1])
+    _check_channels("bias", bias, x.shape[1])
+
+
+def _batch_norm(xp, x, weight, bias, eps):
+    _check_batch_norm(x, weight, bias)
     channels, dtype, axes = x.shape[1], x.dtype, _others(x.ndim)
-    _check_channels("weight", weight, channels)
-    _check_channels("bias", bias, channels)
     n = x.size // channels if x.size else 1
     x = x.astype(wide(dtype), copy=False)
     mean = xp.sum(x, axis=axes) / n
@@ -60,13 +66,22 @@ def _batch_norm(xp, x, weight, bias, eps):
     return out.astype(dtype, copy=False), mean.astype(dtype, copy=False), var.astype(dtype, copy=False)
 
 
+def _spread(F, vector, ndim):
+    return vector if ndim == 2 else F.reshape(vector, (-1,) + (1,) * (ndim - 2))
+
+
+def _per_channel(x):
+    """How many elements of x each channel has, or 1."""
+    return math.prod(x.shape) // (x.shape[1] or 1) or 1
+
+
 def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
     """With h = g * weight: rstd * (h - mean of h - normal * mean of h * normal); see Note [Batch norm]."""
     g_out, g_mean, g_var = g
-    ndim, axes, n = x.ndim, _others(x.ndim), math.prod(x.shape) // (x.shape[1] or 1) or 1
+    axes, n = _others(x.ndim), _per_channel(x)
 
     def spread(vector):
-        return vector if ndim == 2 else F.reshape(vector, (-1,) + (1,) * (ndim - 2))
+        return _spread(F, vector, x.ndim)
 
     rstd, away = F.rsqrt(var + eps), x - spread(mean)
     grad_x = grad_weight = grad_bias = None
@@ -77,14 +92,58 @@ def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
             inner = g_out - spread(grad_bias / n) - normal * spread(grad_weight / n)
             grad_x = inner * spread(rstd if weight is None else rstd * weight)
     if need[0] and g_mean is not None:
-        grad_x = _plus(grad_x, F.expand(spread(g_mean / n), x.shape))
+        grad_x = added(grad_x, F.expand(spread(g_mean / n), x.shape))
     if need[0] and g_var is not None:
-        grad_x = _plus(grad_x, away * spread(g_var * (2 / n)))
+        grad_x = added(grad_x, away * spread(g_var * (2 / n)))
     return grad_x, grad_weight if need[1] else None, grad_bias if need[2] else None
 
 
-def _plus(total, part):
-    return part if total is None else total + part
+def _batch_norm_push(F, t, x, weight, mean, var, eps):
+    """Of x: weight * rstd * (t - mean of t - normal * mean of t * normal)."""
+    axes, n, std = _others(x.ndim), _per_channel(x), F.sqrt(var + eps)
+    out = of_mean = of_var = None
+
+    def spread(vector):
+        return _spread(F, vector, x.ndim)
+
+    normal = (x - spread(mean)) / spread(std)
+    if t[0] is not None:
+        of_mean, share = F.sum(t[0], axes) / n, F.sum(t[0] * normal, axes) / n
+        of_var = share * std * 2
+        out = (t[0] - spread(of_mean) - normal * spread(share)) * spread(1 / std if weight is None else weight / std)
+    if t[1] is not None:
+        out = added(out, normal * spread(t[1]))
+    if t[2] is not None:
+        out = added(out, spread(t[2]))
+    return out, of_mean, of_var
+
+
+def _batch_batch_norm(F, n, batched, x, weight, bias, *, eps):
+    """The examples join the channels."""
+    _check_batch_norm(*(v if v is None else example(v, b) for v, b in zip((x, weight, bias), batched, strict=True)))
+    if not batched[0]:
+        return _batch_of_affine(F, n, batched, x, weight, bias, eps)
+    channels = x.shape[2]
+
+    def joined(vector, is_batched):
+        if vector is None:
+            return None
+        return F.reshape(vector if is_batched else F.expand(vector, (n, channels)), (n * channels,))
+
+    folded = F.reshape(moved(F, x, 0, 1), (x.shape[1], n * channels, *x.shape[3:]))
+    out, mean, var = F.native_batch_norm(folded, joined(weight, batched[1]), joined(bias, batched[2]), eps)
+    out = moved(F, F.reshape(out, (x.shape[1], n, channels, *x.shape[3:])), 1, 0)
+    return out, F.reshape(mean, (n, channels)), F.reshape(var, (n, channels))
+
+
+def _batch_of_affine(F, n, batched, x, weight, bias, eps):
+    """One input for many weights or biases: it is normalised once."""
+    out, mean, var = F.native_batch_norm(x, None, None, eps)
+    shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
+    for vector, is_batched, combine in ((weight, batched[1], F.mul), (bias, batched[2], F.add)):
+        if vector is not None:
+            out = combine(out, F.reshape(vector, (n, *shape) if is_batched else shape))
+    return out, F.expand(mean, (n, *mean.shape)), F.expand(var, (n, *var.shape))
 
 
 @defop
@@ -99,6 +158,7 @@ class native_batch_norm:
     def forward(xp, x, weight=None, bias=None, *, eps=1e-5): return _batch_norm(xp, x, weight, bias, eps)
     grads = _batch_norm_back
     outputs, types = ("out", "mean", "var"), FLOAT
+    jvp, batch = _batch_norm_push, _batch_batch_norm
 
 
 def batch_norm(
@@ -108,20 +168,23 @@ def batch_norm(
     """(input - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
 
     In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
-    (the variance with Bessel's correction); else they are the running ones. ValueError for a batch of one value per
-    channel, RuntimeError for running ones that are missing or of another size.
+    (the variance with Bessel's correction); else they are the running ones. A half input beside parameters of float32
+    gives a half result. ValueError for a batch of one value per channel, or for one of the running ones alone;
+    RuntimeError where they are missing or of another size.
 
     >>> ag.batch_norm(ag.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
     tensor([[-1.],
             [ 1.]])
     """
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError("running_mean and running_var must either both be None or neither be None")
     channels = input.shape[1] if input.ndim > 1 else 1
     _check_channels("running_mean", running_mean, channels)
     _check_channels("running_var", running_var, channels)
     if not training:
         if eps < 0.0:
             raise ArgumentError(f"batch_norm eps must be non-negative, but got {eps}")
-        return _by_running(input, running_mean, running_var, weight, bias, eps)
+        return kept_half(_by_running(input, running_mean, running_var, weight, bias, eps), input)
     n = math.prod(input.shape) // (channels or 1)
     if n == 1:
         raise ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
@@ -130,7 +193,7 @@ def batch_norm(
     out, mean, var = native_batch_norm(input, weight, bias, eps)
     _follow(running_mean, mean, momentum)
     _follow(running_var, var, momentum, n / (n - 1) if n > 1 else 1.0)
-    return out
+    return kept_half(out, input)
 
 
 def _follow(running: Tensor | None, value: Tensor, momentum: float, correction: float = 1.0) -> None:
@@ -197,7 +260,7 @@ def group_norm(
         if parameter is not None and parameter.shape != (channels,):
             raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
                                f"got {name} of shape {list(parameter.shape)} and input of shape {list(input.shape)}")
-    return _by_group(input, num_groups, weight, bias, eps)
+    return kept_half(_by_group(input, num_groups, weight, bias, eps), input)
 
 
 def instance_norm(
@@ -218,7 +281,7 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-        return _by_running(input, running_mean, running_var, weight, bias, eps)
+        return kept_half(_by_running(input, running_mean, running_var, weight, bias, eps), input)
     positions = math.prod(input.shape[2:])
     if positions == 1:
         raise ArgumentError(f"Expected more than 1 spatial element when training, got input size {list(input.shape)}")
@@ -230,4 +293,4 @@ def instance_norm(
             axes = tuple(range(2, input.ndim))
             _follow(running_mean, RECORD.mean(input, _others(input.ndim)), momentum)
             _follow(running_var, RECORD.mean(RECORD.var(input, axes), 0), momentum)
-    return _by_group(input, channels, weight, bias, eps)
+    return kept_half(_by_group(input, channels, weight, bias, eps), input)

@@ -15,9 +15,11 @@ import numpy as np
 from ..backend.dtypes import FLOATS
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import LINEAR, added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .arithmetic import where
+from .class_examples import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
 from .loss import check_reduction
 from .permute import movedim
 from .probability import exponentials, log_softmax
@@ -31,7 +33,12 @@ def _clean(target, classes, ignore_index):
     """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
     if not target.size:
         return True
-    if np.minimum.reduce(target, axis=None) >= 0 and np.maximum.reduce(target, axis=None) < classes:
+    if target.size < 16:
+        numbers = target.ravel().tolist()
+        low, high = min(numbers), max(numbers)
+    else:
+        low, high = np.minimum.reduce(target, axis=None), np.maximum.reduce(target, axis=None)
+    if low >= 0 and high < classes:
         return not 0 <= ignore_index < classes
     wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
     if wrong.size:
@@ -119,6 +126,17 @@ def _cross_entropy_back(F, g, probs, target, scale):
     return through if direct is None else direct + through
 
 
+def _slope(F, probs, target, scale):
+    """The gradient of the loss, or of the rows' losses."""
+    one = F.constant_like(scale, 1.0)
+    return F.cross_entropy_grad(one if one.dtype == probs.dtype else F.cast(one, probs.dtype), probs, target, scale)
+
+
+def _cross_entropy_push(F, t, probs, target, scale, reduction):
+    change = t[0] * _slope(F, probs, target, scale)
+    return F.sum(change, -1) if reduction == "none" else F.sum(change), F.softmax_grad(t[0], probs, -1)
+
+
 @defop
 class class_cross_entropy:
     """The cross entropy of softmax(x) and classes, and that softmax; see Note [Fused cross entropy].
@@ -132,6 +150,7 @@ class class_cross_entropy:
     grad_x = _cross_entropy_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
     outputs, saved = ("loss", "probs"), ("scale",)
+    jvp, batch = _cross_entropy_push, batch_cross_entropy
 
 
 def _cross_entropy_grad(xp, h, probs, target, scale):
@@ -143,8 +162,15 @@ def _cross_entropy_grad(xp, h, probs, target, scale):
 
 
 def _sum_of_rows(F, g, probs, target, scale):
-    slope = F.cross_entropy_grad(F.constant_like(scale, 1.0), probs, target, scale)
-    return F.sum(g * slope, -1)
+    return F.sum(g * _slope(F, probs, target, scale), -1)
+
+
+def _cross_entropy_grad_push(F, t, h, probs, target, scale):
+    direct = None if t[0] is None else F.cross_entropy_grad(t[0], probs, target, scale)
+    if t[1] is None:
+        return direct
+    rows = h * scale
+    return added(direct, t[1] * F.unsqueeze(rows if rows.dtype == probs.dtype else F.cast(rows, probs.dtype), -1))
 
 
 @defop
@@ -161,6 +187,7 @@ class cross_entropy_grad:
     def grad_probs(F, g, h, scale): return g * F.unsqueeze(h * scale, -1)
     nondiff, broadcasts = ("target", "scale"), ALWAYS
     promoted, types = ("h", "probs"), FLOAT
+    jvp, batch = _cross_entropy_grad_push, batch_cross_entropy_grad
 
 
 # ---- negative log-likelihood -------------------------------------------------------------------------
@@ -185,6 +212,16 @@ def _nll_back(F, g, x_shape, target, weight, ignore_index, reduction):
     return F.class_nll_grad(g, target, weight, classes=x_shape[-1], ignore_index=ignore_index, reduction=reduction)
 
 
+def _nll_push(F, t, out, target, weight, ignore_index, reduction):
+    if reduction != "mean":
+        return F.class_nll(t[0], target, weight, ignore_index, reduction)
+    # not the op itself, which is NaN where no row counts: the gradient is 0 there
+    slope = F.class_nll_grad(
+        F.constant_like(out, 1.0), target, weight, classes=t[0].shape[-1], ignore_index=ignore_index, reduction="mean"
+    )
+    return F.sum(t[0] * slope)
+
+
 @defop
 class class_nll:
     """Minus the elements of x that the classes name.
@@ -197,6 +234,7 @@ class class_nll:
     forward = _nll
     grad_x = _nll_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+    jvp, batch = _nll_push, batch_nll
 
 
 @defop
@@ -212,6 +250,7 @@ class class_nll_grad:
     def grad_h(F, g, target, weight, ignore_index, reduction):
         return F.class_nll(g, target, weight, ignore_index, reduction)
     nondiff, promoted, types = ("target", "weight"), ("h",), FLOAT
+    jvp, batch = LINEAR, batch_nll_grad
 
 
 # ---- the public functions ----------------------------------------------------------------------------
@@ -222,7 +261,9 @@ def _classes_last(x: Tensor, target: Tensor, name: str) -> Tensor:
     if not x.ndim:
         raise RuntimeError(f"{name}: expected an input of one dimension or more, (C) or (N, C, ...), got a 0-d tensor")
     if target.dtype in FLOATS:
-        raise RuntimeError(f"{name}: expected classes of dtype int64, but got {target.dtype}")
+        also = f", or probabilities of the input's shape {list(x.shape)}" if name == "cross_entropy" else ""
+        raise RuntimeError(f"{name}: expected classes of dtype int64{also}, but got {target.dtype} of shape "
+                           f"{list(target.shape)}")
     if x.ndim > 1 and target.ndim and x.shape[0] != target.shape[0]:
         raise ArgumentError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]}).")
     last = movedim(x, 1, -1) if x.ndim > 2 else x
@@ -233,8 +274,8 @@ def _classes_last(x: Tensor, target: Tensor, name: str) -> Tensor:
 
 def _check_weight(weight: Tensor | None, classes: int) -> None:
     if weight is not None and weight.shape != (classes,):
-        raise RuntimeError("weight tensor should be defined either for all or no classes, "
-                           f"expected shape [{classes}], got {list(weight.shape)}")
+        raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got "
+                           f"weight tensor of shape: {list(weight.shape)}")
 
 
 def nll_loss(
@@ -262,11 +303,12 @@ def cross_entropy(
 ) -> Tensor:  # fmt: skip
     """Cross entropy of logits (N, C, ...) or (C), and of classes (N, ...) or probabilities of the logits' shape.
 
-    `weight` (C) weighs the classes; elements of class `ignore_index` do not count; `label_smoothing` mixes that share
-    of the uniform distribution into the target. `reduction` "mean" (the default) divides the sum of the losses by that
-    of the weights (NaN if no element counts, with gradients of 0) and for probabilities by N and the positions, "sum"
-    does not divide, "none" gives a loss per target (0 for an ignored one); another one is a ValueError. IndexError
-    for a class on the CPU that is out of range, RuntimeError or ValueError for shapes or dtypes that do not fit.
+    `weight` (C) weighs the classes; elements of class `ignore_index` do not count (RuntimeError beside probabilities);
+    `label_smoothing` mixes that share of the uniform distribution into the target. `reduction` "mean" (the default)
+    divides the sum of the losses by that of the weights (NaN if no element counts, with gradients of 0) and for
+    probabilities by N and the positions, "sum" does not divide, "none" gives a loss per target (0 for an ignored one);
+    another one is a ValueError. IndexError for a class on the CPU that is out of range, RuntimeError or ValueError for
+    shapes or dtypes that do not fit.
 
     >>> ag.cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
     tensor(0.6931)
@@ -275,6 +317,8 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.shape == target.shape and input.ndim:
+        if ignore_index >= 0 and target.dtype in FLOATS:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     last = _classes_last(input, target, "cross_entropy")
     _check_weight(weight, last.shape[-1])

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import cpu
 from ..backend.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import ANY, PROMOTE, SAME
 from ..core.tensor import Tensor
@@ -23,6 +24,7 @@ class eq:
 
     def forward(xp, a, b): return xp.equal(a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -35,6 +37,7 @@ class ne:
 
     def forward(xp, a, b): return xp.not_equal(a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -47,6 +50,7 @@ class lt:
 
     def forward(xp, a, b): return xp.less(a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -59,6 +63,7 @@ class le:
 
     def forward(xp, a, b): return xp.less_equal(a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -71,6 +76,7 @@ class gt:
 
     def forward(xp, a, b): return xp.greater(a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -83,6 +89,7 @@ class ge:
 
     def forward(xp, a, b): return xp.greater_equal(a, b)
     types, numbers = PROMOTE, True
+    batch = BROADCASTING
 
 
 @defop
@@ -95,6 +102,7 @@ class logical_and:
 
     def forward(xp, a, b): return xp.logical_and(a, b)
     types, numbers = ANY, True
+    batch = BROADCASTING
 
 
 @defop
@@ -107,6 +115,7 @@ class logical_or:
 
     def forward(xp, a, b): return xp.logical_or(a, b)
     types, numbers = ANY, True
+    batch = BROADCASTING
 
 
 @defop
@@ -118,6 +127,7 @@ class logical_not:
     """
 
     def forward(xp, x): return xp.logical_not(x)
+    batch = BROADCASTING
 
 
 @defop
@@ -129,6 +139,7 @@ class isnan:
     """
 
     def forward(xp, x): return xp.isnan(x)
+    batch = BROADCASTING
 
 
 @defop
@@ -140,6 +151,7 @@ class isfinite:
     """
 
     def forward(xp, x): return xp.isfinite(x)
+    batch = BROADCASTING
 
 
 @defop
@@ -152,6 +164,7 @@ class logical_xor:
 
     def forward(xp, a, b): return xp.logical_xor(a, b)
     types, numbers = ANY, True
+    batch = BROADCASTING
 
 
 @defop
@@ -163,6 +176,7 @@ class isinf:
     """
 
     def forward(xp, x): return xp.isinf(x)
+    batch = BROADCASTING
 
 
 def _equals(xp, x, value):
@@ -178,6 +192,7 @@ class isposinf:
     """
 
     def forward(xp, x): return _equals(xp, x, math.inf)
+    batch = BROADCASTING
 
 
 @defop
@@ -189,6 +204,7 @@ class isneginf:
     """
 
     def forward(xp, x): return _equals(xp, x, -math.inf)
+    batch = BROADCASTING
 
 
 @defop
@@ -200,6 +216,7 @@ class isreal:
     """
 
     def forward(xp, x): return xp.logical_not(xp.zeros(x.shape, bool))
+    batch = BROADCASTING
 
 
 @defop
@@ -211,6 +228,7 @@ class signbit:
     """
 
     def forward(xp, x): return xp.signbit(x) if x.dtype in FLOATS else x < 0
+    batch = BROADCASTING
 
 
 # ---- nearly equal, all equal -------------------------------------------------------------------------
@@ -242,6 +260,7 @@ class isclose:
 
     forward = _isclose
     types = SAME
+    batch = BROADCASTING
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:

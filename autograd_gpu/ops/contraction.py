@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
+from ..core.tangents import MULTILINEAR
 from ..core.tensor import Tensor
 from .arithmetic import mul
 from .creation import as_tensor
@@ -129,6 +130,12 @@ def _kron_back(F, g, other, a_shape, b_shape, of_a):
     return F.reshape(F.contract(blocks, other, f"{both},{theirs}->{mine}"), wanted)
 
 
+def _batch_kron(F, n, batched, a, b):
+    left, right, shape = _kron_shapes(tuple(a.shape[batched[0] :]), tuple(b.shape[batched[1] :]))
+    a, b = F.reshape(a, (*a.shape[: batched[0]], *left)), F.reshape(b, (*b.shape[: batched[1]], *right))
+    return F.reshape(a * b, (n, *shape))
+
+
 @defop
 class kron:
     """The Kronecker product: each element of a replaced by its product with all of b; ones pad the shorter shape.
@@ -141,6 +148,7 @@ class kron:
     def grad_a(F, g, b, a_shape): return _kron_back(F, g, b, a_shape, b.shape, True)
     def grad_b(F, g, a, b_shape): return _kron_back(F, g, a, a.shape, b_shape, False)
     types = PROMOTE
+    jvp, batch = MULTILINEAR, _batch_kron
 
 
 # ---- a chain of matrices -----------------------------------------------------------------------------

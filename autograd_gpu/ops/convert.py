@@ -9,8 +9,10 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import Device
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import RECORD
+from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 
 
@@ -25,6 +27,7 @@ class cast:
     def forward(xp, x, *, dtype): return x.astype(dtype)
     def grad_x(F, g, x_dtype): return F.cast(g, x_dtype)
     def differentiable(dtype): return dtype in dtypes.FLOATS
+    jvp, batch = LINEAR, BROADCASTING
 
 
 @defop
@@ -38,6 +41,7 @@ class clone:
     def forward(xp, x): return xp.array(x)
     def grad_x(F, g): return g
     storage_ok = True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 @defop
@@ -51,6 +55,7 @@ class contiguous_copy:
     def forward(xp, x): return xp.array(x, order="C")
     def grad_x(F, g): return g
     storage_ok = True
+    jvp, batch = LINEAR, BROADCASTING
 
 
 def contiguous(x: Tensor) -> Tensor:
@@ -73,6 +78,7 @@ class to_device:
     def forward(xp, x, *, device): return backend.to_device(x, device), {"home": backend.device_of(x)}
     def grad_x(F, g, home): return F.to_device(g, home)
     saved = ("home",)
+    jvp, batch = LINEAR, BROADCASTING
 
 
 def to(

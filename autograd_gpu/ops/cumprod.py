@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.batching import along
 from ..core.dispatch import defop
+from ..core.tangents import added
 from .activation import in_float32
 from .reduce import wide
 from .scan import result_dtype, stays_float
@@ -32,6 +34,12 @@ def _cumprod_back(F, g, x, x_dtype, dim, dtype):
     return F.cumprod_vjp(g, x, from_right(dim, x.ndim)) if x.ndim else g
 
 
+def _cumprod_push(F, t, x, out, dim, dtype):
+    if dtype is not None:
+        t, x = F.cast(t, out.dtype), F.cast(x, out.dtype)
+    return F.cumprod_jvp(t, x, from_right(dim, x.ndim)) if x.ndim else t
+
+
 @defop
 class cumprod:
     """The products of the first 1, 2, ... elements along `dim`; integers and bools multiply to int64.
@@ -46,6 +54,7 @@ class cumprod:
     forward = _cumprod
     grad_x = _cumprod_back
     def differentiable(dim, dtype): return stays_float(dim, None, dtype)
+    jvp, batch = _cumprod_push, along("dim")
 
 
 def _parts(xp, x, dim):
@@ -80,18 +89,37 @@ def _cumprod_jvp(xp, change, x, *, dim):
     return out * xp.cumsum(xp.where(zero, 0, ratio), axis=dim) + past
 
 
-def _second(F, g, t, x, dim):
-    """The derivative by x of <t, cumprod_vjp(g, x)>; row m of the matrices is about x_m, taken for 1."""
-    n = x.shape[dim]
+def _rows(F, y, dim):
+    """The vectors along `dim`, each as a matrix with that vector in every row."""
+    last, n = F.unsqueeze(F.transpose(y, dim, -1), -2), y.shape[dim]
+    return F.expand(last, (*last.shape[:-2], n, n))
 
-    def rows(y):
-        last = F.unsqueeze(F.transpose(y, dim, -1), -2)
-        return F.expand(last, (*last.shape[:-2], n, n))
 
-    square = rows(x)
+def _without_one(F, x, dim):
+    """Matrices whose row m is x with x_m taken for 1, and where that is."""
+    square = _rows(F, x, dim)
     diagonal = F.tril(F.triu(F.constant_like(square, 1.0))) != 0
-    parts = F.cumprod_vjp(F.triu(rows(g)), F.where(diagonal, 1.0, square), -1)
-    return F.transpose(F.sum(F.where(diagonal, 0.0, rows(t)) * parts, -1), dim, -1)
+    return F.where(diagonal, 1.0, square), diagonal
+
+
+def _second(F, g, t, x, dim):
+    """The derivative by x of <t, cumprod_vjp(g, x)>, which is also that of cumprod_vjp(g, x) in the direction t."""
+    others, diagonal = _without_one(F, x, dim)
+    parts = F.cumprod_vjp(F.triu(_rows(F, g, dim)), others, -1)
+    return F.transpose(F.sum(F.where(diagonal, 0.0, _rows(F, t, dim)) * parts, -1), dim, -1)
+
+
+def _bend(F, t, change, x, dim):
+    """The derivative of cumprod_jvp(change, x) in the direction t of x: change_m times that of x without x_m."""
+    others, diagonal = _without_one(F, x, dim)
+    parts = F.cumprod_jvp(F.where(diagonal, 0.0, _rows(F, t, dim)), others, -1)
+    columns = F.unsqueeze(F.transpose(change, dim, -1), -1)
+    return F.transpose(F.sum(F.triu(parts) * columns, -2), dim, -1)
+
+
+def _vjp_push(F, t, h, x, dim):
+    direct = None if t[0] is None else F.cumprod_vjp(t[0], x, dim)
+    return direct if t[1] is None else added(direct, _second(F, h, t[1], x, dim))
 
 
 @defop
@@ -106,6 +134,12 @@ class cumprod_vjp:
     forward = in_float32(_cumprod_vjp)
     def grad_h(F, g, x, dim): return F.cumprod_jvp(g, x, dim)
     def grad_x(F, g, h, x, dim): return _second(F, h, g, x, dim)
+    jvp, batch = _vjp_push, along("dim")
+
+
+def _jvp_push(F, t, change, x, dim):
+    direct = None if t[0] is None else F.cumprod_jvp(t[0], x, dim)
+    return direct if t[1] is None else added(direct, _bend(F, t[1], change, x, dim))
 
 
 @defop
@@ -120,3 +154,4 @@ class cumprod_jvp:
     forward = in_float32(_cumprod_jvp)
     def grad_change(F, g, x, dim): return F.cumprod_vjp(g, x, dim)
     def grad_x(F, g, change, x, dim): return _second(F, g, change, x, dim)
+    jvp, batch = _jvp_push, along("dim")

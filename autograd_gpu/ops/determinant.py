@@ -21,8 +21,10 @@ import math
 import numpy as np
 
 from .. import backend
+from ..core.batching import MATRICES
 from ..core.dispatch import defop
 from ..core.op import RAW, SAME
+from ..core.tangents import added
 from ..core.tensor import Tensor
 from .arithmetic import where
 from .matrices import check_square
@@ -58,6 +60,8 @@ class det:
     forward = _det
     called = ("A",)
     def grad_a(F, g, a): return _matrices(F, g) * F.cofactor(a)
+    def jvp(F, t, a): return F.sum(t * F.cofactor(a), (-2, -1))
+    batch = MATRICES
 
 
 def _slogdet(xp, a):
@@ -81,8 +85,10 @@ class slogdet:
 
     forward = _slogdet
     grad_a = _slogdet_back
+    def jvp(F, t, a): return None, F.sum(t * F.mT(F.inv(a, False)), (-2, -1))
     called = ("A",)
     outputs, nondiff_outputs = ("sign", "logabsdet"), ("sign",)
+    batch = MATRICES
 
 
 def logdet(input: Tensor) -> Tensor:
@@ -127,7 +133,7 @@ def _cofactor(xp, a):
 
 def _cofactor_grad(xp, h, a):
     if not a.size:
-        return a.copy()
+        return h * a
     linalg = backend.decompositions(xp)
     inverse, info = linalg.inv(a)
     if _trusted(xp, a, inverse, info):
@@ -164,6 +170,13 @@ class cofactor:
 
     forward = _cofactor
     def grad_a(F, g, a): return F.cofactor_grad(g, a)
+    def jvp(F, t, a): return F.cofactor_grad(t, a)  # the second derivative of det, which is symmetric
+    batch = MATRICES
+
+
+def _cofactor_grad_jvp(F, t, h, a):
+    direct = None if t[0] is None else F.cofactor_grad(t[0], a)
+    return direct if t[1] is None else added(direct, _third_derivative(F, t[1], h, a))
 
 
 @defop
@@ -180,3 +193,4 @@ class cofactor_grad:
     def grad_h(F, g, a): return F.cofactor_grad(g, a)
     def grad_a(F, g, h, a): return _third_derivative(F, g, h, a)
     types = SAME
+    jvp, batch = _cofactor_grad_jvp, MATRICES

@@ -10,8 +10,10 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import or_default
+from ..core.batching import MATRICES, along, counted_from_right
 from ..core.dispatch import defop
 from ..core.op import ALWAYS, RECORD, SAME
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .convert import clone, to
 from .shape import reshape
@@ -48,12 +50,18 @@ class diagonal:
     grad_x = _diagonal_back
     view = ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, along("dim1", "dim2")
 
 
 def _diagonal_backward(xp, g, *, shape, offset=0, dim1=0, dim2=1):
     out = xp.zeros(shape, g.dtype)
     _diagonal(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = g
     return out
+
+
+def _diagonal_backward_batch(F, n, batched, g, *, shape, offset, dim1, dim2):
+    dim1, dim2 = counted_from_right((dim1, dim2), len(shape))
+    return F.diagonal_backward(g, (n, *shape), offset, dim1, dim2)
 
 
 @defop
@@ -68,6 +76,7 @@ class diagonal_backward:
 
     forward = _diagonal_backward
     def grad_g(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
+    jvp, batch = LINEAR, _diagonal_backward_batch
 
 
 def _diagonal_set(xp, x, src, *, offset=0, dim1=0, dim2=1):
@@ -94,6 +103,7 @@ class diagonal_set:
     def grad_x(F, g, offset, dim1, dim2): return F.diagonal_set(g, 0.0, offset, dim1, dim2)
     def grad_src(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
     types, numbers = SAME, True
+    jvp, batch = LINEAR, along("dim1", "dim2")
 
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -204,6 +214,7 @@ class tril:
 
     def forward(xp, x, *, diagonal=0): return _triangle(xp, "tril", x, diagonal)
     def grad_x(F, g, diagonal): return F.tril(g, diagonal)
+    jvp, batch = LINEAR, MATRICES
 
 
 @defop
@@ -217,6 +228,7 @@ class triu:
 
     def forward(xp, x, *, diagonal=0): return _triangle(xp, "triu", x, diagonal)
     def grad_x(F, g, diagonal): return F.triu(g, diagonal)
+    jvp, batch = LINEAR, MATRICES
 
 
 def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
@@ -226,10 +238,20 @@ def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, devi
     if dtype not in dtypes.INTEGERS:
         raise RuntimeError(f'"{name}" not implemented for {dtypes.as_dtype(dtype)}; indices are integers')
     home = or_default(device)
-    rows, columns = backend.make(home, "arange", row).reshape(-1, 1), backend.make(home, "arange", col)
-    below = rows + offset - columns  # >= 0 on and below diagonal number `offset`
-    places = (below >= 0 if name == "tril_indices" else below <= 0).nonzero()
-    return wrap(backend.namespace(below).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+    if home.type == "cpu" and row * col <= FEW:
+        return wrap(_few_corner_indices(name, row, col, offset).astype(dtypes.as_dtype(dtype)))
+    places = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
+    return wrap(backend.namespace(*places).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+
+
+def _corner(name: str, rows: Any, columns: Any, offset: int) -> Any:
+    below = rows.reshape(-1, 1) + offset - columns  # >= 0 on and below diagonal number `offset`
+    return (below >= 0 if name == "tril_indices" else below <= 0).nonzero()
+
+
+@functools.lru_cache(256)
+def _few_corner_indices(name: str, row: int, col: int, offset: int) -> np.ndarray:
+    return np.stack(_corner(name, np.arange(row), np.arange(col), offset))
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:

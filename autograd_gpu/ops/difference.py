@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.dtypes import bool_
+from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import RECORD
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .join import cat
 from .reduce import sum
@@ -45,6 +47,7 @@ class differences:
 
     forward = _differences
     grad_x = _differences_back
+    jvp, batch = LINEAR, along("dim")
 
 
 def diff(

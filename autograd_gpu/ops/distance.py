@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 
 from .. import backend
+from ..core.batching import MATRICES, one_by_one
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .activation import in_float32
 from .arithmetic import where
-from .index import index_select
 from .reduce import axes, norm
 from .shape import unsqueeze
 
@@ -53,6 +57,17 @@ def _euclidean_x2(F, g, x1, x2, out):
     return x2 * F.sum(w, -1, True) - F.matmul(w, x1)
 
 
+def _euclidean_jvp(F, t, x1, x2, out):
+    """The sum of (x1 - x2) (t1 - t2) over the distance, multiplied out: products in place of all differences."""
+    t1, t2 = t
+    terms = []
+    if t1 is not None:
+        terms.append(F.unsqueeze(F.sum(x1 * t1, -1), -1) - F.matmul(t1, F.mT(x2)))
+    if t2 is not None:
+        terms.append(F.unsqueeze(F.sum(x2 * t2, -1), -2) - F.matmul(x1, F.mT(t2)))
+    return _pull(F, sum(terms[1:], terms[0]), out)
+
+
 @defop
 class euclidean_distances:
     """The Euclidean distances between the rows of x1 and those of x2, over broadcasting batches.
@@ -65,6 +80,7 @@ class euclidean_distances:
     forward = in_float32(_euclidean)
     grad_x1 = _euclidean_x1
     grad_x2 = _euclidean_x2
+    jvp, batch = _euclidean_jvp, MATRICES
     types, broadcasts = FLOAT, True
 
 
@@ -99,6 +115,41 @@ def cdist(
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), float(p), -1)
 
 
+def _row_differences_back(F, g, x_shape, rows, columns):
+    def at(places):
+        return F.advanced_index_backward(g, places, None, None, None, dims=(-2,), shape=x_shape)
+
+    return at(rows) - at(columns)
+
+
+@defop
+class row_differences:
+    """The rows of x that `rows` names minus those that `columns` names.
+
+    >>> from autograd_gpu.ops.distance import row_differences
+    >>> row_differences(ag.tensor([[1.0, 2.0], [5.0, 5.0]]), ag.tensor([1]), ag.tensor([0]))
+    tensor([[4., 3.]])
+    """
+
+    def forward(xp, x, rows, columns): return x[..., rows, :] - x[..., columns, :]
+    grad_x = _row_differences_back
+    def batch(F, n, batched, x, rows, columns):
+        if batched[1] or batched[2]:
+            return one_by_one(F, "row_differences", F.row_differences, n, batched, (x, rows, columns))
+        return F.row_differences(x, rows, columns)
+    jvp = LINEAR
+    nondiff = ("rows", "columns")
+
+
+def _pairs(xp: Any, n: int) -> list[Tensor]:
+    """The numbers of the rows of every two, on the current device; those of few rows are kept."""
+    indices = _few_pairs(n) if xp is np and n <= MANY else xp.triu_indices(n, 1)
+    return [wrap(index) for index in indices]
+
+
+_few_pairs = functools.lru_cache(MANY + 1)(lambda n: np.triu_indices(n, 1))
+
+
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norm distances between every two rows of a matrix of n rows, as a vector of n (n - 1) / 2.
 
@@ -111,9 +162,8 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
-    xp = backend.namespace(input._array)
-    rows, columns = (wrap(index) for index in xp.triu_indices(input.shape[0], 1))
-    return norm(index_select(input, 0, rows) - index_select(input, 0, columns), float(p), -1)
+    rows, columns = _pairs(backend.namespace(input._array), input.shape[0])
+    return norm(row_differences(input, rows, columns), float(p), -1)
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend.dtypes import FLOATS
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, ZERO
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .bitwise import integers
 
@@ -25,6 +27,7 @@ class div:
     def grad_a(F, g, b): return g / b
     def grad_b(F, g, b, out): return -g * out / b
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _divisor(xp, a, b):
@@ -47,6 +50,7 @@ class floor_divide:
     def forward(xp, a, b): return xp.floor_divide(a, _divisor(xp, a, b))
     grad_a = grad_b = ZERO
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -61,6 +65,7 @@ class remainder:
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.floor_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _truncated(xp, a, b):
@@ -80,6 +85,7 @@ class trunc_divide:
     forward = _truncated
     grad_a = grad_b = ZERO
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -112,6 +118,7 @@ class fmod:
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.trunc_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- common divisors and multiples of integers -------------------------------------------------------
@@ -127,6 +134,7 @@ class gcd:
 
     def forward(xp, a, b): return xp.gcd(*integers("gcd", a, b))
     types = PROMOTE
+    batch = BROADCASTING
 
 
 @defop
@@ -139,3 +147,4 @@ class lcm:
 
     def forward(xp, a, b): return xp.lcm(*integers("lcm", a, b))
     types = PROMOTE
+    batch = BROADCASTING

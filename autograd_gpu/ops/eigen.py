@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from .. import backend
+from ..core.batching import MATRICES
 from ..core.dispatch import defop
 from .matrices import CONVERGED, check_square, converged
 
@@ -25,9 +28,9 @@ def _eigh(xp, a, *, UPLO="L"):
 
 
 def gaps(F, w):
-    """w_j - w_i, and 1 on the diagonal."""
-    ones = F.constant_like(w, 1.0)
-    return F.unsqueeze(w, -2) - F.unsqueeze(w, -1) + F.diagonal_backward(ones, (*w.shape, w.shape[-1]), 0, -2, -1)
+    """w_j - w_i, and infinity on the diagonal: what is divided by them has zeros there."""
+    far = F.constant_like(w, math.inf)
+    return F.unsqueeze(w, -2) - F.unsqueeze(w, -1) + F.diagonal_backward(far, (*w.shape, w.shape[-1]), 0, -2, -1)
 
 
 def with_diagonal(F, matrix, d):
@@ -48,6 +51,13 @@ def _eigh_back(F, g, eigenvalues, eigenvectors):
     return F.gemm(F.gemm(eigenvectors, inside), eigenvectors, False, True)
 
 
+def _eigh_jvp(F, t, eigenvalues, eigenvectors):
+    """For M = Vᵀ t V its diagonal and V (M + Mᵀ) / 2 / gaps: of t only the symmetric part counts."""
+    inside = F.gemm(eigenvectors, F.gemm(t, eigenvectors), True, False)
+    turn = (inside + F.mT(inside)) * 0.5 / gaps(F, eigenvalues)
+    return F.diagonal(inside, 0, -2, -1), F.gemm(eigenvectors, turn)
+
+
 @defop
 class eigh:
     """(eigenvalues, eigenvectors) of a symmetric matrix, the values ascending, the vectors as orthonormal columns.
@@ -63,6 +73,7 @@ class eigh:
     forward = _eigh
     grad_a = _eigh_back
     outputs = ("eigenvalues", "eigenvectors")
+    jvp, batch = _eigh_jvp, MATRICES
 
 
 def _eigvalsh(xp, a, *, UPLO="L"):
@@ -74,6 +85,11 @@ def _eigvalsh(xp, a, *, UPLO="L"):
 def _eigvalsh_back(F, g, a, UPLO):
     vectors = F.eigh(a, UPLO)[1]
     return F.gemm(vectors * F.unsqueeze(g, -2), vectors, False, True)
+
+
+def _eigvalsh_jvp(F, t, a, UPLO):
+    vectors = F.eigh(a, UPLO)[1]
+    return F.sum(vectors * F.gemm(t, vectors), -2)
 
 
 @defop
@@ -88,6 +104,7 @@ class eigvalsh:
 
     forward = _eigvalsh
     grad_a = _eigvalsh_back
+    jvp, batch = _eigvalsh_jvp, MATRICES
 
 
 # ---- any square matrix --------------------------------------------------------------------------------
@@ -119,6 +136,14 @@ def _eig_back(F, g, eigenvalues, eigenvectors):
     return F.solve(F.mT(eigenvectors), F.gemm(inside, eigenvectors, False, True))
 
 
+def _eig_jvp(F, t, eigenvalues, eigenvectors):
+    """For M = V⁻¹ t V its diagonal and D = V (M / gaps), less the part of D's columns that would change a length."""
+    inside = F.solve(eigenvectors, F.gemm(t, eigenvectors))
+    turn = F.gemm(eigenvectors, inside / gaps(F, eigenvalues))
+    longer = F.sum(eigenvectors * turn, -2, True)
+    return F.diagonal(inside, 0, -2, -1), turn - eigenvectors * longer
+
+
 @defop
 class eig:
     """(eigenvalues, eigenvectors) of a square matrix whose eigenvalues are real, in no order; vectors as unit columns.
@@ -134,11 +159,17 @@ class eig:
     def forward(xp, a): return _real(xp, "linalg.eig", a)
     grad_a = _eig_back
     outputs = ("eigenvalues", "eigenvectors")
+    jvp, batch = _eig_jvp, MATRICES
 
 
 def _eigvals_back(F, g, a):
     vectors = F.eig(a)[1]
     return F.solve(F.mT(vectors), F.mT(vectors * F.unsqueeze(g, -2)))
+
+
+def _eigvals_jvp(F, t, a):
+    vectors = F.eig(a)[1]
+    return F.diagonal(F.solve(vectors, F.gemm(t, vectors)), 0, -2, -1)
 
 
 @defop
@@ -151,3 +182,4 @@ class eigvals:
 
     def forward(xp, a): return _real(xp, "linalg.eigvals", a)[0]
     grad_a = _eigvals_back
+    jvp, batch = _eigvals_jvp, MATRICES

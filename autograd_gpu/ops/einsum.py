@@ -23,6 +23,7 @@ import numpy as np
 from .. import backend
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
+from ..core.tangents import MULTILINEAR
 from ..core.tensor import Tensor
 from .diagonal import diagonal
 from .permute import permute
@@ -88,6 +89,13 @@ def _right_equation(equation):
     return f"{a},{out}->{b}"
 
 
+def batch_contract(F, n, batched, a, b, *, equation):
+    """The examples have a subscript of their own."""
+    first, second, out, *_ = _parts(equation)
+    i = next(s for s in map(chr, range(ord("a"), 0x110000)) if s not in equation)
+    return F.contract(a, b, f"{i * batched[0]}{first},{i * batched[1]}{second}->{i * any(batched)}{out}")
+
+
 @defop
 class contract:
     """The einsum of two operands, each subscript once per operand and in two of: first, second, output.
@@ -101,6 +109,7 @@ class contract:
     def grad_a(F, g, b, equation): return F.contract(g, b, _left_equation(equation))
     def grad_b(F, g, a, equation): return F.contract(a, g, _right_equation(equation))
     types = PROMOTE
+    jvp, batch = MULTILINEAR, batch_contract
 
 
 # ---- subscripts --------------------------------------------------------------------------------------

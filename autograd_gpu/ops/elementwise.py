@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from ..backend.dtypes import FLOATS, int64
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 
 
@@ -25,6 +27,7 @@ class neg:
         return xp.negative(x)
 
     def grad_x(F, g): return -g
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def conj(input: Tensor) -> Tensor:
@@ -57,6 +60,7 @@ class abs:
 
     def forward(xp, x): return xp.absolute(x)
     def grad_x(F, g, x): return g * F.sign(x)
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -69,6 +73,7 @@ class sign:
 
     def forward(xp, x): return xp.sign(x) if x.dtype.kind != "b" else xp.array(x)
     grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -82,6 +87,7 @@ class reciprocal:
     def forward(xp, x): return xp.reciprocal(x)
     def grad_x(F, g, out): return -g * (out * out)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -94,6 +100,7 @@ class square:
 
     def forward(xp, x): return xp.square(x if x.dtype.kind != "b" else x.astype(int64))
     def grad_x(F, g, x): return g * x * 2
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -107,6 +114,7 @@ class sqrt:
     def forward(xp, x): return xp.sqrt(x)
     def grad_x(F, g, out): return g / (out * 2)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -120,6 +128,7 @@ class rsqrt:
     def forward(xp, x): return xp.reciprocal(xp.sqrt(x))
     def grad_x(F, g, out): return g * (out * out * out) * -0.5
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -133,6 +142,7 @@ class exp:
     def forward(xp, x): return xp.exp(x)
     def grad_x(F, g, out): return g * out
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -146,6 +156,7 @@ class exp2:
     def forward(xp, x): return xp.exp2(x)
     def grad_x(F, g, out): return g * out * math.log(2.0)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -159,6 +170,7 @@ class expm1:
     def forward(xp, x): return xp.expm1(x)
     def grad_x(F, g, out): return g * (out + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -172,6 +184,7 @@ class log:
     def forward(xp, x): return xp.log(x)
     def grad_x(F, g, x): return g / x
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -185,6 +198,7 @@ class log2:
     def forward(xp, x): return xp.log2(x)
     def grad_x(F, g, x): return g / (x * math.log(2.0))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -198,6 +212,7 @@ class log10:
     def forward(xp, x): return xp.log10(x)
     def grad_x(F, g, x): return g / (x * math.log(10.0))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -211,6 +226,7 @@ class log1p:
     def forward(xp, x): return xp.log1p(x)
     def grad_x(F, g, x): return g / (x + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _frexp(xp, x):
@@ -229,4 +245,6 @@ class frexp:
 
     forward = _frexp
     def grad_x(F, g, exponent): return g[0] / F.exp2(F.cast(exponent, g[0].dtype))
+    def jvp(F, t, exponent): return t / F.exp2(F.cast(exponent, t.dtype)), None
     outputs, nondiff_outputs = ("mantissa", "exponent"), ("exponent",)
+    batch = BROADCASTING

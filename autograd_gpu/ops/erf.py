@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from .from_scipy import of_scipy
 
 TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
@@ -22,6 +24,7 @@ class erf:
     forward = of_scipy("erf")
     def grad_x(F, g, x): return g * F.exp(-(x * x)) * TWO_OVER_SQRT_PI
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -35,6 +38,7 @@ class erfc:
     forward = of_scipy("erfc")
     def grad_x(F, g, x): return g * F.exp(-(x * x)) * -TWO_OVER_SQRT_PI
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -48,6 +52,7 @@ class erfcx:
     forward = of_scipy("erfcx")
     def grad_x(F, g, x, out): return g * (x * out * 2 - TWO_OVER_SQRT_PI)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -61,6 +66,7 @@ class erfinv:
     forward = of_scipy("erfinv")
     def grad_x(F, g, out): return g * F.exp(out * out) * (math.sqrt(math.pi) / 2)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- the normal distribution -------------------------------------------------------------------------
@@ -77,6 +83,7 @@ class ndtr:
     forward = of_scipy("ndtr")
     def grad_x(F, g, x): return g * F.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -90,6 +97,7 @@ class log_ndtr:
     forward = of_scipy("log_ndtr")
     def grad_x(F, g, x): return g / F.erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -103,3 +111,4 @@ class ndtri:
     forward = of_scipy("ndtri")
     def grad_x(F, g, out): return g * F.exp(out * out * 0.5) * math.sqrt(2 * math.pi)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .. import backend
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from .activation import in_float32, times
 
 # ---- elu and its kin ---------------------------------------------------------------------------------
@@ -14,14 +18,17 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 
 def _elu(xp, x, scale, negative, inner):
     """scale * x where x > 0, else negative * (exp(inner * x) - 1): the sum of both, of which one is 0."""
-    out = xp.minimum(x, 0, out=backend.empty(xp, x.shape, x.dtype))
+    zero = backend.constant(xp, 0, x.dtype)
+    few = x.ndim and x.size <= backend.cpu.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
+    out = xp.minimum(x, zero, out=None if few else backend.empty(xp, x.shape, x.dtype))
     if inner != 1:
         out *= inner
     xp.expm1(out, out=out)
-    if negative != 1:
-        out *= negative
-    positive = xp.maximum(x, 0)
-    out += positive if scale == 1 else positive * scale
+    if negative != scale:
+        out *= backend.constant(xp, negative / scale, x.dtype)
+    out += xp.maximum(x, zero)
+    if scale != 1:
+        out *= backend.constant(xp, scale, x.dtype)
     return out
 
 
@@ -42,6 +49,7 @@ class elu:
     def forward(xp, x, *, alpha=1.0): return _elu(xp, x, 1, alpha, 1)
     def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _celu(xp, x, *, alpha=1.0):
@@ -61,6 +69,7 @@ class celu:
     forward = in_float32(_celu)
     def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1 / alpha)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -75,14 +84,28 @@ class selu:
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     def grad_x(F, g, x): return _elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- softplus and its kin ----------------------------------------------------------------------------
 
 
+STRAIGHT = 20.0  # beyond it softplus and mish are x, to the last bit of float32, and mish to that of float64
+
+
 def _softplus(xp, x, *, beta=1.0, threshold=20.0):
-    scaled = x * beta
-    return backend.where(xp, scaled > threshold, x, xp.log1p(xp.exp(xp.minimum(scaled, threshold))) / beta)
+    if xp is np and beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # a look costs less than the limits
+        out = np.exp(x, out=backend.empty(xp, x.shape, x.dtype))
+        return np.log1p(out, out=out)
+    limit = backend.constant(xp, threshold, x.dtype)
+    out = xp.minimum(x if beta == 1 else x * beta, limit, out=backend.empty(xp, x.shape, x.dtype))
+    xp.exp(out, out=out)
+    xp.log1p(out, out=out)
+    if beta != 1:
+        out /= beta
+    if beta > 0 and threshold >= STRAIGHT:  # there the curve is x, of which nothing less than x comes out above
+        return xp.maximum(out, x, out=out)
+    return backend.where(xp, x * beta > threshold, x, out)
 
 
 @defop
@@ -96,6 +119,7 @@ class softplus:
     forward = in_float32(_softplus)
     def grad_x(F, g, x, beta, threshold): return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _logsigmoid(xp, x):
@@ -117,9 +141,7 @@ class logsigmoid:
     forward = in_float32(_logsigmoid)
     def grad_x(F, g, x): return g * F.sigmoid(-x)
     types = FLOAT
-
-
-STRAIGHT = 20.0  # beyond it mish is x to the last bit of float64
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _mish(xp, x):
@@ -149,3 +171,4 @@ class mish:
     forward = in_float32(_mish)
     grad_x = _mish_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

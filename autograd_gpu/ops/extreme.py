@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend import cpu, dtypes
+from ..core.batching import REDUCING, along, counted_from_right, example, rank
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .bounds import maximum, minimum
@@ -27,16 +29,22 @@ def refuse_empty(name, x, dim):
             raise IndexError(f"{name}(): Expected reduction dim {axis + x.ndim} to have non-zero size.")
 
 
+def _ties(F, x, out, dtype):
+    """1 for all that are as large as the result, else 0: a NaN is the largest, and no NaN equals another."""
+    return F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), dtype)
+
+
 def _shared(F, g, x, out, dim, keepdim):
-    """Equal parts of g for all that are as large as the result."""
-    g, out = kept(F, g, x.shape, dim, keepdim), kept(F, out, x.shape, dim, keepdim)
-    ties = F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), g.dtype)  # a NaN is the largest, and no NaN equals another
+    """Equal parts of g for all that equal `out`, the result with its dimensions kept."""
+    g = kept(F, g, x.shape, dim, keepdim)
+    ties = _ties(F, x, out, g.dtype)
     return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
 
 
-def _few(xp, x, dim, keepdim):
-    """Whether argmax finds the largest of all in a third of the time that np.maximum.reduce takes."""
-    return dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V"  # V: bfloat16
+def _mean_of_ties(F, t, x, out, dim, keepdim):
+    over = None if dim is None else axes(dim, x.ndim)
+    ties = _ties(F, x, kept(F, out, x.shape, dim, keepdim), t.dtype)
+    return F.sum(ties * t, over, keepdim) / F.sum(ties, over, keepdim)
 
 
 def _extreme(xp, x, name, ufunc, dim, keepdim):
@@ -49,14 +57,14 @@ def _extreme(xp, x, name, ufunc, dim, keepdim):
 
 
 def _amax(xp, x, *, dim=None, keepdim=False):
-    if _few(xp, x, dim, keepdim):
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
         flat = x.ravel()
-        return flat[flat.argmax()]
+        return flat[flat.argmax()]  # in a third of the time that np.maximum.reduce takes
     return _extreme(xp, x, "max", "maximum", dim, keepdim)
 
 
 def _amin(xp, x, *, dim=None, keepdim=False):
-    if _few(xp, x, dim, keepdim):
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":
         flat = x.ravel()
         return flat[flat.argmin()]
     return _extreme(xp, x, "min", "minimum", dim, keepdim)
@@ -71,7 +79,8 @@ class amax:
     """
 
     forward = _amax
-    grad_x = _shared
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amax(x, dim, True), dim, keepdim)
+    jvp, batch = _mean_of_ties, REDUCING
 
 
 @defop
@@ -83,7 +92,8 @@ class amin:
     """
 
     forward = _amin
-    grad_x = _shared
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amin(x, dim, True), dim, keepdim)
+    jvp, batch = _mean_of_ties, REDUCING
 
 
 class aminmax_result(NamedTuple):
@@ -125,6 +135,17 @@ def _where(xp, name, x, dim, keepdim):
     return found
 
 
+def _places_of_examples(F, name, n, x, dim, keepdim):
+    shape, ndim = x.shape[1:], rank(x, True)
+    if dim is not None and (ndim or not isinstance(dim, int)):
+        return getattr(F, name)(x, counted_from_right(dim, ndim), keepdim)
+    if dim is None and not math.prod(shape):
+        refuse_empty(name, example(x), None)
+    counted_from_right(dim, ndim)  # a 0-d example has a dimension to name all the same
+    found = getattr(F, name)(F.reshape(x, (n, math.prod(shape))), -1)
+    return F.reshape(found, (n, *(1,) * ndim)) if keepdim else found
+
+
 @defop
 class argmax:
     """The index of the largest element along `dim`, or without `dim` in the flattened tensor; the first of several.
@@ -134,6 +155,7 @@ class argmax:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmax", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmax", n, x, dim, keepdim)
 
 
 @defop
@@ -145,6 +167,7 @@ class argmin:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmin", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmin", n, x, dim, keepdim)
 
 
 def _along(xp, name, x, dim, keepdim):
@@ -165,6 +188,15 @@ def back_to_place(F, g, x_shape, indices, dim, keepdim):
     return F.gather_along_backward(g, indices, from_right(dim, len(x_shape)), x_shape)
 
 
+def tangent_at_place(F, t, x_shape, indices, dim, keepdim):
+    """The forward side of back_to_place."""
+    if not x_shape:
+        return t, None
+    axis = from_right(dim, len(x_shape))
+    found = F.gather_along(t, kept(F, indices, x_shape, dim, keepdim), axis)
+    return found if keepdim else F.squeeze(found, axis), None
+
+
 @defop
 class max_dim:
     """The largest elements along `dim` and their indices; the gradient goes to those.
@@ -177,6 +209,7 @@ class max_dim:
     def forward(xp, x, *, dim, keepdim=False): return _along(xp, "max", x, dim, keepdim)
     grad_x = back_to_place
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = tangent_at_place, along("dim")
 
 
 @defop
@@ -191,6 +224,7 @@ class min_dim:
     def forward(xp, x, *, dim, keepdim=False): return _along(xp, "min", x, dim, keepdim)
     grad_x = back_to_place
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = tangent_at_place, along("dim")
 
 
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
@@ -236,6 +270,13 @@ def _truth(xp, name, x, dim, keepdim):
     return found.astype(dtypes.uint8) if x.dtype is dtypes.uint8 else found
 
 
+def _dims_of_examples(x, dim):
+    """`dim` for a batch; () is no dimension at all here."""
+    ndim = rank(x, True)
+    found = counted_from_right(dim, ndim, dim != ())
+    return found if ndim else ()
+
+
 @defop
 class any:
     """Whether some element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
@@ -247,6 +288,7 @@ class any:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "any", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return F.any(x, _dims_of_examples(x, dim), keepdim)
 
 
 @defop
@@ -260,3 +302,4 @@ class all:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "all", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return F.all(x, _dims_of_examples(x, dim), keepdim)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from .. import backend
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .activation import in_float32
-from .creation import arange
 from .from_scipy import of_scipy, of_two
-from .reduce import sum
-from .shape import unsqueeze
 
 _zeta, _gammainc, _gammaincc = of_two("zeta"), of_two("gammainc"), of_two("gammaincc")
 
@@ -28,6 +27,7 @@ class lgamma:
     forward = of_scipy("gammaln")
     def grad_x(F, g, x): return g * F.digamma(x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -41,6 +41,7 @@ class digamma:
     forward = of_scipy("digamma")
     def grad_x(F, g, x): return g * F.polygamma(x, 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _polygamma(xp, x, *, n):
@@ -63,6 +64,7 @@ class polygamma:
     forward = in_float32(_polygamma)
     def grad_x(F, g, x, n): return g * F.polygamma(x, n + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def polygamma_of(n: int, input: Tensor) -> Tensor:
@@ -74,19 +76,37 @@ def polygamma_of(n: int, input: Tensor) -> Tensor:
     return polygamma(input, n)
 
 
-def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension p >= 1, for input > (p - 1) / 2.
+def _mvlgamma(xp, x, *, p):
+    if p < 1:
+        raise RuntimeError(f"p has to be greater than or equal to 1, but got {p}")
+    gammaln = backend.special(xp).gammaln
+    out = gammaln(x)
+    for i in range(1, p):
+        out = out + gammaln(x - i / 2)
+    return out + p * (p - 1) / 4 * math.log(math.pi) if p > 1 else out
+
+
+def _mvlgamma_back(F, g, x, p):
+    slope = F.digamma(x)
+    for i in range(1, p):
+        slope = slope + F.digamma(x - i / 2)
+    return g * slope
+
+
+@defop
+class mvlgamma:
+    """The logarithm of the multivariate gamma function of dimension p >= 1, for x > (p - 1) / 2.
 
     sum over i < p of lgamma(input - i / 2), plus p (p - 1) / 4 * log(pi).
 
     >>> ag.mvlgamma(ag.tensor([2.0, 3.0]), 2)
     tensor([0.4516, 1.5502])
     """
-    if p < 1:
-        raise RuntimeError(f"p has to be greater than or equal to 1, but got {p}")
-    shifts = arange(p, device=input.device) * -0.5
-    terms = lgamma(unsqueeze(input, -1) + (shifts.to(input.dtype) if input.is_floating_point() else shifts))
-    return sum(terms, -1) + p * (p - 1) / 4 * math.log(math.pi)
+
+    forward = in_float32(_mvlgamma)
+    grad_x = _mvlgamma_back
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- Hurwitz' zeta -----------------------------------------------------------------------------------
@@ -114,6 +134,7 @@ class zeta:
     grads = _zeta_back
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- the incomplete gamma functions --------------------------------------------------------------------
@@ -150,6 +171,7 @@ class gammainc:
     grads = _gammainc_back
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -164,3 +186,4 @@ class gammaincc:
     grads = _gammaincc_back
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from .activation import gate, in_float32, times
@@ -31,6 +32,13 @@ def _glu_back(F, g, x, dim):
     return F.cat([h, h * a * (1 - s)], from_right(dim, x.ndim))
 
 
+def _glu_jvp(F, t, x, dim):
+    first, second = _halves(x, dim)
+    s = F.sigmoid(F.basic_index(x, second))
+    slope = F.basic_index(x, first) * (1 - s)
+    return (F.basic_index(t, first) + F.basic_index(t, second) * slope) * s
+
+
 @defop
 class glu:
     """a * sigmoid(b) with a and b the two halves of x along `dim`; RuntimeError if its size is odd.
@@ -41,4 +49,5 @@ class glu:
 
     forward = in_float32(_glu)
     grad_x = _glu_back
+    jvp, batch = _glu_jvp, along("dim")
     types = FLOAT

@@ -8,7 +8,9 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import LOOP, one_by_one
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .reduce import wide
 
@@ -30,6 +32,12 @@ def _bincount(xp, x, weights=None, *, minlength=0):
     return sums.astype(dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64, copy=False)
 
 
+def _bincount_batch(F, n, batched, x, weights, *, minlength):
+    if batched[0]:
+        raise RuntimeError("bincount cannot be batched: how long the result is depends on the values; use scatter_add")
+    return one_by_one(F, "bincount", lambda w: F.bincount(x, w, minlength), n, batched[1:], (weights,))
+
+
 @defop
 class bincount:
     """How often each of 0, 1, ... occurs in a vector of integers; with `weights` the sums of the weights beside it.
@@ -43,6 +51,7 @@ class bincount:
     forward = _bincount
     def grad_weights(F, g, x, weights_dtype): return F.cast(F.gather_along(g, x, -1), weights_dtype)
     nondiff = ("x",)
+    jvp, batch = LINEAR, _bincount_batch
 
 
 # ---- histograms ----------------------------------------------------------------------------------------
@@ -94,6 +103,7 @@ class histc:
     """
 
     forward = _histc
+    batch = LOOP
 
 
 class histogram_result(NamedTuple):

@@ -13,8 +13,11 @@ import numpy as np
 
 from .. import backend
 from ..backend.dtypes import INTEGERS, bool_, int32, int64, uint8
+from ..core.batching import moved, one_by_one, rank
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from .batched_key import BatchedKey
 from .places import sums_at
 from .shape import reshape
 from .slicing import FULL, basic_index, refuse_negative, wrap_dim
@@ -70,6 +73,27 @@ def advanced_sums(xp, out, indices, dims, g):
     return sums_at(xp, out.reshape(-1), -1, [places], xp.broadcast_to(g, places.shape)).reshape(out.shape)
 
 
+def _advanced_index_batch(F, n, batched, x, i0, i1, i2, i3, *, dims):
+    indices = given(i0, i1, i2, i3)
+    mine, theirs = batched[0], batched[1 : 1 + len(indices)]
+    if mine and any(theirs) and len(indices) == MOST:  # with the examples' numbers they would be too many
+        def run(x, *indices): return F.advanced_index(x, *indices, dims=dims)
+        return one_by_one(F, "advanced_index", run, n, (mine, *theirs), (x, *indices))
+    key = BatchedKey(F, "advanced_index", n, rank(x, mine), dims, indices, theirs, mine)
+    return key.examples_first(F, F.advanced_index(x, *key.indices, dims=key.dims))
+
+
+def _advanced_index_backward_batch(F, n, batched, g, i0, i1, i2, i3, *, dims, shape):
+    indices = given(i0, i1, i2, i3)
+    mine, theirs = batched[0], batched[1 : 1 + len(indices)]
+    if any(theirs) and len(indices) == MOST:
+        def run(g, *indices): return F.advanced_index_backward(g, *indices, dims=dims, shape=shape)
+        return one_by_one(F, "advanced_index_backward", run, n, (mine, *theirs), (g, *indices))
+    key = BatchedKey(F, "advanced_index_backward", n, len(shape), dims, indices, theirs, True)
+    g = key.as_selected(F, g, n, mine)
+    return F.advanced_index_backward(g, *key.indices, dims=key.dims, shape=(n, *shape))
+
+
 @defop
 class advanced_index:
     """x[..., i0, ...]: integer or bool tensors i0 to i3 at the dimensions `dims`, negative and ascending.
@@ -82,6 +106,7 @@ class advanced_index:
     def grad_x(F, g, x_shape, i0, i1, i2, i3, dims):
         return F.advanced_index_backward(g, i0, i1, i2, i3, dims=dims, shape=x_shape)
     nondiff = ("i0", "i1", "i2", "i3")
+    jvp, batch = LINEAR, _advanced_index_batch
 
 
 @defop
@@ -97,6 +122,7 @@ class advanced_index_backward:
     forward = _advanced_index_backward
     def grad_g(F, g, i0, i1, i2, i3, dims): return F.advanced_index(g, i0, i1, i2, i3, dims=dims)
     nondiff = ("i0", "i1", "i2", "i3")
+    jvp, batch = LINEAR, _advanced_index_backward_batch
 
 
 # ---- x[key] --------------------------------------------------------------------------------------------
@@ -286,10 +312,27 @@ def _embedding(xp, x, weight, *, padding_idx=None):
                          f"{x.min()} to {x.max()}") from None
 
 
+def _unpadded(F, rows, x, weight_shape, padding_idx):
+    """The rows that x names, with zeros for row `padding_idx`."""
+    if padding_idx is None:
+        return rows
+    return F.where(F.unsqueeze(F.eq(x, padding_idx % weight_shape[-2]), -1), 0.0, rows)
+
+
 def _embedding_back(F, g, x, weight_shape, padding_idx):
-    if padding_idx is not None:
-        g = F.where(F.unsqueeze(F.eq(x, padding_idx % weight_shape[-2]), -1), 0.0, g)
+    g = _unpadded(F, g, x, weight_shape, padding_idx)
     return F.advanced_index_backward(g, x, dims=(-2,), shape=weight_shape)
+
+
+def _embedding_jvp(F, t, x, weight_shape, padding_idx):
+    return _unpadded(F, F.embedding(x, t[1]), x, weight_shape, padding_idx)
+
+
+def _embedding_batch(F, n, batched, x, weight, *, padding_idx):
+    def run(x, weight): return F.embedding(x, weight, padding_idx)
+    if all(batched):  # row padding_idx is another row of each example's table
+        return one_by_one(F, "embedding", run, n, batched, (x, weight))
+    return moved(F, run(x, weight), len(weight.shape) - 2 if batched[0] else 0, 0)
 
 
 @defop
@@ -304,6 +347,7 @@ class embedding:
     forward = _embedding
     grad_weight = _embedding_back
     nondiff = ("x",)
+    jvp, batch = _embedding_jvp, _embedding_batch
 
 
 def _one_hot(xp, x, *, num_classes=-1):
@@ -318,6 +362,12 @@ def _one_hot(xp, x, *, num_classes=-1):
     return (x.reshape((*x.shape, 1)) == xp.arange(num_classes)).astype(int64)
 
 
+def _one_hot_batch(F, n, batched, x, *, num_classes):
+    if num_classes == -1:
+        raise RuntimeError("one_hot cannot be batched: its length depends on the values; give num_classes")
+    return F.one_hot(x, num_classes)
+
+
 @defop
 class one_hot:
     """int64 vectors with a 1 at the place that x names; `num_classes` long, by default as long as x.max() asks for.
@@ -328,3 +378,4 @@ class one_hot:
     """
 
     forward = _one_hot
+    batch = _one_hot_batch

@@ -23,6 +23,8 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     """`other` as something NumPy or CuPy may combine with x's array, after all checks."""
     value = other._array if isinstance(other, Tensor) else other
     check_writable(name, x, other)
+    if _alike(x, other):
+        return value
     if isinstance(x, StorageTensor) or isinstance(other, StorageTensor):
         raise TypeError(f"{name}: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
     if backend.is_array(value):
@@ -39,6 +41,17 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     return value
 
 
+def _alike(x: Tensor, other: Any) -> bool:
+    """Whether `other` is a tensor of x's shape and dtype, both NumPy arrays to compute with."""
+    a, b = x._array, other._array if isinstance(other, Tensor) else None
+    alike = type(a) is np.ndarray is type(b) and a.dtype is b.dtype and a.shape == b.shape
+    return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
+
+
+def _stretched(array: Any) -> bool:
+    return any(size > 1 for stride, size in zip(array.strides, array.shape, strict=True) if stride == 0)
+
+
 def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     try:
         fits = np.broadcast_shapes(shape, x.shape) == x.shape
@@ -51,8 +64,8 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
 
 def check_writable(name: str, x: Tensor, *others: Any) -> None:
     """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
-    stretched = [size > 1 for stride, size in zip(x._array.strides, x._array.shape, strict=True) if stride == 0]
-    if x._array.size and any(stretched):
+    array = x._array
+    if 0 in array.strides and array.size and _stretched(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
     _check_unrecorded(name, x, *others)
@@ -62,17 +75,21 @@ def _check_unrecorded(name: str, x: Tensor, *others: Any) -> None:
     """RuntimeError where the operation would have to be recorded."""
     if MODES.bits & GRAD_OFF:
         return
-    if type(x._node) is AccumulateGrad:
+    node = x._node
+    if type(node) is AccumulateGrad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
                            f"wrap {name} in ag.no_grad()")
-    if x._node is not None or any(isinstance(other, Tensor) and other._node is not None for other in others):
+    for other in others:
+        if node is None and isinstance(other, Tensor):
+            node = other._node
+    if node is not None:
         raise RuntimeError(f"{name} would have to be recorded, and in-place operations are not; use the out-of-place "
                            f"operation, or wrap {name} in ag.no_grad()")
 
 
 def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
     array = x._array
-    compute = getattr(backend.namespace(array), ufunc)
+    compute = getattr(np if type(array) is np.ndarray else backend.namespace(array), ufunc)
     if array.dtype in dtypes.HALF and not backend.is_array(value):  # NumPy would round the number to half first
         array[...] = compute(array.astype(dtypes.float32), value)
     else:
@@ -110,6 +127,10 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """The values of `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
     check_writable("copy_", x, other)
+    if _alike(x, other):
+        x._array[...] = other._array
+        bump_version(x)
+        return x
     value = other if isinstance(other, Tensor) else as_tensor(other)
     _check_fits("copy_", x, value.shape)
     if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
@@ -122,6 +143,10 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, everywhere in x."""
     check_writable("fill_", x, value)
+    if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
+        x._array.fill(value)
+        bump_version(x)
+        return x
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
@@ -144,7 +169,7 @@ def in_place(function: Any, name: str) -> Any:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(name, x, *args, *kwargs.values())
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
-        if result.shape != x.shape:
+        if result._array.shape != x._array.shape:
             raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
                                f"{list(result.shape)}")
         if result.dtype != x.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import backend
+from ..core.batching import MATRICES, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor
-from .matrices import check_square, check_system, info_array, refuse
+from .matrices import check_square, check_system, info_array, refuse, solutions
 from .permute import movedim
 from .products import ALWAYS
 from .shape import ravel, reshape
@@ -48,6 +49,8 @@ class inv:
     forward = _inv
     called = ("A",)
     def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
+    def jvp(F, t, out): return -F.gemm(F.gemm(out, t), out)
+    batch = MATRICES
 
 
 inverse = inv
@@ -122,6 +125,30 @@ def _solve_back(F, g, need, a, b_shape, out, left, check_errors):
     return grad_a, (F.squeeze(h, -1) if vector else h) if need[1] else None
 
 
+def _solve_jvp(F, t, a, b_shape, out, left, check_errors):
+    """The solution of a @ y = t_b - t_a @ x."""
+    t_a, t_b = t
+    if t_a is None:
+        return F.solve(a, t_b, left, check_errors)
+    vector = is_vector(a.shape, b_shape)
+    x = F.unsqueeze(out, -1) if vector else out
+    right = -F.gemm(t_a, x) if left else -F.gemm(x, t_a)
+    if t_b is not None:
+        right = right + (F.unsqueeze(t_b, -1) if vector else t_b)
+    y = F.solve(a, right, left, check_errors)
+    return F.squeeze(y, -1) if vector else y
+
+
+def _solve_batch(F, n, batched, a, b, *, left, check_errors):
+    def run(a, b): return F.solve(a, b, left, check_errors)
+    shapes = [x.shape[1:] if is_batched else x.shape for x, is_batched in zip((a, b), batched, strict=True)]
+    vector = left and is_vector(*shapes)
+    if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2 - vector:
+        return one_by_one(F, "solve", run, n, batched, (a, b))  # which refuses them in its own words
+    x = solutions(F, run, n, batched, a, F.unsqueeze(b, -1) if vector else b, left)
+    return F.squeeze(x, -1) if vector else x
+
+
 @defop
 class solve:
     """x with a @ x = b, or x @ a = b if not `left`, for square matrices a; the batches broadcast.
@@ -137,6 +164,7 @@ class solve:
     grads = _solve_back
     called = ("A", "B")
     types, broadcasts = SAME, ALWAYS
+    jvp, batch = _solve_jvp, _solve_batch
 
 
 solve_result = namedtuple("solve_result", ("result", "info"))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from ..core.batching import counted_from_right, expanded, rank
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .broadcast import atleast_3d
 from .creation import zeros
@@ -22,11 +26,10 @@ def _cat(xp, *tensors, dim=0):
         kept = [x for x in tensors if x.shape != (0,)] or tensors  # PyTorch skips empty vectors among others
         if len(kept) < len(tensors):
             return _cat(xp, *kept, dim=dim)
-        raise _misfit(tensors, dim) from None
+        raise _misfit([x.shape for x in tensors], dim) from None
 
 
-def _misfit(tensors, dim):
-    shapes = [x.shape for x in tensors]
+def _misfit(shapes, dim):
     ndim = len(shapes[0])
     for i, shape in enumerate(shapes):
         if not shape:
@@ -51,6 +54,16 @@ def _cat_part(F, g, i, dim, tensors_shape):
     return part if len(tensors_shape[i]) == ndim else F.reshape(part, (0,))
 
 
+def _cat_batch(F, n, batched, *tensors, dim):
+    if not all(map(rank, tensors, batched)):
+        raise _misfit([x.shape[b:] for x, b in zip(tensors, batched, strict=True)], dim)
+    tensors = expanded(F, n, batched, tensors)
+    like = max((x.shape for x in tensors), key=len)
+    dim = counted_from_right(dim, len(like) - 1)
+    nothing = (*like[:dim], 0, *like[len(like) + dim + 1 :])  # the shape for empty vectors among others
+    return F.cat([F.reshape(x, nothing) if x.shape == (n, 0) else x for x in tensors], dim)
+
+
 @defop
 class cat:
     """The tensors one after the other along dimension `dim`; their other sizes must agree.
@@ -60,7 +73,9 @@ class cat:
     """
 
     forward = _cat
+    in_numpy = np.concatenate
     grad_tensors = _cat_part
+    jvp, batch = LINEAR, _cat_batch
     types = PROMOTE
     storage_ok = True
 
@@ -76,6 +91,16 @@ def _stack(xp, *tensors, dim=0):
     return xp.concatenate([x.reshape(expanded) for x in tensors], at)
 
 
+def _stack_in_numpy(tensors, dim):
+    shape = tensors[0].shape
+    for x in tensors:
+        if x.shape != shape:
+            raise ValueError
+    if dim or not shape:
+        return _stack(np, *tensors, dim=dim)
+    return np.concatenate(tensors).reshape((len(tensors), *shape))
+
+
 @defop
 class stack:
     """The tensors, all of one shape, along a new dimension `dim`.
@@ -86,8 +111,13 @@ class stack:
     """
 
     forward = _stack
+    in_numpy = _stack_in_numpy
     def grad_tensors(F, g, i, dim, tensors_shape):
         return F.basic_index(g, key_along(from_right(dim, len(tensors_shape[0]) + 1), i))
+    def batch(F, n, batched, *tensors, dim):
+        tensors = expanded(F, n, batched, tensors)
+        return F.stack(tensors, counted_from_right(dim, tensors[0].ndim))
+    jvp = LINEAR
     types = PROMOTE
     storage_ok = True
 
@@ -142,16 +172,16 @@ row_stack = vstack
 
 def _corners(shapes):
     """Where each matrix begins, and where the last one ends; (rows, columns)."""
+    for i, shape in enumerate(shapes):
+        if len(shape) > 2:
+            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. "
+                               f"Input {i} has {len(shape)} dimensions")
     sizes = [(1,) * (2 - len(shape)) + tuple(shape) for shape in shapes]
     return [(sum([rows for rows, _ in sizes[:i]]), sum([columns for _, columns in sizes[:i]]))
             for i in range(len(sizes) + 1)]
 
 
 def _block_diag(xp, *tensors):
-    for i, x in enumerate(tensors):
-        if x.ndim > 2:
-            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. "
-                               f"Input {i} has {x.ndim} dimensions")
     *starts, end = _corners([x.shape for x in tensors])
     out = xp.zeros(end, tensors[0].dtype)
     for x, (row, column) in zip(tensors, starts, strict=True):
@@ -163,6 +193,15 @@ def _block_diag(xp, *tensors):
 def _block_diag_part(F, g, i, tensors_shape):
     (row, column), (row_end, column_end) = _corners(tensors_shape)[i : i + 2]
     return F.reshape(F.basic_index(g, (..., slice(row, row_end), slice(column, column_end))), tensors_shape[i])
+
+
+def _block_diag_batch(F, n, batched, *tensors):
+    tensors = expanded(F, n, batched, tensors)
+    *starts, (_, columns) = _corners([x.shape[1:] for x in tensors])
+    matrices = [F.reshape(x, (n, *(1,) * (3 - x.ndim), *x.shape[1:])) for x in tensors]
+    rows = [F.constant_pad(x, (start, columns - start - x.shape[-1]))
+            for x, (_, start) in zip(matrices, starts, strict=True)]
+    return F.cat(rows, -2)
 
 
 @defop
@@ -177,6 +216,7 @@ class stack_diagonally:
 
     forward = _block_diag
     grad_tensors = _block_diag_part
+    jvp, batch = LINEAR, _block_diag_batch
     types = PROMOTE
 
 

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
+from ..core.batching import example
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from .loss import finish, settle, share
+from .loss import LOSS_BATCH, LOSS_JVP, finish, reduced_examples, settle, share, whole_examples
 from .products import ALWAYS
 from .reduce import divided, wide
 from .similarity import lift
@@ -62,6 +63,7 @@ class binary_cross_entropy_with_logits:
     grad_target = _bce_target
     nondiff = ("weight", "pos_weight")
     types = FLOAT
+    jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
 def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
@@ -102,6 +104,7 @@ class binary_cross_entropy:
     grad_input = _of_probabilities_back
     grad_target = _of_probabilities_target
     nondiff, types = ("weight",), FLOAT
+    jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
 # ---- Kullback-Leibler divergence ---------------------------------------------------------------------
@@ -134,6 +137,15 @@ def _kl_target(F, g, input, target, reduction, log_target):
     return slope * _kl_share(g, slope.shape, input.shape, reduction)
 
 
+def _kl_batch(F, n, batched, input, target, *, reduction, log_target):
+    values = F.kl_div(*whole_examples(F, n, batched, (input, target)), "none", log_target)
+    if reduction != "batchmean":
+        return reduced_examples(F, values, reduction)
+    total, shape = reduced_examples(F, values, "sum"), example(input, batched[0]).shape
+    size = shape[0] if shape else 1
+    return total / size if size else total * math.nan
+
+
 @defop
 class kl_div:
     """target * (log(target) - input), of log-probabilities `input` and probabilities `target`, broadcasting.
@@ -150,6 +162,7 @@ class kl_div:
     grad_input = _kl_input
     grad_target = _kl_target
     types, broadcasts = FLOAT, ALWAYS
+    jvp, batch = LOSS_JVP, _kl_batch
 
 
 # ---- Gaussian and Poisson ----------------------------------------------------------------------------
@@ -186,6 +199,7 @@ class gaussian_nll:
     def grad_target(F, g, input, target, var, reduction): return -_gaussian_back(F, g, input, target, var, reduction)
     grad_var = _gaussian_var
     types, broadcasts = FLOAT, ALWAYS
+    jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
 def gaussian_nll_loss(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from .. import backend
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from .activation import in_float32
 from .from_scipy import of_scipy, of_two
 
@@ -25,6 +27,7 @@ class logaddexp:
     def grad_a(F, g, a, b): return g * F.sigmoid(a - b)
     def grad_b(F, g, a, b): return g * F.sigmoid(b - a)
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -39,6 +42,7 @@ class logaddexp2:
     def grad_a(F, g, a, b): return g * F.sigmoid((a - b) * math.log(2.0))
     def grad_b(F, g, a, b): return g * F.sigmoid((b - a) * math.log(2.0))
     types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -54,6 +58,7 @@ class xlogy:
     def grad_y(F, g, x, y): return g * x / y
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -69,6 +74,7 @@ class xlog1py:
     def grad_y(F, g, x, y): return g * x / (y + 1)
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -82,6 +88,7 @@ class entr:
     forward = of_scipy("entr")
     def grad_x(F, g, x): return g * (-1 - F.log(x))
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _logit(xp, x, *, eps=None):
@@ -108,3 +115,4 @@ class logit:
     forward = in_float32(_logit)
     grad_x = _logit_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

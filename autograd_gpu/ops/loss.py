@@ -9,8 +9,10 @@ import math
 import sys
 import warnings
 
+from ..core.batching import LOOP, BatchWord, aligned, call, example, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import ELEMENTWISE, JvpWord
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .reduce import reduced, wide
@@ -47,6 +49,44 @@ def settle(losses: Tensor, reduction: str) -> Tensor:
     return RECORD.sum(losses) if reduction == "sum" else RECORD.mean(losses)
 
 
+# ---- how tangents and batches go through a loss ------------------------------------------------------
+
+
+def _summed(F, call, tangents):
+    """The rules give the parts of the elements, which `reduction` has weighted."""
+    (parts,) = ELEMENTWISE.push(F, call, tangents)
+    return (parts if parts is None or call.attributes["reduction"] == "none" else F.sum(parts),)
+
+
+def whole_examples(F, n, batched, inputs):
+    """All inputs with a dimension of examples, in which they broadcast as before."""
+    return aligned(F, [x is not None for x in inputs], expanded(F, n, batched, inputs))
+
+
+def reduced_examples(F, values, reduction):
+    """`finish` for each example of the losses `values`."""
+    check_reduction(reduction)
+    dims = tuple(range(1 - len(values.shape), 0))
+    if reduction == "none" or not dims:
+        return values
+    return F.sum(values, dims) if reduction == "sum" else F.mean(values, dims)
+
+
+def _per_example(F, op, n, batched, inputs, attributes):
+    shapes = [example(x, b).shape for x, b in zip(inputs[:2], batched, strict=False)]
+    if not op.broadcasts and shapes[0] != shapes[1]:
+        return LOOP.run(F, op, n, batched, inputs, attributes)  # which refuses them in its own words
+    values = call(F, op, whole_examples(F, n, batched, inputs), attributes | {"reduction": "none"})
+    return reduced_examples(F, values, attributes["reduction"])
+
+
+LOSS_JVP = JvpWord("LOSS_JVP", _summed)  # of element by element losses with a `reduction`
+LOSS_BATCH = BatchWord("LOSS_BATCH", _per_example)
+
+
+# ---- regression --------------------------------------------------------------------------------------
+
+
 def _difference(xp, input, target):
     if input.shape != target.shape:
         _warn_of_broadcasting(input.shape, target.shape)
@@ -68,9 +108,6 @@ def _warn_of_broadcasting(input_shape, target_shape):
 
 def _is_ours(frame, package):
     return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__
-
-
-# ---- regression --------------------------------------------------------------------------------------
 
 
 def _mse(xp, input, target, *, reduction="mean"):
@@ -98,6 +135,7 @@ class mse_loss:
     grad_input = _mse_back
     def grad_target(F, g, input, target, reduction): return -_mse_back(F, g, input, target, reduction)
     types, broadcasts = FLOAT, True
+    jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
 def _l1(xp, input, target, *, reduction="mean"):
@@ -124,6 +162,7 @@ class l1_loss:
     grad_input = _l1_back
     def grad_target(F, g, input, target, reduction): return -_l1_back(F, g, input, target, reduction)
     types, broadcasts = FLOAT, True
+    jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
 def _huber(xp, input, target, *, reduction="mean", delta=1.0):
@@ -155,6 +194,7 @@ class huber_loss:
     grad_input = _huber_back
     def grad_target(F, g, input, target, reduction, delta): return -_huber_back(F, g, input, target, reduction, delta)
     types, broadcasts = FLOAT, True
+    jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:

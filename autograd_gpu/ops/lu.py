@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..core.batching import LEADING, MATRICES, expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import RAW, RECORD
 from ..core.tensor import Tensor
@@ -33,19 +34,26 @@ def _packed(xp, a, *, pivot=True, check_errors=False):
     return factors, pivots, info_array(info, a)
 
 
+def _parts(F, shape):
+    """Functions that take a matrix's square part, what is right of it, and what is below."""
+    (m, n), k = shape[-2:], min(shape[-2:])
+    whole, first, rest = slice(None), slice(k), slice(k, None)
+
+    def corner(x): return x if m == n else F.basic_index(x, (..., first, first))
+    def right(x): return F.basic_index(x, (..., whole, rest))
+    def below(x): return F.basic_index(x, (..., rest, whole))
+
+    return corner, right, below
+
+
 def _packed_back(F, g, LU, pivots):
     """With a[order] = L U, square parts L1 and U1, the others L2 and U2 (at most one is there):
 
     L1⁻ᵀ (tril(L1ᵀ gL1 - gU2 U2ᵀ, -1) + triu(gU1 U1ᵀ - L2ᵀ gL2)) U1⁻ᵀ,  beside it L1⁻ᵀ gU2, below it gL2 U1⁻ᵀ.
     """
     g = g[0]
-    m, n = LU.shape[-2:]
+    (m, n), (corner, right, below) = LU.shape[-2:], _parts(F, LU.shape)
     k = min(m, n)
-
-    def corner(x): return x if m == n else F.basic_index(x, (..., slice(k), slice(k)))
-    def right(x): return F.basic_index(x, (..., slice(k), slice(k, None)))
-    def below(x): return F.basic_index(x, (..., slice(k, None), slice(k)))
-
     square, g1 = corner(LU), corner(g)
     flipped, g_lower = F.mT(square), F.tril(g1, -1)
     strict = g_lower + F.gemm(F.tril(square, -1), g_lower, True, False)
@@ -61,6 +69,26 @@ def _packed_back(F, g, LU, pivots):
     if m > k:
         out = F.cat([out, F.solve_triangular(flipped, below(g), False, False)], -2)
     return _reordered(F, out, F.row_order(pivots, m, True))
+
+
+def _packed_jvp(F, t, LU, pivots):
+    """With L1, U1, ... as above, t[order] = T1, beside it T2, below it T3, and M = L1⁻¹ T1 U1⁻¹:
+
+    L1 tril(M, -1) + triu(M) U1,  beside it L1⁻¹ T2 - tril(M, -1) U2,  below it T3 U1⁻¹ - L2 triu(M).
+    """
+    (m, n), (corner, right, below) = LU.shape[-2:], _parts(F, LU.shape)
+    k = min(m, n)
+    t, square = _reordered(F, t, F.row_order(pivots, m)), corner(LU)
+    inside = F.solve_triangular(square, corner(t), False, True, True)
+    inside = F.solve_triangular(square, inside, True, False)
+    lower, upper = F.tril(inside, -1), F.triu(inside)
+    out = lower + F.gemm(F.tril(square, -1), lower) + F.gemm(upper, F.triu(square))
+    if n > k:
+        beside = F.solve_triangular(square, right(t), False, True, True) - F.gemm(lower, right(LU))
+        out = F.cat([out, beside], -1)
+    if m > k:
+        out = F.cat([out, F.solve_triangular(square, below(t), True, False) - F.gemm(below(LU), upper)], -2)
+    return out, None, None
 
 
 def _reordered(F, x, order):
@@ -86,6 +114,7 @@ class lu_factor_ex:
     grad_a = _packed_back
     called = ("A",)
     outputs, nondiff_outputs = ("LU", "pivots", "info"), ("pivots", "info")
+    jvp, batch = _packed_jvp, MATRICES
 
 
 def _exchanged(rows, swaps):
@@ -116,6 +145,7 @@ class row_order:
     """
 
     forward = _row_order
+    batch = LEADING
 
 
 # ---- factors of their own -----------------------------------------------------------------------------
@@ -145,6 +175,23 @@ def _unpacked_back(F, g, LU_shape):
     return sum(parts[1:], parts[0])
 
 
+def _unpacked_jvp(F, t, LU_shape, unpack_data):
+    if not unpack_data:
+        return None
+    k = min(LU_shape[-2:])
+    lower, upper = F.basic_index(t[0], (..., slice(k))), F.basic_index(t[0], (..., slice(k), slice(None)))
+    return None, F.tril(lower, -1), F.triu(upper)
+
+
+def _unpacked_batch(F, n, batched, LU, pivots, *, unpack_data, unpack_pivots):
+    def run(LU, pivots): return F.lu_unpack(LU, pivots, unpack_data, unpack_pivots)
+    if rank(LU, batched[0]) < 2:
+        return one_by_one(F, "lu_unpack", run, n, batched, (LU, pivots))
+    found = run(*expanded(F, n, batched, (LU, pivots)))
+    asked = (unpack_pivots, unpack_data, unpack_data)
+    return tuple(x if there else F.expand(x, (n, 0)) for x, there in zip(found, asked, strict=True))
+
+
 @defop
 class lu_unpack:
     """(P, L, U) from the result of `linalg.lu_factor`: P @ L @ U is the matrix; what is not asked for is empty.
@@ -159,6 +206,7 @@ class lu_unpack:
     nondiff = ("pivots",)
     called = ("LU_data", "LU_pivots")
     outputs, nondiff_outputs = ("P", "L", "U"), ("P",)
+    jvp, batch = _unpacked_jvp, _unpacked_batch
 
 
 lu_factor_result = namedtuple("lu_factor_result", ("LU", "pivots"))

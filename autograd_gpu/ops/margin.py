@@ -1,18 +1,26 @@
 """Losses that stop at a margin: what is right by more than that costs nothing.
 
-All are made of other ops. `reduction` is "mean" (the default), "sum" or "none"; another one is a ValueError.
+Those of classes and labels are ops, the others are made of ops.
+`reduction` is "mean" (the default), "sum" or "none"; another one is a ValueError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
+from ..backend import constant
 from ..backend.dtypes import int64
-from ..core.op import RECORD
+from ..core.batching import expanded
+from ..core.dispatch import defop
+from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
+from .activation import in_float32
 from .exponential import logsigmoid, softplus
 from .loss import check_reduction, settle
+from .reduce import added, divided, wide
 from .similarity import pairwise_distance
 
 EPS = 1e-12  # added to squared lengths, as in PyTorch
@@ -132,6 +140,84 @@ def triplet_margin_with_distance_loss(
 # ---- classes and labels ------------------------------------------------------------------------------
 
 
+def _class_margins(xp, x, target, *, p, margin):
+    n, classes = x.shape
+    places = xp.arange(n), target
+    z = x - x[places][:, None]
+    z += constant(xp, margin, x.dtype)
+    xp.maximum(z, constant(xp, 0, x.dtype), out=z)
+    z[places] = 0
+    return divided(added(xp, z if p == 1 else z * z, 1, False), classes)
+
+
+def _class_slopes(F, x, target, p, margin):
+    classes = x.shape[-1]
+    away = x - F.gather_along(x, F.unsqueeze(target, -1), -1) + margin
+    mine = F.cast(F.one_hot(target, classes), x.dtype)
+    slope = F.cast(away > 0, x.dtype) * (1 - mine)
+    slope = slope if p == 1 else slope * away * 2
+    return (slope - mine * F.sum(slope, -1, True)) / classes
+
+
+def _of_all_rows(F, op, n, batched, inputs, **attributes):
+    """The op on the rows of all examples together."""
+    x, target = expanded(F, n, batched, inputs)
+    rows = n * x.shape[1]
+    out = op(F.reshape(x, (rows, x.shape[2])), F.reshape(target, (rows, *target.shape[2:])), **attributes)
+    return F.reshape(out, (n, x.shape[1]))
+
+
+@defop
+class class_margins:
+    """multi_margin_loss of each row of x (N, C) with classes `target` (N).
+
+    >>> from autograd_gpu.ops.margin import class_margins
+    >>> class_margins(ag.tensor([[0.0, 0.5, -3.0]]), ag.tensor([0]), 1, 1.0)
+    tensor([0.5])
+    """
+
+    forward = in_float32(_class_margins)
+    def grad_x(F, g, x, target, p, margin): return F.unsqueeze(g, -1) * _class_slopes(F, x, target, p, margin)
+    def jvp(F, t, x, target, p, margin): return F.sum(t[0] * _class_slopes(F, x, target, p, margin), -1)
+    def batch(F, n, batched, *inputs, p, margin):
+        return _of_all_rows(F, F.class_margins, n, batched, inputs, p=p, margin=margin)
+    nondiff, types, promoted = ("target",), FLOAT, ("x",)
+
+
+def _label_margins(xp, x, target):
+    n, classes = x.shape
+    y = x.astype(wide(x.dtype), copy=False)
+    ended = target < constant(xp, 0, target.dtype)
+    ended = np.logical_or.accumulate(ended, 1) if xp is np else xp.cumsum(ended, axis=1) > 0
+    valid, places = xp.logical_not(ended), xp.maximum(target, constant(xp, 0, target.dtype))
+    labels = (places[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
+    z = (constant(xp, 1, y.dtype) - y[xp.arange(n)[:, None], places])[:, :, None] + y[:, None, :]
+    active = (z > constant(xp, 0, y.dtype)) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
+    out = divided(added(xp, (z * active).reshape(n, classes * classes), 1, False), classes)
+    return out.astype(x.dtype, copy=False), {"labels": labels, "active": active}
+
+
+def _label_slopes(F, dtype, labels, active):
+    active, labels = F.cast(active, dtype), F.cast(labels, dtype)
+    return (F.sum(active, -2) - F.sum(labels * F.sum(active, -1, True), -2)) / labels.shape[-1]
+
+
+@defop
+class label_margins:
+    """multilabel_margin_loss of each row of x with its labels, both (N, C).
+
+    >>> from autograd_gpu.ops.margin import label_margins
+    >>> label_margins(ag.tensor([[0.0, 0.5, -3.0]]), ag.tensor([[0, -1, 1]]))
+    tensor([0.5])
+    """
+
+    forward = _label_margins
+    def grad_x(F, g, labels, active): return F.unsqueeze(g, -1) * _label_slopes(F, g.dtype, labels, active)
+    def jvp(F, t, labels, active): return F.sum(t[0] * _label_slopes(F, t[0].dtype, labels, active), -1)
+    def batch(F, n, batched, *inputs): return _of_all_rows(F, F.label_margins, n, batched, inputs)
+    nondiff, types, promoted, saved = ("target",), FLOAT, ("x",), ("labels", "active")
+
+
 def _as_rows(input: Tensor, name: str) -> Tensor:
     if input.ndim > 2:
         raise RuntimeError(f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
@@ -143,9 +229,10 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     """`target` after a look at its dtype, and on the CPU at its values."""
     if target.dtype != int64:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
-    if not target.is_cuda and target.numel():
-        values = target.numpy()
-        if values.min() < lowest or values.max() >= count:
+    values = target._array
+    if type(values) is np.ndarray and values.size:
+        ends = values.ravel().tolist() if values.size < 16 else (int(values.min()), int(values.max()))
+        if min(ends) < lowest or max(ends) >= count:
             raise RuntimeError(message)
     return target
 
@@ -172,12 +259,10 @@ def multi_margin_loss(
                            f"shape {list(input.shape)}.")
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
-    column = _classes(target, classes, 0, "target out of range").reshape(-1, 1)
-    z = RECORD.relu(rows - rows.gather(1, column) + margin)
-    z = RECORD.where(RECORD.one_hot(column.reshape(-1), classes) == 0, z if p == 1 else z * z, 0.0)
-    losses = z.sum(1) / classes
+    target = _classes(target if target.ndim else target.reshape(1), classes, 0, "target out of range")
+    losses = class_margins(rows, target, p, margin)
     if weight is not None:
-        losses = losses * weight.index_select(0, column.reshape(-1))
+        losses = losses * weight.index_select(0, target)
     return settle(losses if input.ndim == 2 else losses.reshape(()), reduction)
 
 
@@ -195,12 +280,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     rows, labels = _as_rows(input, "multilabel_margin_loss"), _as_rows(target, "multilabel_margin_loss")
     classes = rows.shape[1]
     _classes(labels, classes, -1, "argument #2 'target' is out of range")
-    valid = RECORD.cumsum((labels < 0).long(), 1) == 0
-    places = labels.clamp(0)
-    is_label = (RECORD.one_hot(places, classes) * valid.long().unsqueeze(-1)).sum(1) > 0
-    counts = RECORD.logical_and(valid.unsqueeze(2), RECORD.logical_not(is_label).unsqueeze(1))
-    z = RECORD.relu(1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1))
-    losses = RECORD.where(counts, z, 0.0).sum((1, 2)) / classes
+    losses = label_margins(rows, labels)
     return settle(losses if input.ndim == 2 else losses.reshape(()), reduction)
 
 

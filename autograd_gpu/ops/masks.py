@@ -6,23 +6,35 @@ from typing import Any
 
 from .. import backend
 from ..backend.dtypes import bool_
+from ..core.batching import rank
 from ..core.dispatch import defop
-from ..core.op import RECORD
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
+from .arithmetic import where as choice
 from .index import advanced_index
-from .place import advanced_set
+from .place import advanced_set, filled
 from .shape import common_shape, expand, reshape
 from .slicing import basic_index
 from .sorting import nonzero
 
 
-def _masked_fill(xp, x, mask, value):
+def _check_fill(mask, value, several=False):
+    """Whether an example's mask and value are what masked_fill takes; `several`: value has one for each example."""
     if mask.dtype != bool_:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if hasattr(value, "dtype") and (ndim := rank(value, several)):
+        raise RuntimeError("masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{ndim} dimension(s)")
+
+
+def _masked_fill_batch(F, n, batched, x, mask, value):
+    _check_fill(mask, value, batched[2])
+    return filled(F, batched, x, mask, value)
+
+
+def _masked_fill(xp, x, mask, value):
+    _check_fill(mask, value)
     if hasattr(value, "dtype"):
-        if value.ndim:
-            raise RuntimeError("masked_fill only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s)")
         value = value.astype(x.dtype)
     return backend.where(xp, mask, value, x).astype(x.dtype, copy=False)
 
@@ -43,6 +55,7 @@ class masked_fill:
     forward = _masked_fill
     def grad_x(F, g, mask): return F.where(mask, 0.0, g)
     grad_value = _masked_value_back
+    jvp, batch = LINEAR, _masked_fill_batch
     nondiff, broadcasts, numbers = ("mask",), True, True
 
 
@@ -95,12 +108,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     >>> ag.where(ag.tensor([False, True]))
     (tensor([1]),)
     """
+    if type(condition) is Tensor and condition._array.dtype is bool_ and input is not None:
+        return choice(condition, input, other)
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     dtype = getattr(condition, "dtype", bool_)
     if dtype != bool_:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}")
-    return RECORD.where(condition, input, other)
+    return choice(condition, input, other)
 
 
 def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import aligned, expanded, moved
 from ..errors import LinAlgError
 
 CONVERGED = ("The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
@@ -67,3 +68,29 @@ def converged(name: str, text: str, function: Callable[..., Any], *args: Any) ->
         return function(*args)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"{name}: {text}") from error
+
+
+# ---- batches of systems -------------------------------------------------------------------------------
+
+
+def solutions(F: Any, solve: Callable[..., Any], n: int, batched: Any, a: Any, b: Any, left: bool) -> Any:
+    """solve(a, b) of n examples; where all have one a, their right-hand sides go into one system beside each other."""
+    if tuple(batched) != (False, True):
+        return solve(*aligned(F, (True, True), expanded(F, n, batched, (a, b))))
+    x = solve(a, beside(F, b, left))
+    return apart(F, x, n, b.shape[-1 if left else -2], left)
+
+
+def beside(F: Any, b: Any, left: bool = True) -> Any:
+    """The first dimension of b folded into the columns, or into the rows if not `left`."""
+    at = len(b.shape) - (2 if left else 3)
+    rows, columns = b.shape[-2:]
+    size = (rows, b.shape[0] * columns) if left else (b.shape[0] * rows, columns)
+    return F.reshape(moved(F, b, 0, at), (*b.shape[1:-2], *size))
+
+
+def apart(F: Any, x: Any, n: int, m: int, left: bool = True) -> Any:
+    """x with n times m columns, or rows, as n matrices of m: the examples that `beside` has put together."""
+    rows, columns = x.shape[-2:]
+    size = (rows, n, m) if left else (n, m, columns)
+    return moved(F, F.reshape(x, (*x.shape[:-2], *size)), len(x.shape) - (1 if left else 2), 0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from .. import backend
+from ..core.batching import MATRICES
 from ..core.dispatch import defop
+from ..core.op import RECORD
 from ..core.tensor import Tensor
 from .arithmetic import pow
 from .creation import arange, as_tensor, eye
 from .inverse import inv
 from .matrices import check_square
 from .products import matmul
-from .shape import expand, unsqueeze
+from .shape import unsqueeze
 
 
 def _matrix_exp(xp, a):
@@ -18,11 +20,10 @@ def _matrix_exp(xp, a):
     return backend.decompositions(xp).expm(a)
 
 
-def _matrix_exp_back(F, g, a):
-    """exp of [[aᵀ, g], [0, aᵀ]] has the gradient in its corner; Van Loan, IEEE Trans. Automat. Control 23 (1978)."""
-    n, t = a.shape[-1], F.mT(a)
-    zeros = F.constant_like(t, 0.0)
-    both = F.cat([F.cat([t, g], -1), F.cat([zeros, t], -1)], -2)
+def _matrix_exp_jvp(F, t, a):
+    """exp of [[a, t], [0, a]] has the tangent in its corner; Van Loan, IEEE Trans. Automat. Control 23 (1978)."""
+    n, zeros = a.shape[-1], F.constant_like(a, 0.0)
+    both = F.cat([F.cat([a, t], -1), F.cat([zeros, a], -1)], -2)
     return F.basic_index(F.matrix_exp(both), (..., slice(n), slice(n, None)))
 
 
@@ -38,7 +39,8 @@ class matrix_exp:
     """
 
     forward = _matrix_exp
-    grad_a = _matrix_exp_back
+    def grad_a(F, g, a): return _matrix_exp_jvp(F, g, F.mT(a))
+    jvp, batch = _matrix_exp_jvp, MATRICES
 
 
 def matrix_power(input: Tensor, n: int) -> Tensor:
@@ -55,7 +57,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         raise RuntimeError("linalg.matrix_power: A must be batches of square matrices, but they are "
                            f"{input.shape[-2]} by {input.shape[-1]} matrices")
     if n == 0:
-        return expand(eye(input.shape[-1], dtype=input.dtype, device=input.device), input.shape).clone()
+        one = eye(input.shape[-1], dtype=input.dtype, device=input.device)
+        return RECORD.where(one != one, input, one)  # its gradient is zero, not missing
     square = inv(input) if n < 0 else input
     result, n = None, abs(n)
     while True:

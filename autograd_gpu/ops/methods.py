@@ -67,6 +67,7 @@ from . import (
     triangular,
     trigonometric,
     unique,
+    variance,
     vectors,
     view,
 )
@@ -133,7 +134,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     ),
     quantile: ("nanquantile", "quantile"),
     rearrange: ("fliplr", "flipud", "repeat_interleave", "roll", "rot90"),
-    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "std", "sum", "trace", "var"),
+    reduce: ("count_nonzero", "logsumexp", "mean", "norm", "sum", "trace"),
     rounding: ("ceil", "floor", "frac", "round", "trunc"),
     sampling: ("bernoulli", "multinomial"),
     scan: ("cummax", "cummin", "cumsum", "logcumsumexp", "prod"),
@@ -150,6 +151,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
         "tan",
     ),
     unique: ("unique", "unique_consecutive"),
+    variance: ("std", "var"),
     vectors: ("cross", "dot", "ger", "outer", "vdot"),
     view: ("as_strided", "reshape_as", "unfold", "view_as"),
 }  # fmt: skip
@@ -224,6 +226,7 @@ WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
 VIEWED: dict[Any, tuple[str, ...]] = {
     permute: ("swapaxes", "swapdims", "t", "transpose"),
     shape: ("squeeze", "unsqueeze"),
+    view: ("as_strided",),
 }
 for table, make in ((WRITTEN_BACK, inplace.in_place), (VIEWED, inplace.in_place_view)):
     RENAMED.update({f"{n}_": make(getattr(module, n), f"{n}_") for module, names in table.items() for n in names})

@@ -8,8 +8,10 @@ import ml_dtypes
 import numpy as np
 
 from ..backend import dtypes
+from ..core.batching import BROADCASTING, REDUCING
 from ..core.dispatch import defop
-from .reduce import added, reduced, spread, sum, wide
+from ..core.tangents import ELEMENTWISE
+from .reduce import added, negative, reduced, spread, sum, wide
 
 
 def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
@@ -36,6 +38,7 @@ class nan_to_num:
 
     forward = _nan_to_num
     def grad_x(F, g, x): return F.where(F.isfinite(x), g, 0.0)
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _without(xp, x):
@@ -53,6 +56,10 @@ def _nansum_back(F, g, x, x_dtype, dim, keepdim, dtype):
     return F.where(F.isnan(x), 0.0, spread(F, g, x.shape, dim, keepdim))
 
 
+def _nansum_jvp(F, t, x, dim, keepdim, dtype):
+    return F.sum(F.where(F.isnan(x), 0.0, t), negative(dim, x.ndim), keepdim, dtype)
+
+
 @defop
 class nansum:
     """The sum over `dim` (an int, a tuple, or None for all) of what is not NaN; integers and bools sum to int64.
@@ -64,6 +71,7 @@ class nansum:
     forward = _nansum
     grad_x = _nansum_back
     def differentiable(dim, keepdim, dtype): return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS
+    jvp, batch = _nansum_jvp, REDUCING
 
 
 def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
@@ -77,9 +85,19 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
     return (total / found).astype(wanted, copy=False), {"found": found}
 
 
+def _divisor(F, found):
+    """How many were found, 1 where none was: a derivative is 0 there, not NaN."""
+    return F.where(F.isnan(found), 1.0, found)
+
+
 def _nanmean_back(F, g, x, x_dtype, found, dim, keepdim, dtype):
-    g = F.cast(g / found, x_dtype)
+    g = F.cast(g / _divisor(F, found), x_dtype)
     return F.where(F.isnan(x), 0.0, spread(F, g, x.shape, dim, keepdim))
+
+
+def _nanmean_jvp(F, t, x, x_dtype, found, dim, keepdim, dtype):
+    total = _nansum_jvp(F, t, x, dim, keepdim, found.dtype)
+    return F.cast(total / _divisor(F, found), x_dtype if dtype is None else dtypes.as_dtype(dtype))
 
 
 @defop
@@ -93,3 +111,4 @@ class nanmean:
     forward = _nanmean
     grad_x = _nanmean_back
     saved = ("found",)
+    jvp, batch = _nanmean_jvp, REDUCING

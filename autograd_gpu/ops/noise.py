@@ -7,8 +7,10 @@ import warnings
 
 from .. import backend, random
 from ..backend.dtypes import float32, float64
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor, wrap
 from ..errors import ArgumentError
 from .exponential import SELU_ALPHA, SELU_SCALE
@@ -21,6 +23,13 @@ def _mask(x, p, channels):
     """What is kept: elements, or whole channels, which are the first two dimensions of x."""
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
     return random.bernoulli_mask(shape, 1 - p, backend.device_of(x))
+
+
+def _in_examples(F, drop, x, p, channels):
+    """Each example draws its own numbers; its channels become channels of more rows."""
+    if not channels:
+        return drop(x, p)
+    return F.reshape(drop(F.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), p, True), x.shape)
 
 
 def _survivors(p):
@@ -42,6 +51,8 @@ class random_dropout:
 
     forward = _dropped
     def grad_x(F, g, mask, p): return F.where(mask, g * _survivors(p), 0.0)
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_dropout, x, p, channels)
+    jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
 
 
@@ -71,6 +82,8 @@ class random_alpha_dropout:
 
     forward = _alpha_dropped
     def grad_x(F, g, mask, p): return F.where(mask, g * _alpha_scale(p), 0.0)
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_alpha_dropout, x, p, channels)
+    jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
 
 
@@ -186,8 +199,9 @@ class random_rrelu:
     """
 
     forward = _rrelu
-    def grad_x(F, g, slopes): return g * slopes
+    def grad_x(F, g, x, slopes): return F.chosen(x, x > 0, g, g * slopes)
     saved, types = ("slopes",), FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..backend.dtypes import FLOATS, get_default_dtype
+from ..backend.dtypes import FLOATS, HALF, get_default_dtype
+from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
-from ..core.op import FLOAT
+from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from .reduce import wide
 
@@ -85,6 +86,42 @@ def _grad_bias(F, g, shape):
     return None if g[0] is None else _over_rows(F, g[0], shape)
 
 
+def _through_scale(F, t, normal, rstd, shape):
+    """The tangents of `normal` and of `rstd` from the tangent t of what was divided by its root mean square."""
+    shared = F.sum(t * normal, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
+    return rstd * (t - normal * shared), -rstd * (rstd * shared)  # rstd * rstd would leave float16
+
+
+def _scaled_tangent(normal, weight, t_normal, t_weight, t_bias=None):
+    parts = [t_normal if t_normal is None or weight is None else t_normal * weight,
+             None if t_weight is None else normal * t_weight, t_bias]
+    parts = [part for part in parts if part is not None]
+    return sum(parts[1:], parts[0])
+
+
+def _layer_norm_jvp(F, t, x, weight, mean, rstd, shape):
+    t_x, t_weight, t_bias = t
+    normal, t_normal, t_mean, t_rstd = (x - mean) * rstd, None, None, None
+    if t_x is not None:
+        t_mean = F.sum(t_x, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
+        t_normal, t_rstd = _through_scale(F, t_x - t_mean, normal, rstd, shape)
+    return _scaled_tangent(normal, weight, t_normal, t_weight, t_bias), t_mean, t_rstd
+
+
+def _in_examples(F, run, n, batched, x, weight, bias, shape):
+    """run(weight, bias), a normalisation, for n examples; weight and bias come after it if an example has its own."""
+    _axes(example(x, batched[0]), shape)
+    for name, parameter, b in (("weight", weight, batched[1]), ("bias", bias, batched[2])):
+        if parameter is not None:
+            _check_parameter(name, example(parameter, b), shape)
+    own, several = batched[1] or batched[2], batched[0]
+    out, *statistics = run(None, None) if own else run(weight, bias)
+    for combine, parameter, b in ((F.mul, weight, batched[1]), (F.add, bias, batched[2])):
+        if own and parameter is not None:
+            out, several = combine(*aligned(F, (several, b), (out, parameter))), several or b
+    return out, *expanded(F, n, batched[:1] * len(statistics), statistics)
+
+
 @defop
 class native_layer_norm:
     """(x - mean) * rstd * weight + bias over the last dimensions, those of `shape`; also mean and rstd.
@@ -103,6 +140,10 @@ class native_layer_norm:
     grad_x = _grad_x
     grad_weight = _grad_weight
     grad_bias = _grad_bias
+    jvp = _layer_norm_jvp
+    def batch(F, n, batched, x, weight, bias, *, shape, eps):
+        def run(weight, bias): return F.native_layer_norm(x, weight, bias, shape=shape, eps=eps)
+        return _in_examples(F, run, n, batched, x, weight, bias, shape)
     outputs, types = ("out", "mean", "rstd"), FLOAT
 
 
@@ -112,11 +153,18 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """(input - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
 
+    A half input beside parameters of float32 gives a half result, rounded once.
+
     >>> ag.layer_norm(ag.tensor([[1.0, 3.0], [2.0, 8.0]]), (2,), eps=0.0)
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    return native_layer_norm(input, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0]
+    return kept_half(native_layer_norm(input, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0], input)
+
+
+def kept_half(out: Tensor, x: Tensor) -> Tensor:
+    """`out` in the dtype of a half x, which beside parameters of float32 was normalised as float32."""
+    return RECORD.cast(out, dtype=x.dtype) if x.dtype in HALF and out.dtype != x.dtype else out
 
 
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -153,6 +201,13 @@ def _rms_grad_weight(F, g, x, rstd, shape):
     return None if g[0] is None else _over_rows(F, g[0] * (x * rstd), shape)
 
 
+def _rms_jvp(F, t, x, weight, rstd, shape):
+    normal, t_normal, t_rstd = x * rstd, None, None
+    if t[0] is not None:
+        t_normal, t_rstd = _through_scale(F, t[0], normal, rstd, shape)
+    return _scaled_tangent(normal, weight, t_normal, t[1]), t_rstd
+
+
 @defop
 class native_rms_norm:
     """x * rstd * weight over the last dimensions, those of `shape`; also rstd = 1 / sqrt(mean(x * x) + eps).
@@ -165,6 +220,10 @@ class native_rms_norm:
     def forward(xp, x, weight=None, *, shape, eps): return _rms(xp, x, weight, shape, eps)
     grad_x = _rms_grad_x
     grad_weight = _rms_grad_weight
+    jvp = _rms_jvp
+    def batch(F, n, batched, x, weight, *, shape, eps):
+        def run(weight, bias): return F.native_rms_norm(x, weight, shape=shape, eps=eps)
+        return _in_examples(F, run, n, (*batched, False), x, weight, None, shape)
     outputs, types = ("out", "rstd"), FLOAT
 
 
@@ -173,12 +232,13 @@ def rms_norm(
 ) -> Tensor:
     """input / sqrt(mean(input ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
 
-    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. RuntimeError if input does
-    not end in `normalized_shape` or `weight` has another shape.
+    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. A half input beside a
+    weight of float32 gives a half result. RuntimeError if input does not end in `normalized_shape` or `weight` has
+    another shape.
 
     >>> ag.rms_norm(ag.tensor([[1.0, 7.0]]), (2,), eps=0.0)
     tensor([[0.2, 1.4]])
     """
     if eps is None:
         eps = float(np.finfo(wide(input.dtype) if input.dtype in FLOATS else get_default_dtype()).eps)
-    return native_rms_norm(input, weight, shape=_as_shape(normalized_shape), eps=eps)[0]
+    return kept_half(native_rms_norm(input, weight, shape=_as_shape(normalized_shape), eps=eps)[0], input)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..backend import cpu, dtypes
+from ..core.batching import LEADING, along, rank
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .extreme import back_to_place, refuse_empty
+from .extreme import back_to_place, refuse_empty, tangent_at_place
 from .reduce import wide
 from .scan import running
 from .slicing import wrap_dim
@@ -63,6 +65,7 @@ class kthvalue:
 
     forward = _kthvalue
     grad_x = back_to_place
+    jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
@@ -84,6 +87,8 @@ class at_ranks:
 
     forward = _at_ranks
     def grad_x(F, g, x_shape, indices): return F.gather_along_backward(g[0], indices, -1, x_shape)
+    def jvp(F, t, indices): return F.gather_along(t, indices, -1), None
+    batch = LEADING
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
@@ -114,40 +119,76 @@ class mode:
 
     forward = _mode
     grad_x = back_to_place
+    jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
 # ---- the median ----------------------------------------------------------------------------------------
 
 
-def _median_all(xp, x, *, ignore_nan=False):
-    if not x.size:
+def _median_all(xp, x, *, ignore_nan=False, trailing=None):
+    lead = () if trailing is None else x.shape[: x.ndim - trailing]
+    size = math.prod(x.shape[len(lead) :])
+    if not size:
         if x.dtype in dtypes.FLOATS:
-            return xp.full((), float("nan"), x.dtype)
+            return xp.full(lead, float("nan"), x.dtype)
         raise RuntimeError(f"median(): input tensor must be non-empty for {x.dtype}, which has no NaN")
-    flat, middle = x.reshape(-1).astype(wide(x.dtype)), (x.size - 1) // 2  # a copy
+    flat, middle = x.reshape((-1,) if trailing is None else (-1, size)).astype(wide(x.dtype)), (size - 1) // 2  # a copy
     if ignore_nan:
         flat.sort()
-        found = flat[xp.maximum((flat.size - xp.isnan(flat).sum() - 1) // 2, 0)]
+        rank = xp.maximum((size - xp.isnan(flat).sum(-1) - 1) // 2, 0)
+        found = flat[rank] if trailing is None else xp.take_along_axis(flat, rank[:, None], -1)
     else:
-        flat.partition((middle, flat.size - 1))
-        found, last = flat[middle], flat[-1]
-        if x.dtype in dtypes.FLOATS:  # a NaN would be the last
-            found = (last if last != last else found) if xp is np else xp.where(xp.isnan(last), last, found)
+        flat.partition(middle)  # to one place: to two NumPy takes ten times as long
+        found = flat.T[middle]
+        if x.dtype in dtypes.FLOATS:  # NaN if there is one
+            scalars = xp is np and trailing is None
+            top = flat[flat.argmax()] if scalars else flat.max(-1)
+            found = (top if top != top else found) if scalars else xp.where(xp.isnan(top), top, found)
+    found = found if trailing is None else found.reshape(lead)
     return found if x.itemsize > 2 else found.astype(x.dtype)
 
 
-def _median_back(F, g, x, out):
+def _ties(F, x, out, trailing):
+    """1 for the elements that equal their median, 0 for the others."""
+    out = _spread_out(F, out, trailing)
+    return F.cast(F.logical_or(F.eq(x, out), F.logical_and(F.isnan(x), F.isnan(out))), x.dtype)
+
+
+def _spread_out(F, y, trailing):
+    """y, one number per median, as it broadcasts with the elements."""
+    return y if trailing is None else F.reshape(y, (*y.shape, *(1,) * trailing))
+
+
+def _per_median(F, x, trailing):
+    return F.sum(x, None if trailing is None else tuple(range(-trailing, 0)))
+
+
+def _median_back(F, g, x, out, trailing):
     """Equal parts of g for all that equal the median."""
     if 0 in x.shape:
-        return F.expand(g, x.shape)
-    ties = F.cast(F.logical_or(F.eq(x, out), F.logical_and(F.isnan(x), F.isnan(out))), g.dtype)
-    return ties * (g / F.sum(ties))
+        return F.expand(_spread_out(F, g, trailing), x.shape)
+    ties = _ties(F, x, out, trailing)
+    return ties * _spread_out(F, g / _per_median(F, ties, trailing), trailing)
+
+
+def _median_jvp(F, t, x, out, trailing):
+    if 0 in x.shape:
+        return _per_median(F, t, trailing)
+    ties = _ties(F, x, out, trailing)
+    return _per_median(F, t * ties, trailing) / _per_median(F, ties, trailing)
+
+
+def _median_batch(F, n, batched, x, *, ignore_nan, trailing):
+    taken = rank(x, True) if trailing is None else trailing
+    return F.median_all(x if taken else F.unsqueeze(x, -1), ignore_nan, taken or 1)
 
 
 @defop
 class median_all:
     """The median of all elements, the lower of two; NaN if one is, or passing over NaN; ties share the gradient.
+
+    With `trailing` of all elements of the last `trailing` dimensions.
 
     >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
@@ -155,6 +196,7 @@ class median_all:
 
     forward = _median_all
     grad_x = _median_back
+    jvp, batch = _median_jvp, _median_batch
 
 
 def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
@@ -184,6 +226,7 @@ class median_dim:
 
     forward = _median_dim
     grad_x = back_to_place
+    jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 

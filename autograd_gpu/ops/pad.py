@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backend.dtypes import HALF, float32
+from ..core.batching import LEADING, rank
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import FULL
 
 # `pad` goes by pairs (before, after) from the last dimension on; a negative number crops.
 
 
-def _check_pairs(x, pad):
+def _check_pairs(ndim, pad):
     if len(pad) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2; got {len(pad)} sizes, {list(pad)}")
-    if len(pad) > 2 * x.ndim:
+    if len(pad) > 2 * ndim:
         raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got "
-                           f"padding length {len(pad)} and input of dimension {x.ndim}")
+                           f"padding length {len(pad)} and input of dimension {ndim}")
 
 
 def _constant_pad(xp, x, *, pad, value=0.0):
-    _check_pairs(x, pad)
+    _check_pairs(x.ndim, pad)
     shape, inside, kept = list(x.shape), [FULL] * x.ndim, [FULL] * x.ndim
     for i in range(len(pad) // 2):
         at, (before, after) = x.ndim - 1 - i, pad[2 * i : 2 * i + 2]
@@ -47,6 +49,10 @@ class constant_pad:
 
     forward = _constant_pad
     def grad_x(F, g, pad): return F.constant_pad(g, [-size for size in pad])
+    def jvp(F, t, pad): return F.constant_pad(t, pad)
+    def batch(F, n, batched, x, *, pad, value):
+        _check_pairs(rank(x, True), pad)
+        return F.constant_pad(x, pad, value)
 
 
 # ---- by what lies inside -------------------------------------------------------------------------------
@@ -106,6 +112,7 @@ class border_pad:
 
     forward = _border_pad
     def grad_x(F, g, pad, border): return F.border_pad_backward(g, pad, border)
+    jvp, batch = LINEAR, LEADING
 
 
 @defop
@@ -119,6 +126,7 @@ class border_pad_backward:
 
     forward = _border_pad_backward
     def grad_g(F, g, pad, border): return F.border_pad(g, pad, border)
+    jvp, batch = LINEAR, LEADING
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -150,7 +158,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 def _check_border(x: Tensor, pad: tuple[int, ...], mode: str) -> None:
-    _check_pairs(x, pad)
+    _check_pairs(x.ndim, pad)
     dims = len(pad) // 2
     if x.ndim not in (dims + 1, dims + 2) or dims not in (1, 2, 3):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: 2, 4 "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.batching import along, counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import from_right, unpacked, wrap_dim
 
@@ -40,6 +42,8 @@ class permute:
 
     forward = _permute
     def grad_x(F, g, dims): return F.permute(g, _inverse(dims))
+    def batch(F, n, batched, x, *, dims): return F.permute(x, (0, *counted_from_right(dims, rank(x, True))))
+    jvp = LINEAR
     view = ALWAYS
     storage_ok = True
 
@@ -66,15 +70,24 @@ class transpose:
 
     forward = _transpose
     grad_x = _transpose_back
+    jvp, batch = LINEAR, along("dim0", "dim1")
     view = ALWAYS
     storage_ok = True
 
 
 def _matrix_transpose(xp, x):
-    if x.ndim < 2:
-        raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. "
-                           f"Got {x.ndim}-D tensor.")
+    _refuse_vector(x.ndim)
     return x.swapaxes(-1, -2)
+
+
+def _matrix_transpose_batch(F, n, batched, x):
+    _refuse_vector(rank(x, True))
+    return F.mT(x)
+
+
+def _refuse_vector(ndim):
+    if ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {ndim}-D tensor.")
 
 
 @defop
@@ -87,6 +100,7 @@ class mT:
 
     forward = _matrix_transpose
     def grad_x(F, g): return F.mT(g)
+    jvp, batch = LINEAR, _matrix_transpose_batch
     view = ALWAYS
     storage_ok = True
 
@@ -98,6 +112,8 @@ def permute_method(x: Tensor, *order: Any, dims: Any = None) -> Tensor:
 
 def transpose_all(x: Tensor) -> Tensor:
     """x with its dimensions in reverse order. A view."""
+    if len(x._array.shape) == 2:
+        return permute(x, (1, 0))
     return permute(x, tuple(range(x.ndim - 1, -1, -1)))
 
 
@@ -128,7 +144,7 @@ def t(input: Tensor) -> Tensor:
     >>> ag.t(ag.ones(2, 3)).shape
     (3, 2)
     """
-    if input.ndim > 2:
+    if len(input._array.shape) > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return transpose_all(input)
 

@@ -1,6 +1,6 @@
 """Activations of straight pieces, and hardswish. At a kink the derivative is that of PyTorch, told in each docstring.
 
-NaN stays NaN in each of them.
+NaN stays NaN in each of them. Their second derivatives are zeros that x has a share in, not an error: see `chosen`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,51 @@ from typing import Any
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import BROADCASTING, aligned, expanded
 from ..core.dispatch import defop
-from ..core.op import FLOAT, PROMOTE, SAME
+from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .activation import in_float32, times
 from .shape import reshape
 
+
+def _chosen_batch(F, n, batched, x, condition, a, b):
+    if not any(batched[1:]):  # x has no part in the result, but its examples have one result each
+        [condition] = expanded(F, n, batched[1:2], [condition])
+        batched = (True, True, False, False)
+    return F.chosen(*aligned(F, batched, (x, condition, a, b)))
+
+
+@defop
+class chosen:
+    """a where condition holds, else b; x, which the condition was made of, has the derivative zero.
+
+    With `where` alone the gradient of leaky_relu would not depend on x, and its derivative by x be an error.
+
+    >>> from autograd_gpu.ops.piecewise import chosen
+    >>> x = ag.tensor([-1.0, 2.0])
+    >>> chosen(x, x > 0, ag.tensor([3.0, 4.0]), 0.0)
+    tensor([0., 4.])
+    """
+
+    def forward(xp, x, condition, a, b): return backend.where(xp, condition, a, b)
+    grad_x = ZERO
+    def grad_a(F, g, x, condition): return F.chosen(x, condition, g, 0.0)
+    def grad_b(F, g, x, condition): return F.chosen(x, condition, 0.0, g)
+    nondiff, promoted = ("condition",), ("a", "b")
+    types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, _chosen_batch
+
+
 # ---- one kink at 0 -----------------------------------------------------------------------------------
+
+
+def _leaky_relu(xp, x, *, negative_slope=0.01):
+    if 0 < negative_slope <= 1:
+        return xp.maximum(x, x * negative_slope)
+    return backend.where(xp, x > 0, x, x * negative_slope)
 
 
 @defop
@@ -27,10 +64,10 @@ class leaky_relu:
     tensor([-0.1,  2. ])
     """
 
-    @in_float32
-    def forward(xp, x, *, negative_slope=0.01): return backend.where(xp, x > 0, x, x * negative_slope)
-    def grad_x(F, g, x, negative_slope): return F.where(x > 0, g, g * negative_slope)
+    forward = in_float32(_leaky_relu)
+    def grad_x(F, g, x, negative_slope): return F.chosen(x, x > 0, g, g * negative_slope)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -44,9 +81,10 @@ class prelu_kernel:
 
     @in_float32
     def forward(xp, x, weight): return backend.where(xp, x > 0, x, x * weight)
-    def grad_x(F, g, x, weight): return F.where(x > 0, g, g * weight)
+    def grad_x(F, g, x, weight): return F.chosen(x, x > 0, g, g * weight)
     def grad_weight(F, g, x): return F.where(x > 0, 0.0, g * x)
     types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -94,7 +132,7 @@ def _hardtanh(xp, x, *, min_val=-1.0, max_val=1.0):
 
 
 def _hardtanh_back(F, g, x, min_val, max_val):
-    return F.where(F.logical_or(x <= min_val, x >= max_val), 0.0, g)
+    return F.chosen(x, F.logical_or(x <= min_val, x >= max_val), 0.0, g)
 
 
 @defop
@@ -107,6 +145,7 @@ class hardtanh:
 
     forward = in_float32(_hardtanh)
     grad_x = _hardtanh_back
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -134,8 +173,9 @@ class hardsigmoid:
     """
 
     forward = in_float32(_hardsigmoid)
-    def grad_x(F, g, x): return F.where(F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
+    def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _hardswish_back(F, g, x):
@@ -154,6 +194,7 @@ class hardswish:
     def forward(xp, x): return times(xp, x, _hardsigmoid(xp, x))
     grad_x = _hardswish_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- thresholds --------------------------------------------------------------------------------------
@@ -176,8 +217,9 @@ class hardshrink:
     """
 
     forward = in_float32(_hardshrink)
-    def grad_x(F, g, x, lambd): return F.where(_within(F, x, lambd), 0.0, g)
+    def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _softshrink(xp, x, *, lambd=0.5):
@@ -198,8 +240,9 @@ class softshrink:
     """
 
     forward = in_float32(_softshrink)
-    def grad_x(F, g, x, lambd): return F.where(_within(F, x, lambd), 0.0, g)
+    def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _threshold(xp, x, *, threshold, value):
@@ -215,5 +258,6 @@ class threshold:
     """
 
     forward = in_float32(_threshold)
-    def grad_x(F, g, x, threshold): return F.where(x <= threshold, 0.0, g)
+    def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
     types = PROMOTE
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -11,9 +11,12 @@ import numpy as np
 
 from .. import backend
 from ..backend.dtypes import bool_, int32, int64
+from ..core.batching import aligned, expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import RECORD, SAME
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
+from .batched_key import BatchedKey
 from .convert import to
 from .creation import zeros
 from .index import (
@@ -30,7 +33,7 @@ from .index import (
     sort_out,
 )
 from .shape import reshape
-from .slicing import FULL, basic_set, key_along, select_key, wrap_dim
+from .slicing import FULL, assigned, basic_set, key_along, select_key, wrap_dim
 
 # ---- where tensors say ---------------------------------------------------------------------------------
 
@@ -44,9 +47,36 @@ def _advanced_set(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
 def _picked(F, g, values_shape, i0, i1, i2, i3, dims):
     """What `values`, which may have broadcast, gets of g."""
     found = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
-    if found.shape == values_shape:
-        return found
-    return F.reshape(F.sum_to(found, values_shape[max(len(values_shape) - found.ndim, 0) :]), values_shape)
+    return found if found.shape == values_shape else assigned(F, found, values_shape)
+
+
+def _in_examples(F, op, name, n, batched, x, values, indices, dims):
+    """advanced_set or advanced_add, `op`, on n examples."""
+    theirs = batched[2 : 2 + len(indices)]
+    if any(theirs) and len(indices) == MOST:  # with the examples' numbers they would be too many
+        def run(x, values, *indices): return op(x, values, *indices, dims=dims)
+        return one_by_one(F, name, run, n, (*batched[:2], *theirs), (x, values, *indices))
+    [x] = expanded(F, n, batched[:1], [x])
+    key = BatchedKey(F, name, n, rank(x, True), dims, indices, theirs, True)
+    if hasattr(values, "shape"):
+        if (more := rank(values, batched[1]) - key.ndim) > 0:  # dimensions of size 1
+            values = F.reshape(values, (*values.shape[: batched[1]], *values.shape[batched[1] + more :]))
+        values = key.as_selected(F, values, n, batched[1])
+    return op(x, values, *key.indices, dims=key.dims)
+
+
+def _advanced_set_batch(F, n, batched, x, values, i0, i1, i2, i3, *, dims):
+    one = not hasattr(values, "shape") or not rank(values, batched[1])
+    if i1 is None and batched[2] and i0.dtype == bool_ and one:
+        mask = F.reshape(i0, (*i0.shape, *(1,) * (-dims[0] - rank(i0, True))))
+        return filled(F, (batched[0], True, batched[1]), x, mask, values)
+    return _in_examples(F, F.advanced_set, "advanced_set", n, batched, x, values, given(i0, i1, i2, i3), dims)
+
+
+def filled(F: Any, batched: Sequence[bool], x: Any, mask: Any, value: Any) -> Any:
+    """x with the number or 0-d tensor `value` where `mask` holds, in every example; the three broadcast."""
+    x, mask, value = aligned(F, batched, (x, mask, value))
+    return F.where(mask, F.cast(value, x.dtype), x) if batched[2] else F.masked_fill(x, mask, value)
 
 
 @defop
@@ -61,12 +91,23 @@ class advanced_set:
     forward = _advanced_set
     def grad_x(F, g, i0, i1, i2, i3, dims): return F.advanced_set(g, 0.0, i0, i1, i2, i3, dims=dims)
     grad_values = _picked
+    jvp, batch = LINEAR, _advanced_set_batch
     nondiff, promoted = ("i0", "i1", "i2", "i3"), ("x", "values")
     types, numbers = SAME, True
 
 
 def _advanced_add(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
     return advanced_sums(xp, xp.array(x, order="C"), given(i0, i1, i2, i3), dims, values)
+
+
+def _advanced_add_jvp(F, t, x, i0, i1, i2, i3, dims):
+    if t[1] is None:
+        return t[0]
+    return F.advanced_add(F.constant_like(x, 0.0) if t[0] is None else t[0], t[1], i0, i1, i2, i3, dims=dims)
+
+
+def _advanced_add_batch(F, n, batched, x, values, i0, i1, i2, i3, *, dims):
+    return _in_examples(F, F.advanced_add, "advanced_add", n, batched, x, values, given(i0, i1, i2, i3), dims)
 
 
 @defop
@@ -81,6 +122,7 @@ class advanced_add:
     forward = _advanced_add
     def grad_x(F, g): return g
     grad_values = _picked
+    jvp, batch = _advanced_add_jvp, _advanced_add_batch
     nondiff, promoted, types = ("i0", "i1", "i2", "i3"), ("x", "values"), SAME
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..core.batching import LEADING
 from ..core.dispatch import defop
 from ..core.op import RECORD
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .reduce import wide
 
@@ -88,6 +90,7 @@ class window_sum:
     forward = _window_sum
     def grad_x(F, g, x_shape, size, stride, padding):
         return F.window_spread(g, size=size, stride=stride, padding=padding, length=x_shape[-1])
+    jvp, batch = LINEAR, LEADING
 
 
 @defop
@@ -102,6 +105,7 @@ class window_spread:
     forward = _window_spread
     def grad_g(F, g, g_shape, size, stride, padding):
         return F.window_sum(g, size=size, stride=stride, padding=padding, count=g_shape[-1])
+    jvp, batch = LINEAR, LEADING
 
 
 def avg_pool1d(

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend import cpu, dtypes
+from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
+from ..core.tangents import added
 from ..core.tensor import Tensor
 from .activation import in_float32
 from .reduce import wide
 from .slicing import from_right, wrap_dim
+
+MODEST = 40.0  # of numbers of this size even float32 holds the exponentials and their sums
 
 
 def exponentials(xp, x, axis):
@@ -36,13 +40,29 @@ def _wanted(x, dtype):
     return wanted, x.astype(wide(wanted), copy=False)
 
 
+def _few(xp, x, dim, dtype):
+    """exp(x) and its sum over `dim`, where nothing is so large that it needs the maximum taken away; else None."""
+    if xp is not np or x.ndim != 2 or dtype is not None or not 0 < x.size <= cpu.FEW or not -2 <= dim < 2:
+        return None
+    if not (x.item(x.argmax()) < MODEST and x.item(x.argmin()) > -MODEST and x.dtype in dtypes.FULL_FLOATS):
+        return None
+    e = np.exp(x)
+    if dim == 0 or dim == -2:
+        return e, cpu.ones(x.shape[0], x.dtype).dot(e)
+    return e, e.dot(cpu.ones(x.shape[1], x.dtype))[:, None]
+
+
 def _softmax(xp, x, *, dim, dtype=None):
+    if few := _few(xp, x, dim, dtype):
+        return np.divide(*few, few[0])
     wanted, x = _wanted(x, dtype)
     e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
     return xp.divide(e, total, out=e).astype(wanted, copy=False)
 
 
 def _log_softmax(xp, x, *, dim, dtype=None):
+    if few := _few(xp, x, dim, dtype):
+        return x - np.log(few[1])
     wanted, x = _wanted(x, dtype)
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum
@@ -71,6 +91,10 @@ def _softmax_back(F, g, out, x_dtype, dim, dtype):
     return g if dtype is None else F.cast(g, x_dtype)
 
 
+def _softmax_push(F, t, out, dim, dtype):
+    return F.softmax_grad(t if dtype is None else F.cast(t, out.dtype), out, from_right(dim, out.ndim))
+
+
 @defop
 class softmax:
     """exp(x) / sum(exp(x)) over `dim`, of x converted to `dtype` if there is one.
@@ -82,6 +106,7 @@ class softmax:
     forward = _softmax
     grad_x = _softmax_back
     types = FLOAT
+    jvp, batch = _softmax_push, along("dim")
 
 
 def _safe_softmax(xp, x, *, dim):
@@ -104,7 +129,9 @@ class safe_softmax:
 
     forward = in_float32(_safe_softmax)
     def grad_x(F, g, out, dim): return F.softmax_grad(g, out, from_right(dim, out.ndim))
+    def jvp(F, t, out, dim): return F.softmax_grad(t, out, from_right(dim, out.ndim))
     types = FLOAT
+    batch = along("dim")
 
 
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -114,6 +141,13 @@ def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     tensor([0.5, 0.5])
     """
     return softmax(RECORD.neg(input), dim, dtype)
+
+
+def _softmax_grad_push(F, t, h, out, dim):
+    total = None if t[0] is None else F.softmax_grad(t[0], out, dim)
+    if t[1] is None:
+        return total
+    return added(total, t[1] * (h - _dot(F, h, out, dim)) - out * _dot(F, h, t[1], dim))
 
 
 @defop
@@ -129,11 +163,17 @@ class softmax_grad:
     def grad_h(F, g, out, dim): return F.softmax_grad(g, out, dim)
     def grad_out(F, g, h, out, dim): return g * (h - _dot(F, h, out, dim)) - h * _dot(F, g, out, dim)
     types, broadcasts = FLOAT, True
+    jvp, batch = _softmax_grad_push, along("dim")
 
 
 def _log_softmax_back(F, g, out, x_dtype, dim, dtype):
     g = F.log_softmax_grad(g, out, from_right(dim, out.ndim))
     return g if dtype is None else F.cast(g, x_dtype)
+
+
+def _log_softmax_push(F, t, out, dim, dtype):
+    t = t if dtype is None else F.cast(t, out.dtype)
+    return t - _dot(F, t, F.exp(out), from_right(dim, out.ndim))
 
 
 @defop
@@ -147,6 +187,12 @@ class log_softmax:
     forward = _log_softmax
     grad_x = _log_softmax_back
     types = FLOAT
+    jvp, batch = _log_softmax_push, along("dim")
+
+
+def _log_softmax_grad_push(F, t, h, out, dim):
+    total = None if t[0] is None else F.log_softmax_grad(t[0], out, dim)
+    return total if t[1] is None else added(total, -t[1] * F.exp(out) * F.sum(h, dim, True))
 
 
 @defop
@@ -162,3 +208,4 @@ class log_softmax_grad:
     def grad_h(F, g, out, dim): return g - F.sum(g * F.exp(out), dim, True)
     def grad_out(F, g, h, out, dim): return -g * F.exp(out) * F.sum(h, dim, True)
     types, broadcasts = FLOAT, True
+    jvp, batch = _log_softmax_grad_push, along("dim")

@@ -16,8 +16,10 @@ from __future__ import annotations
 import math
 
 from .. import backend
+from ..core.batching import aligned, example, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
+from ..core.tangents import MULTILINEAR
 
 ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape wherever they differ
 
@@ -64,6 +66,18 @@ def _right(F, g, a, b_shape, ta, tb):
     return F.gemm(g, a, True, ta) if tb else F.gemm(a, g, not ta, False)
 
 
+def batch_gemm(F, n, batched, a, b, ta=False, tb=False):
+    """Where one operand is shared by all examples, one product: the examples join the rows."""
+    if batched[1] and rank(b, True) == 2 and rank(a, batched[0]) > 2 and not ta:
+        lead, size = a.shape[batched[0] : -1], a.shape[-1]
+        a = F.reshape(a, (*a.shape[: batched[0]], math.prod(lead), size))
+        out = batch_gemm(F, n, batched, a, b, ta, tb)
+        return F.reshape(out, (n, *lead, out.shape[-1]))
+    if batched[1] and not batched[0] and a.ndim == 2:
+        return F.mT(F.gemm(b, a, not tb, not ta))
+    return F.gemm(*aligned(F, batched, (a, b)), ta, tb)
+
+
 @defop
 class gemm:
     """a @ b for tensors of two dimensions or more, with the last two swapped in a (`ta`) or b (`tb`); see Note [gemm].
@@ -77,6 +91,7 @@ class gemm:
     grad_a = _left
     grad_b = _right
     types, broadcasts = SAME, ALWAYS
+    jvp, batch = MULTILINEAR, batch_gemm
 
 
 # ---- matmul ------------------------------------------------------------------------------------------
@@ -101,13 +116,19 @@ def _shape(a):
     return "x".join(map(str, a.shape))
 
 
+def _check_matmul(a, b):
+    check_vectors(a, b)
+    if b.ndim > 1:
+        _check(a, b)
+
+
 def _matmul(xp, a, b):
     if a.ndim >= 2 and b.ndim >= 2:
-        _check(a, b)
+        if a.shape[-1] != b.shape[-2]:
+            _check(a, b)
         return backend.matmul(a, b)
-    check_vectors(a, b)
+    _check_matmul(a, b)
     left, right = a if a.ndim > 1 else a[None], b if b.ndim > 1 else b[:, None]
-    _check(left, right)
     out = backend.matmul(left, right)
     out = out if b.ndim > 1 else out[..., 0]
     return out if a.ndim > 1 else out[..., 0, :] if b.ndim > 1 else out[..., 0]
@@ -139,6 +160,19 @@ def _add_matmul_right(F, into, g, a):
         into += F.sum_to(_matmul_right(F, g, a, into.shape), into.shape)
 
 
+def _multiplied(F, n, batched, a, b):
+    """The products of matrices; a vector is a row on the left, a column on the right."""
+    row, column = rank(a, batched[0]) == 1, rank(b, batched[1]) == 1
+    out = batch_gemm(F, n, batched, F.unsqueeze(a, -2) if row else a, F.unsqueeze(b, -1) if column else b)
+    out = F.squeeze(out, -1) if column else out
+    return out if not row else F.squeeze(out, -1 if column else -2)
+
+
+def _batch_matmul(F, n, batched, a, b):
+    _check_matmul(example(a, batched[0]), example(b, batched[1]))
+    return _multiplied(F, n, batched, a, b)
+
+
 @defop
 class matmul:
     """The matrix product of the last two dimensions, broadcasting the others; a vector is a row on the left, a column
@@ -153,16 +187,27 @@ class matmul:
     grad_b = _matmul_right
     add_b = _add_matmul_right
     types, broadcasts = SAME, ALWAYS
+    jvp, batch = MULTILINEAR, _batch_matmul
 
 
 # ---- products of fixed rank --------------------------------------------------------------------------
 
 
-def mm_arrays(xp, a, b):
+def _check_mm(a, b):
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError(f"{'self' if a.ndim != 2 else 'mat2'} must be a matrix")
-    _check(a, b)
+    if a.shape[1] != b.shape[0]:
+        _check(a, b)
+
+
+def mm_arrays(xp, a, b):
+    _check_mm(a, b)
     return backend.matmul(a, b)
+
+
+def batch_mm(F, n, batched, a, b):
+    _check_mm(example(a, batched[0]), example(b, batched[1]))
+    return batch_gemm(F, n, batched, a, b)
 
 
 @defop
@@ -180,16 +225,26 @@ class mm:
     def add_b(F, into, g, a): backend.add_matmul(into, a.T, g)
     called = ("input", "mat2")
     types = SAME
+    jvp, batch = MULTILINEAR, batch_mm
 
 
-def bmm_arrays(xp, a, b):
+def _check_bmm(a, b):
     for i, x in enumerate((a, b), 1):
         if x.ndim != 3:
             raise RuntimeError(f"batch{i} must be a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError("Expected size for first two dimensions of batch2 tensor to be: "
                            f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}].")
+
+
+def bmm_arrays(xp, a, b):
+    _check_bmm(a, b)
     return backend.matmul(a, b)
+
+
+def batch_bmm(F, n, batched, a, b):
+    _check_bmm(example(a, batched[0]), example(b, batched[1]))
+    return F.gemm(a, b)
 
 
 @defop
@@ -205,13 +260,24 @@ class bmm:
     def grad_b(F, g, a): return F.gemm(a, g, True, False)
     called = ("input", "mat2")
     types = SAME
+    jvp, batch = MULTILINEAR, batch_bmm
+
+
+def _check_mv(mat, vec):
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"matrix @ vector expected, got tensors of {mat.ndim} and {vec.ndim} dimensions")
+    if mat.shape[1] != vec.shape[0]:
+        check_vectors(mat, vec)
 
 
 def mv_arrays(xp, mat, vec):
-    if mat.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"matrix @ vector expected, got tensors of {mat.ndim} and {vec.ndim} dimensions")
-    check_vectors(mat, vec)
+    _check_mv(mat, vec)
     return backend.dot(mat, vec)
+
+
+def batch_mv(F, n, batched, mat, vec):
+    _check_mv(example(mat, batched[0]), example(vec, batched[1]))
+    return _multiplied(F, n, batched, mat, vec)
 
 
 @defop
@@ -227,6 +293,7 @@ class mv:
     def grad_vec(F, g, mat): return F.matmul(g, mat)
     called = ("input", "vec")
     types = SAME
+    jvp, batch = MULTILINEAR, batch_mv
 
 
 # ---- a layer -----------------------------------------------------------------------------------------
@@ -256,18 +323,48 @@ def _linear(xp, x, weight, bias=None):
     return out
 
 
-def _linear_of_any_rank(xp, x, weight):
+def _check_linear(x, weight):
     if not x.ndim or weight.ndim != 2:
         raise RuntimeError("both arguments to linear need to be at least 1D and weight 2D, but they are "
                            f"{x.ndim}D and {weight.ndim}D")
-    folded = (math.prod(x.shape[:-1]), x.shape[-1])
     if x.shape[-1] != weight.shape[1]:
+        folded = (math.prod(x.shape[:-1]), x.shape[-1])
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({show_shapes(folded, weight.shape[::-1])})")
+
+
+def _linear_of_any_rank(xp, x, weight):
+    _check_linear(x, weight)
+    folded = (math.prod(x.shape[:-1]), x.shape[-1])
     return backend.matmul(x.reshape(folded), weight.T).reshape(*x.shape[:-1], weight.shape[0])
 
 
 def _sum_rows(F, g, bias_shape):
     return g if g.shape == bias_shape else F.sum_to(rows(F, g) if g.ndim > 2 else g, bias_shape)
+
+
+def _linear_jvp(F, t, x, weight):
+    tx, tw, tb = t
+    if tw is None:
+        return tb if tx is None else F.linear(tx, weight, tb)
+    out = F.linear(x, tw, tb)
+    return out if tx is None else F.linear(tx, weight, None) + out
+
+
+def _batch_linear(F, n, batched, x, weight, bias):
+    _check_linear(example(x, batched[0]), example(weight, batched[1]))
+    if bias is not None:
+        check_expands(example(bias, batched[2]), (*x.shape[batched[0] : -1], weight.shape[-2]))
+    if not (batched[1] or batched[2]):
+        return F.linear(x, weight, bias)
+    if not batched[1]:
+        out = F.linear(x, weight, None)
+    elif rank(x, batched[0]) == 1:
+        out = _multiplied(F, n, (batched[1], batched[0]), weight, x)
+    else:
+        out = batch_gemm(F, n, batched[:2], x, weight, False, True)
+    if bias is None:
+        return out
+    return F.add(*aligned(F, (batched[0] or batched[1], batched[2]), (out, bias)))
 
 
 @defop
@@ -284,3 +381,4 @@ class linear:
     def add_weight(F, into, g, x): backend.add_matmul(into, rows(F, g).T, rows(F, x))
     grad_bias = _sum_rows
     types = SAME
+    jvp, batch = _linear_jvp, _batch_linear

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 
 from ..backend.dtypes import int32, int64
+from ..core.batching import LEADING, along, counted_from_right, one_by_one, rank
 from ..core.dispatch import defop
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import advanced_index
 from .permute import transpose
@@ -48,6 +51,7 @@ class flip:
 
     forward = _flip
     grad_x = _flip_back
+    jvp, batch = LINEAR, along("dims")
     storage_ok = True
 
 
@@ -62,6 +66,9 @@ def _rolled(xp, x, shift, at):
     return xp.concatenate((x[(*lead, slice(cut, None))], x[(*lead, slice(cut))]), at)
 
 
+NO_DIMENSIONS = "Dimension specified as {} but tensor has no dimensions"
+
+
 def _roll(xp, x, *, shifts, dims=None):
     by, along = _as_dims(shifts), () if dims is None else _as_dims(dims)
     if dims is None and len(by) == 1:
@@ -70,7 +77,7 @@ def _roll(xp, x, *, shifts, dims=None):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
     for shift, dim in zip(by, along, strict=True):
         if not x.ndim:
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+            raise IndexError(NO_DIMENSIONS.format(dim))
         x = _rolled(xp, x, shift, wrap_dim(dim, x.ndim))
     return x
 
@@ -78,6 +85,14 @@ def _roll(xp, x, *, shifts, dims=None):
 def _roll_back(F, g, x_shape, shifts, dims):
     back = [-shift for shift in _as_dims(shifts)]
     return F.roll(g, back, None if dims is None else [from_right(dim, len(x_shape)) for dim in _as_dims(dims)])
+
+
+def _roll_batch(F, n, batched, x, *, shifts, dims):
+    if dims is not None and not rank(x, True):
+        raise IndexError(NO_DIMENSIONS.format(dims))
+    if dims is None and len(_as_dims(shifts)) == 1:
+        return F.reshape(F.roll(F.reshape(x, (n, math.prod(x.shape[1:]))), shifts, -1), x.shape)
+    return F.roll(x, shifts, counted_from_right(dims, rank(x, True)))
 
 
 @defop
@@ -91,6 +106,7 @@ class roll:
 
     forward = _roll
     grad_x = _roll_back
+    jvp, batch = LINEAR, _roll_batch
     storage_ok = True
 
 
@@ -108,6 +124,11 @@ def _repeat_back(F, g, x_shape, sizes):
     return F.reshape(F.sum_to(F.reshape(g, blocks), kept), x_shape)
 
 
+def _repeat_batch(F, n, batched, x, *, sizes):
+    missing = (1,) * (len(sizes) - rank(x, True))
+    return F.repeat(F.reshape(x, (n, *missing, *x.shape[1:])) if missing else x, (1, *sizes))
+
+
 @defop
 class repeat:
     """x repeated `sizes[i]` times along dimension i; more sizes than dimensions add leading ones. A copy.
@@ -119,6 +140,7 @@ class repeat:
 
     forward = _repeat
     grad_x = _repeat_back
+    jvp, batch = LINEAR, _repeat_batch
     storage_ok = True
 
 
@@ -162,6 +184,7 @@ class repeat_elements:
 
     def forward(xp, x, *, repeats, dim): return x.repeat(repeats, dim)
     grad_x = _repeat_elements_back
+    jvp, batch = LINEAR, LEADING
     storage_ok = True
 
 
@@ -179,6 +202,14 @@ def _repeat_positions(xp, counts, *, total=None):
     return xp.searchsorted(ends, xp.arange(found), side="right")
 
 
+def _repeat_positions_batch(F, n, batched, counts, *, total):
+    if total is None:
+        raise RuntimeError("repeat_positions cannot be batched: its length depends on the values; give it, as the "
+                           "output_size of repeat_interleave")
+    def run(counts): return F.repeat_positions(counts, total)
+    return one_by_one(F, "repeat_positions", run, n, batched, (counts,))
+
+
 @defop
 class repeat_positions:
     """0, 1, 2, ..., each as often as the vector `counts` says; `total`, their sum, saves CUDA the wait for it.
@@ -188,6 +219,7 @@ class repeat_positions:
     """
 
     forward = _repeat_positions
+    batch = _repeat_positions_batch
 
 
 def repeat_interleave(

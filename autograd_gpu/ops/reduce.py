@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu, dtypes
+from ..core.batching import REDUCING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .diagonal import diagonal
 from .slicing import from_right, wrap_dim
@@ -38,6 +40,11 @@ def axis_of(dim: Any, ndim: int) -> Any:
     if dim is None or (type(dim) is int and -ndim <= dim < ndim):
         return dim
     return axes(dim, ndim)
+
+
+def negative(dim: Any, ndim: int) -> Any:
+    """`dim` as negative axes; None stays."""
+    return None if dim is None else axes(dim, ndim)
 
 
 def kept(F: Any, y: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
@@ -114,6 +121,7 @@ class sum:
     forward = _sum
     grad_x = _sum_back
     differentiable = _stays_float
+    jvp, batch = LINEAR, REDUCING
 
 
 def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
@@ -150,6 +158,7 @@ class mean:
 
     forward = _mean
     grad_x = _mean_back
+    jvp, batch = LINEAR, REDUCING
 
 
 # ---- counts and the trace ------------------------------------------------------------------------------
@@ -170,6 +179,7 @@ class count_nonzero:
     """
 
     forward = _count_nonzero
+    batch = REDUCING
 
 
 def trace(input: Tensor) -> Tensor:
@@ -181,86 +191,6 @@ def trace(input: Tensor) -> Tensor:
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return sum(diagonal(input))
-
-
-# ---- spread ------------------------------------------------------------------------------------------
-
-
-def _plain(dim, unbiased):
-    """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
-    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
-
-
-def _freedom(n, unbiased, correction):
-    """The divisor of a variance of n numbers: n minus Bessel's correction, not below 0."""
-    less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    return n - less if n > less else 0
-
-
-def _variance(xp, x, dim, unbiased, keepdim, correction):
-    dim, unbiased = _plain(dim, unbiased)
-    if unbiased is not None and correction is not None:
-        raise TypeError("std and var take one of unbiased and correction, not both")
-    if x.dtype not in dtypes.FULL_FLOATS:
-        if x.dtype not in dtypes.FLOATS:
-            raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
-        x = x.astype(dtypes.float32)
-    n = count(x.shape, dim)
-    away = x - divided(added(xp, x, dim, True), n)
-    return divided(added(xp, away * away, dim, keepdim), _freedom(n, unbiased, correction))
-
-
-def _deviations(F, x, dim, unbiased, correction):
-    """2 / freedom * (x - mean): the derivative of the variance."""
-    dim, unbiased = _plain(dim, unbiased)
-    n = _freedom(count(x.shape, dim), unbiased, correction)
-    return (x - F.mean(x, dim if dim is None else axes(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
-
-
-def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = _variance(xp, x, dim, unbiased, keepdim, correction)
-    return out if x.itemsize > 2 else out.astype(x.dtype)
-
-
-def _var_back(F, g, x, dim, unbiased, keepdim, correction):
-    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
-
-
-@defop
-class var:
-    """The variance over `dim`, with divisor n - correction; correction is 1, or 0 with unbiased=False.
-
-    var(x, False) is var(x, unbiased=False), as in PyTorch.
-
-    >>> ag.var(ag.tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
-    tensor(1.25)
-    """
-
-    forward = _var
-    grad_x = _var_back
-
-
-def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = xp.sqrt(_variance(xp, x, dim, unbiased, keepdim, correction))
-    return out if x.itemsize > 2 else out.astype(x.dtype)
-
-
-def _std_back(F, g, x, out, dim, unbiased, keepdim, correction):
-    flat = out == 0
-    g = F.where(flat, 0.0, g / (F.where(flat, 1.0, out) * 2))
-    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
-
-
-@defop
-class std:
-    """The square root of `var`; where it is 0 so is its derivative.
-
-    >>> ag.std(ag.tensor([1.0, 2.0, 3.0, 4.0]), unbiased=False)
-    tensor(1.118)
-    """
-
-    forward = _std
-    grad_x = _std_back
 
 
 # ---- norms -------------------------------------------------------------------------------------------
@@ -286,6 +216,10 @@ def _logsumexp_back(F, g, x, out, dim, keepdim):
     return g * F.exp(x - out)
 
 
+def _logsumexp_jvp(F, t, x, out, dim, keepdim):
+    return F.sum(t * F.exp(x - kept(F, out, x.shape, dim, keepdim)), negative(dim, x.ndim), keepdim)
+
+
 @defop
 class logsumexp:
     """log(sum(exp(x))) over `dim`, an int or a tuple, without overflow.
@@ -297,6 +231,7 @@ class logsumexp:
     forward = _logsumexp
     grad_x = _logsumexp_back
     types = FLOAT
+    jvp, batch = _logsumexp_jvp, REDUCING
 
 
 def _order(p):
@@ -313,6 +248,8 @@ NOTHING = contextlib.nullcontext()
 
 def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     p = _order(p)
+    if p == 2 and xp is np and dtype is None and dim is not None and x.dtype in dtypes.FULL_FLOATS:
+        return np.sqrt(added(xp, x * x, dim, keepdim))
     wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
@@ -348,6 +285,13 @@ def _norm_back(F, g, x, x_dtype, out, p, dim, keepdim, dtype):
     return result if dtype is None else F.cast(result, x_dtype)
 
 
+def _norm_jvp(F, t, x, out, p, dim, keepdim, dtype):
+    if dtype is not None:
+        x, t = F.cast(x, dtypes.as_dtype(dtype)), F.cast(t, dtypes.as_dtype(dtype))
+    slope = _norm_slope(F, x, kept(F, out, x.shape, dim, keepdim), _order(p), dim)
+    return F.sum(slope * t, negative(dim, x.ndim), keepdim)
+
+
 def _norm_slope(F, x, out, p, dim):
     """d out / d x, 0 where out is 0."""
     if p == 0:
@@ -356,7 +300,7 @@ def _norm_slope(F, x, out, p, dim):
         return F.sign(x)
     if math.isinf(p):  # shared by all that are as large
         ties = F.cast(F.eq(F.abs(x), out), x.dtype)
-        return F.sign(x) * ties / F.sum(ties, None if dim is None else axes(dim, x.ndim), True)
+        return F.sign(x) * ties / F.sum(ties, negative(dim, x.ndim), True)
     zero = out == 0
     ratio = x / F.where(zero, 1.0, out)
     if p == 2:
@@ -378,3 +322,4 @@ class norm:
 
     forward = _norm
     grad_x = _norm_back
+    jvp, batch = _norm_jvp, REDUCING

@@ -6,8 +6,10 @@ import numpy as np
 
 from ..backend import cpu
 from ..backend.dtypes import FLOATS
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
+from ..core.tangents import ELEMENTWISE
 from .activation import in_float32
 
 
@@ -21,6 +23,7 @@ class floor:
 
     def forward(xp, x): return xp.floor(x).astype(x.dtype, copy=False)
     grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -33,6 +36,7 @@ class ceil:
 
     def forward(xp, x): return xp.ceil(x).astype(x.dtype, copy=False)
     grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _round(xp, x, *, decimals=0):
@@ -65,6 +69,7 @@ class round:
 
     forward = _round
     grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -77,6 +82,7 @@ class trunc:
 
     def forward(xp, x): return xp.trunc(x).astype(x.dtype, copy=False)
     grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -90,3 +96,4 @@ class frac:
     def forward(xp, x): return x - xp.trunc(x)
     def grad_x(F, g): return g
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..backend import dtypes
+from ..core.batching import LEADING, along, counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import LINEAR
 from .activation import in_float32
 from .reduce import reduced, wide
 from .slicing import from_right, key_along, wrap_dim
+from .sorting import values_back, values_jvp
 
 
 def result_dtype(x, dtype):
@@ -39,13 +44,24 @@ def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
 def _prod_back(F, g, x, x_dtype, dim, keepdim, dtype):
     if dtype is not None:
         g = F.cast(g, x_dtype)
-    if dim is None:
-        return F.reshape(F.exclusive_prod(F.reshape(x, (-1,))), x.shape) * g
-    if not x.ndim:
-        return g
-    if not keepdim:
+    if dim is not None and x.ndim and not keepdim:
         g = F.unsqueeze(g, from_right(dim, x.ndim))
-    return F.exclusive_prod(x, from_right(dim, x.ndim)) * g
+    return _prod_of_others(F, x, dim) * g
+
+
+def _prod_of_others(F, x, dim):
+    if dim is None or not x.ndim:
+        return F.reshape(F.exclusive_prod(F.reshape(x, (-1,))), x.shape)
+    return F.exclusive_prod(x, from_right(dim, x.ndim))
+
+
+def _prod_batch(F, n, batched, x, *, dim, keepdim, dtype):
+    ndim = rank(x, True)
+    dim = counted_from_right(dim, ndim)
+    if dim is not None and ndim:
+        return F.prod(x, dim, keepdim, dtype)
+    out = F.prod(F.reshape(x, (n, math.prod(x.shape[1:]))), -1, False, dtype)
+    return F.reshape(out, (n, *(1,) * ndim)) if keepdim else out
 
 
 @defop
@@ -61,6 +77,8 @@ class prod:
 
     forward = _prod
     grad_x = _prod_back
+    def jvp(F, t, x, dim, keepdim, dtype): return F.sum(_prod_of_others(F, x, dim) * t, dim, keepdim, dtype)
+    batch = _prod_batch
     differentiable = stays_float
 
 
@@ -92,13 +110,16 @@ class exclusive_prod:
     """
 
     forward = _exclusive_prod
-    grad_x = _exclusive_prod_back
+    grad_x = jvp = _exclusive_prod_back  # the Jacobian is symmetric
+    batch = LEADING
 
 
 # ---- cumulative sums ---------------------------------------------------------------------------------
 
 
 def _cumsum(xp, x, *, dim, dtype=None, reverse=False):
+    if dtype is None and not reverse and xp is np and -x.ndim <= dim < x.ndim and x.dtype in dtypes.FULL_FLOATS:
+        return np.add.accumulate(x, dim)
     axis, wanted = wrap_dim(dim, x.ndim), result_dtype(x, dtype)
     y = x.astype(wide(wanted), copy=False)
     if not x.ndim:
@@ -124,6 +145,7 @@ class cumsum:
     forward = _cumsum
     grad_x = _cumsum_back
     def differentiable(dim, dtype, reverse): return stays_float(dim, None, dtype)
+    jvp, batch = LINEAR, along("dim")
 
 
 # ---- cumulative sums of exponentials -----------------------------------------------------------------
@@ -163,7 +185,8 @@ class logcumsumexp:
 
     forward = in_float32(_logcumsumexp)
     grad_x = _logcumsumexp_back
-    types = FLOAT
+    def jvp(F, t, x, out, dim, reverse): return F.exp_cumsum(t, x, out, from_right(dim, x.ndim), reverse)
+    types, batch = FLOAT, along("dim")
 
 
 def _exp_cumsum(xp, h, x, y, *, dim, reverse):
@@ -175,6 +198,16 @@ def _exp_cumsum(xp, h, x, y, *, dim, reverse):
             logs = xp.log(xp.maximum(h * sign, 0)) + x
             result = result + sign * xp.exp(_logcumsumexp(xp, logs, dim=dim, reverse=reverse) - y)
     return result
+
+
+def _exp_cumsum_jvp(F, t, h, x, y, out, dim, reverse):
+    h_t, x_t, y_t = t
+    if x_t is not None:
+        h_t = h * x_t if h_t is None else h_t + h * x_t
+    grown = None if h_t is None else F.exp_cumsum(h_t, x, y, dim, reverse)
+    if y_t is None:
+        return grown
+    return -y_t * out if grown is None else grown - y_t * out
 
 
 @defop
@@ -192,6 +225,7 @@ class exp_cumsum:
     def grad_h(F, g, x, y, dim, reverse): return F.exp_cumsum(g, -y, -x, dim, not reverse)
     def grad_x(F, g, h, x, y, dim, reverse): return h * F.exp_cumsum(g, -y, -x, dim, not reverse)
     def grad_y(F, g, out): return -g * out
+    jvp, batch = _exp_cumsum_jvp, LEADING
 
 
 # ---- cumulative extremes -----------------------------------------------------------------------------
@@ -208,12 +242,6 @@ def _growing(xp, name, x, dim):
     return values, running(xp, "maximum", met * places, dim)
 
 
-def _growing_back(F, g, x_shape, indices, dim):
-    if not x_shape:
-        return g[0]
-    return F.gather_along_backward(g[0], indices, from_right(dim, len(x_shape)), x_shape)
-
-
 @defop
 class cummax:
     """(values, indices): the largest of the first 1, 2, ... elements along `dim`, and the last place of each.
@@ -223,8 +251,9 @@ class cummax:
     """
 
     def forward(xp, x, *, dim): return _growing(xp, "maximum", x, dim)
-    grad_x = _growing_back
+    grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = values_jvp, along("dim")
 
 
 @defop
@@ -236,5 +265,6 @@ class cummin:
     """
 
     def forward(xp, x, *, dim): return _growing(xp, "minimum", x, dim)
-    grad_x = _growing_back
+    grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = values_jvp, along("dim")

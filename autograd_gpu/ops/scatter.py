@@ -10,13 +10,15 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.batching import LEADING
 from ..core.dispatch import defop
 from ..core.op import RECORD, SAME
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .along import checked, corner, vector
 from .creation import constant_like, full
-from .index import index_vector
-from .place import advanced_set
+from .index import index_select, index_vector
+from .place import advanced_set, index_copy
 from .places import FEW, element_numbers, grid, sums_at
 from .shape import expand, reshape
 from .slicing import wrap_dim
@@ -51,6 +53,7 @@ class scatter_along:
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff, promoted = ("index",), ("x", "src")
     types, numbers = SAME, True
+    jvp, batch = LINEAR, LEADING
 
 
 @defop
@@ -65,6 +68,7 @@ class scatter_sum:
     def grad_x(F, g): return g
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff, promoted, types = ("index",), ("x", "src"), SAME
+    jvp, batch = LINEAR, LEADING
 
 
 def _scatter_counts(xp, x, index, *, dim, first):
@@ -83,6 +87,7 @@ class scatter_counts:
     """
 
     forward = _scatter_counts
+    batch = LEADING
 
 
 # ---- the largest and the smallest ------------------------------------------------------------------------
@@ -133,13 +138,26 @@ def _scatter_extreme(xp, x, index, src, *, dim, largest):
     return out
 
 
-def _extreme_back(F, g, need, x, index, src, out, dim):
-    """Equal parts of g for all that are as large as the result; a NaN result is every NaN's."""
+def _winners(F, x, index, src, out, dim):
+    """1 for the elements of x and of src that are as large as the result, else 0; a NaN result is every NaN's."""
     value = F.gather_along(out, index, dim)
     mine = F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), x.dtype)
-    theirs = F.cast(F.logical_or(F.eq(src, value), F.isnan(src)), x.dtype)
+    return mine, F.cast(F.logical_or(F.eq(src, value), F.isnan(src)), x.dtype)
+
+
+def _extreme_back(F, g, need, x, index, src, out, dim):
+    mine, theirs = _winners(F, x, index, src, out, dim)
     share = g / F.scatter_sum(mine, index, theirs, dim)
     return mine * share if need[0] else None, None, theirs * F.gather_along(share, index, dim) if need[2] else None
+
+
+def _extreme_jvp(F, t, x, index, src, out, dim):
+    mine, theirs = _winners(F, x, index, src, out, dim)
+    x_t, _, src_t = t
+    total = F.constant_like(x, 0.0) if x_t is None else mine * x_t
+    if src_t is not None:
+        total = F.scatter_sum(total, index, theirs * src_t, dim)
+    return total / F.scatter_sum(mine, index, theirs, dim)
 
 
 @defop
@@ -154,6 +172,7 @@ class scatter_extreme:
     forward = _scatter_extreme
     grads = _extreme_back
     nondiff, promoted, types = ("index",), ("x", "src"), SAME
+    jvp, batch = _extreme_jvp, LEADING
 
 
 # ---- the public functions ------------------------------------------------------------------------------
@@ -275,6 +294,14 @@ def scatter_reduce(
     return result if input.ndim else reshape(result, ())
 
 
+def _distinct(index: Tensor) -> bool:
+    """Whether a few indices on the CPU name no place twice."""
+    if type(index._array) is not np.ndarray or index._array.size > FEW:
+        return False
+    numbers = index._array.tolist()
+    return min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers)
+
+
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -292,6 +319,10 @@ def index_reduce(
     if source.shape != expected:
         raise RuntimeError("index_reduce(): source must have the shape of self, with the number of indices at "
                            f"dimension {at}: expected {list(expected)}, got {list(source.shape)}")
-    index = expand(reshape(index, (-1, *(1,) * (x1.ndim - 1 - at))), source.shape)
-    result = scatter_reduce(x1, at, index, source, reduce, include_self=include_self)
+    if reduce == "prod" and x1._array.dtype is source._array.dtype in dtypes.FULL_FLOATS and _distinct(index):
+        factors = index_select(x1, at, index) * source if include_self else source
+        result = index_copy(x1, at, index, factors)
+    else:
+        index = expand(reshape(index, (-1, *(1,) * (x1.ndim - 1 - at))), source.shape)
+        result = scatter_reduce(x1, at, index, source, reduce, include_self=include_self)
     return result if input.ndim else reshape(result, ())

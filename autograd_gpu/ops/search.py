@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..backend import dtypes
+from ..core.batching import expanded, rank
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 from ..core.tensor import Tensor
@@ -35,6 +37,17 @@ def _places(xp, rows, values, *, right, out_int32):
     return xp.asarray(found).astype(dtypes.int32 if out_int32 else dtypes.int64, copy=False)
 
 
+def _places_batch(F, n, batched, rows, values, *, right, out_int32):
+    if not batched[0] and rank(rows, False) == 1:
+        return F.sorted_places(rows, values, right, out_int32)
+    vectors = rank(rows, batched[0]) == 1
+    rows, values = expanded(F, n, batched, (rows, values))
+    if not vectors:
+        return F.sorted_places(rows, values, right, out_int32)
+    found = F.sorted_places(rows, F.reshape(values, (n, math.prod(values.shape[1:]))), right, out_int32)
+    return F.reshape(found, values.shape)
+
+
 @defop
 class sorted_places:
     """Where each value would go into `rows`, sorted along the last dimension: before equals, or with `right` behind.
@@ -44,7 +57,7 @@ class sorted_places:
     """
 
     forward = _places
-    types = PROMOTE
+    types, batch = PROMOTE, _places_batch
 
 
 def searchsorted(

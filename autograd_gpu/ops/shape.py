@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
+from ..core.batching import counted_from_right, example, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import from_right, unpacked, wrap_dim
 
@@ -58,6 +60,12 @@ def _expand(xp, x, *, shape):
         raise
 
 
+def _expand_batch(F, n, batched, x, *, shape):
+    sizes = _expanded(example(x), shape)
+    missing = len(sizes) - rank(x, True)
+    return F.expand(F.reshape(x, (n, *(1,) * missing, *x.shape[1:])) if missing else x, (n, *sizes))
+
+
 @defop
 class expand:
     """x stretched to `shape` without copying: dimensions of size 1 repeat, new ones come first, -1 keeps a size.
@@ -71,6 +79,13 @@ class expand:
     def grad_x(F, g, x_shape): return F.sum_to(g, x_shape)
     view = ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _expand_batch
+
+
+def _sum_to_batch(F, n, batched, x, *, shape):
+    missing = rank(x, True) - len(shape)
+    out = F.sum_to(x, (n, *(1,) * missing, *shape))
+    return F.reshape(out, (n, *shape)) if missing else out
 
 
 @defop
@@ -84,6 +99,7 @@ class sum_to:
     def forward(xp, x, *, shape): return backend.sum_to(x, shape)
     def grad_x(F, g, x_shape): return F.expand(g, x_shape)
     view = True
+    jvp, batch = LINEAR, _sum_to_batch
 
 
 def expand_method(x: Tensor, *shape: Any, size: Any = None) -> Tensor:
@@ -142,6 +158,8 @@ class reshape:
     def grad_x(F, g, x_shape): return F.reshape(g, x_shape)
     view = True
     storage_ok = True
+    def batch(F, n, batched, x, *, shape): return F.reshape(x, (n, *_reshape(np, example(x), shape=shape).shape))
+    jvp = LINEAR
 
 
 def reshape_method(x: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
@@ -194,7 +212,7 @@ def unflatten(input: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
 
 def _squeezed(xp, x, *, dim=None):
     if dim is None:
-        return x.reshape([size for size in x.shape if size != 1])
+        return x if 1 not in x.shape else x.reshape([size for size in x.shape if size != 1])
     if type(dim) is int:
         at, shape = wrap_dim(dim, x.ndim), x.shape
         return x.reshape(shape[:at] + shape[at + 1 :]) if shape and shape[at] == 1 else x
@@ -205,8 +223,10 @@ def _squeezed(xp, x, *, dim=None):
 
 
 def _unsqueezed(xp, x, *, dim):
-    at = wrap_dim(dim, x.ndim + 1)
-    return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
+    if dim == 0:
+        return x[None]
+    at, shape = wrap_dim(dim, x.ndim + 1), x.shape
+    return x.reshape((*shape[:at], 1, *shape[at:]))
 
 
 @defop
@@ -221,6 +241,8 @@ class squeeze:
     def grad_x(F, g, x_shape): return F.reshape(g, x_shape)
     view = ALWAYS
     storage_ok = True
+    def batch(F, n, batched, x, *, dim): return F.reshape(x, (n, *_squeezed(np, example(x), dim=dim).shape))
+    jvp = LINEAR
 
 
 @defop
@@ -235,3 +257,5 @@ class unsqueeze:
     def grad_x(F, g, x_shape, dim): return F.squeeze(g, from_right(dim, len(x_shape) + 1))
     view = ALWAYS
     storage_ok = True
+    def batch(F, n, batched, x, *, dim): return F.unsqueeze(x, counted_from_right(dim, x.ndim))
+    jvp = LINEAR

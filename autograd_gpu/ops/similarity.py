@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..backend.dtypes import FLOATS, promote_types
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import RECORD
+from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .shape import common_shape
 
@@ -20,6 +22,7 @@ class lift:
 
     def forward(xp, x, *, low): return xp.maximum(x, x.dtype.type(low))
     def grad_x(F, g): return g
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

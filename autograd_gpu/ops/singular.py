@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..core.batching import MATRICES, aligned, expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor, empty
 from .eigen import eigvalsh, gaps, with_diagonal
 from .inverse import is_vector
-from .matrices import CONVERGED, NON_FINITE, check_matrix, check_square, converged
+from .matrices import CONVERGED, NON_FINITE, apart, beside, check_matrix, check_square, converged
 from .products import ALWAYS, matmul
 from .reduce import sum as sum_over
 from .shape import squeeze, unsqueeze
@@ -84,6 +85,34 @@ def _svd_back(F, g, U, S, Vh):
     return sum(outside, out)
 
 
+def _svd_jvp(F, t, U, S, Vh):
+    """With K = gaps of S², M = Uᵀ t V, and only the first k columns of U and rows of Vᵀ, diag(M) for S, for U and V
+
+    U ((M S + S Mᵀ) / K) + (1 - U Uᵀ) t V S⁻¹   and   V ((S M + Mᵀ S) / K) + (1 - V Vᵀ) tᵀ U S⁻¹.
+    """
+    k, m, n = S.shape[-1], U.shape[-2], Vh.shape[-1]
+    left, right = F.basic_index(U, (..., slice(k))), F.basic_index(Vh, (..., slice(k), slice(None)))
+    image = F.gemm(t, right, False, True)  # t V
+    inside = F.gemm(left, image, True, False)
+    row, column, far = F.unsqueeze(S, -2), F.unsqueeze(S, -1), gaps(F, S * S)
+    by_row, by_column = inside * row, inside * column
+    t_u = F.gemm(left, (by_row + F.mT(by_row)) / far)
+    t_v = F.gemm((by_column + F.mT(by_column)) / -far, right)  # of Vᵀ, where K changes its sign
+    if m > k:
+        t_u = t_u + (image - F.gemm(left, inside)) / row
+    if n > k:
+        t_v = t_v + (F.gemm(left, t, True, False) - F.gemm(inside, right)) / column
+    return _filled(F, t_u, U, -1), F.diagonal(inside, 0, -2, -1), _filled(F, t_v, Vh, -2)
+
+
+def _filled(F, t, whole, dim):
+    """t with zeros for the further vectors of `full_matrices`, through which there is no derivative."""
+    if t.shape[dim] == whole.shape[dim]:
+        return t
+    key = (..., slice(t.shape[dim], None), *(slice(None),) * (-1 - dim))
+    return F.cat([t, F.constant_like(F.basic_index(whole, key), 0.0)], dim)
+
+
 @defop
 class svd:
     """(U, S, Vh) with U @ diag(S) @ Vh = a, orthonormal columns in U and rows in Vh, S descending; float32 or float64.
@@ -100,6 +129,7 @@ class svd:
 
     forward = _svd
     grad_a = _svd_back
+    jvp, batch = _svd_jvp, MATRICES
     called = ("A",)
     outputs = ("U", "S", "Vh")
 
@@ -114,6 +144,11 @@ def _svdvals_back(F, g, a):
     return F.gemm(u * F.unsqueeze(g, -2), vt)
 
 
+def _svdvals_jvp(F, t, a):
+    u, _, vt = F.svd(a, False)
+    return F.sum(u * F.gemm(t, vt, False, True), -2)
+
+
 @defop
 class svdvals:
     """The singular values, descending; float32 or float64. The gradient takes U and Vh, which are computed in backward.
@@ -126,6 +161,7 @@ class svdvals:
     forward = _svdvals
     called = ("A",)
     grad_a = _svdvals_back
+    jvp, batch = _svdvals_jvp, MATRICES
 
 
 # ---- pseudoinverse ------------------------------------------------------------------------------------
@@ -163,6 +199,14 @@ def _pinv_back(F, g, a, p):
     return out + (right - F.gemm(a, F.gemm(p, right))) + (left - F.gemm(F.gemm(left, p), a))
 
 
+def _pinv_jvp(F, t, a, p):
+    """-P t P + P (t P)ᵀ (1 - a P) + (1 - P a) (P t)ᵀ P, the transpose of _pinv_back."""
+    after, before = F.gemm(t, p), F.gemm(p, t)
+    left, right = F.gemm(p, after, False, True), F.gemm(before, p, True, False)
+    out = (left - F.gemm(F.gemm(left, a), p)) + (right - F.gemm(p, F.gemm(a, right)))
+    return out - F.gemm(p, after)
+
+
 @defop
 class pinv:
     """The Moore-Penrose pseudoinverse by singular values, those up to max(atol, rtol * the largest) counting as 0.
@@ -177,6 +221,8 @@ class pinv:
 
     forward = _pinv
     def grad_a(F, g, a, out): return _pinv_back(F, g, a, out)
+    def jvp(F, t, a, out): return _pinv_jvp(F, t, a, out)
+    batch = MATRICES
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
@@ -224,6 +270,30 @@ def _least_squares_back(F, g, need, a, b, rcond):
     return grad_a, F.gemm(p, g, True, False) if need[1] else None
 
 
+def _least_squares_jvp(F, t, a, b, solution, rcond):
+    """P t_b, and _pinv_jvp times b with P b = x: -P t x + P (t P)ᵀ (b - a x) + (1 - P a) (P t)ᵀ x."""
+    t_a, t_b = t
+    p, x = F.pinv(a, None, rcond), solution
+    if t_a is None:
+        return F.gemm(p, t_b), None, None
+    shift, off = F.gemm(t_a, x), b - F.gemm(a, x)
+    turned = F.gemm(t_a, F.gemm(p, x, True, False), True, False)  # (P t)ᵀ x
+    inner = F.gemm(p, F.gemm(t_a, off, True, False), True, False)  # Pᵀ tᵀ (b - a x)
+    right = inner - shift - F.gemm(a, turned)
+    return F.gemm(p, right if t_b is None else right + t_b) + turned, None, None
+
+
+def _least_squares_batch(F, n, batched, a, b, *, rcond):
+    def run(a, b): return F.least_squares(a, b, rcond)
+    if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2:
+        return one_by_one(F, "least_squares", run, n, batched, (a, b))
+    if not batched[0]:
+        x, ranks, sizes = run(a, beside(F, b))
+        return apart(F, x, n, b.shape[-1]), *expanded(F, n, (False, False), (ranks, sizes))
+    x, ranks, sizes = run(*aligned(F, (True, True), expanded(F, n, batched, (a, b))))
+    return x, F.reshape(ranks, a.shape[:-2]), F.reshape(sizes, (*a.shape[:-2], sizes.shape[-1]))
+
+
 @defop
 class least_squares:
     """The shortest x that minimises the length of each column of a @ x - b, by singular values larger than
@@ -238,6 +308,7 @@ class least_squares:
     grads = _least_squares_back
     types, broadcasts = SAME, ALWAYS
     outputs, nondiff_outputs = ("solution", "rank", "singular_values"), ("rank", "singular_values")
+    jvp, batch = _least_squares_jvp, _least_squares_batch
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.batching import example, expanded, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS, RECORD, SAME
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 
 FULL = slice(None)
@@ -63,6 +65,25 @@ def _basic_set(xp, x, src, *, key):
     return out
 
 
+def assigned(F, g, shape):
+    """The part of g that belongs to a value of `shape`, which broadcast, or had more leading ones, when assigned."""
+    g = F.sum_to(g, shape[max(len(shape) - len(g.shape), 0) :])
+    return F.reshape(g, shape)
+
+
+def _batch_key(key):
+    """The key, behind a dimension of examples."""
+    return (FULL, *key) if type(key) is tuple else (FULL, key)
+
+
+def _basic_set_batch(F, n, batched, x, src, *, key):
+    if batched[1]:  # it broadcasts to x[key] by the last dimensions; any others are of size 1
+        missing = example(x, batched[0])[key].ndim - rank(src, True)
+        if missing:
+            src = F.reshape(src, (n, *(1,) * missing, *src.shape[1 + max(-missing, 0) :]))
+    return F.basic_set(*expanded(F, n, batched[:1], [x]), src, _batch_key(key))
+
+
 @defop
 class basic_index:
     """x[key], a view, for a key of integers, slices, None and Ellipsis, or a tuple of them.
@@ -75,6 +96,8 @@ class basic_index:
     def grad_x(F, g, x_shape, key): return F.basic_index_backward(g, key, x_shape)
     view = ALWAYS
     storage_ok = True
+    def batch(F, n, batched, x, *, key): return F.basic_index(x, _batch_key(key))
+    jvp = LINEAR
 
 
 @defop
@@ -88,6 +111,8 @@ class basic_index_backward:
 
     forward = _basic_index_backward
     def grad_g(F, g, key): return F.basic_index(g, key)
+    def batch(F, n, batched, g, *, key, shape): return F.basic_index_backward(g, _batch_key(key), (n, *shape))
+    jvp = LINEAR
 
 
 @defop
@@ -101,8 +126,9 @@ class basic_set:
 
     forward = _basic_set
     def grad_x(F, g, key): return F.basic_set(g, 0.0, key)
-    def grad_src(F, g, src_shape, key): return F.sum_to(F.basic_index(g, key), src_shape)
+    def grad_src(F, g, src_shape, key): return assigned(F, F.basic_index(g, key), src_shape)
     types, numbers = SAME, True
+    jvp, batch = LINEAR, _basic_set_batch
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import dtypes
+from ..core.batching import LOOP, along, impossible
 from ..core.dispatch import defop
 from ..core.op import PROMOTE
 from ..core.tensor import Tensor
@@ -16,6 +17,7 @@ from .slicing import FULL, from_right, wrap_dim
 
 BACKWARDS = slice(None, None, -1)
 FEW = 4096  # comparisons up to which `isin` compares each with each
+COUNT = "how many elements are not zero depends on the values"
 
 
 def _order(xp, x, dim, descending):
@@ -66,10 +68,14 @@ def _chosen(x, k, at, largest):
     return places[(*(FULL,) * at, slice(first, first + k))]
 
 
-def _values_back(F, g, x_shape, indices, dim):
+def values_back(F, g, x_shape, indices, dim):
     if not x_shape:
         return g[0]
     return F.gather_along_backward(g[0], indices, from_right(dim, len(x_shape)), x_shape)
+
+
+def values_jvp(F, t, indices, dim):
+    return F.gather_along(t, indices, from_right(dim, t.ndim)) if t.ndim else t, None
 
 
 @defop
@@ -81,8 +87,9 @@ class sort:
     """
 
     forward = _sort
-    grad_x = _values_back
+    grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = values_jvp, along("dim")
 
 
 @defop
@@ -94,8 +101,9 @@ class topk:
     """
 
     forward = _topk
-    grad_x = _values_back
+    grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = values_jvp, along("dim")
 
 
 @defop
@@ -107,6 +115,7 @@ class argsort:
     """
 
     def forward(xp, x, *, dim=-1, descending=False, stable=True): return _order(xp, x, dim, descending)
+    batch = along("dim")
 
 
 def msort(input: Tensor) -> Tensor:
@@ -133,6 +142,12 @@ def _isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
     return xp.logical_not(found) if invert else found
 
 
+def _isin_batch(F, n, batched, elements, test_elements, **attributes):
+    if not batched[1]:
+        return F.isin(elements, test_elements, **attributes)
+    return LOOP.run(F, isin.op, n, batched, (elements, test_elements), attributes)
+
+
 @defop
 class isin:
     """Which elements are among `test_elements`, or with `invert` which are not; one of the two may be a number.
@@ -144,7 +159,7 @@ class isin:
     """
 
     forward = _isin
-    types, numbers = PROMOTE, True
+    types, numbers, batch = PROMOTE, True, _isin_batch
 
 
 @defop
@@ -157,6 +172,7 @@ class argwhere:
     """
 
     def forward(xp, x): return np.array(x.nonzero()).T if xp is np and x.ndim else xp.argwhere(x)
+    batch = impossible(COUNT)
 
 
 @defop
@@ -168,7 +184,7 @@ class nonzero_places:
     """
 
     def forward(xp, x): return x.nonzero()
-    outputs = ("*",)
+    outputs, batch = ("*",), impossible(COUNT)
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..backend.dtypes import int64
+from ..core.batching import example, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import FULL, basic_index, from_right, key_along, wrap_dim
 
@@ -44,6 +48,11 @@ def _split_back(F, g, x_shape, split_sizes, dim):
     return F.cat(parts, dim) if len(parts) > 1 else parts[0]
 
 
+def _split_batch(F, n, batched, x, *, split_sizes, dim):
+    _split(np, example(x), split_sizes=split_sizes, dim=dim)  # refuses what does not fit an example
+    return F.split_with_sizes(x, split_sizes, from_right(dim, rank(x, True)))
+
+
 @defop
 class split_with_sizes:
     """The tensor cut along `dim` into views of the given sizes.
@@ -56,6 +65,7 @@ class split_with_sizes:
     grad_x = _split_back
     outputs, view = ("*",), ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _split_batch
 
 
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
@@ -116,6 +126,11 @@ def _unbind_back(F, g, x_shape, dim):
     return F.stack(parts, from_right(dim, len(x_shape)))
 
 
+def _unbind_batch(F, n, batched, x, *, dim):
+    _unbind(np, example(x), dim=dim)  # as in _split_batch
+    return F.unbind(x, from_right(dim, rank(x, True)))
+
+
 @defop
 class unbind:
     """The views of x at each position of dimension `dim`, which is dropped.
@@ -128,6 +143,7 @@ class unbind:
     grad_x = _unbind_back
     outputs, view = ("*",), ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _unbind_batch
 
 
 # ---- at given places, or into so many parts ------------------------------------------------------------

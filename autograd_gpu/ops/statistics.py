@@ -10,8 +10,9 @@ from .diagonal import diagonal
 from .elementwise import sqrt
 from .permute import transpose
 from .products import matmul
-from .reduce import mean, std, sum, var
+from .reduce import mean, sum
 from .shape import reshape, unsqueeze
+from .variance import std, var
 
 
 def _over(dim: Any) -> Any:

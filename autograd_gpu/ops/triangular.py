@@ -6,11 +6,12 @@ from collections import namedtuple
 from typing import Any
 
 from .. import backend
+from ..core.batching import MATRICES, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor, eye
-from .matrices import check_square, check_system, info_array, refuse
+from .matrices import check_square, check_system, info_array, refuse, solutions
 from .permute import mT
 from .products import ALWAYS
 
@@ -31,7 +32,29 @@ def _solve_triangular_back(F, g, need, a, out, upper, left, unitriangular):
     if not need[0]:
         return None, h
     full = -F.gemm(h, out, False, True) if left else -F.gemm(out, h, True, False)
-    return (F.triu(full, int(unitriangular)) if upper else F.tril(full, -int(unitriangular))), h
+    return _read(F, full, upper, unitriangular), h
+
+
+def _read(F, a, upper, unitriangular):
+    """The part of a that solve_triangular reads."""
+    return F.triu(a, int(unitriangular)) if upper else F.tril(a, -int(unitriangular))
+
+
+def _solve_triangular_jvp(F, t, a, out, upper, left, unitriangular):
+    """The solution of a @ y = t_b - t_a @ x."""
+    t_a, right = t
+    if t_a is not None:
+        t_a = _read(F, t_a, upper, unitriangular)
+        moved = F.gemm(t_a, out) if left else F.gemm(out, t_a)
+        right = -moved if right is None else right - moved
+    return F.solve_triangular(a, right, upper, left, unitriangular)
+
+
+def _solve_triangular_batch(F, n, batched, a, b, *, upper, left, unitriangular):
+    def run(a, b): return F.solve_triangular(a, b, upper, left, unitriangular)
+    if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2:
+        return one_by_one(F, "solve_triangular", run, n, batched, (a, b))  # which refuses them in its own words
+    return solutions(F, run, n, batched, a, b, left)
 
 
 @defop
@@ -50,6 +73,7 @@ class solve_triangular:
     grads = _solve_triangular_back
     called = ("input", "B")
     types, broadcasts = SAME, ALWAYS
+    jvp, batch = _solve_triangular_jvp, _solve_triangular_batch
 
 
 # ---- Cholesky -----------------------------------------------------------------------------------------
@@ -77,6 +101,15 @@ def _cholesky_back(F, g, out, upper):
     return F.solve_triangular(F.mT(lower), F.mT(half), True)
 
 
+def _cholesky_jvp(F, t, out, upper):
+    """L S for S the lower triangle of the symmetric part of L⁻¹ t L⁻ᵀ, its diagonal halved."""
+    lower = F.mT(out) if upper else out
+    half = F.solve_triangular(lower, t, False)
+    inside = F.solve_triangular(lower, F.mT(half), False)
+    moved = F.gemm(lower, (F.tril(inside) + F.tril(F.mT(inside), -1)) * 0.5)
+    return F.mT(moved) if upper else moved
+
+
 @defop
 class cholesky:
     """The lower triangle L with L @ L.mT = a, for positive-definite a; or U with U.mT @ U = a if `upper`.
@@ -91,6 +124,7 @@ class cholesky:
 
     forward = _cholesky
     grad_a = _cholesky_back
+    jvp, batch = _cholesky_jvp, MATRICES
 
 
 cholesky_result = namedtuple("cholesky_result", ("L", "info"))

@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from ..backend import cpu
+from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import ELEMENTWISE
 from .activation import in_float32
 
 
@@ -23,6 +25,7 @@ class sin:
     def forward(xp, x): return xp.sin(x)
     def grad_x(F, g, x): return g * F.cos(x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -36,6 +39,7 @@ class cos:
     def forward(xp, x): return xp.cos(x)
     def grad_x(F, g, x): return -g * F.sin(x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -49,6 +53,7 @@ class tan:
     def forward(xp, x): return xp.tan(x)
     def grad_x(F, g, out): return g * (out * out + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -62,6 +67,7 @@ class asin:
     def forward(xp, x): return xp.arcsin(x)
     def grad_x(F, g, x): return g * F.rsqrt(1 - x * x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -75,6 +81,7 @@ class acos:
     def forward(xp, x): return xp.arccos(x)
     def grad_x(F, g, x): return -g * F.rsqrt(1 - x * x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -88,6 +95,7 @@ class atan:
     def forward(xp, x): return xp.arctan(x)
     def grad_x(F, g, x): return g / (x * x + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -101,6 +109,7 @@ class sinh:
     def forward(xp, x): return xp.sinh(x)
     def grad_x(F, g, x): return g * F.cosh(x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -114,6 +123,7 @@ class cosh:
     def forward(xp, x): return xp.cosh(x)
     def grad_x(F, g, x): return g * F.sinh(x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -127,6 +137,7 @@ class asinh:
     def forward(xp, x): return xp.arcsinh(x)
     def grad_x(F, g, x): return g * F.rsqrt(x * x + 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -140,6 +151,7 @@ class acosh:
     def forward(xp, x): return xp.arccosh(x)
     def grad_x(F, g, x): return g * F.rsqrt(x * x - 1)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -153,6 +165,7 @@ class atanh:
     def forward(xp, x): return xp.arctanh(x)
     def grad_x(F, g, x): return g / (1 - x * x)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 # ---- angles, and sin(x) / x ----------------------------------------------------------------------------
@@ -170,6 +183,7 @@ class deg2rad:
     def forward(xp, x): return xp.deg2rad(x)
     def grad_x(F, g): return g * (math.pi / 180)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -184,6 +198,7 @@ class rad2deg:
     def forward(xp, x): return xp.rad2deg(x)
     def grad_x(F, g): return g * (180 / math.pi)
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @in_float32
@@ -212,3 +227,4 @@ class sinc:
     forward = _sinc
     grad_x = _sinc_back
     types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

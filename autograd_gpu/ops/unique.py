@@ -8,10 +8,13 @@ import math
 from typing import Any
 
 from ..backend import dtypes
+from ..core.batching import impossible
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .reduce import wide
 from .slicing import wrap_dim
+
+SIZE = "how many different elements there are depends on the values"
 
 
 def _in_front(xp, x, dim):
@@ -67,6 +70,7 @@ class unique_all:
 
     forward = _sorted
     outputs = ("values", "inverse", "counts")
+    batch = impossible(SIZE)
 
 
 @defop
@@ -78,6 +82,7 @@ class unique_values:
     """
 
     def forward(xp, x): return xp.unique(x.astype(wide(x.dtype), copy=False), equal_nan=False).astype(x.dtype)
+    batch = impossible(SIZE)
 
 
 @defop
@@ -90,6 +95,7 @@ class unique_runs:
 
     def forward(xp, x, *, dim=None): return _runs(xp, x, _in_front(xp, x, dim), None, dim)
     outputs = ("values", "inverse", "counts")
+    batch = impossible(SIZE)
 
 
 def _chosen(found: Any, return_inverse: bool, return_counts: bool) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
+from ..core.batching import aligned, counted_from_right, example, expanded, rank
 from ..core.dispatch import defop
 from ..core.op import PROMOTE, SAME
+from ..core.tangents import MULTILINEAR
 from .activation import in_float32
 from .products import ALWAYS, refuse_vectors
 from .reduce import reduced
@@ -15,12 +17,24 @@ from .slicing import from_right, wrap_dim
 # ---- inner -------------------------------------------------------------------------------------------
 
 
-def _dot(xp, a, b):
+def _check_dot(a, b):
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.shape != b.shape:
         refuse_vectors(a, b)
+
+
+def _dot(xp, a, b):
+    _check_dot(a, b)
     return backend.dot(a, b)
+
+
+def _dot_batch(F, n, batched, a, b):
+    """Against one vector a product with a matrix, else rows times columns."""
+    _check_dot(example(a, batched[0]), example(b, batched[1]))
+    if not all(batched):
+        return F.matmul(a, b) if batched[0] else F.matmul(b, a)
+    return F.reshape(F.matmul(F.unsqueeze(a, -2), F.unsqueeze(b, -1)), (n,))
 
 
 @defop
@@ -36,6 +50,7 @@ class dot:
     def grad_b(F, g, a): return g * a
     called = ("input", "tensor")
     types = SAME
+    jvp, batch = MULTILINEAR, _dot_batch
 
 
 vdot = dot  # they differ in complex numbers only
@@ -60,6 +75,13 @@ def _spread(F, g, a_shape, b_shape, dim):
     return F.unsqueeze(g, _axis(a_shape, b_shape, dim)) if a_shape or b_shape else g
 
 
+def _vecdot_batch(F, n, batched, a, b, *, dim):
+    ndim = max(rank(a, batched[0]), rank(b, batched[1]))
+    axis = counted_from_right(dim, ndim)
+    a, b = aligned(F, batched, (a, b))
+    return F.vecdot(a, b, axis) if ndim else F.vecdot(F.unsqueeze(a, -1), F.unsqueeze(b, -1), -1)
+
+
 @defop
 class vecdot:
     """The inner products of the vectors along `dim`; the other dimensions broadcast.
@@ -73,16 +95,26 @@ class vecdot:
     def grad_b(F, g, a, b_shape, dim): return _spread(F, g, a.shape, b_shape, dim) * a
     called = ("x", "y")
     types, broadcasts = PROMOTE, ALWAYS
+    jvp, batch = MULTILINEAR, _vecdot_batch
 
 
 # ---- outer -------------------------------------------------------------------------------------------
 
 
-def _outer(xp, a, b):
+def _check_outer(a, b):
     for name, x in (("self", a), ("vec2", b)):
         if x.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
+
+
+def _outer(xp, a, b):
+    _check_outer(a, b)
     return a[:, None] * b
+
+
+def _outer_batch(F, n, batched, a, b):
+    _check_outer(example(a, batched[0]), example(b, batched[1]))
+    return F.unsqueeze(a, -1) * F.unsqueeze(b, -2)
 
 
 @defop
@@ -99,6 +131,7 @@ class outer:
     def grad_b(F, g, a): return F.matmul(a, g)
     called = ("input", "vec2")
     types = PROMOTE
+    jvp, batch = MULTILINEAR, _outer_batch
 
 
 ger = outer
@@ -134,6 +167,11 @@ def _cross(xp, a, b, *, dim=None):
     return _turned(xp, a * _turned(xp, b, axis) - _turned(xp, a, axis) * b, axis)
 
 
+def _cross_batch(F, n, batched, a, b, *, dim):
+    axis = _axis_of_three(example(a, batched[0]), example(b, batched[1]), dim)
+    return F.cross(*expanded(F, n, batched, (a, b)), axis)
+
+
 @defop
 class cross:
     """The cross products of the vectors of three elements along `dim`, by default the first dimension of size 3.
@@ -148,6 +186,7 @@ class cross:
     def grad_a(F, g, b, a_shape, dim): return F.cross(b, g, _named_axis(a_shape, dim))
     def grad_b(F, g, a, dim): return F.cross(g, a, _named_axis(a.shape, dim))
     types, broadcasts = PROMOTE, ALWAYS
+    jvp, batch = MULTILINEAR, _cross_batch
 
 
 def _named_axis(shape, dim):

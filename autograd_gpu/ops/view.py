@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import dtypes, strides
+from ..core.batching import counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
+from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from ..core.views import shares_memory, storage_of
 from .places import sums_at
@@ -73,6 +75,12 @@ def _reinterpret(xp, x, *, dtype):
     return x.view(dtype)
 
 
+def _reinterpret_batch(F, n, batched, x, *, dtype):
+    if not rank(x, True):
+        _reinterpret(np, np.empty((), x.dtype), dtype=dtype)  # refuses another element size
+    return F.reinterpret(x, dtype)
+
+
 @defop
 class reinterpret:
     """The bytes of x as numbers of another dtype; x.view(dtype).
@@ -82,7 +90,7 @@ class reinterpret:
     """
 
     forward = _reinterpret
-    view = ALWAYS
+    view, batch = ALWAYS, _reinterpret_batch
 
 
 def view_as_dtype(x: Tensor, dtype: np.dtype) -> Tensor:
@@ -138,6 +146,19 @@ def _unfold_backward(xp, g, *, shape, dimension, size, step):
     return out.astype(g.dtype, copy=False)
 
 
+def _unfold_batch(F, n, batched, x, *, dimension, size, step):
+    dimension = counted_from_right(dimension, rank(x, True))
+    if rank(x, True):
+        return F.unfold(x, dimension, size, step)
+    return F.basic_index(F.unfold(F.reshape(x, (n, 1)), dimension, size, step), (FULL, 0))
+
+
+def _unfold_backward_batch(F, n, batched, g, *, shape, dimension, size, step):
+    if not shape:
+        return F.sum(g, -1)
+    return F.unfold_backward(g, (n, *shape), counted_from_right(dimension, len(shape)), size, step)
+
+
 @defop
 class unfold:
     """The windows of `size` elements, `step` apart, along `dimension`, as a new last dimension. A view.
@@ -153,6 +174,7 @@ class unfold:
         return F.unfold_backward(g, x_shape, from_right(dimension, len(x_shape)), size, step)
     view = ALWAYS
     storage_ok = True
+    jvp, batch = LINEAR, _unfold_batch
 
 
 @defop
@@ -166,6 +188,7 @@ class unfold_backward:
 
     forward = _unfold_backward
     def grad_g(F, g, dimension, size, step): return F.unfold(g, dimension, size, step)
+    jvp, batch = LINEAR, _unfold_backward_batch
 
 
 # ---- as_strided ----------------------------------------------------------------------------------------
@@ -174,7 +197,7 @@ class unfold_backward:
 def _strided_view(xp, x, *, place, origin):
     size, stride, offset = place
     buffer = strides.buffer_of(x)
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    last = offset + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
     if 0 not in size and last >= buffer.size:
         raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {offset} reach "
                            f"element {last} of a storage of {buffer.size}")
@@ -190,14 +213,34 @@ def _numbers(xp, place, start):
     return numbers
 
 
-def _restride(xp, x, *, source, target):
+def _span(*places):
+    """(start, length) of the part of the buffer that views reach."""
     ends = [offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True) if (n - 1) * s * side > 0)
-            for size, stride, offset in (source, target) if 0 not in size for side in (1, -1)]
+            for size, stride, offset in places if 0 not in size for side in (1, -1)]
+    return (min(ends), max(ends) - min(ends) + 1) if ends else (0, 0)
+
+
+def _restride(xp, x, *, source, target):
     if not x.size or 0 in target[0]:
         return xp.zeros(target[0], x.dtype)
-    start, length = min(ends), max(ends) - min(ends) + 1
+    start, length = _span(source, target)
     buffer = sums_at(xp, xp.zeros(length, x.dtype), -1, [_numbers(xp, source, start)], x)
     return buffer[_numbers(xp, target, start)]
+
+
+def _restride_batch(F, n, batched, x, *, source, target):
+    """One buffer of examples one behind the other."""
+    start, length = _span(source, target)
+    source, target = [((n, *size), (length, *stride), offset - start) for size, stride, offset in (source, target)]
+    return F.restride(x, source, target)
+
+
+def _strided_view_batch(F, n, batched, x, *, place, origin):
+    source = (x.shape[1:], *origin)
+    if not np.isin(_numbers(np, place, 0), _numbers(np, source, 0)).all():
+        raise RuntimeError("as_strided cannot be batched where it shows more of the storage than the elements of x; "
+                           "use indexing or unfold")
+    return _restride_batch(F, n, batched, x, source=source, target=place)
 
 
 @defop
@@ -211,7 +254,8 @@ class strided_view:
 
     forward = _strided_view
     def grad_x(F, g, x_shape, place, origin): return F.restride(g, place, (x_shape, *origin))
-    view = ALWAYS
+    def jvp(F, t, place, origin): return F.restride(t, (t.shape, *origin), place)
+    view, batch = ALWAYS, _strided_view_batch
 
 
 @defop
@@ -225,6 +269,7 @@ class restride:
 
     forward = _restride
     def grad_x(F, g, source, target): return F.restride(g, target, source)
+    jvp, batch = LINEAR, _restride_batch
 
 
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
@@ -239,11 +284,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
-    if any(s < 0 for s in (*stride, *size)) or (storage_offset or 0) < 0:
+    if min(*stride, *size, storage_offset or 0, 0, 0) < 0:
         raise RuntimeError(f"as_strided: Negative sizes, strides and offsets are not supported, got {list(size)}, "
                            f"{list(stride)}, {storage_offset}")
     mine = input.stride()
-    if any(s == 0 and n > 1 for s, n in zip(mine, input.shape, strict=True)):
+    if 0 in mine and any(s == 0 and n > 1 for s, n in zip(mine, input.shape, strict=True)):
         raise RuntimeError("as_strided: more than one element of the input refers to a single memory location; "
                            "use .clone() first")
     start = strides.offset_of(input._array)

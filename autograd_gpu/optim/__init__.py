@@ -1,6 +1,6 @@
 """Optimizers and what goes with them, with PyTorch's names and arithmetic."""
 
-from . import lr_scheduler, swa_utils
+from . import hooks, lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adagrad import Adagrad
 from .adam import Adam, AdamW
@@ -28,6 +28,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "hooks",
     "lr_scheduler",
     "swa_utils",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..backend.dtypes import FLOATS
+from ..config import no_grad
 from ..core.tensor import Tensor
 
 Group = dict[str, Any]
@@ -49,6 +50,32 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
             f"all optimizer param groups should be with/without names. cannot add param group {what} to the optimizer"
         )
     return result
+
+
+def check_lr(group: Group) -> None:
+    """Raises ValueError for a learning rate that is a tensor of several elements."""
+    lr = group.get("lr")
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"Tensor lr must be 1-element, got one of shape {list(lr.shape)}")
+
+
+def number(lr: Any) -> Any:
+    """The learning rate `lr` as a number, also if it is a tensor, which is read then: on CUDA that waits for it."""
+    return lr.item() if isinstance(lr, Tensor) else lr
+
+
+def with_number(group: Group) -> Group:
+    """`group` with its learning rate as a number."""
+    return {**group, "lr": number(group["lr"])} if isinstance(group.get("lr"), Tensor) else group
+
+
+def set_lr(group: Group, lr: float) -> None:
+    """Sets the learning rate of `group`; one that is a tensor stays the same object, and takes the value."""
+    if isinstance(group["lr"], Tensor):
+        with no_grad():
+            group["lr"].fill_(lr)
+    else:
+        group["lr"] = lr
 
 
 def check_nonnegative(group: Group, options: Iterable[str]) -> None:

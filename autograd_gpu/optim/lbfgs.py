@@ -10,7 +10,7 @@ from ..backend.dtypes import HALF, float32
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
 from ..core.views import bump_version
-from .groups import Group, Params
+from .groups import Group, Params, with_number
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
 
@@ -43,7 +43,7 @@ class LBFGS(Optimizer):
     def __init__(
         self,
         params: Params,
-        lr: float = 1.0,
+        lr: float = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,
@@ -77,7 +77,7 @@ class LBFGS(Optimizer):
 
         1. A direction from the history. 2. A step along it. 3. Loss and gradient there, and whether that is enough.
         """
-        (group,) = self.param_groups
+        group = with_number(self.param_groups[0])
         params = group["params"]
         state = self.state[params[0]]
         if not state:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import numpy as np
-
-from ..backend import is_array
 from ..core.tensor import Tensor, wrap
-from ..ops.creation import as_tensor
+from ..nn.foreign import as_own
 from .groups import EXECUTION, Group
 
 # Options that came later than the optimizers that have them: a state dict may lack them.
@@ -20,9 +17,14 @@ def loaded_group(saved: Group, current: Group, defaults: dict[str, Any], optimiz
     """The options of `saved` for the parameters of `current`; ValueError if one is missing."""
     if absent := [option for option in defaults if option not in saved and option not in _OPTIONAL]:
         raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {optimizer}")
-    options = {k: v for k, v in saved.items() if k != "params" and k not in EXECUTION}
+    options = {k: _option(v) for k, v in saved.items() if k != "params" and k not in EXECUTION}
     kept = {k: v for k, v in current.items() if k in ("params", "param_names", *EXECUTION)}
-    return {**{k: v for k, v in defaults.items() if k in _OPTIONAL}, **kept, **copy.deepcopy(options)}
+    return {**{k: v for k, v in defaults.items() if k in _OPTIONAL}, **kept, **options}
+
+
+def _option(value: Any) -> Any:
+    """A copy of an option; of a learning rate that is a tensor of PyTorch, the number."""
+    return value.item() if hasattr(value, "detach") and not isinstance(value, Tensor) else copy.deepcopy(value)
 
 
 def loaded_state(values: dict[str, Any], param: Tensor, slots: dict[str, float], new: dict[str, Any]) -> dict[str, Any]:
@@ -46,16 +48,8 @@ def _adapted(value: Any, param: Tensor) -> Any:
         return {key: _adapted(item, param) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)([_adapted(item, param) for item in value])
-    if not isinstance(value, Tensor) and not is_array(value) and not hasattr(value, "detach"):
+    tensor = as_own(value)
+    if not isinstance(tensor, Tensor):
         return copy.deepcopy(value)
-    tensor = value.detach() if isinstance(value, Tensor) else as_tensor(_as_array(value))
-    moved = tensor.to(param.device)
+    moved = tensor.detach().to(param.device)
     return wrap((moved.to(param.dtype) if moved.is_floating_point() else moved).array.copy())
-
-
-def _as_array(value: Any) -> Any:
-    """An array, or a tensor of PyTorch, whose bfloat16 NumPy does not know."""
-    if is_array(value):
-        return value
-    host = value.detach().cpu()
-    return np.asarray(host.float() if "bfloat16" in str(host.dtype) else host)

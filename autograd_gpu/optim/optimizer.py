@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from itertools import chain, count
+from itertools import chain
 from typing import Any
 
 from ..autograd.zeroing import zero_grad
@@ -13,22 +12,19 @@ from ..backend import Array, namespace
 from ..backend.buckets import Buckets
 from ..backend.chunks import Kernel
 from ..config import enable_grad
-from ..core.hooks import RemovableHandle
 from ..core.tensor import Tensor, wrap
 from ..core.views import bump_version
-from .groups import Group, Params, check_execution, check_nonnegative, completed, from_params
+from .groups import Group, Params, check_execution, check_lr, check_nonnegative, completed, from_params, with_number
+from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
 from .loading import loaded_group, loaded_state
 
-Hook = Callable[..., Any]
-_NUMBER = count()
 
-
-class Optimizer:
+class Optimizer(Hookable):
     """Base of the optimizers. A subclass defines `step(closure=None)`, as with PyTorch, or `_update(group)`.
 
     `params` is an iterable of leaf tensors, of (name, tensor), or of dicts {"params": tensors, option: value, ...}
     whose options override `defaults` for their group. `param_groups` may be changed between steps:
-    group["lr"] *= 0.1.
+    group["lr"] *= 0.1. A learning rate may be a tensor of one element, which is read at each step.
 
     >>> w = ag.ones(1, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
@@ -52,14 +48,13 @@ class Optimizer:
     def _start(self) -> None:
         """What is neither saved nor copied."""
         self._buckets = Buckets()
-        self._pre_hooks: dict[int, Hook] = {}
-        self._post_hooks: dict[int, Hook] = {}
+        self._forget_hooks()
         self._in_step, self._steps_taken = False, 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
+            cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -83,8 +78,7 @@ class Optimizer:
 
     def _check_options(self, group: Group) -> None:
         """Raises ValueError for an option out of its range; a subclass extends it."""
-        if isinstance(group.get("lr"), Tensor):
-            raise TypeError("lr as a Tensor is not supported; pass a number, and change group['lr'] between steps")
+        check_lr(group)
         check_nonnegative(group, self._nonnegative)
         check_execution(group)
 
@@ -107,7 +101,7 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._update(group)
+            self._update(with_number(group))
         return loss
 
     def _update(self, group: Group) -> None:
@@ -117,6 +111,8 @@ class Optimizer:
         """
         slots = self._slots(group)
         params, arrays, grads = with_grads(group)
+        if not params:
+            return
         states = [self.state[param] for param in params] if slots else [{} for _ in params]
         fresh = [False] * len(params)
         try:
@@ -186,31 +182,6 @@ class Optimizer:
         """
         zero_grad(self._params(), set_to_none)
 
-    # ---- hooks ---------------------------------------------------------------------------------
-
-    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Calls hook(optimizer, args, kwargs) before each step; what it returns, (args, kwargs), replaces them.
-
-        args are those of `step` with the optimizer in front. RuntimeError if it returns anything but None or a pair.
-
-        >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)])
-        >>> handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: print("before"))
-        >>> optimizer.step()
-        before
-        """
-        return _register(self._pre_hooks, hook)
-
-    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Calls hook(optimizer, args, kwargs) after each step.
-
-        >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)])
-        >>> handle = optimizer.register_step_post_hook(lambda optimizer, args, kwargs: print("after"))
-        >>> optimizer.step()
-        after
-        >>> handle.remove()
-        """
-        return _register(self._post_hooks, hook)
-
     # ---- state dict ----------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -220,6 +191,8 @@ class Optimizer:
         >>> ag.optim.SGD([w], lr=0.5).state_dict()["param_groups"][0]["params"]
         [0]
         """
+        for hook in self._hooks_of(SAVE_PRE):
+            hook(self)
         index = {param: i for i, param in enumerate(self._params())}
         groups = [
             {
@@ -228,10 +201,14 @@ class Optimizer:
             }
             for group in self.param_groups
         ]
-        return {
+        result: dict[str, Any] = {
             "state": {index[p]: state for p, state in self.state.items() if p in index},
             "param_groups": groups,
         }
+        for hook in self._hooks_of(SAVE_POST):
+            changed = hook(self, result)
+            result = result if changed is None else changed
+        return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes options and state from a `state_dict()`, ours or PyTorch's.
@@ -246,6 +223,16 @@ class Optimizer:
         >>> optimizer.param_groups[0]["lr"]
         0.5
         """
+        state_dict = dict(state_dict)
+        for hook in self._hooks_of(LOAD_PRE):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        self._load(state_dict)
+        for hook in self._hooks_of(LOAD_POST):
+            hook(self)
+
+    def _load(self, state_dict: dict[str, Any]) -> None:
+        """`load_state_dict` between its hooks."""
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -274,8 +261,9 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = []
         for i, group in enumerate(self.param_groups):
-            lines += [f"Parameter Group {i}"] + [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
-        return "\n".join([f"{type(self).__name__} (", *lines, ")"])
+            options = [f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params"]
+            lines.append("".join([f"\nParameter Group {i}\n", *options]))
+        return "".join([f"{type(self).__name__} (", *lines, ")"])
 
 
 def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
@@ -304,37 +292,4 @@ def _check_grad(param: Tensor, grad: Tensor) -> None:
             )
 
 
-def _register(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
-    key = next(_NUMBER)
-    hooks[key] = hook
-    return RemovableHandle(hooks, key)
-
-
-def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """`step` between the optimizer's hooks, and counted; within another step, that of a base class, just `step`."""
-
-    @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if self._in_step:
-            return step(self, *args, **kwargs)
-        for hook in list(self._pre_hooks.values()):
-            changed = hook(self, (self, *args), kwargs)
-            if changed is None:
-                continue
-            if not isinstance(changed, tuple) or len(changed) != 2:
-                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
-            (_, *args), kwargs = changed
-        self._in_step = True
-        try:
-            result = step(self, *args, **kwargs)
-        finally:
-            self._in_step = False
-        self._steps_taken += 1
-        for hook in list(self._post_hooks.values()):
-            hook(self, (self, *args), kwargs)
-        return result
-
-    return hooked
-
-
-Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
+Optimizer.step = with_hooks(Optimizer.step)  # type: ignore[method-assign]

@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..core.views import bump_version
 from ..nn import Module
 from ..ops.creation import tensor
+from .groups import number
 from .lr_scheduler.scheduler import LRScheduler, per_group
 from .optimizer import Optimizer
 
@@ -222,7 +223,7 @@ class SWALR(LRScheduler):
         result = []
         for group in self.optimizer.param_groups:
             end = group["swa_lr"]
-            start = end if before == 1 else (group["lr"] - before * end) / (1 - before)
+            start = end if before == 1 else (number(group["lr"]) - before * end) / (1 - before)
             result.append(end * now + start * (1 - now))
         return result
 

@@ -27,7 +27,7 @@ def floats(
         array *= scale
     if shift != 0.0:
         array += shift
-    return array.astype(wanted, copy=False)
+    return array if wide is wanted else array.astype(wanted)
 
 
 def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, generator: Generator | None = None) -> Any:
@@ -36,7 +36,8 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
     """
-    return source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    mask = source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # which NumPy makes of a single number
 
 
 # ---- tensors -----------------------------------------------------------------------------------------
@@ -91,7 +92,8 @@ def rand(
     >>> ag.rand(2, 3).shape
     (2, 3)
     """
-    return uniform(sizes_of(sizes, size), dtype, device, generator=generator).requires_grad_(requires_grad)
+    result = wrap(floats("random", sizes_of(sizes, size), dtype, source(device, generator)))
+    return result.requires_grad_() if requires_grad else result
 
 
 def randn(
@@ -103,7 +105,8 @@ def randn(
     >>> ag.randn((2, 3), dtype=ag.float64).dtype
     dtype('float64')
     """
-    return normal(sizes_of(sizes, size), dtype, device, generator=generator).requires_grad_(requires_grad)
+    result = wrap(floats("standard_normal", sizes_of(sizes, size), dtype, source(device, generator)))
+    return result.requires_grad_() if requires_grad else result
 
 
 def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

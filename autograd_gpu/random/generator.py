@@ -108,8 +108,9 @@ class Generator:
         (2, 3)
         """
         with self._lock:
-            if type(self._stream) is np.random.Generator:
-                return getattr(self._stream, distribution)(*args, **kwargs)
+            stream = self._stream
+            if type(stream) is np.random.Generator:
+                return getattr(stream, distribution)(*args, **kwargs)
             with backend.namespace_on(self.device).cuda.Device(self.device.index):
                 return getattr(self._stream, distribution)(*args, **kwargs)
 
@@ -120,6 +121,7 @@ class _Defaults:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.generators: dict[Device, Generator] = {}
+        self.home: Generator | None = None  # the CPU's: it is never taken out
         self.seed: int | None = None
 
     def on(self, device: Device) -> Generator:
@@ -132,6 +134,8 @@ class _Defaults:
                 found = self.generators[device] = Generator(device)
                 if self.seed is not None:
                     found.manual_seed(self.seed)
+                if device == CPU:
+                    self.home = found
             return found
 
 
@@ -240,7 +244,8 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iter
 def source(device: Any, generator: Generator | None) -> Generator:
     """The generator to draw from, after checking that it lives on `device` (default: where it lives)."""
     if generator is None:
-        return _DEFAULTS.on(backend.resolve(or_default(device)))
+        device = or_default(device)
+        return (_DEFAULTS.home if device.type == "cpu" else None) or _DEFAULTS.on(backend.resolve(device))
     if device is not None and backend.resolve(Device(device)) != generator.device:
         raise RuntimeError(f"Expected a '{Device(device)}' generator but found one on '{generator.device}'; "
                            f"make it with ag.random.Generator({str(Device(device))!r})")

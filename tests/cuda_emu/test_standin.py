@@ -246,12 +246,22 @@ def test_functions_equal_numpys(xp, work):
 
 def test_special_functions(xp):
     from cupyx.scipy import special
-    from scipy.special import erf
+    from scipy.special import erf, zeta
 
     x = np.linspace(-2, 2, 9)
     np.testing.assert_allclose(special.erf(xp.asarray(x)).get(), erf(x), rtol=1e-14)
     np.testing.assert_allclose(erf(xp.asarray(x)).get(), erf(x), rtol=1e-14)
+    np.testing.assert_allclose(special.zeta(xp.asarray(x + 4), xp.asarray(x + 3)).get(), zeta(x + 4, x + 3), rtol=1e-12)
     assert not hasattr(special, "airye")
+
+
+def test_distributions(xp):
+    generator = xp.random.Generator(xp.random.Philox4x3210(7))
+    counts = generator.poisson(xp.asarray([0.0, 4.0]), (500, 2)).get()
+    assert counts.dtype == np.int64
+    assert not counts[:, 0].any()
+    assert abs(counts[:, 1].mean() - 4) < 0.5
+    assert abs(generator.standard_exponential(2000, dtype="float32").get().mean() - 1) < 0.1
 
 
 def test_random_streams(xp):
@@ -287,3 +297,25 @@ def test_writing_functions(xp):
         xp.copyto(xp.zeros(4, "int32"), a)
     with pytest.raises(ValueError, match="kind can only be None or 'stable'"):
         xp.sort(a, kind="quicksort")
+
+
+def test_solvers_report_failures_only_when_asked(xp):
+    import cupyx
+
+    singular = xp.zeros((2, 3, 3))
+    assert cupyx.geterr()["linalg"] == "ignore"
+    assert xp.linalg.inv(singular).shape == (2, 3, 3)
+    with cupyx.errstate(linalg="raise"), pytest.raises(np.linalg.LinAlgError):
+        xp.linalg.inv(singular)
+    assert cupyx.geterr()["linalg"] == "ignore"
+
+
+def test_triangular_systems_in_batches(xp):
+    from cupyx.scipy.linalg import solve_triangular
+
+    rng = np.random.default_rng(0)
+    a, b = np.triu(rng.uniform(1, 2, (2, 3, 3))), rng.uniform(1, 2, (2, 3, 4))
+    found = solve_triangular(xp.asarray(a), xp.asarray(b)).get()
+    np.testing.assert_allclose(a @ found, b, rtol=1e-12)
+    with pytest.raises(ValueError, match="incompatible batch count"):
+        solve_triangular(xp.asarray(a), xp.asarray(b[:1]))

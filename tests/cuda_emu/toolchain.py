@@ -17,6 +17,7 @@ from pathlib import Path
 from .errors import CompileError, EmulationError
 
 HERE = Path(__file__).resolve().parent
+OWN_NAME = "/cuda_emu"  # this folder, in what debuggers read
 COMMON = (
     "-std=c++17", "-g1", "-w", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-threadsafe-statics",
     "-ffp-contract=off",  # a * b + c is two roundings, on every CPU
@@ -114,7 +115,7 @@ def source_line(library: Path, offset: int) -> str | None:
         frames = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")
     except FileNotFoundError:
         return None
-    ours = (str(HERE), *map(str, include_folders()))
+    ours = (OWN_NAME, *map(str, include_folders()))
     lines = [frame.split(" ")[0] for frame in frames if ":" in frame and "?" not in frame]
     return next((Path(line).name for line in lines if not line.startswith(ours)), None)
 
@@ -123,7 +124,8 @@ def _build(unit: str, options: Sequence[str], check: str, scratch: Path) -> Path
     (scratch / "unit.cpp").write_text(unit)
     # Our own folder comes last, for crt/host_defines.h: its other names may be those of the project's headers.
     headers = [*(f"-isystem{folder}" for folder in include_folders()), f"-idirafter{HERE}"]
-    flags = [*COMMON, *CHECKS[check], *options, *headers, "-include", f"{HERE}/cuda_emu.h"]
+    mapped = f"-ffile-prefix-map={HERE}={OWN_NAME}"  # checkouts in different folders share the cache
+    flags = [*COMMON, *CHECKS[check], mapped, *options, *headers, "-include", f"{HERE}/cuda_emu.h"]
     _gcc([*flags, "-c", "unit.cpp", "-o", "unit.o"], scratch)
     hooks = [f"{HERE}/races.cpp"] if check == "races" else []
     link = [*COMMON, "-O2", *headers, "-shared", "unit.o", *hooks]

@@ -21,8 +21,8 @@ TABLE = pathlib.Path(__file__).parent / "standin" / "cupy" / "api.json"
 MODULES = (
     "cupy", "cupy.cuda", "cupy.cuda.compiler", "cupy.cuda.device", "cupy.cuda.driver", "cupy.cuda.function",
     "cupy.cuda.graph", "cupy.cuda.memory", "cupy.cuda.memory_hook", "cupy.cuda.pinned_memory", "cupy.cuda.runtime",
-    "cupy.cuda.stream", "cupy.exceptions", "cupy.fft", "cupy.linalg", "cupy.random", "cupyx", "cupyx.scipy.special",
-    "cupy_backends.cuda.libs.cublas",
+    "cupy.cuda.stream", "cupy.exceptions", "cupy.fft", "cupy.linalg", "cupy.random", "cupyx", "cupyx.scipy.linalg",
+    "cupyx.scipy.special", "cupy_backends.cuda.libs.cublas",
 )  # fmt: skip
 CLASSES = (
     "cupy.ndarray", "cupy.ufunc", "cupy.RawKernel", "cupy.RawModule", "cupy.cuda.Device", "cupy.cuda.Event",

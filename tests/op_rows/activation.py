@@ -20,6 +20,16 @@ def gelu_slope(x, approximate="none"):
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU * (1 + 3 * 0.044715 * x * x)
 
 
+def their_gelu_grad(torch, h, x, approximate="none"):
+    """Of gelu in terms of functions that PyTorch differentiates twice more."""
+
+    def smooth(x):
+        inner = GELU * (x + 0.044715 * x**3)
+        return 0.5 * x * (1 + (torch.erf(x / np.sqrt(2)) if approximate == "none" else torch.tanh(inner)))
+
+    return torch.func.vjp(smooth, x)[1](h)[0]
+
+
 def silu_slope(x):
     return expit(x) * (1 + x * (1 - expit(x)))
 
@@ -103,7 +113,8 @@ ELEMENTWISE = [
         "gelu_grad",
         samples=with_attributes(normal, *APPROXIMATE, inputs=2),
         tol=HALVES,
-        torch=None,
+        skip=NO_FUNCTION,
+        torch=their_gelu_grad,
         reference=lambda h, x, approximate="none": h * gelu_slope(x, approximate),
     ),
     unary("softsign", lambda x: x / (1 + np.abs(x)), nonzero, torch=functional("softsign")),
@@ -208,6 +219,9 @@ SOFTMAX = [
 # ---- dropout -------------------------------------------------------------------------------------------
 
 
+LOWEST = -1.7580993408473766  # the limit of selu
+
+
 def seeded(name):
     """The op after a fixed seed, so that it draws the same numbers at every call."""
 
@@ -229,14 +243,33 @@ def same_dropout(x, p, channels=False):
 
 
 def same_alpha_dropout(x, p, channels=False):
-    lowest = -1.7580993408473766
-    kept = np.where(same_mask(x, p, channels), x, lowest)
-    return (kept - lowest * p) / np.sqrt((lowest**2 * p + 1) * (1 - p)) if p < 1 else x * 0
+    kept = np.where(same_mask(x, p, channels), x, LOWEST)
+    return (kept - LOWEST * p) / np.sqrt((LOWEST**2 * p + 1) * (1 - p)) if p < 1 else x * 0
 
 
-def same_rrelu(x, lower=1 / 8, upper=1 / 3):
+def same_slopes(shape, lower=1 / 8, upper=1 / 3):
     ag.manual_seed(5)
-    return np.where(x > 0, x, x * ag.random.uniform(x.shape, np.float32, None, lower, upper).numpy(force=True))
+    return ag.random.uniform(shape, np.float32, None, lower, upper).numpy(force=True)
+
+
+def same_rrelu(x, **bounds):
+    return np.where(x > 0, x, x * same_slopes(x.shape, **bounds))
+
+
+# PyTorch's arithmetic with the numbers that we draw.
+
+
+def their_dropout(torch, x, p, channels=False):
+    return x * torch.tensor(same_mask(x, p, channels)) / (1 - p) if p < 1 else x * 0
+
+
+def their_alpha_dropout(torch, x, p, channels=False):
+    kept = torch.where(torch.tensor(same_mask(x, p, channels)), x, LOWEST)
+    return (kept - LOWEST * p) / np.sqrt((LOWEST**2 * p + 1) * (1 - p)) if p < 1 else x * 0
+
+
+def their_rrelu(torch, x, **bounds):
+    return torch.where(x > 0, x, x * torch.tensor(same_slopes(x.shape, **bounds)).to(x.dtype))
 
 
 def drops(rng):
@@ -244,12 +277,14 @@ def drops(rng):
     return [*whole, *(Sample(normal(rng, *s), p=0.4, channels=True) for s in ((4, 5), (2, 3, 4), (2, 3, 2, 2)))]
 
 
+DRAWN = {**NO_FUNCTION, "batch": "each example draws its own numbers, see test_batched_shapes"}
 NOISE = [
     Row(
         "random_dropout",
         fn=seeded("random_dropout"),
         reference=same_dropout,
-        torch=None,
+        torch=their_dropout,
+        skip=DRAWN,
         tol=HALVES,
         samples=drops,
     ),
@@ -257,7 +292,8 @@ NOISE = [
         "random_alpha_dropout",
         fn=seeded("random_alpha_dropout"),
         reference=same_alpha_dropout,
-        torch=None,
+        torch=their_alpha_dropout,
+        skip=DRAWN,
         tol=HALVES,
         samples=drops,
     ),
@@ -265,7 +301,8 @@ NOISE = [
         "random_rrelu",
         fn=seeded("random_rrelu"),
         reference=same_rrelu,
-        torch=None,
+        torch=their_rrelu,
+        skip=DRAWN,
         tol={"float16": 2e-2, "bfloat16": 0.1},
         samples=with_attributes(nonzero, {}, {"lower": 0.5, "upper": 0.9}),
         errors=[Error("bounds", lambda op, x: op(x(2), lower=0.5, upper=0.1), RuntimeError, "Lower bound should be")],

@@ -64,7 +64,6 @@ ROWS = [
         ),
         reference=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b).sum(0),
         tol={"float16": 2e-2, "bfloat16": 0.2},
-        skip={"oracle_dtypes": "torch does not look at the dtypes of an empty batch"},
         errors=[
             Error("rank", lambda op, x: op(x(4), x(2, 3), x(5, 3, 4)), RuntimeError, "batch1 must be a 3D tensor"),
             Error(

@@ -3,9 +3,16 @@
 import numpy as np
 from op_db import Error, Row, Sample, indices
 
+from .arithmetic import few
+
 FLOATING = Error("floating point", lambda op, x: op(*[x(2)] * 2), RuntimeError, "not implemented for floating point")
 ONE = Error("floating point", lambda op, x: op(x(2)), RuntimeError, "not implemented for floating point")
-SKIP = {"dtypes": "integers only", "oracle_dtypes": "integers only"}
+SKIP = {"dtypes": "integers only"}
+
+
+def whole(inputs):
+    """Numbers that the checks of dtypes cast."""
+    return lambda rng: [Sample(*(few(rng, 2, 3) for _ in range(inputs)))]
 
 
 def pairs(rng):
@@ -26,14 +33,19 @@ def shifts(rng):
 
 def shift(name, reference):
     bools = Error("bools", lambda op, x: op(*[x(2, dtype="bool")] * 2), RuntimeError, "for bool")
-    return Row(name, samples=shifts, reference=reference, integers="int64", errors=[FLOATING, bools], skip=SKIP)
+    return Row(name, samples=shifts, reference=reference, integers="int64", errors=[FLOATING, bools], skip=SKIP,
+               integer_samples=whole(2))
 
 
 ROWS = [
     shift("bitwise_left_shift", np.left_shift),
     shift("bitwise_right_shift", np.right_shift),
-    Row("bitwise_and", samples=pairs, reference=np.bitwise_and, integers="int64", errors=[FLOATING], skip=SKIP),
-    Row("bitwise_or", samples=pairs, reference=np.bitwise_or, integers="int64", errors=[FLOATING], skip=SKIP),
-    Row("bitwise_xor", samples=pairs, reference=np.bitwise_xor, integers="int64", errors=[FLOATING], skip=SKIP),
-    Row("bitwise_not", samples=single, reference=np.bitwise_not, integers="int64", errors=[ONE], skip=SKIP),
+    Row("bitwise_and", samples=pairs, reference=np.bitwise_and, integers="int64", errors=[FLOATING], skip=SKIP,
+        integer_samples=whole(2)),
+    Row("bitwise_or", samples=pairs, reference=np.bitwise_or, integers="int64", errors=[FLOATING], skip=SKIP,
+        integer_samples=whole(2)),
+    Row("bitwise_xor", samples=pairs, reference=np.bitwise_xor, integers="int64", errors=[FLOATING], skip=SKIP,
+        integer_samples=whole(2)),
+    Row("bitwise_not", samples=single, reference=np.bitwise_not, integers="int64", errors=[ONE], skip=SKIP,
+        integer_samples=whole(1)),
 ]

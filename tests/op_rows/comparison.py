@@ -1,15 +1,16 @@
 """Rows of ops/comparison.py."""
 
 import numpy as np
-from op_db import Error, Row, Sample, binary, bools, unary
+from op_db import Error, Row, Sample, binary, bools, normal, unary
 
 from .arithmetic import errors, few
 
 
 def special(rng):
     """NaN, infinities and both zeros among ordinary numbers."""
-    values = np.array([[1.0, np.nan, -np.inf], [np.inf, 0.0, -2.0]])
-    return [Sample(values), Sample(values[:0]), Sample(values[0, 1]), Sample(np.array([-0.0, 0.0]))]
+    values = np.where(rng.integers(0, 2, (2, 3)), normal(rng, 2, 3), [[1.0, np.nan, -np.inf], [np.inf, 0.0, -2.0]])
+    every = np.array([1.0, np.nan, -np.inf, np.inf, 0.0, -0.0, -2.0])
+    return [Sample(values), Sample(values[:0]), Sample(rng.permutation(every)), Sample(rng.choice(every))]
 
 
 def whole(rng):
@@ -28,7 +29,9 @@ CLOSE = np.array([[1.0, 2.001, np.nan], [np.inf, np.inf, 100.0005]])
 
 
 def close_samples(rng):
+    x = normal(rng, 2, 3)
     return [
+        Sample(x, x + normal(rng, 2, 3) * [1e-3, 1e-5, 1e-8]), Sample(x, x + normal(rng, 3) * 0.1, atol=0.05),
         Sample(NEAR, CLOSE), Sample(NEAR, CLOSE, equal_nan=True), Sample(NEAR, CLOSE, rtol=0.0, atol=0.0),
         Sample(NEAR, CLOSE[0], rtol=0.0, atol=0.01), Sample(NEAR[0, 0], CLOSE[1]), Sample(NEAR[:0], CLOSE[0]),
     ]  # fmt: skip

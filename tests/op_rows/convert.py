@@ -17,11 +17,13 @@ def over(**attributes):
 CHANGES = "the dtype is what the call says, whatever the input's is"
 
 ROWS = [
-    Row("cast", samples=over(dtype=ag.float64), reference=lambda x, dtype: x.astype(dtype), torch=None,
+    Row("cast", samples=over(dtype=ag.float64), reference=lambda x, dtype: x.astype(dtype),
+        torch=lambda torch, x, dtype: x.to(getattr(torch, str(dtype))),
         integers="float64", result=lambda dtype: "float64", skip={"oracle_dtypes": CHANGES}),
     Row("clone", samples=plain, reference=np.copy, torch="torch.clone"),
     Row("contiguous_copy", samples=plain, reference=np.copy, torch=lambda torch, x: x.contiguous()),
-    Row("to_device", samples=over(device=ag.device("cpu")), reference=lambda x, device: x, torch=None),
+    Row("to_device", samples=over(device=ag.device("cpu")), reference=lambda x, device: x,
+        torch=lambda torch, x, device: x.to(str(device))),
     Row("constant_like", samples=over(value=2.5), reference=lambda x, value: np.full_like(x, value), integers="int64",
         torch=lambda torch, x, value: torch.full_like(x, value)),
 ]

@@ -4,6 +4,7 @@ import numpy as np
 from op_db import Error, Row, Sample, indices, normal
 
 from .arithmetic import few
+from .index import NO_BATCH
 from .reduce import RANGE, TWICE
 
 # ---- bincount, histc -----------------------------------------------------------------------------------
@@ -17,6 +18,14 @@ def bincount_samples(rng):
 
 def bincount(x, weights=None, minlength=0):
     return np.bincount(x, weights, minlength).astype(np.int64 if weights is None else np.float64)
+
+
+def their_bincount(torch, x, weights=None, minlength=0):
+    """PyTorch's sums of weights are integers where there are none to sum."""
+    counts = torch.bincount(x, weights, minlength)
+    if weights is None or x.numel():
+        return counts
+    return counts.to(torch.float32 if weights.dtype == torch.float32 else torch.float64)
 
 
 def histc_samples(rng):
@@ -101,8 +110,19 @@ def euclidean(x1, x2):
     return np.sqrt(((x1[..., :, None, :] - x2[..., None, :, :]) ** 2).sum(-1))
 
 
+def their_euclidean(torch, x1, x2):
+    """torch.cdist, which is compared by test_composites.py, has no second derivative."""
+    return torch.linalg.vector_norm(x1[..., :, None, :] - x2[..., None, :, :], dim=-1)
+
+
 def difference(x, dim):
     return np.diff(x, axis=dim)
+
+
+NO_DERIVATIVE = "PyTorch has no derivative of it"
+def difference_samples(rng):
+    shapes = ((3, 2), (4, 3, 2), (3, 0))
+    return [Sample(normal(rng, *shape), np.array([0, 2, 2]), np.array([1, 1, 0])) for shape in shapes]
 
 
 ROWS = [
@@ -112,8 +132,10 @@ ROWS = [
     Row("count_nonzero", samples=lambda rng: [Sample(few(rng, 2, 3, 4), dim=dim) for dim in (None, 0, -1, (0, 2))] + [
             Sample(few(rng)), Sample(few(rng, 0, 2), dim=0)],
         reference=lambda x, dim=None: np.asarray(np.count_nonzero(x, axis=dim), np.int64), errors=[RANGE, TWICE]),
-    Row("bincount", samples=bincount_samples, torch=None, reference=bincount,
-        dtypes=("float32", "float64"), skip={"zero_dim": "vectors only", "integers": "they are promoted to float64"},
+    Row("bincount", samples=bincount_samples, reference=bincount, torch=their_bincount,
+        no_batch=lambda _, batched: batched[0],
+        dtypes=("float32", "float64"), skip={"oracle_grad": NO_DERIVATIVE, "oracle_gradgrad": NO_DERIVATIVE,
+            "zero_dim": "vectors only", "integers": "they are promoted to float64"},
         errors=[Error("floats", lambda op, x: op(x(2)), RuntimeError, "only supports 1-d non-negative integral"),
                 Error("a matrix", lambda op, x: op(x(2, 2, dtype="int64")), RuntimeError, "only supports 1-d"),
                 Error("weights", lambda op, x: op(x(2, dtype="int64"), x(3)), RuntimeError, "same length as input"),
@@ -124,12 +146,14 @@ ROWS = [
                 Error("range", lambda op, x: op(x(2), 2, 3, 1), RuntimeError, "max must be larger than min"),
                 Error("infinite", lambda op, x: op(x(2), 2, 0, float("inf")), RuntimeError, "is not finite")]),
     Row("sorted_places", samples=place_samples, reference=places, torch=their_places, integers="auto"),
-    Row("unique_all", samples=repeated, reference=unique, torch=theirs("unique")),
+    Row("unique_all", samples=repeated, reference=unique, torch=theirs("unique"), skip=NO_BATCH),
     Row("unique_values", samples=lambda rng: [Sample(s.args[0]) for s in repeated(rng)], reference=np.unique,
-        torch="torch.unique"),
-    Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive")),
-    Row("euclidean_distances", samples=point_samples, reference=euclidean, torch="torch.cdist",
-        skip={"oracle_gradgrad": "PyTorch has none", "zero_dim": "matrices only"},
+        torch="torch.unique", skip=NO_BATCH),
+    Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive"), skip=NO_BATCH),
+    Row("row_differences", samples=difference_samples, torch=lambda torch, x, i, j: x[..., i, :] - x[..., j, :],
+        reference=lambda x, i, j: x[..., i, :] - x[..., j, :], skip={"zero_dim": "there are no rows"}),
+    Row("euclidean_distances", samples=point_samples, reference=euclidean, torch=their_euclidean,
+        skip={"zero_dim": "matrices only"},
         tol={"float16": 2e-2, "bfloat16": 0.1}, errors=[
             Error("columns", lambda op, x: op(x(2, 3), x(2, 4)), RuntimeError, "euclidean_distances")]),
 ]  # fmt: skip

@@ -16,6 +16,11 @@ def cofactor_grad(h, a):
     return np.linalg.det(a)[..., None, None] * (inner * t - t @ np.swapaxes(h, -1, -2) @ t)
 
 
+def their_cofactor_grad(torch, h, a):
+    t = torch.linalg.inv(a).mT
+    return torch.linalg.det(a)[..., None, None] * ((h * t).sum((-2, -1), keepdim=True) * t - t @ h.mT @ t)
+
+
 ROWS = [
     Row(
         "det",
@@ -44,7 +49,7 @@ ROWS = [
         "cofactor_grad",
         samples=lambda rng: [Sample(normal(rng, *s), regular(rng, *s)) for s in SQUARE],
         reference=cofactor_grad,
-        torch=None,
+        torch=their_cofactor_grad,
         **{**MATRIX_ROW, "skip": {**NO_STRETCH, "integers": "called by the rule of cofactor, which takes floats"}},
     ),
 ]

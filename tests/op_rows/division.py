@@ -14,7 +14,7 @@ def remainder(torch, a, b):
 
 def rounded(op):
     """The errors of a division whose integers stay integers."""
-    zero = Error("by zero", lambda op, x: op(x(2, dtype="int64"), 0), RuntimeError, "ZeroDivisionError")
+    zero = Error("by zero", lambda op, x: op(x(2, dtype="int64"), 0), RuntimeError, "ZeroDivisionError", by_value=True)
     return [*errors(op), zero]
 
 
@@ -32,7 +32,8 @@ def integers(op):
     bad = [Error("floats", lambda op, x: op(x(2), x(2)), RuntimeError, "not implemented for floating point"),
            Error("shapes", lambda op, x: op(x(2, dtype="int64"), x(3, dtype="int64")), RuntimeError, op)]
     return Row(op, samples=integer_pairs, reference=getattr(np, op), integers="int64", errors=bad,
-               skip={"dtypes": "integers only", "oracle_dtypes": "integers only"})
+               skip={"dtypes": "integers only"},
+               integer_samples=lambda rng: [Sample(normal(rng, 2, 3) * 9, normal(rng, 3) * 9)])
 
 
 A, B = uniform(5.1, 5.9), uniform(2.1, 2.4)

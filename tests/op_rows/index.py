@@ -33,7 +33,9 @@ def their_basic_backward(torch, g, key, shape):
 
 def basic_set_samples(rng):
     found = [Sample(normal(rng, *shape), normal(rng, *np.zeros(shape)[key].shape), key=key) for shape, key in KEYS]
-    return [*found, Sample(normal(rng, 3, 4), normal(rng, 4), key=slice(1, 3)), Sample(normal(rng, 3), 2.5, key=1)]
+    more_dims = Sample(normal(rng, 3), normal(rng, 1, 2), key=slice(1, 3))
+    return [*found, Sample(normal(rng, 3, 4), normal(rng, 4), key=slice(1, 3)), Sample(normal(rng, 3), 2.5, key=1),
+            more_dims, Sample(normal(rng, 2, 3), normal(rng), key=0)]
 
 
 def basic_set(x, src, key):
@@ -101,6 +103,10 @@ def advanced_backward_samples(rng):
             for shape, found, dims in keys(rng)]
 
 
+def mask_of_examples(sample, batched):
+    return any(b and arg.dtype == bool for arg, b in zip(sample.args, batched, strict=True))
+
+
 def advanced(x, *found, dims):
     return x[key_of(x.ndim, dims, found)]
 
@@ -131,17 +137,18 @@ def embedding_samples(rng):
     ]  # fmt: skip
 
 
-ONE_HOT = [(np.array([[0, 2], [1, 1]]), 4), (np.asarray(1), 2), (np.zeros(0, np.int64), 3), (np.array([0, 2]), -1)]
+ONE_HOT = [((2, 2), 4), ((), 2), ((0,), 3), ((5,), -1)]
 
 INDEX = [
-    Row("advanced_index", samples=advanced_samples, reference=advanced,
+    Row("advanced_index", samples=advanced_samples, reference=advanced, no_batch=mask_of_examples,
         torch=lambda torch, x, *found, dims: x[key_of(x.ndim, dims, found)],
-        errors=[Error("range", lambda op, x: op(x(3), x(2, dtype="int64") * 5, dims=(-1,)), IndexError, "out of")]),
+        errors=[Error("range", lambda op, x: op(x(3), x(2, dtype="int64") * 5, dims=(-1,)), IndexError,
+                      "out of", by_value=True)]),
     Row("advanced_index_backward", samples=advanced_backward_samples, reference=advanced_backward,
-        torch=their_advanced_backward, tol={"float16": 1e-2, "bfloat16": 1e-1},
+        torch=their_advanced_backward, tol={"float16": 1e-2, "bfloat16": 1e-1}, no_batch=mask_of_examples,
         skip={"layouts": "a stretched mask names another number of places"},
         errors=[Error("range", lambda op, x: op(x(2), x(2, dtype="int64") * 5, dims=(-1,), shape=(3,)), IndexError,
-                      "index 5 is out of bounds for dimension 0 with size 3")]),
+                      "index 5 is out of bounds for dimension 0 with size 3", by_value=True)]),
     Row("masked_fill", samples=fill_samples, reference=lambda x, mask, value: np.where(mask, value, x),
         integer_samples=lambda rng: [Sample(normal(rng, 3), bools(rng, 3), 2)],
         errors=[Error("mask", lambda op, x: op(x(3), x(3, dtype="int64"), 0.0), RuntimeError, "boolean masks"),
@@ -149,14 +156,18 @@ INDEX = [
     Row("embedding", samples=embedding_samples, reference=lambda x, weight, padding_idx=None: weight[x],
         torch="torch.nn.functional.embedding",
         errors=[Error("float", lambda op, x: op(x(2), x(4, 3)), RuntimeError, "scalar types: Long, Int"),
-                Error("1-d", lambda op, x: op(x(2, dtype="int64"), x(4)), RuntimeError, "'weight' must be 2-D"),
-                Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError, "index out of range")],
+                Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError,
+                      "index out of range", by_value=True),
+                Error("1-d", lambda op, x: op(x(2, dtype="int64"), x(4)), RuntimeError, "'weight' must be 2-D")],
         skip={"gradcheck": "row padding_idx has no gradient by definition", "gradgradcheck": "as gradcheck"}),
-    Row("one_hot", samples=lambda rng: [Sample(x, num_classes=n) for x, n in ONE_HOT],
+    Row("one_hot", samples=lambda rng: [
+            Sample(indices(rng, n if n > 0 else 4, *shape), num_classes=n) for shape, n in ONE_HOT],
         reference=lambda x, num_classes: np.eye(num_classes if num_classes > 0 else x.max() + 1, dtype=np.int64)[x],
         torch="torch.nn.functional.one_hot", integers="int64",
+        no_batch=lambda sample, batched: sample.kwargs["num_classes"] == -1,
         errors=[Error("dtype", lambda op, x: op(x(2)), RuntimeError, "only applicable to index tensor"),
-                Error("range", lambda op, x: op(x(2, dtype="int64"), 1), RuntimeError, "smaller than num_classes"),
+                Error("range", lambda op, x: op(x(2, dtype="int64"), 1), RuntimeError,
+                      "smaller than num_classes", by_value=True),
                 Error("empty", lambda op, x: op(x(0, dtype="int64")), RuntimeError, "Can not infer")]),
 ]
 
@@ -244,6 +255,7 @@ def isin_samples(rng):
     ]  # fmt: skip
 
 
+NO_BATCH = {"batch": "the shape of the result depends on the values"}
 SORTING = [
     Row("sort", samples=samples_of(SORTED), reference=sort,
         torch=lambda torch, x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True),
@@ -253,8 +265,9 @@ SORTING = [
     Row("argsort", samples=samples_of(SORTED), reference=lambda x, **attributes: sort(x, **attributes)[1],
         torch=lambda torch, x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True)),
     Row("argwhere", samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (), (0, 2))],
-        reference=np.argwhere),
-    Row("nonzero_places", reference=np.nonzero, torch=lambda torch, x: torch.nonzero(x, as_tuple=True), skip=BLOCK_0D,
+        reference=np.argwhere, skip=NO_BATCH),
+    Row("nonzero_places", reference=np.nonzero, torch=lambda torch, x: torch.nonzero(x, as_tuple=True),
+        skip={**BLOCK_0D, **NO_BATCH},
         samples=lambda rng: [Sample(np.round(normal(rng, *shape))) for shape in ((3, 4), (5,), (2, 2, 3), (0, 2))]),
     Row("isin", samples=isin_samples, reference=lambda a, b, invert=False: np.isin(a, b, invert=invert),
         skip={"oracle_bool": "PyTorch does not take bool"}),

@@ -108,7 +108,7 @@ ROWS = [
         errors=[
             WRONG,
             Error("shapes", lambda op, x: op(x(2), x(3)), ValueError, "Using a target size"),
-            Error("range", lambda op, x: op(x(2) * 2, x(2)), RuntimeError, "should be between 0 and 1"),
+            Error("range", lambda op, x: op(x(2) * 2, x(2)), RuntimeError, "should be between 0 and 1", by_value=True),
         ],
     ),
     Row(

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.linalg
 from op_db import Error, Row, Sample
 
-from .matrices import MATRICES, MATRIX_ROW, NO_ZERO_DIM, errors, samples, spread
+from .matrices import MATRICES, MATRIX_ROW, NO_STRETCH, NO_ZERO_DIM, errors, samples, spread
 
 
 def packed(a, pivot=True):
@@ -28,7 +28,15 @@ def order(pivots, rows, inverse=False):
     return found.argsort(-1) if inverse else found
 
 
-PIVOTS = [(np.array([2, 2, 3], np.int32), 3), (np.array([[3, 2], [1, 3]], np.int32), 4), (np.zeros((0, 2), int), 2)]
+# (shape of the pivots, number of rows)
+PIVOTS = (((3,), 3), ((2, 2), 4), ((0, 2), 2))
+
+
+def order_samples(rng):
+    """Each row is swapped with itself or with one below."""
+    swaps = [(rng.integers(np.arange(shape[-1]), rows, shape) + 1, rows) for shape, rows in PIVOTS]
+    return [Sample(p.astype(np.int32), rows=rows, inverse=flag) for p, rows in swaps for flag in (False, True)]
+
 
 def split(factors, pivots, unpack_data=True, unpack_pivots=True):
     m, n = factors.shape[-2:]
@@ -37,6 +45,11 @@ def split(factors, pivots, unpack_data=True, unpack_pivots=True):
     lower, upper = np.tril(factors[..., :k], -1) + np.eye(m, k), np.triu(factors[..., :k, :])
     nothing = np.empty((0,))
     return np.swapaxes(one, -1, -2) if unpack_pivots else nothing, *((lower, upper) if unpack_data else [nothing] * 2)
+
+
+def their_order(torch, pivots, rows, inverse=False):
+    unpacked = torch.lu_unpack(torch.zeros(*pivots.shape[:-1], rows, pivots.shape[-1]), pivots.int())[0]
+    return unpacked.argmax(-1 if inverse else -2)
 
 
 def packed_samples(rng):
@@ -67,13 +80,13 @@ ROWS = [
         samples=packed_samples,
         reference=split,
         torch="torch.lu_unpack",
-        **MATRIX_ROW,
+        **{**MATRIX_ROW, "skip": {**NO_STRETCH, "oracle_dtypes": "torch unpacks what no factorization gives, too"}},
     ),
     Row(
         "row_order",
-        samples=lambda rng: [Sample(p, rows=rows, inverse=flag) for p, rows in PIVOTS for flag in (False, True)],
+        samples=order_samples,
         reference=order,
-        torch=None,
+        torch=their_order,
         skip={
             **NO_ZERO_DIM,
             "layouts": "pivots of equal rows say nothing",

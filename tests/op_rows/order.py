@@ -43,6 +43,10 @@ def at_ranks(x, ranks):
     return np.take_along_axis(x, places, -1), places
 
 
+def their_ranks(torch, x, ranks):
+    return [part[..., list(ranks)] for part in torch.sort(x)]
+
+
 def mode_samples(rng):
     few = indices(rng, 3, 2, 5, 4).astype(np.float64)
     found = [Sample(few, dim=dim, keepdim=keep) for dim in SINGLE for keep in (False, True)]
@@ -92,7 +96,8 @@ ROWS = [
         integer_samples=whole(k=2),
         errors=[Error("empty", lambda op, x: op(x(2, 0), 1, 1), IndexError, "dim 1 to have non-zero size"),
                 Error("range", lambda op, x: op(x(3), 4), RuntimeError, "selected number k out of range for dim")]),
-    Row("at_ranks", samples=rank_samples, reference=at_ranks, torch=None, skip={**TIED, "zero_dim": "see quantile"},
+    Row("at_ranks", samples=rank_samples, reference=at_ranks, torch=their_ranks,
+        skip={**TIED, "zero_dim": "see quantile"},
         integer_samples=lambda rng: [Sample(rng.permutation(6).astype(np.float64), ranks=(1, 4))]),
     Row("mode", samples=mode_samples, reference=most_frequent, errors=[RANGE, EMPTY], skip={
         "gradcheck": "equal elements", "gradgradcheck": "equal elements", "layouts": "equal elements"}),

@@ -1,9 +1,10 @@
 """Rows of ops/piecewise.py."""
 
 import numpy as np
-from op_db import Error, Point, Row, Sample, binary, nonzero, uniform
+from op_db import Error, Point, Row, Sample, binary, nonzero, normal, uniform
 
 from .activation import functional, with_attributes
+from .arithmetic import condition_samples
 
 KINK = np.array([-1.0, 0.0, 2.0])
 WIDE = uniform(-6, 6)
@@ -24,7 +25,25 @@ def their_hardsigmoid(torch, x):
     return torch.nn.functional.relu6(x + 3) / 6 if x.is_floating_point() else torch.nn.functional.hardsigmoid(x)
 
 
+def their_chosen(torch, x, condition, a, b):
+    result = torch.where(condition, a, b)
+    return result + 0 * x.sum() if x.requires_grad else result  # with a share of x, as the gradient of theirs has
+
+
+def choices(rng):
+    return [Sample(normal(rng, *s.args[0].shape), *s.args) for s in condition_samples(rng)]
+
+
 ROWS = [
+    Row(
+        "chosen",
+        samples=choices,
+        reference=lambda x, condition, a, b: np.where(condition, a, b),
+        torch=their_chosen,
+        points=[Point(Sample(KINK, KINK > 0, np.array([1.0, np.nan, 2.0]), np.array([np.inf, 3.0, 1.0])),
+                      [0, [0, 0, 1], [1, 1, 0]])],
+        errors=[Error("shapes", lambda op, x: op(x(2), x(2, dtype="bool"), x(3), 0.0), RuntimeError, "chosen")],
+    ),
     Row(
         "leaky_relu",
         samples=with_attributes(nonzero, {}, {"negative_slope": 0.3}),

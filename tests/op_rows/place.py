@@ -3,7 +3,7 @@
 import numpy as np
 from op_db import Error, Point, Row, Sample, bools, distinct, indices, normal
 
-from op_rows.index import ALONG, BLOCK_0D, advanced, grid, key_of
+from op_rows.index import ALONG, BLOCK_0D, advanced, grid, key_of, mask_of_examples
 
 # ---- where tensors say ---------------------------------------------------------------------------------
 
@@ -27,6 +27,8 @@ def set_samples(rng):
         *found, Sample(normal(rng, 4, 3), 2.5, index, dims=(-2,)),
         Sample(normal(rng, 4, 3), normal(rng), index, dims=(-2,)),
         Sample(normal(rng, 4, 3), normal(rng, 2, 1), index, dims=(-2,)),
+        Sample(normal(rng, 3, 2), 2.5, np.array([True, False, True]), dims=(-2,)),
+        Sample(normal(rng, 2, 3, 3), normal(rng), bools(rng, 2, 3), dims=(-3,)),
     ]  # fmt: skip
 
 
@@ -59,19 +61,26 @@ def their_put(accumulate):
     return put
 
 
+def several_in_masks(sample, batched):
+    return mask_of_examples(sample, batched) and np.ndim(sample.args[1]) > 0
+
+
 STRETCHED = {"layouts": "a stretched index names a place twice"}
 PLACE = [
     Row("advanced_set", samples=set_samples, reference=advanced_set, torch=their_put(False), skip=STRETCHED,
+        no_batch=several_in_masks,
         integer_samples=lambda rng: set_samples(rng)[:3],
-        errors=[Error("range", lambda op, x: op(x(3), 1.0, x(2, dtype="int64") * 5, dims=(-1,)), IndexError, "out of"),
+        errors=[Error("range", lambda op, x: op(x(3), 1.0, x(2, dtype="int64") * 5, dims=(-1,)), IndexError,
+                      "out of", by_value=True),
                 Error("shape", lambda op, x: op(x(3), x(2), x(3, dtype="int64"), dims=(-1,)), RuntimeError, "could"),
                 Error("dtypes", lambda op, x: op(x(3), x(1, dtype="float64"), x(1, dtype="int64"), dims=(-1,)),
                       RuntimeError, "same dtype")]),
     Row("advanced_add", samples=add_samples, reference=advanced_add, torch=their_put(True),
+        no_batch=mask_of_examples,
         tol={"float16": 1e-2, "bfloat16": 6e-2}, integer_samples=lambda rng: add_samples(rng)[:3],
         skip={"oracle_bool": "NumPy's sum of bools is a bool, PyTorch's index_put is not implemented"},
         errors=[Error("range", lambda op, x: op(x(3), x(2), x(2, dtype="int64") * 5, dims=(-1,)), IndexError,
-                      "index 5 is out of bounds"),
+                      "index 5 is out of bounds", by_value=True),
                 Error("shape", lambda op, x: op(x(3), x(2), x(3, dtype="int64"), dims=(-1,)), RuntimeError,
                       "broadcast")]),
 ]
@@ -122,6 +131,11 @@ def scatter_counts(x, index, dim, first):
     return np.maximum(out, 1).astype(x.dtype)
 
 
+def their_counts(torch, x, index, dim, first):
+    counts = torch.full(x.shape, first).scatter_add(dim, index, torch.ones_like(index))
+    return counts.clamp(min=1).to(x.dtype)
+
+
 def scatter_extreme(x, index, src, dim, largest):
     out = x.copy()
     (np.maximum if largest else np.minimum).at(out, grid(index, dim), src)
@@ -137,7 +151,7 @@ SCATTER = [
     Row("scatter_sum", samples=sum_samples, reference=scatter_sum, skip=BLOCK_0D,
         torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index, src),
         tol={"float16": 1e-2, "bfloat16": 6e-2}),
-    Row("scatter_counts", reference=scatter_counts, torch=None, integers="int64",
+    Row("scatter_counts", reference=scatter_counts, torch=their_counts, integers="int64",
         skip={**BLOCK_0D, "layouts": "a stretched index names other places"},
         samples=lambda rng: [Sample(*s.args[:2], first=i % 2, **s.kwargs) for i, s in enumerate(sum_samples(rng))]),
     Row("scatter_extreme", samples=extreme_samples, reference=scatter_extreme,

@@ -1,5 +1,6 @@
-"""Rows of ops/reduce.py, ops/extreme.py and ops/scan.py."""
+"""Rows of ops/reduce.py, ops/variance.py, ops/extreme.py and ops/scan.py."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -155,7 +156,7 @@ SUMS = [
         torch=their_norm,
         tol={"float16": 2e-2, "bfloat16": 0.1},
         integers=None,
-        skip={"layouts": "a stretched array has ties", "oracle_gradgrad": "ties"},
+        skip={"layouts": "a stretched array has ties"},
         points=[
             Point(Sample(np.zeros(3)), [0.0]),
             Point(Sample(np.array([2.0, -2.0, 1.0]), p=np.inf), [[0.5, -0.5, 0]]),
@@ -258,11 +259,14 @@ def prod_samples(rng):
         Sample(positive(rng)),
         Sample(positive(rng, 0, 3), dim=0),
         Sample(np.array([2.0, 0.0, 3.0])),
+        Sample(positive(rng, 2, 3), keepdim=True),
     ]
 
 
 def their_prod(torch, x, dim=None, keepdim=False):
-    return torch.prod(x) if dim is None else torch.prod(x, dim, keepdim)
+    if dim is not None:
+        return torch.prod(x, dim, keepdim)
+    return torch.prod(x).reshape((1,) * x.ndim if keepdim else ())
 
 
 def reference_exclusive_prod(x, dim=-1):
@@ -274,6 +278,12 @@ def reference_exclusive_prod(x, dim=-1):
 def exclusive_samples(rng):
     zeros = np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]])
     return [Sample(zeros), Sample(zeros, dim=-2), Sample(normal(rng, 0, 2)), Sample(normal(rng, 2, 1))]
+
+
+def their_exclusive_prod(torch, x, dim=-1):
+    """The slopes of a product that is written out."""
+    product, slopes = torch.func.vjp(lambda x: functools.reduce(torch.mul, x.unbind(dim)), x)
+    return slopes(torch.ones_like(product))[0] + x * 0  # of one factor it is 1, whatever x is
 
 
 def cumsum_samples(rng):
@@ -304,7 +314,7 @@ SCANS = [
         "exclusive_prod",
         samples=exclusive_samples,
         reference=reference_exclusive_prod,
-        torch=None,
+        torch=their_exclusive_prod,
         tol=HALVES,
         integers="int64",
         skip={"zero_dim": "prod handles it"},

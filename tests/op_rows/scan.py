@@ -1,5 +1,7 @@
 """Rows of ops/cumprod.py and of what ops/scan.py has besides sums and products."""
 
+import itertools
+
 import numpy as np
 from op_db import Point, Row, Sample, distinct, normal, positive
 from scipy.special import logsumexp
@@ -68,6 +70,25 @@ def product_with(equation):
     return reference
 
 
+def written_out(torch, dim):
+    """A running product of which every derivative is right where factors are 0."""
+    return lambda x: torch.stack(list(itertools.accumulate(x.unbind(dim), torch.mul)), dim)
+
+
+def their_cumprod(torch, x, dim):
+    """PyTorch's second derivative is wrong where two factors are 0."""
+    return written_out(torch, dim)(x) if x.requires_grad and (x == 0).sum() > 1 else torch.cumprod(x, dim)
+
+
+def their_vjp(torch, h, x, dim):
+    return torch.func.vjp(written_out(torch, dim), x)[1](h)[0]
+
+
+def their_jvp(torch, h, x, dim):
+    slopes = torch.func.vjp(written_out(torch, dim), x)[1]
+    return torch.func.vjp(lambda u: slopes(u)[0], torch.zeros_like(h))[1](h)[0]
+
+
 def zero_pairs(rng):
     found = [Sample(normal(rng, *x.shape), x, dim=dim) for x in (ZEROS, normal(rng, 2, 3)) for dim in (-1, -2)]
     return [*found, Sample(normal(rng, 0, 2), normal(rng, 0, 2), dim=-1)]
@@ -90,21 +111,27 @@ def exp_reference(h, x, y, dim, reverse):
     return np.flip(result, dim) if reverse else result
 
 
-INNER = {"zero_dim": "cumprod handles it"}
+def their_exp_cumsum(torch, h, x, y, dim, reverse):
+    turned = [part.flip(dim) if reverse else part for part in (h * torch.exp(x), torch.exp(-y))]
+    result = torch.cumsum(turned[0], dim) * turned[1]
+    return result.flip(dim) if reverse else result
+
+
+NO_FUNCTION = "torch has no such function"
+INNER = {"zero_dim": "cumprod handles it", "oracle_dtypes": NO_FUNCTION}
 NANS = np.array([1.0, np.nan, 3.0, np.nan])
 
 ROWS = [
     Row("cumprod", samples=cumprod_samples, reference=running(lambda x, dim: np.prod(x, dim)), tol=HALVES,
-        errors=[RANGE], integer_samples=lambda rng: [Sample(ZEROS.round(), dim=1)], skip={
-            "oracle_gradgrad": "PyTorch's second derivative is wrong where two factors are 0"}),
-    Row("cumprod_vjp", samples=zero_pairs, reference=product_with("...ki,...k->...i"), torch=None, integers="float64",
-        tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
-    Row("cumprod_jvp", samples=zero_pairs, reference=product_with("...ki,...i->...k"), torch=None, integers="float64",
-        tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
+        errors=[RANGE], integer_samples=lambda rng: [Sample(ZEROS.round(), dim=1)], torch=their_cumprod),
+    Row("cumprod_vjp", samples=zero_pairs, reference=product_with("...ki,...k->...i"), torch=their_vjp,
+        integers="float64", tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
+    Row("cumprod_jvp", samples=zero_pairs, reference=product_with("...ki,...i->...k"), torch=their_jvp,
+        integers="float64", tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
     Row("logcumsumexp", samples=along_each(normal), reference=running(lambda x, dim: logsumexp(x, dim)), tol=HALVES,
         errors=[RANGE]),
-    Row("exp_cumsum", samples=exp_samples, reference=exp_reference, torch=None, integers=None, tol=HALVES,
-        skip={"zero_dim": "logcumsumexp handles it", "integers": "floats only"}),
+    Row("exp_cumsum", samples=exp_samples, reference=exp_reference, torch=their_exp_cumsum, integers=None, tol=HALVES,
+        skip={"zero_dim": "logcumsumexp handles it", "oracle_dtypes": NO_FUNCTION, "integers": "floats only"}),
     Row("cummax", samples=along_each(distinct), reference=growing(np.greater_equal), errors=[RANGE], skip=TIED,
         points=[Point(Sample(np.array([1.0, 1.0, 0.0]), dim=0), [[1, 2, 0]]),
                 Point(Sample(NANS, dim=0), [[1, 2, 0, 1]])]),

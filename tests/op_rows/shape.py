@@ -1,7 +1,7 @@
 """Rows of ops/shape.py, ops/permute.py, ops/rearrange.py, ops/join.py and ops/split.py."""
 
 import numpy as np
-from op_db import Error, Row, Sample, normal
+from op_db import Error, Row, Sample, indices, normal
 
 
 def over(*cases):
@@ -70,7 +70,8 @@ SHAPE = [
                      ((), {"shape": ()}), ((0, 3), {"shape": (1, 3)}), ((2, 3), {"shape": (3,)}))),
     Row("reshape", reference=lambda x, shape: x.reshape(shape),
         samples=over(((2, 6), {"shape": (3, 4)}), ((2, 6), {"shape": (3, -1, 2)}), ((), {"shape": (1, 1)}),
-                     ((1,), {"shape": ()}), ((0, 3), {"shape": (3, 0, 2)})),
+                     ((1,), {"shape": ()}), ((0, 3), {"shape": (3, 0, 2)}),
+                     ((0, 3), {"shape": (-1,)})),
         errors=[Error("size", lambda op, x: op(x(2, 3), (4,)), RuntimeError, r"'\[4\]' is invalid for input of size 6"),
                 Error("two -1", lambda op, x: op(x(4), (-1, -1)), RuntimeError, "only one dimension can be inferred"),
                 Error("-2", lambda op, x: op(x(4), (-2, 2)), RuntimeError, "invalid shape dimension -2"),
@@ -119,14 +120,17 @@ REARRANGE = [
         samples=over(((2, 3), {"repeats": 2, "dim": -1}), (CUBE, {"repeats": 3, "dim": -2}),
                      (EMPTY, {"repeats": 2, "dim": -1}), ((3,), {"repeats": 0, "dim": -1}))),
     Row("repeat_positions", reference=lambda counts, total=None: np.repeat(np.arange(counts.size), counts.reshape(-1)),
-        samples=lambda rng: [Sample(np.array([2, 0, 3])), Sample(np.array([1, 4]), total=5), Sample(np.asarray(2)),
-                             Sample(np.zeros(0, np.int64))],
+        samples=lambda rng: [Sample(indices(rng, 5, 3)), Sample(indices(rng, 5, 6)), Sample(np.array([1, 4]), total=5),
+                             Sample(indices(rng, 5)), Sample(np.zeros(0, np.int64))],
         torch=lambda torch, counts, total=None: torch.repeat_interleave(counts.reshape(-1)), integers="int64",
+        no_batch=lambda sample, batched: "total" not in sample.kwargs,
         skip={"layouts": "a stretched vector has another total"},
-        errors=[Error("range", lambda op, x: op(-x(2, dtype="int64")), RuntimeError, "can not be negative"),
+        errors=[Error("range", lambda op, x: op(-x(2, dtype="int64")), RuntimeError,
+                      "can not be negative", by_value=True),
                 Error("float", lambda op, x: op(x(2)), RuntimeError, "has to be Long or Int tensor"),
                 Error("matrix", lambda op, x: op(x(2, 2, dtype="int64")), RuntimeError, "0-dim or 1-dim tensor"),
-                Error("range", lambda op, x: op(x(2, dtype="int64"), 5), RuntimeError, "expected 2 but got 5")]),
+                Error("range", lambda op, x: op(x(2, dtype="int64"), 5), RuntimeError,
+                      "expected 2 but got 5", by_value=True)]),
 ]
 
 JOIN = [

@@ -70,6 +70,11 @@ ROWS = [
     Row("polygamma", samples=polygamma_samples, reference=lambda x, n: special.polygamma(n, x),
         torch=lambda torch, x, n: torch.polygamma(n, x), tol={"float16": 6e-2, "bfloat16": 0.5, "float32": 5e-5},
         errors=[Error("negative", lambda op, x: op(x(2), -1), RuntimeError, "does not support negative n")]),
+    Row("mvlgamma", samples=lambda rng: [Sample(2 + positive(rng, *shape), p=p) for p in (1, 3)
+                                         for shape in ((2, 3), (), (0,))],
+        reference=lambda x, p: np.vectorize(special.multigammaln, otypes=[float])(x, p), tol=HALVES,
+        integer_samples=lambda rng: [Sample(np.array([4.0, 7.0]), p=3)],
+        errors=[Error("dimension", lambda op, x: op(x(2), 0), RuntimeError, "p has to be greater than or equal to 1")]),
     two("zeta", special.zeta, above_one, positive, "x", tol=HALVES, integer_samples=lambda rng: [
         Sample(np.array([2.0, 3.0]), np.array([1.0, 4.0]))]),
     two("gammainc", special.gammainc, positive, positive, "a", tol=HALVES),

@@ -66,7 +66,7 @@ ROWS = [
         reference=vecdot,
         tol=HALVES,
         torch="torch.linalg.vecdot",
-        skip={"integers": "ints stay ints, as the reference's", "oracle_dtypes": "torch wants equal dtypes"},
+        skip={"integers": "ints stay ints, as the reference's"},
         errors=[
             Error("sizes", lambda op, x: op(x(3), x(1)), RuntimeError, "inconsistent tensor size"),
             Error("dim", lambda op, x: op(x(3), x(3), dim=1), IndexError, "Dimension out of range"),

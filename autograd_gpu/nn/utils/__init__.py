@@ -2,6 +2,7 @@
 
 from . import parametrizations, parametrize, stateless
 from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from .parametrizations import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from .vectors import parameters_to_vector, vector_to_parameters
 
 __all__ = [
@@ -12,6 +13,10 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "spectral_norm",
     "stateless",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 from ...backend import namespace, to_device
 from ...config import no_grad
 from ...core.tensor import Tensor, wrap
+from ...errors import ArgumentError
 from ...ops.creation import zeros
 from ...ops.reduce import wide
 
@@ -43,13 +44,16 @@ def get_total_norm(
 ) -> Tensor:
     """The norm of all elements of `tensors` together, as a 0-d tensor where the first one lives; 0 for no tensors.
 
-    `norm_type` may be inf. With `error_if_nonfinite` RuntimeError if it is not finite. `foreach` is accepted and has no
-    effect.
+    For half types it is float32, so that it does not overflow. `norm_type` may be inf, not 0. With `error_if_nonfinite`
+    RuntimeError if the norm is not finite. `foreach` is accepted and has no effect.
 
     >>> ag.nn.utils.get_total_norm([ag.tensor([3.0]), ag.tensor([[4.0]])])
     tensor(5.)
     """
     arrays, p = [t._array for t in _as_list(tensors)], float(norm_type)
+    if p == 0:
+        raise ArgumentError("get_total_norm: a norm of order 0, the number of elements that are not 0, limits nothing; "
+                            "norm_type is another number or inf")
     if not arrays:
         return zeros(())
     home = _as_list(tensors)[0].device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ...config import no_grad
@@ -36,27 +37,41 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """Makes module.<name> g * v / |v|, lengths g and directions v being the parameters (Salimans and Kingma 2016).
 
     Norms are taken over all dimensions but `dim`, with None over all. g is parametrizations.<name>.original0, v is
-    original1.
+    original1; a state dict may have them as <name>_g and <name>_v. PyTorch's older nn.utils.weight_norm is the same
+    function here.
 
     >>> layer = ag.nn.utils.parametrizations.weight_norm(ag.nn.Linear(3, 2))
     >>> [(name, p.shape) for name, p in layer.named_parameters()][1:]
     [('parametrizations.weight.original0', (2, 1)), ('parametrizations.weight.original1', (2, 3))]
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
-    module.register_load_state_dict_pre_hook(_renamed(name))
+    module.register_load_state_dict_pre_hook(functools.partial(_rename, name))
     return module
 
 
-def _renamed(name: str) -> Any:
-    """A hook that takes the keys of the older weight norm, <name>_g and <name>_v."""
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
+    """Makes module.<name> an ordinary parameter again, with its present value; ValueError if it has no weight norm.
 
-    def hook(module: Any, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        for i, part in enumerate("gv"):
-            key = f"{prefix}{name}_{part}"
-            if key in state:
-                state[f"{prefix}parametrizations.{name}.original{i}"] = state.pop(key)
+    >>> layer = ag.nn.utils.weight_norm(ag.nn.Linear(3, 2))
+    >>> [name for name, _ in ag.nn.utils.remove_weight_norm(layer).named_parameters()]
+    ['bias', 'weight']
+    """
+    return _removed(_WeightNorm, "weight_norm", module, name)
 
-    return hook
+
+def _removed(kind: type[Module], what: str, module: Module, name: str) -> Module:
+    held = module.parametrizations[name] if parametrize.is_parametrized(module, name) else ()
+    if not any(isinstance(parametrization, kind) for parametrization in held):
+        raise ValueError(f"{what} of '{name}' not found in {module}")
+    return parametrize.remove_parametrizations(module, name)
+
+
+def _rename(name: str, module: Any, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Takes the keys of PyTorch's older weight norm, <name>_g and <name>_v."""
+    for i, part in enumerate("gv"):
+        key = f"{prefix}{name}_{part}"
+        if key in state:
+            state[f"{prefix}parametrizations.{name}.original{i}"] = state.pop(key)
 
 
 class _SpectralNorm(Module):
@@ -120,3 +135,13 @@ def spectral_norm(
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     parametrization = _SpectralNorm(weight, n_power_iterations, 0 if dim is None else dim, eps)
     return parametrize.register_parametrization(module, name, parametrization)
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Makes module.<name> an ordinary parameter again, with its present value; ValueError if it has no spectral norm.
+
+    >>> layer = ag.nn.utils.spectral_norm(ag.nn.Linear(3, 2))
+    >>> type(ag.nn.utils.remove_spectral_norm(layer)).__name__
+    'Linear'
+    """
+    return _removed(_SpectralNorm, "spectral_norm", module, name)

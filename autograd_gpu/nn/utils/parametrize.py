@@ -137,6 +137,26 @@ def _property(name: str) -> property:
     return property(read, write)
 
 
+def _class_of(own: type[Module], names: tuple[str, ...]) -> type[Module]:
+    """The class of a module of class `own` whose tensors of these names are computed: its own, since copies differ."""
+    if not names:
+        return own
+    body: dict[str, Any] = {name: _property(name) for name in names}
+
+    def reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
+        return _blank, (own, names), *object.__reduce_ex__(self, 2)[2:]
+
+    body |= {"__module__": own.__module__, "__reduce_ex__": reduce}
+    return type(f"Parametrized{own.__name__}", (own,), body)
+
+
+def _blank(own: type[Module], names: tuple[str, ...]) -> Module:
+    """What a copy or a pickled module is filled into."""
+    made = own.__new__(own)
+    made.__class__ = _class_of(own, names)
+    return made
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
@@ -165,12 +185,11 @@ def register_parametrization(
                          f"'{tensor_name}'")
     held = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
     delattr(module, tensor_name)
+    own = type(module).__bases__[0] if is_parametrized(module) else type(module)
     if not is_parametrized(module):
-        own = type(module)
-        module.__class__ = type(f"Parametrized{own.__name__}", (own,), {"__module__": own.__module__})
         module.parametrizations = ModuleDict()
-    setattr(type(module), tensor_name, _property(tensor_name))
     module.parametrizations[tensor_name] = held
+    module.__class__ = _class_of(own, tuple(module.parametrizations))
     return module
 
 
@@ -214,11 +233,11 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     elif not held.is_tensor:
         raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in "
                          "terms of a sequence of tensors.")
-    delattr(type(module), tensor_name)
+    own = type(module).__bases__[0]
     del module.parametrizations[tensor_name]
+    module.__class__ = _class_of(own, tuple(module.parametrizations))
     if not is_parametrized(module):
         delattr(module, "parametrizations")
-        module.__class__ = type(module).__bases__[0]
     if isinstance(tensor, Parameter):
         module.register_parameter(tensor_name, tensor)
     else:

@@ -46,9 +46,11 @@ def functional_call(
 
 def _merged(dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     listed = [dicts] if isinstance(dicts, Mapping) else dicts
-    if not isinstance(listed, Sequence) or not all(isinstance(d, Mapping) for d in listed):
+    if not isinstance(listed, Sequence):
         raise ValueError("Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
                          f"{type(dicts)}")
+    if not all(isinstance(d, Mapping) for d in listed):
+        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     repeated = [name for name, n in Counter(name for d in listed for name in d).items() if n > 1]
     if repeated:
         raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")

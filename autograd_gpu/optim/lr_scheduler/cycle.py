@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..groups import set_lr
 from ..optimizer import Optimizer
 from .scheduler import LRScheduler, check_optimizer, per_group, saved_function
 
@@ -74,7 +75,7 @@ class CyclicLR(_WithMomentum):
         base_lrs = per_group("base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for group, lr in zip(optimizer.param_groups, base_lrs, strict=True):
-                group["lr"] = lr
+                set_lr(group, lr)
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)

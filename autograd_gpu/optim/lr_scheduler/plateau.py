@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any, SupportsFloat
 
+from ..groups import number, set_lr
 from ..optimizer import Optimizer
 from .scheduler import _EPOCH, LRScheduler, check_optimizer
 
@@ -87,9 +88,10 @@ class ReduceLROnPlateau(LRScheduler):
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
-            lr = max(group["lr"] * self.factor, least)
-            if group["lr"] - lr > self.eps:
-                group["lr"] = lr
+            before = number(group["lr"])
+            lr = max(before * self.factor, least)
+            if before - lr > self.eps:
+                set_lr(group, lr)
 
     @property
     def in_cooldown(self) -> bool:

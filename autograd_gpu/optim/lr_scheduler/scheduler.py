@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..groups import number, set_lr
 from ..optimizer import Optimizer
 
 _EPOCH = (
@@ -46,13 +47,13 @@ class LRScheduler:
         self.optimizer = check_optimizer(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", number(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
                     "last_epoch >= 0: load the optimizer's state dict first, or start with last_epoch=-1"
                 )
-        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs: list[float] = [number(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch: int = last_epoch
         self._steps_before = optimizer._steps_taken
         self._initial_step()
@@ -88,7 +89,7 @@ class LRScheduler:
 
     def _set(self, values: list[float]) -> None:
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            group["lr"] = lr
+            set_lr(group, lr)
         self._last_lr = self._lrs()
 
     def get_lr(self) -> list[float]:
@@ -104,7 +105,7 @@ class LRScheduler:
         return self._last_lr
 
     def _lrs(self) -> list[float]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [number(group["lr"]) for group in self.optimizer.param_groups]
 
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:

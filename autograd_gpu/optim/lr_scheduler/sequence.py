@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from ..groups import set_lr
 from ..optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
@@ -82,7 +83,7 @@ class SequentialLR(_Several):
         self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:  # the schedulers took their first steps when they were made
-            group["lr"] = group["initial_lr"]
+            set_lr(group, group["initial_lr"])
         for scheduler in schedulers:
             for made in scheduler._schedulers if isinstance(scheduler, ChainedScheduler) else [scheduler]:
                 made.last_epoch -= 1

@@ -9,6 +9,9 @@ import numpy as np
 from ._array import ndarray
 from ._creation import shape_of
 from ._pinned import alloc_pinned_memory
+from ._solvers import errstate as errstate
+from ._solvers import geterr as geterr
+from ._solvers import seterr as seterr
 from ._sync import DeviceSynchronized as DeviceSynchronized
 from ._sync import allow_synchronize as allow_synchronize
 from ._ufunc import Plain, ufunc

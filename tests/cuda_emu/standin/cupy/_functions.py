@@ -24,7 +24,7 @@ from ._call import call, call_now, change, unpack
 from ._memory import view
 from ._state import current_queue
 from ._table import API
-from ._ufunc import ufunc
+from ._ufunc import Plain, ufunc
 
 VIEWS = frozenset((
     "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "diagonal", "dsplit",
@@ -51,8 +51,6 @@ MADE_FROM_NUMBERS = frozenset((
 WIDE = frozenset(("sum", "prod", "mean", "var", "std", "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "cumsum",
                   "cumprod", "trace"))  # fmt: skip
 _BY_CUBLAS = frozenset(("dot", "einsum", "inner", "matmul", "tensordot", "vdot"))
-_PRODUCTS = frozenset(("cross", "diagonal", "matmul", "matrix_transpose", "norm", "outer", "tensordot", "trace",
-                       "vecdot"))  # fmt: skip
 STABLE = frozenset(("sort", "argsort"))
 RENAMED = {"alltrue": "all", "sometrue": "any", "product": "prod", "cumproduct": "cumprod", "round_": "round",
            "trapz": "trapezoid", "in1d": "isin"}  # fmt: skip
@@ -220,21 +218,9 @@ def special(name: str) -> Callable[..., Any] | None:
     theirs, parameters = getattr(importlib.import_module("scipy.special"), name, None), API["cupyx.scipy.special"][name]
     if isinstance(theirs, np.ufunc) and parameters == "ufunc":
         return ufunc(name, theirs, theirs.nin, theirs.nout)
+    if name == "zeta" and theirs is not None:
+        return ufunc(name, Plain(theirs), 2, 1)
     return None if theirs is None or parameters == "ufunc" else made(name, theirs, parameters or [])
-
-
-def linalg(name: str) -> Callable[..., Any] | None:
-    """cupy.linalg.<name>, made of NumPy's function: decompositions and solvers wait for their arguments."""
-    theirs, parameters = getattr(np.linalg, name, None), API["cupy.linalg"][name] or []
-    if theirs is None or name in _PRODUCTS:
-        return theirs and made(name, theirs, parameters)
-    return made(name, theirs, parameters, functools.partial(_solve, name, theirs))
-
-
-def _solve(name: str, numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    if current_queue().capture is not None:
-        raise NotImplementedError("calling cuSOLVER API during stream capture is currently unsupported")
-    return call_now(f"linalg.{name}", numpy_function, args, kwargs)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:

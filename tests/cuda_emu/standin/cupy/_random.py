@@ -72,7 +72,10 @@ class Generator:
     def __init__(self, bit_generator: _CuRANDGenerator) -> None:
         self.bit_generator = bit_generator
 
-    def _draw(self, name: str, size: Any, dtype: Any, numbers: Callable[..., Any], out: Any = None) -> ndarray:
+    def _draw(
+        self, name: str, size: Any, dtype: Any, numbers: Callable[..., Any], out: Any = None,
+        read: ndarray | None = None,
+    ) -> ndarray:  # fmt: skip
         self.bit_generator._check_device()
         shape, dtype = shape_of(() if size is None else size), np.dtype(dtype)
         result = new(shape, dtype) if out is None else given(out, shape, dtype)
@@ -83,6 +86,7 @@ class Generator:
             state[1] += 1
 
         accesses = [access(result, True), access(self.bit_generator._state, True)]
+        accesses += [access(read, False)] if read is not None else []
         current_queue().push(run, f"random.{name}", accesses)
         return result
 
@@ -110,6 +114,26 @@ class Generator:
         if np.dtype(dtype).char not in "fd":
             raise TypeError(f"Unsupported dtype {np.dtype(dtype)} for standard_normal")
         return self._draw("standard_normal", size, dtype, lambda g, n: g.standard_normal(n, dtype), out)
+
+
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = np.float64, method: str = "inv", out: Any = None
+    ) -> ndarray:
+        if method == "zig":
+            raise NotImplementedError("Ziggurat method is not supported")
+        if np.dtype(dtype).char not in "fd":
+            raise TypeError(f"Unsupported dtype {np.dtype(dtype)} for standard_exponential")
+        return self._draw(
+            "standard_exponential", size, dtype, lambda g, n: g.standard_exponential(n, dtype, method), out
+        )
+
+    def poisson(self, lam: Any = 1.0, size: Any = None) -> ndarray:
+        if type(lam) is not ndarray:
+            if type(lam) not in (float, int):
+                raise TypeError("lam is required to be a cupy.ndarray or a scalar")
+            lam = array(np.float64(lam))
+        rates, size = lam._a, lam.shape if size is None else size
+        return self._draw("poisson", size, np.int64, lambda g, n: g.poisson(rates, n), read=lam)
 
 
 def default_rng(seed: Any = None) -> Generator:

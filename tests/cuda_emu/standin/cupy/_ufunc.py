@@ -191,17 +191,17 @@ def find(name: str) -> ufunc:
 
 
 class Plain:
-    """A NumPy function of one array that CuPy has as a ufunc."""
+    """A function of NumPy arrays that CuPy has as a ufunc."""
 
     types = ("e->e", "f->f", "d->d")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def __call__(self, a: Any, out: tuple[np.ndarray, ...] = (), **kwargs: Any) -> Any:
-        result = self.function(a)
+    def __call__(self, *given: Any, out: tuple[np.ndarray, ...] = (), **kwargs: Any) -> Any:
+        result = self.function(*given)
         if not out:
-            return result.astype(np.result_type(a, np.float16), copy=False)
+            return result.astype(np.result_type(*given, np.float16), copy=False)
         out[0][...] = result
         return out[0]
 

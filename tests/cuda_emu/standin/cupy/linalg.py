@@ -2,7 +2,7 @@
 
 from numpy.linalg import LinAlgError as LinAlgError
 
-from ._functions import linalg as _make
+from ._solvers import linalg as _make
 from ._table import offer as _offer
 
 __getattr__ = _offer("cupy.linalg", {}, _make)

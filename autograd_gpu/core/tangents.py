@@ -1,0 +1,151 @@
+"""Forward mode: how tangents go through an op, by the word `jvp` of its block.
+
+* ELEMENTWISE: an element of the result depends on the same element of each input alone. The Jacobian is diagonal, so
+  the gradient rules, given a tangent in place of `g`, are the jvp.
+* LINEAR in all differentiable inputs together: the op itself on the tangents, with zeros where there is none.
+* MULTILINEAR, linear in each differentiable input: the sum of the op with one input's tangent in its place.
+* a function `jvp(F, t, asked...)`. `t` is the tangent of the input; with several inputs a tuple of them, in which None
+  means zero. It may ask for what rules may ask for, and answers the tangent of the result, with several outputs a
+  tuple of them; None means zero.
+
+An op without derivative rules has no such word: its results are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .op import OpDef
+
+Tangents = tuple[Any, ...]
+
+
+class JvpWord:
+    """A word with its meaning: push(F, call, tangents) -> the outputs' tangents."""
+
+    def __init__(self, name: str, push: Callable[..., Tangents]) -> None:
+        self.name, self.push = name, push
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Call:
+    """One call of an op: its arguments as F takes them (a list input as a list), its results, what it saved."""
+
+    def __init__(
+        self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any], outs: Sequence[Any],
+        extras: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.op, self.args, self.outs, self.extras = op, tuple(args), tuple(outs), extras or {}
+        defaults = op.attributes
+        self.attributes = {name: attributes.get(name, defaults[name]) for name in defaults}
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The elements of a list input, else the arguments."""
+        return tuple(self.args[0]) if self.op.variadic else self.args
+
+    def answers(self, rule: Callable[..., Any], i: int = 0) -> list[Any]:
+        """What `rule` asks for; `i` is the element of a list input that it is called for."""
+        return [self._answer(kind, name, i) for _, kind, name in self.op.asked(rule)]
+
+    def _answer(self, kind: str, name: str, i: int) -> Any:
+        if kind == "index":
+            return i
+        if kind == "out":
+            return self.outs[0 if self.op.outputs is None else self.op.outputs.index(name)]
+        if kind == "attribute":
+            return self.attributes[name]
+        if kind == "extra":
+            return self.extras[name]
+        value = self.args[self.op.inputs.index(name)]
+        if kind == "input":
+            return value
+        return [getattr(x, kind) for x in value] if self.op.variadic else getattr(value, kind, None)
+
+    def again(self, F: Any, inputs: Sequence[Any]) -> Tangents:
+        """The op's outputs for other inputs."""
+        found = getattr(F, self.op.name)(*([inputs] if self.op.variadic else inputs), **self.attributes)
+        return (found,) if self.op.single else tuple(found)
+
+
+def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
+    """The tangents of a call's outputs from those of its inputs; None means zero on both sides.
+
+    TypeError if the op has derivatives, and no word that says how they go forward.
+    """
+    op = call.op
+    if not op.has_rules or all(t is None for t in tangents) or not _differentiable(call):
+        return (None,) * len(call.outs)
+    if op.jvp is None:
+        raise TypeError(f"{op.name} has no forward-mode derivative; give its block a jvp word, or use reverse mode")
+    if isinstance(op.jvp, JvpWord):
+        found = op.jvp.push(F, call, tuple(tangents))
+    else:
+        several = op.variadic or len(op.inputs) > 1
+        found = op.jvp(F, tuple(tangents) if several else tangents[0], *call.answers(op.jvp))
+        found = (found,) if op.single else found if found is not None else (None,) * len(call.outs)
+    names = op.outputs or ("out",)
+    dead = [name in op.nondiff_outputs for name in names] if len(names) == len(call.outs) else [False] * len(call.outs)
+    return tuple(
+        None if t is None or gone else t if tuple(t.shape) == tuple(out.shape) else F.expand(t, out.shape)
+        for t, out, gone in zip(found, call.outs, dead, strict=True)
+    )
+
+
+def _differentiable(call: Call) -> bool:
+    """Whether the attributes leave a derivative: a sum in int64 has none."""
+    return call.op.differentiable is None or call.op.differentiable(*call.attributes.values())
+
+
+# ---- the words --------------------------------------------------------------------------------------
+
+
+def _by_rules(F: Any, call: Call, tangents: Tangents) -> Tangents:
+    total = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            total = added(total, _rule_on(F, call, i, t))
+    return (total,)
+
+
+def _rule_on(F: Any, call: Call, i: int, t: Any) -> Any:
+    op = call.op
+    if op.joint is not None:
+        need = tuple(j == i for j in range(len(tuple(call.inputs))))
+        return op.joint(F, t, need, *call.answers(op.joint))[i]
+    rule = op.rules.get(op.inputs[i])
+    return rule(F, t, *call.answers(rule)) if rule is not None else None
+
+
+def _by_op(F: Any, call: Call, tangents: Tangents) -> Tangents:
+    op = call.op
+    names = op.inputs * len(tangents) if op.variadic else op.inputs
+    inputs = []
+    for name, x, t in zip(names, call.inputs, tangents, strict=True):
+        if t is not None or x is None or not (name in op.rules or op.joint):
+            inputs.append(t if t is not None else x)
+        else:
+            inputs.append(F.constant_like(x, 0.0) if hasattr(x, "shape") else 0.0)
+    return call.again(F, inputs)
+
+
+def _by_turns(F: Any, call: Call, tangents: Tangents) -> Tangents:
+    total = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            total = added(total, call.again(F, [*call.inputs[:i], t, *call.inputs[i + 1 :]])[0])
+    return (total,)
+
+
+def added(total: Any, term: Any) -> Any:
+    """The sum of two tangents, of which None is zero."""
+    return term if total is None else total if term is None else total + term
+
+
+ELEMENTWISE = JvpWord("ELEMENTWISE", _by_rules)
+LINEAR = JvpWord("LINEAR", _by_op)
+MULTILINEAR = JvpWord("MULTILINEAR", _by_turns)

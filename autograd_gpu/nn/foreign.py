@@ -1,0 +1,26 @@
+"""Arrays and PyTorch's tensors among the values of a state dict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import is_array
+from ..backend.dtypes import bfloat16
+from ..core.tensor import Tensor
+from ..ops.creation import as_tensor
+
+
+def as_own(value: Any) -> Any:
+    """An array, or a tensor of PyTorch, as a Tensor with memory of its own; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value
+    if is_array(value):
+        return as_tensor(value.copy())
+    if not hasattr(value, "detach"):
+        return value
+    host = value.detach().cpu()
+    if "bfloat16" in str(host.dtype):  # which NumPy does not know
+        return as_tensor(np.asarray(host.float())).to(bfloat16)
+    return as_tensor(np.asarray(host).copy())

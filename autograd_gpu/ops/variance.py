@@ -1,0 +1,117 @@
+"""The variance and the standard deviation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..backend import cpu, dtypes
+from ..core.batching import REDUCING, BatchWord
+from ..core.dispatch import defop
+from .reduce import added, count, divided, kept, negative
+
+
+def _plain(dim, unbiased):
+    """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
+    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+
+
+def _freedom(n, unbiased, correction):
+    """The divisor of a variance of n numbers: n minus Bessel's correction, not below 0."""
+    less = (1 if unbiased in (None, True) else 0) if correction is None else correction
+    return n - less if n > less else 0
+
+
+def _variance(xp, x, dim, unbiased, keepdim, correction):
+    dim, unbiased = _plain(dim, unbiased)
+    if unbiased is not None and correction is not None:
+        raise TypeError("std and var take one of unbiased and correction, not both")
+    if dim is None and xp is np and 0 < x.size <= cpu.FEW and x.dtype in dtypes.FULL_FLOATS and not keepdim:
+        n, dtype = x.size, x.dtype
+        mean = x.reshape(1, n).dot(cpu.ones(n, dtype)) / cpu.constant(n, dtype)
+        away = x.reshape(n) - mean
+        return divided(away.dot(away), _freedom(n, unbiased, correction))
+    if x.dtype not in dtypes.FULL_FLOATS:
+        if x.dtype not in dtypes.FLOATS:
+            raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
+        x = x.astype(dtypes.float32)
+    n = count(x.shape, dim)
+    away = x - divided(added(xp, x, dim, True), n)
+    return divided(added(xp, away * away, dim, keepdim), _freedom(n, unbiased, correction))
+
+
+def _deviations(F, x, dim, unbiased, correction):
+    """2 / freedom * (x - mean): the derivative of the variance."""
+    dim, unbiased = _plain(dim, unbiased)
+    n = _freedom(count(x.shape, dim), unbiased, correction)
+    return (x - F.mean(x, negative(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
+
+
+def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = _variance(xp, x, dim, unbiased, keepdim, correction)
+    return out if x.itemsize > 2 else out.astype(x.dtype)
+
+
+def _var_back(F, g, x, dim, unbiased, keepdim, correction):
+    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
+
+
+def _var_jvp(F, t, x, dim, unbiased, keepdim, correction):
+    changes = _deviations(F, x, dim, unbiased, correction) * t
+    return F.sum(changes, negative(_plain(dim, unbiased)[0], x.ndim), keepdim)
+
+
+def _plainly(F, op, n, batched, inputs, attributes):
+    dim, unbiased = _plain(attributes["dim"], attributes["unbiased"])
+    return REDUCING.run(F, op, n, batched, inputs, attributes | {"dim": dim, "unbiased": unbiased})
+
+
+_SPREAD = BatchWord("REDUCING", _plainly)
+
+
+@defop
+class var:
+    """The variance over `dim`, with divisor n - correction; correction is 1, or 0 with unbiased=False.
+
+    var(x, False) is var(x, unbiased=False), as in PyTorch.
+
+    >>> ag.var(ag.tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
+    tensor(1.25)
+    """
+
+    forward = _var
+    grad_x = _var_back
+    jvp, batch = _var_jvp, _SPREAD
+
+
+def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = xp.sqrt(_variance(xp, x, dim, unbiased, keepdim, correction))
+    return out if x.itemsize > 2 else out.astype(x.dtype)
+
+
+def _through_root(F, g, out):
+    """g times the derivative of the root `out` by what is under it, 0 where that is 0."""
+    flat = out == 0
+    return F.where(flat, 0.0, g / (F.where(flat, 1.0, out) * 2))
+
+
+def _std_back(F, g, x, out, dim, unbiased, keepdim, correction):
+    return _var_back(F, _through_root(F, g, out), x, dim, unbiased, keepdim, correction)
+
+
+def _std_jvp(F, t, x, out, dim, unbiased, keepdim, correction):
+    return _through_root(F, _var_jvp(F, t, x, dim, unbiased, keepdim, correction), out)
+
+
+@defop
+class std:
+    """The square root of `var`; where it is 0 so is its derivative.
+
+    >>> ag.std(ag.tensor([1.0, 2.0, 3.0, 4.0]), unbiased=False)
+    tensor(1.118)
+    """
+
+    forward = _std
+    grad_x = _std_back
+    jvp, batch = _std_jvp, _SPREAD

@@ -1,0 +1,180 @@
+"""Every public op: one call on 2x2 float32 beside PyTorch's same call, and a million elements beside NumPy.
+
+At 2x2 the arithmetic costs next to nothing. The operands require grad, so that making the node of the graph is part of
+the call. For the commonest ops NumPy alone, which records nothing, is the floor of a Python library on NumPy arrays.
+Samples are short and all calls take turns, so that the samples of one op are spread over the whole run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+import autograd_gpu as ag
+
+from . import op_calls
+from .common import device_kind, make_parser, require_agreement, run_workload, to_numpy
+from .op_tables import LARGE
+from .peers import clock_for, load_peers
+from .report import OURS, Report
+from .timing import Call, Contender, interleave
+
+NAME = "ops"
+PEERS = ("torch", "numpy")
+# Results that are drawn at random, that nobody wrote, or that are determined up to signs: only shapes are compared.
+LOOSE = """
+    F.alpha_dropout F.dropout F.dropout1d F.dropout2d F.dropout3d F.feature_alpha_dropout F.gumbel_softmax F.rrelu
+    F.rrelu_ alpha_dropout_ bernoulli dropout_ empty empty_like feature_alpha_dropout_ feature_dropout
+    feature_dropout_ linalg.eig linalg.svd multinomial normal poisson rand rand_like randint randint_like randn
+    randn_like randperm z.bernoulli_() z.exponential_() z.normal_() z.random_() z.uniform_()"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    return make_parser(NAME, PEERS, __doc__, repeats=15)
+
+
+# ---- the calls ------------------------------------------------------------------------------
+
+
+def small_arrays() -> dict[str, np.ndarray]:
+    """The operands of 2x2 calls."""
+    return {name: float32(value) for name, value in (op_calls.LEAVES | op_calls.CONSTANTS).items()}
+
+
+def large_arrays(tiny: bool) -> dict[str, np.ndarray]:
+    """The operands of calls on a million elements: numbers in (0, 1), above 1 for `big`, and a mask."""
+    rng, side = np.random.default_rng(5), 10 if tiny else 1000
+    arrays = {name: float32(rng.uniform(0.01, 0.99, (side, side))) for name in ("x", "y", "z", "big")}
+    return arrays | {"big": arrays["big"] + 1, "b": arrays["x"] > arrays["y"]}
+
+
+def float32(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype == float else array
+
+
+def tensor_call(
+    lib: ModuleType, expression: str, arrays: Mapping[str, np.ndarray], leaves: Iterable[str], device: str
+) -> Call:
+    """The call in a library with PyTorch's names, on operands of its own: some calls write to them."""
+    scope = {"lib": lib, "F": lib.nn.functional, "linalg": lib.linalg, "special": lib.special}
+    scope |= {name: lib.tensor(array, device=device) for name, array in arrays.items()}
+    for name in leaves:
+        scope[name].requires_grad_()
+    return eval(f"lambda: {expression}", scope)
+
+
+def numpy_call(expression: str, arrays: Mapping[str, np.ndarray]) -> Call:
+    return eval(f"lambda: {expression}", {"np": np, "special": scipy.special, **arrays})
+
+
+def flattened(value: Any) -> list[np.ndarray]:
+    """The tensors and numbers of a result as arrays of floats, None as zero."""
+    if isinstance(value, (tuple, list)):
+        return [item for part in value for item in flattened(part)]
+    array = to_numpy(0 if value is None else value)
+    return [array if array.dtype.kind in "fc" else array.astype(float)]
+
+
+def check(case: str, by_library: Mapping[str, Call]) -> None:
+    """All libraries answer the same."""
+    results = {name: flattened(call()) for name, call in by_library.items()}
+    if case in LOOSE.split():
+        results = {name: [np.array([part.ndim, *part.shape]) for part in parts] for name, parts in results.items()}
+    require_agreement(results, 1e-4, case)
+
+
+# ---- measuring ------------------------------------------------------------------------------
+
+Cases = dict[str, dict[str, Call]]  # case -> library -> call
+
+
+def small_cases(present: Mapping[str, ModuleType], device: str) -> Cases:
+    """On 2x2: all ops in all libraries, the commonest in NumPy too."""
+    arrays = small_arrays()
+    found: Cases = {}
+    for case, expression in op_calls.calls().items():
+        found[case] = {
+            name: tensor_call(lib, expression, arrays, op_calls.LEAVES, device)
+            for name, lib in tensor_libraries(present)
+        }
+        if "numpy" in present and case in op_calls.NUMPY:
+            found[case]["numpy"] = numpy_call(op_calls.NUMPY[case], arrays)
+    return found
+
+
+def large_cases(present: Mapping[str, ModuleType], tiny: bool, device: str) -> Cases:
+    """On a million elements, without grad: elementwise ops and reductions in all libraries."""
+    arrays = large_arrays(tiny)
+    found: Cases = {}
+    for case, (expression, in_numpy) in op_calls.large().items():
+        found[LARGE + case] = {
+            name: tensor_call(lib, expression, arrays, (), device) for name, lib in tensor_libraries(present)
+        }
+        if "numpy" in present:
+            found[LARGE + case]["numpy"] = numpy_call(in_numpy, arrays)
+    return found
+
+
+def tensor_libraries(present: Mapping[str, ModuleType]) -> list[tuple[str, ModuleType]]:
+    return [(OURS, ag), *((name, module) for name, module in present.items() if name != "numpy")]
+
+
+def measure(report: Report, cases: Cases, present: Mapping[str, ModuleType], args: argparse.Namespace) -> None:
+    """Check all cases, time them all in turns, add them."""
+    for case, by_library in cases.items():
+        check(case, by_library)
+    modules = {OURS: ag, **present}
+    contenders = [
+        Contender(f"{name} {case}", call, clock_for(modules[name], args.device))
+        for case, by_library in cases.items()
+        for name, call in by_library.items()
+    ]
+    taken = interleave(contenders, args.repeats, sample_s=args.sample_s, pause_s=0.0)
+    for case, by_library in cases.items():
+        report.add(case, {name: taken[f"{name} {case}"] for name in by_library}, unit="us")
+
+
+@contextmanager
+def one_thread(present: Mapping[str, ModuleType]) -> Iterator[None]:
+    """PyTorch without its workers, which some ops wake even for four elements: waiting for them is slower."""
+    if "torch" not in present:
+        yield
+        return
+    threads = present["torch"].get_num_threads()
+    present["torch"].set_num_threads(1)
+    try:
+        yield
+    finally:
+        present["torch"].set_num_threads(threads)
+
+
+def run(args: argparse.Namespace) -> Report:
+    """Time every op at both sizes."""
+    args.sample_s = 1e-5 if args.tiny else 1e-3
+    present, absent = load_peers(args.peers, PEERS, args.device)
+    config = {"tiny": args.tiny, "commonest": list(op_calls.NUMPY)}
+    report = Report(NAME, f"Every op, float32, {args.device}", device_kind(args.device), config, absent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, of functions that it wants to drop
+        with one_thread(present):
+            measure(report, small_cases(present, args.device), present, args)
+        measure(report, large_cases(present, args.tiny, args.device), present, args)
+    return report
+
+
+def main(argv: Sequence[str] | None = None) -> Report:
+    """Run from the command line."""
+    return run_workload(parser(), run, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""The jvp and batch words of every op, from the op table: against its own gradient rules, and against a loop."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+from op_db import Call as TensorCall
+from op_db import as_tuple, assert_close, values
+from op_rows import ROWS
+
+from autograd_gpu import backend
+from autograd_gpu.autograd.backward import grad
+from autograd_gpu.backend.device import Device
+from autograd_gpu.core.batching import run_batched
+from autograd_gpu.core.dispatch import run_keeping_saved
+from autograd_gpu.core.op import RAW, RECORD, REGISTRY
+from autograd_gpu.core.tangents import Call, push_forward
+from autograd_gpu.core.tensor import Tensor, wrap
+
+N = 3  # examples in a batch
+
+
+def check(name, differentiable):
+    """Parametrises over the rows that do not skip this check."""
+    rows = [row for row in ROWS if row.op in REGISTRY and name not in row.skip]
+    rows = [row for row in rows if row.definition.has_rules or not differentiable]
+    return pytest.mark.parametrize("row", rows, ids=[row.op for row in rows])
+
+
+def test_every_op_says_how_it_is_batched():
+    assert not sorted(name for name, op in REGISTRY.items() if op.batch is None)
+
+
+def test_every_op_with_derivatives_says_how_tangents_go_forward():
+    assert not sorted(name for name, op in REGISTRY.items() if op.has_rules and op.jvp is None)
+
+
+def test_no_op_without_derivatives_claims_a_jvp():
+    assert not sorted(name for name, op in REGISTRY.items() if not op.has_rules and op.jvp is not None)
+
+
+def on(device, array):
+    return wrap(backend.to_device(np.asarray(array), Device(device)))
+
+
+def array_of(value):
+    """What RAW takes in place of tensors."""
+    if isinstance(value, list):
+        return [array_of(item) for item in value]
+    return value._array if isinstance(value, Tensor) else value
+
+
+def flat(args, op):
+    return tuple(args[0]) if op.variadic else tuple(args)
+
+
+# ---- jvp --------------------------------------------------------------------------------------------
+
+
+class Forward:
+    """A sample's call, recorded and on arrays, with tangents for its differentiable inputs."""
+
+    def __init__(self, row, sample, device):
+        self.op, self.device = row.definition, device
+        self.made = TensorCall(row, sample, device)
+        self.made.run()  # rows with a function of their own may change arguments: only its inputs are used
+        self.args, self.attributes = self.made.args, _attributes(self.op, self.made.args, sample)
+        self.args = self.args[: len(self.op.inputs)] + [None] * (len(self.op.inputs) - len(self.args))
+        self.rng = np.random.default_rng(zlib.crc32(row.op.encode()))
+        outs, extras = self._run()
+        self.call = Call(self.op, self.args, self.attributes, outs, extras)
+        self.raw = Call(
+            self.op, array_of(self.args), self.attributes, [t._array for t in outs],
+            {name: t._array for name, t in extras.items()},
+        )  # fmt: skip
+
+    def _run(self):
+        if self.op.saved:
+            outs, extras = run_keeping_saved(self.op, tuple(self.args), self.attributes)
+        else:
+            outs, extras = getattr(RECORD, self.op.name)(*self.args, **self.attributes), {}
+        return as_tuple(outs), extras
+
+    def live(self):
+        """The numbers of the differentiable inputs, among the elements of a list input or the arguments."""
+        inputs = flat(self.args, self.op)
+        return [i for i, x in enumerate(inputs) if any(x is mine for mine in self.made.inputs)]
+
+    def tangents(self, chosen):
+        inputs = flat(self.args, self.op)
+        return [on(self.device, self.rng.normal(size=x.shape)) if i in chosen else None for i, x in enumerate(inputs)]
+
+
+def _attributes(op, args, sample):
+    """All of a call's attributes: those given after the inputs by position, and by keyword."""
+    given = dict(zip(op.attributes, args[len(op.inputs) :], strict=False))
+    return {**given, **{k: v for k, v in sample.kwargs.items() if k in op.attributes}}
+
+
+def choices(live):
+    """Tangents for all inputs, and for each alone."""
+    return [live, *([i] for i in live if len(live) > 1)]
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@check("jvp", differentiable=True)
+def test_jvp_is_the_transpose_of_the_gradient(row, device):
+    """<w, jvp(t)> = <vjp(w), t>, and the same for the derivatives of both sides; on arrays the same jvp."""
+    for sample in row.draw():
+        forward = Forward(row, sample, device)
+        live = forward.live()
+        inputs = [flat(forward.args, forward.op)[i] for i in live]
+        outs = [out for out in forward.call.outs if out.requires_grad]
+        if not outs:
+            continue
+        for chosen in choices(live):
+            tangents = forward.tangents(chosen)
+            found = push_forward(RECORD, forward.call, tangents)
+            on_arrays = push_forward(RAW, forward.raw, [None if t is None else t._array for t in tangents])
+            for out, t, raw in zip(forward.call.outs, found, on_arrays, strict=True):
+                assert (t is None) == (raw is None)
+                if t is not None:
+                    assert out.requires_grad, "a tangent for an output that has no gradient"
+                    assert t.shape == out.shape
+                    assert t.dtype == out.dtype
+                    assert_close(wrap(raw), values(t), 1e-10, sample)
+            _compare_products(forward, found, inputs, [tangents[i] for i in live], sample)
+
+
+def _compare_products(forward, found, inputs, tangents, sample):
+    """Both sides of the identity, and their gradients with respect to the inputs and the weights."""
+    weights = [on(out.device, forward.rng.normal(size=out.shape)).requires_grad_() for out in forward.call.outs]
+    pairs = [(o, w, t) for o, w, t in zip(forward.call.outs, weights, found, strict=True) if o.requires_grad]
+    back = grad([o for o, _, _ in pairs], inputs, [w for _, w, _ in pairs], create_graph=True, allow_unused=True)
+    left = _inner([(w, t) for _, w, t in pairs])
+    right = _inner(zip(back, tangents, strict=True))
+    assert_close(left, values(right), 1e-8, f"<w, jvp> of {sample}")
+    variables = [*inputs, *(w for _, w, _ in pairs)]
+    derivatives = [
+        grad([side], variables, allow_unused=True, retain_graph=True) if side.requires_grad else [None] * len(variables)
+        for side in (left, right)
+    ]
+    for i, (a, b) in enumerate(zip(*derivatives, strict=True)):
+        a, b = (np.zeros(variables[i].shape) if x is None else values(x) for x in (a, b))
+        scale = 1 + np.abs(b).max(initial=0)
+        np.testing.assert_allclose(a, b, atol=1e-7 * scale, err_msg=f"derivative {i} of <w, jvp> of {sample}")
+
+
+def _inner(pairs):
+    terms = [(a * b).sum() for a, b in pairs if a is not None and b is not None]
+    return sum(terms[1:], terms[0]) if terms else wrap(np.zeros(()))
+
+
+# ---- batch ------------------------------------------------------------------------------------------
+
+
+def examples(row, k, device):
+    """Sample number k of N draws, if they have the same shapes and attributes; else the same one N times."""
+    drawn = [row.draw(seed)[k] for seed in range(N)]
+    if len({repr(sample) for sample in drawn}) > 1:
+        drawn = drawn[:1] * N
+    return [TensorCall(row, sample, device) for sample in drawn]
+
+
+def batches(count):
+    """Which inputs are batched: all, and each alone."""
+    every = tuple([True] * count)
+    return dict.fromkeys([every, *(tuple(j == i for j in range(count)) for i in range(count))])
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@check("batch", differentiable=False)
+def test_batch_is_a_loop_over_examples(row, device):
+    op = row.definition
+    for k, sample in enumerate(row.draw()):
+        made = examples(row, k, device)
+        attributes = _attributes(op, made[0].args, sample)
+        many = [flat(call.args[: len(op.inputs)], op) for call in made]
+        positions = [i for i, x in enumerate(many[0]) if isinstance(x, Tensor)]
+        for chosen in batches(len(positions)):
+            batched = [False] * len(many[0])
+            for i, b in zip(positions, chosen, strict=True):
+                batched[i] = b
+            one_by_one = [
+                [inputs[i] if batched[i] else x for i, x in enumerate(many[0])] for inputs in many
+            ]
+            if row.no_batch(sample, batched):
+                with pytest.raises(RuntimeError, match=f"{op.name} cannot be batched: .* depends on"):
+                    _compare_batch(op, one_by_one, batched, attributes, sample)
+            else:
+                _compare_batch(op, one_by_one, batched, attributes, sample)
+
+
+def _compare_batch(op, one_by_one, batched, attributes, sample):
+    def run(inputs):
+        return as_tuple(getattr(RECORD, op.name)(*([inputs] if op.variadic else inputs), **attributes))
+
+    expected = [run(inputs) for inputs in one_by_one]
+    stacked = [
+        RECORD.stack([inputs[i] for inputs in one_by_one]) if b else x
+        for (i, b), x in zip(enumerate(batched), one_by_one[0], strict=True)
+    ]
+    missing = len(op.inputs) - len(stacked) if not op.variadic else 0
+    stacked, batched = stacked + [None] * missing, [*batched, *[False] * missing]
+    found = as_tuple(run_batched(RECORD, op, N, batched, stacked, attributes))
+    on_arrays = run_batched(RAW, op, N, batched, [array_of(x) for x in stacked], attributes)
+    on_arrays = (on_arrays,) if op.single else tuple(on_arrays)
+    assert len(found) == len(expected[0]) == len(on_arrays)
+    for j, (out, raw) in enumerate(zip(found, on_arrays, strict=True)):
+        loop = np.stack([values(outs[j]) for outs in expected])
+        assert out.dtype == expected[0][j].dtype
+        assert_close(out, loop, 1e-9, f"{sample}, batched {batched}")
+        assert_close(wrap(raw), loop, 1e-9, f"{sample} on arrays, batched {batched}")

@@ -1,0 +1,111 @@
+"""push_forward: what it answers and refuses. The jvp words of the ops are held against their rules in test_op_words."""
+
+import numpy as np
+import pytest
+
+from autograd_gpu.core.op import RAW, REGISTRY, parse
+from autograd_gpu.core.tangents import Call, push_forward
+
+pytestmark = pytest.mark.cpu
+
+
+def block(name="without_words", **body):
+    """An op of two inputs that is declared nowhere."""
+
+    def forward(xp, x, y): return x + y
+    def grad(F, g): return g
+    return parse(type(name, (), {"forward": forward, "grad_x": grad, "grad_y": grad, **body}))
+
+
+def call_of(op, *args, **attributes):
+    found = getattr(RAW, op.name)(*args, **attributes) if op.name in REGISTRY else op.forward(np, *args)
+    return Call(op, args, attributes, (found,) if op.single else found)
+
+
+ones = np.ones(3)
+
+
+class TestRefusals:
+    def test_an_op_without_a_jvp_word_is_named(self):
+        with pytest.raises(TypeError, match=r"^without_words has no forward-mode derivative; give its block"):
+            push_forward(RAW, call_of(block(), ones, ones), (ones, None))
+
+    def test_but_not_where_no_tangent_arrives(self):
+        assert push_forward(RAW, call_of(block(), ones, ones), (None, None)) == (None,)
+
+    def test_one_tangent_per_output(self):
+        def forward(xp, x, y): return x, y
+        op = block(forward=forward, outputs=("a", "b"), jvp=lambda F, t: (t[0],))
+        with pytest.raises(ValueError, match="argument"):
+            push_forward(RAW, call_of(op, ones, ones), (ones, None))
+
+
+class TestZeros:
+    def test_an_op_without_rules_ends_tangents(self):
+        assert push_forward(RAW, call_of(REGISTRY["argsort"], ones), (ones,)) == (None,)
+
+    def test_attributes_that_leave_no_derivative_end_tangents(self):
+        for name in ("sum", "prod", "cumsum"):
+            attributes = {"dim": 0, "dtype": np.dtype("int64")}
+            assert push_forward(RAW, call_of(REGISTRY[name], ones, **attributes), (ones,)) == (None,)
+            (found,) = push_forward(RAW, call_of(REGISTRY[name], ones, dim=0), (ones,))
+            assert np.sum(found) == {"sum": 3, "prod": 3, "cumsum": 6}[name]
+
+    def test_zero_rules_answer_none(self):
+        op = REGISTRY["sign"]
+        assert op.rules["x"] is None
+        assert push_forward(RAW, call_of(op, ones), (ones,)) == (None,)
+
+    def test_indices_have_no_tangent(self):
+        values, indices = push_forward(RAW, call_of(REGISTRY["sort"], np.array([3.0, 1.0, 2.0])), (np.arange(3.0),))
+        assert values.tolist() == [1.0, 2.0, 0.0]
+        assert indices is None
+
+    def test_a_function_may_answer_none(self):
+        op = block(jvp=lambda F, t: None)
+        assert push_forward(RAW, call_of(op, ones, ones), (ones, ones)) == (None,)
+        op = block(forward=lambda xp, x, y: (x, y), outputs=("a", "b"), jvp=lambda F, t: None)
+        assert push_forward(RAW, call_of(op, ones, ones), (ones, ones)) == (None, None)
+
+
+class TestWords:
+    def test_linear_takes_zeros_for_inputs_without_a_tangent(self):
+        (found,) = push_forward(RAW, call_of(REGISTRY["sub"], ones, 5.0, alpha=2), (ones * 3, None))
+        assert found.tolist() == [3.0, 3.0, 3.0]
+        (found,) = push_forward(RAW, call_of(REGISTRY["sub"], ones, ones * 5, alpha=2), (None, ones))
+        assert found.tolist() == [-2.0, -2.0, -2.0]
+
+    def test_linear_leaves_inputs_without_a_rule_alone(self):
+        index, x = np.array([2, 0]), np.array([5.0, 6.0, 7.0])
+        (found,) = push_forward(RAW, call_of(REGISTRY["scatter_sum"], x, index, x[:2], dim=-1), (None, None, x[:2]))
+        assert found.tolist() == [6.0, 0.0, 5.0]
+
+    def test_multilinear_is_the_product_rule(self):
+        a, b = np.array([2.0]), np.array([3.0])
+        (found,) = push_forward(RAW, call_of(REGISTRY["mul"], a, b), (np.array([10.0]), np.array([100.0])))
+        assert found.tolist() == [230.0]
+
+    def test_elementwise_stretches_what_broadcast(self):
+        a, b = np.ones((2, 1)), np.ones(3)
+        (found,) = push_forward(RAW, call_of(REGISTRY["lerp"], a, b, 0.25), (a, None))
+        assert found.tolist() == [[0.75] * 3] * 2
+
+
+class TestCall:
+    def test_defaults_are_filled_in(self):
+        call = call_of(REGISTRY["sum"], ones)
+        assert call.attributes == {"dim": None, "keepdim": False, "dtype": None}
+        assert call_of(REGISTRY["sum"], ones, dim=0).attributes["dim"] == 0
+
+    def test_a_list_input_answers_element_by_element(self):
+        op = REGISTRY["cat"]
+        call = Call(op, ([ones, ones[:1]],), {}, (np.ones(4),))
+        assert [len(x) for x in call.inputs] == [3, 1]
+        answers = dict(zip(["i", "dim", "tensors_shape"], call.answers(op.rules["tensors"], 1), strict=True))
+        assert answers == {"i": 1, "dim": 0, "tensors_shape": [(3,), (1,)]}
+
+    def test_numbers_have_no_shape(self):
+        def forward(xp, x, y): return x * y
+        def rule(F, g, y_shape): return y_shape
+        call = call_of(block(forward=forward, grad_x=rule), ones, 2.0)
+        assert call.answers(call.op.rules["x"]) == [None]
