@@ -108,6 +108,15 @@ LAYERS = {
         case(6, 2, 8, 0.0, (BATCH_SECOND,)),
         case(6, 2, 8, 0.0, "gelu", (BATCH_FIRST,), batch_first=True, norm_first=True, bias=False),
     ],
+    "TransformerDecoderLayer": [
+        case(6, 2, 8, 0.0, (BATCH_SECOND, BATCH_SECOND[:3])),
+        case(6, 2, 8, 0.0, "gelu", (BATCH_FIRST, BATCH_FIRST), batch_first=True, norm_first=True, bias=False),
+        case(6, 2, 8, 0.0, (X, X[:2])),
+    ],
+    "Transformer": [
+        case(6, 2, 1, 2, 8, 0.0, (BATCH_SECOND, BATCH_SECOND[:3])),
+        case(6, 3, 1, 1, 8, 0.0, (BATCH_FIRST, BATCH_FIRST), batch_first=True, norm_first=True),
+    ],
 }
 LOSSES = {  # each with every reduction
     "L1Loss": [case((X, POSITIVE))],
@@ -229,8 +238,8 @@ def test_losses_equal_pytorch(name, device):
 def test_every_module_is_compared():
     without = {
         "Buffer", "Parameter", "UninitializedParameter", "Module", "ModuleDict", "ModuleList", "ParameterDict",
-        "ParameterList", "Sequential", "TransformerEncoder", "RReLU", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d",
-        "AlphaDropout", "FeatureAlphaDropout", "Hardsigmoid",
+        "ParameterList", "Sequential", "TransformerDecoder", "TransformerEncoder", "RReLU", "Dropout", "Dropout1d",
+        "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "Hardsigmoid",
     }  # fmt: skip
     modules = {name for name in nn.__all__ if inspect.isclass(getattr(nn, name))}
     assert modules - set(CASES | LOSSES) == without
@@ -324,3 +333,31 @@ def test_transformer_encoder(device):
     same(ours(ag.tensor(x, device=device), mask), expected, "encoder")
     with pytest.raises(RuntimeError, match="activation should be relu/gelu, not tanh"):
         nn.TransformerEncoderLayer(6, 2, activation="tanh")
+
+
+def test_transformer_with_masks(device):
+    sizes = {"d_model": 6, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 8}
+    ours = nn.Transformer(**sizes, dropout=0.0, dtype=ag.float64, device=device)
+    with warnings.catch_warnings(action="ignore"):  # PyTorch would like batch_first, for speed
+        theirs = torch.nn.Transformer(**sizes, dropout=0.0, dtype=torch.float64)
+    ours.load_state_dict(theirs.state_dict())
+    src, tgt = RNG.normal(size=(4, 2, 6)), RNG.normal(size=(3, 2, 6))
+    hidden = np.array([[False, False, False, True], [False, True, False, False]])
+    causal, seen = np.triu(np.full((3, 3), -np.inf), 1), RNG.normal(size=(3, 4))
+
+    def run(module, tensor):
+        return module(
+            tensor(src), tensor(tgt), tgt_mask=tensor(causal), memory_mask=tensor(seen), tgt_is_causal=True,
+            src_key_padding_mask=tensor(hidden), memory_key_padding_mask=tensor(np.where(hidden, -np.inf, 0.0)),
+        )  # fmt: skip
+
+    same(run(ours, lambda a: ag.tensor(a, device=device)), run(theirs.train(), torch.tensor), "transformer")
+    mask = ours.generate_square_subsequent_mask(3, device, ag.float64)
+    assert np.array_equal(mask.numpy(force=True), causal)
+    x = ag.ones(4, 2, 6, dtype=ag.float64, device=device)
+    with pytest.raises(RuntimeError, match="the batch number of src and tgt must be equal"):
+        ours(x, x[:, :1])
+    with pytest.raises(RuntimeError, match="the feature number of src and tgt must be equal to d_model"):
+        ours(x, x[..., :3])
+    with pytest.raises(RuntimeError, match="activation should be relu/gelu, not tanh"):
+        nn.TransformerDecoderLayer(6, 2, activation="tanh")

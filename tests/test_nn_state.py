@@ -259,15 +259,73 @@ def test_finding_by_name():
     assert isinstance(net[4][1], nn.Tanh)
 
 
-def test_attributes_to_read():
+def test_attributes_by_kind():
     net = build(nn)
     assert list(net._modules) == list("012345")
     assert list(net[0]._parameters) == ["weight", "bias"]
     assert list(net[1]._buffers) == ["running_mean", "running_var", "num_batches_tracked"]
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        net._modules["0"] = nn.ReLU()
+    net._modules["3"] = tanh = nn.Tanh()
+    net[0]._parameters["bias"] = None
+    net[1]._buffers["seen"] = ag.zeros(2)
+    assert net[3] is tanh
+    assert net[0].bias is net[0]._parameters["bias"] is None
+    assert "1.seen" in net.state_dict()
+    del net._modules["4"]
+    assert list(net._modules.items())[3:] == [("3", tanh), ("5", net[4])]
+    assert repr(nn.Sequential(tanh)._modules) == "{'0': Tanh()}"
+    for names, wrong in ((net._modules, "training"), (net[0]._parameters, "in_features"), (net[1]._buffers, "weight")):
+        with pytest.raises(KeyError, match=wrong):
+            del names[wrong]
+    with pytest.raises(TypeError, match="cannot assign 'int' as child module '0'"):
+        net._modules["0"] = 3
+    with pytest.raises(TypeError, match="int is not a Module subclass"):
+        net._modules["9"] = 3
     assert "weight" in dir(net[0])
     assert "0" not in dir(net)
+
+
+class Wrapper(nn.Module):
+    """As PyTorch's users write it: what it has not, the wrapped module has."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.module, name)
+
+    def forward(self, x):
+        return self.module(x)
+
+
+def test_a_subclass_may_look_attributes_up_elsewhere():
+    wrapper = Wrapper(nn.Linear(2, 3))
+    for each in (wrapper, copy.deepcopy(wrapper), pickle.loads(pickle.dumps(wrapper))):
+        assert (each.in_features, each(ag.ones(1, 2)).shape) == (2, (1, 3))
+        assert list(each.state_dict()) == ["module.weight", "module.bias"]
+
+
+def test_a_shallow_copy_registers_for_itself():
+    layer = nn.Linear(2, 1)
+    twin = copy.copy(layer)
+    assert twin.weight is layer.weight
+    twin.extra = nn.Parameter(ag.ones(1))
+    twin.register_forward_hook(lambda module, args, output: output + 1)
+    assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
+    assert [name for name, _ in twin.named_parameters()] == ["weight", "bias", "extra"]
+    assert (twin(ag.ones(1, 2)) - layer(ag.ones(1, 2))).tolist() == [[1.0]]
+
+
+def test_slots_are_copied():
+    class Slotted(nn.Module):
+        __slots__ = ("extra",)
+
+    module = Slotted()
+    module.extra = 3
+    assert copy.deepcopy(module).extra == 3
 
 
 def test_train_reaches_a_module_with_a_train_of_its_own():

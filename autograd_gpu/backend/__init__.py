@@ -56,6 +56,11 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return pool.empty(shape, dtype) if xp is np else xp.empty(shape, dtype)
 
 
+def constant(xp: Any, value: float, dtype: Any) -> Any:
+    """A number for a ufunc beside arrays of `dtype`: on the CPU a 0-d array, which it takes in half the time."""
+    return cpu.constant(value, dtype) if xp is np else value
+
+
 def device_of(array: Any) -> Device:
     if type(array) is np.ndarray:
         return CPU

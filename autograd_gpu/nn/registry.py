@@ -10,8 +10,7 @@ instead of 8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Parameter, Tensor
@@ -24,17 +23,25 @@ _PLURAL = {PARAMETER: "parameters", BUFFER: "buffers", TRANSIENT: "buffers", MOD
 class Registry:
     """What a Module knows about its attributes."""
 
-    _kinds: dict[str, str]  # attribute name -> PARAMETER, BUFFER, TRANSIENT or MODULE
+    # Attribute name -> PARAMETER, BUFFER, TRANSIENT or MODULE. Before __init__ the class' None is found, so that no
+    # __getattr__ of a subclass is asked, which may look for an attribute that is not there yet.
+    _kinds: dict[str, str] = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self._kinds = {}
+
+    def __setstate__(self, state: Any) -> None:
+        """Fills a copy or an unpickled module; what changes in a shallow copy leaves its model alone."""
+        plain, slots = state if isinstance(state, tuple) else (state, None)
+        for name, value in {**(plain or {}), **(slots or {})}.items():
+            object.__setattr__(self, name, dict(value) if name in ("_kinds", "_hooks") else value)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...  # what register_buffer and add_module define
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kinds: dict[str, str] | None = getattr(self, "_kinds", None)
+        kinds = self._kinds
         kind = None if kinds is None else kinds.get(name)
         if isinstance(value, (Parameter, Registry, Buffer)):
             wanted = _kind_of(value)
@@ -68,7 +75,7 @@ class Registry:
         object.__setattr__(self, name, value)
 
     def _register_new(self, name: str, value: Any, kind: str, allowed: type, needed: str) -> None:
-        if not hasattr(self, "_kinds"):
+        if self._kinds is None:
             raise AttributeError(f"cannot assign {kind.removeprefix('non-persistent ')} before Module.__init__() call")
         _check_name(name, kind)
         if hasattr(self, name) and self._kinds.get(name) != kind:
@@ -92,7 +99,7 @@ class Registry:
         ['mean']
         """
         kind = BUFFER if persistent else TRANSIENT
-        if getattr(self, "_kinds", {}).get(name) in (BUFFER, TRANSIENT):
+        if self._kinds is not None and self._kinds.get(name) in (BUFFER, TRANSIENT):
             self._kinds[name] = kind
         self._register_new(name, tensor, kind, Tensor, "Tensor")
 
@@ -113,24 +120,52 @@ class Registry:
             if kind in kinds and (value := getattr(self, name)) is not None:
                 yield name, value
 
-    def _view(self, *kinds: str) -> Mapping[str, Any]:
-        found = {name: getattr(self, name) for name, kind in self._kinds.items() if kind in kinds}
-        return MappingProxyType(found)  # a write would be lost, and is refused
+    @property
+    def _parameters(self) -> Members:
+        """The module's own parameters by name."""
+        return Members(self, PARAMETER)
 
     @property
-    def _parameters(self) -> Mapping[str, Parameter | None]:
-        """The module's own parameters by name, to read; assign attributes to change them."""
-        return self._view(PARAMETER)
+    def _buffers(self) -> Members:
+        """The module's own buffers by name."""
+        return Members(self, BUFFER, TRANSIENT)
 
     @property
-    def _buffers(self) -> Mapping[str, Tensor | None]:
-        """The module's own buffers by name, to read; assign attributes to change them."""
-        return self._view(BUFFER, TRANSIENT)
+    def _modules(self) -> Members:
+        """The children by name."""
+        return Members(self, MODULE)
 
-    @property
-    def _modules(self) -> Mapping[str, Any]:
-        """The children by name, to read; assign attributes to change them."""
-        return self._view(MODULE)
+
+class Members(MutableMapping[str, Any]):
+    """The attributes of a module of some kinds, as a dict: what is set or deleted in it is so in the module."""
+
+    def __init__(self, owner: Registry, *kinds: str) -> None:
+        self.owner, self.kinds = owner, kinds
+
+    def __getitem__(self, name: str) -> Any:
+        if self.owner._kinds.get(name) not in self.kinds:
+            raise KeyError(name)
+        return getattr(self.owner, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in self:
+            setattr(self.owner, name, value)
+            return
+        what = {PARAMETER: "parameter", BUFFER: "buffer", MODULE: "module"}[self.kinds[0]]
+        getattr(self.owner, f"register_{what}")(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self[name]  # KeyError for what is none of them
+        delattr(self.owner, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, kind in self.owner._kinds.items() if kind in self.kinds])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def _kind_of(value: Parameter | Registry | Buffer) -> str:

@@ -30,6 +30,15 @@ def generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = 
     return triu(full((size, size), -math.inf, dtype=dtype, device=device), 1)
 
 
+def activation_of(name: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The function of that name, "relu" or "gelu"; a function is itself."""
+    if not isinstance(name, str):
+        return name
+    if name not in ACTIVATIONS:
+        raise RuntimeError(f"activation should be relu/gelu, not {name}")
+    return ACTIVATIONS[name]
+
+
 class TransformerEncoderLayer(Module):
     """Self-attention and two linear layers with `activation` between, each with dropout, a shortcut and a LayerNorm.
 
@@ -48,8 +57,6 @@ class TransformerEncoderLayer(Module):
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if isinstance(activation, str) and activation not in ACTIVATIONS:
-            raise RuntimeError(f"activation should be relu/gelu, not {activation}")
         self.self_attn = MultiheadAttention(
             d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
         )
@@ -61,7 +68,7 @@ class TransformerEncoderLayer(Module):
         self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = ACTIVATIONS[activation] if isinstance(activation, str) else activation
+        self.activation = activation_of(activation)
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,

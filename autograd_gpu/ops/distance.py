@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..core.batching import MATRICES
+from ..core.batching import MATRICES, one_by_one
 from ..core.dispatch import defop
 from ..core.op import FLOAT
+from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .activation import in_float32
 from .arithmetic import where
-from .index import advanced_index
 from .reduce import axes, norm
 from .shape import unsqueeze
 
@@ -115,6 +115,32 @@ def cdist(
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), float(p), -1)
 
 
+def _row_differences_back(F, g, x_shape, rows, columns):
+    def at(places):
+        return F.advanced_index_backward(g, places, None, None, None, dims=(-2,), shape=x_shape)
+
+    return at(rows) - at(columns)
+
+
+@defop
+class row_differences:
+    """The rows of x that `rows` names minus those that `columns` names.
+
+    >>> from autograd_gpu.ops.distance import row_differences
+    >>> row_differences(ag.tensor([[1.0, 2.0], [5.0, 5.0]]), ag.tensor([1]), ag.tensor([0]))
+    tensor([[4., 3.]])
+    """
+
+    def forward(xp, x, rows, columns): return x[..., rows, :] - x[..., columns, :]
+    grad_x = _row_differences_back
+    def batch(F, n, batched, x, rows, columns):
+        if batched[1] or batched[2]:
+            return one_by_one(F, "row_differences", F.row_differences, n, batched, (x, rows, columns))
+        return F.row_differences(x, rows, columns)
+    jvp = LINEAR
+    nondiff = ("rows", "columns")
+
+
 def _pairs(xp: Any, n: int) -> list[Tensor]:
     """The numbers of the rows of every two, on the current device; those of few rows are kept."""
     indices = _few_pairs(n) if xp is np and n <= MANY else xp.triu_indices(n, 1)
@@ -137,8 +163,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
     rows, columns = _pairs(backend.namespace(input._array), input.shape[0])
-    away = advanced_index(input, rows, dims=(-2,)) - advanced_index(input, columns, dims=(-2,))
-    return norm(away, float(p), -1)
+    return norm(row_differences(input, rows, columns), float(p), -1)
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .. import backend
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
@@ -16,14 +18,17 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 
 def _elu(xp, x, scale, negative, inner):
     """scale * x where x > 0, else negative * (exp(inner * x) - 1): the sum of both, of which one is 0."""
-    out = xp.minimum(x, 0, out=backend.empty(xp, x.shape, x.dtype))
+    zero = backend.constant(xp, 0, x.dtype)
+    few = x.ndim and x.size <= backend.cpu.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
+    out = xp.minimum(x, zero, out=None if few else backend.empty(xp, x.shape, x.dtype))
     if inner != 1:
         out *= inner
     xp.expm1(out, out=out)
-    if negative != 1:
-        out *= negative
-    positive = xp.maximum(x, 0)
-    out += positive if scale == 1 else positive * scale
+    if negative != scale:
+        out *= backend.constant(xp, negative / scale, x.dtype)
+    out += xp.maximum(x, zero)
+    if scale != 1:
+        out *= backend.constant(xp, scale, x.dtype)
     return out
 
 
@@ -85,9 +90,22 @@ class selu:
 # ---- softplus and its kin ----------------------------------------------------------------------------
 
 
+STRAIGHT = 20.0  # beyond it softplus and mish are x, to the last bit of float32, and mish to that of float64
+
+
 def _softplus(xp, x, *, beta=1.0, threshold=20.0):
-    scaled = x * beta
-    return backend.where(xp, scaled > threshold, x, xp.log1p(xp.exp(xp.minimum(scaled, threshold))) / beta)
+    if xp is np and beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # a look costs less than the limits
+        out = np.exp(x, out=backend.empty(xp, x.shape, x.dtype))
+        return np.log1p(out, out=out)
+    limit = backend.constant(xp, threshold, x.dtype)
+    out = xp.minimum(x if beta == 1 else x * beta, limit, out=backend.empty(xp, x.shape, x.dtype))
+    xp.exp(out, out=out)
+    xp.log1p(out, out=out)
+    if beta != 1:
+        out /= beta
+    if beta > 0 and threshold >= STRAIGHT:  # there the curve is x, of which nothing less than x comes out above
+        return xp.maximum(out, x, out=out)
+    return backend.where(xp, x * beta > threshold, x, out)
 
 
 @defop
@@ -124,9 +142,6 @@ class logsigmoid:
     def grad_x(F, g, x): return g * F.sigmoid(-x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
-
-
-STRAIGHT = 20.0  # beyond it mish is x to the last bit of float64
 
 
 def _mish(xp, x):

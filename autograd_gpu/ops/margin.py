@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..backend import constant
 from ..backend.dtypes import int64
 from ..core.batching import expanded
 from ..core.dispatch import defop
@@ -19,7 +20,7 @@ from ..errors import ArgumentError
 from .activation import in_float32
 from .exponential import logsigmoid, softplus
 from .loss import check_reduction, settle
-from .reduce import wide
+from .reduce import added, divided, wide
 from .similarity import pairwise_distance
 
 EPS = 1e-12  # added to squared lengths, as in PyTorch
@@ -143,10 +144,10 @@ def _class_margins(xp, x, target, *, p, margin):
     n, classes = x.shape
     places = xp.arange(n), target
     z = x - x[places][:, None]
-    z += margin
-    xp.maximum(z, x.dtype.type(0), out=z)
+    z += constant(xp, margin, x.dtype)
+    xp.maximum(z, constant(xp, 0, x.dtype), out=z)
     z[places] = 0
-    return (z if p == 1 else z * z).sum(1) / classes
+    return divided(added(xp, z if p == 1 else z * z, 1, False), classes)
 
 
 def _class_slopes(F, x, target, p, margin):
@@ -186,12 +187,13 @@ class class_margins:
 def _label_margins(xp, x, target):
     n, classes = x.shape
     y = x.astype(wide(x.dtype), copy=False)
-    valid = xp.cumsum(target < 0, axis=1) == 0
-    places = xp.maximum(target, 0)
+    ended = target < constant(xp, 0, target.dtype)
+    ended = np.logical_or.accumulate(ended, 1) if xp is np else xp.cumsum(ended, axis=1) > 0
+    valid, places = xp.logical_not(ended), xp.maximum(target, constant(xp, 0, target.dtype))
     labels = (places[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
-    z = (1 - y[xp.arange(n)[:, None], places])[:, :, None] + y[:, None, :]
-    active = (z > 0) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
-    out = (z * active).sum(axis=(1, 2)) / classes
+    z = (constant(xp, 1, y.dtype) - y[xp.arange(n)[:, None], places])[:, :, None] + y[:, None, :]
+    active = (z > constant(xp, 0, y.dtype)) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
+    out = divided(added(xp, (z * active).reshape(n, classes * classes), 1, False), classes)
     return out.astype(x.dtype, copy=False), {"labels": labels, "active": active}
 
 
@@ -228,8 +230,10 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     if target.dtype != int64:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
     values = target._array
-    if type(values) is np.ndarray and values.size and not lowest <= values.min() <= values.max() < count:
-        raise RuntimeError(message)
+    if type(values) is np.ndarray and values.size:
+        ends = values.ravel().tolist() if values.size < 16 else (int(values.min()), int(values.max()))
+        if min(ends) < lowest or max(ends) >= count:
+            raise RuntimeError(message)
     return target
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..core.batching import one_by_one, rank
+from ..core.batching import expanded, one_by_one, rank
 from ..core.dispatch import defop
+from ..core.op import SAME
 from ..core.tensor import Tensor
-from .creation import eye
-from .diagonal import tril
 from .matrices import check_matrix
-from .permute import mT
-from .products import matmul
-from .shape import expand, unsqueeze
 
 MODES = ("reduced", "complete", "r")
 
@@ -118,7 +114,71 @@ def qr(A: Tensor, mode: str = "reduced") -> Any:
     return qr_factors(A, mode == "complete", mode != "r")
 
 
-def householder_product(input: Tensor, tau: Tensor) -> Tensor:
+# ---- reflections -------------------------------------------------------------------------------------
+
+
+HOUSEHOLDER = "torch.linalg.householder_product"
+
+
+def _householder(xp, a, tau):
+    check_matrix(HOUSEHOLDER, a)
+    (m, n), k = a.shape[-2:], tau.shape[-1]
+    if m < n:
+        raise RuntimeError(f"{HOUSEHOLDER}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if n < k:
+        raise RuntimeError(f"{HOUSEHOLDER}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    q = xp.zeros(a.shape, a.dtype)
+    q[..., range(n), range(n)] = 1
+    for i in reversed(range(k)):
+        v = a[..., i:, i].copy()
+        v[..., 0] = 1
+        below = q[..., i:, :]
+        below -= (tau[..., i, None] * v)[..., None] * (v[..., None, :] @ below)
+    return q
+
+
+def _householder_back(F, g, need, a, tau):
+    """Back through q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from i = 0 on."""
+    k = tau.shape[-1]
+    q = F.tril(F.triu(F.constant_like(a, 1.0)))
+    vectors = F.tril(a, -1) + q
+    steps = []
+    for i in reversed(range(k)):
+        column = (..., slice(i, i + 1))
+        v, t = F.basic_index(vectors, column), F.unsqueeze(F.basic_index(tau, column), -1)
+        w = F.gemm(v, q, True, False)
+        steps.append((v, t, w, q))
+        q = q - t * F.gemm(v, w)
+    columns, shares = [], []
+    for v, t, w, q in reversed(steps):
+        u = F.gemm(v, g, True, False)
+        columns.append(-t * (F.gemm(g, w, False, True) + F.gemm(q, u, False, True)))
+        shares.append(-F.sum(u * w, -1))
+        g = g - t * F.gemm(v, u)
+    rest = F.basic_index(a, (..., slice(k, None)))
+    grad_a = F.tril(F.cat([*columns, F.constant_like(rest, 0.0)], -1), -1) if need[0] else None
+    return grad_a, (F.cat(shares, -1) if shares else F.constant_like(tau, 0.0)) if need[1] else None
+
+
+def _householder_jvp(F, t, a, tau):
+    """Forward through q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from the last i on."""
+    t_a = F.constant_like(a, 0.0) if t[0] is None else t[0]
+    t_tau = F.constant_like(tau, 0.0) if t[1] is None else t[1]
+    q = F.tril(F.triu(F.constant_like(a, 1.0)))
+    vectors, t_vectors, t_q = F.tril(a, -1) + q, F.tril(t_a, -1), F.constant_like(a, 0.0)
+    for i in reversed(range(tau.shape[-1])):
+        column = (..., slice(i, i + 1))
+        v, t_v = F.basic_index(vectors, column), F.basic_index(t_vectors, column)
+        scale, t_scale = (F.unsqueeze(F.basic_index(x, column), -1) for x in (tau, t_tau))
+        w = F.gemm(v, q, True, False)
+        t_w = F.gemm(t_v, q, True, False) + F.gemm(v, t_q, True, False)
+        t_q = t_q - F.gemm(t_scale * v + scale * t_v, w) - scale * F.gemm(v, t_w)
+        q = q - scale * F.gemm(v, w)
+    return t_q
+
+
+@defop
+class householder_product:
     """The first n columns of H_1 H_2 ... H_k with H_i = 1 - tau_i v_i v_iᵀ: LAPACK's orgqr.
 
     v_i is column i of a (..., m, n) from below its diagonal on, after i - 1 zeros and a one.
@@ -127,17 +187,11 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     tensor([[ 0.],
             [-1.]])
     """
-    name = "torch.linalg.householder_product"
-    check_matrix(name, input)
-    (m, n), k = input.shape[-2:], tau.shape[-1]
-    if m < n:
-        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
-    if n < k:
-        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    q = eye(m, n, dtype=input.dtype, device=input.device)
-    vectors = tril(input if k == n else input[..., :k], -1) + (q if k == n else q[:, :k])
-    scaled = vectors * unsqueeze(tau, -2)
-    for i in reversed(range(k)):
-        v = vectors[..., i : i + 1]
-        q = q - matmul(scaled[..., i : i + 1], matmul(mT(v), q))
-    return q if k else expand(q, input.shape)
+
+    forward = _householder
+    def batch(F, n, batched, a, tau):
+        if rank(a, batched[0]) < 2:  # which the op refuses
+            return one_by_one(F, "householder_product", F.householder_product, n, batched, (a, tau))
+        return F.householder_product(*expanded(F, n, batched, (a, tau)))
+    grads, jvp = _householder_back, _householder_jvp
+    types = SAME

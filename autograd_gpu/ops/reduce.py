@@ -248,6 +248,8 @@ NOTHING = contextlib.nullcontext()
 
 def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     p = _order(p)
+    if p == 2 and xp is np and dtype is None and dim is not None and x.dtype in dtypes.FULL_FLOATS:
+        return np.sqrt(added(xp, x * x, dim, keepdim))
     wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from typing import Any
 
@@ -20,14 +22,22 @@ from ..random.factories import floats
 from ..random.generator import source
 from .creation import as_tensor
 
+FEW = 64  # elements up to which Python's own lists are faster than arrays
+
 
 def _stream(array: Any, generator: Generator | None) -> Generator:
     return source(backend.device_of(array), generator)
 
 
-def _check(array: Any, valid: Any, text: str) -> None:
-    """RuntimeError unless all of `valid` hold; on CUDA nobody looks, which would wait for the device."""
-    if type(array) is np.ndarray and not valid(array).all():
+def _check(array: Any, high: float, text: str) -> None:
+    """RuntimeError unless all numbers are in [0, high]; on CUDA nobody looks, which would wait for the device."""
+    if type(array) is not np.ndarray:
+        return
+    if array.size <= FEW:
+        valid = all(0 <= number <= high for number in array.ravel().tolist())
+    else:
+        valid = bool(((array >= 0) & (array <= high)).all())
+    if not valid:
         raise RuntimeError(text)
 
 
@@ -41,7 +51,7 @@ def _refuse_integers(name: str, array: Any) -> None:
 
 def _bernoulli(xp, p, *, generator=None):
     _refuse_integers("bernoulli", p)
-    _check(p, lambda p: (p >= 0) & (p <= 1), "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    _check(p, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     wide = dtypes.float64 if p.dtype == dtypes.float64 else dtypes.float32
     return (floats("random", p.shape, wide, _stream(p, generator)) < p).astype(p.dtype)
 
@@ -83,7 +93,7 @@ def check_probability(name: str, p: float) -> None:
 
 def _poisson(xp, rate, *, generator=None):
     _refuse_integers("poisson", rate)
-    _check(rate, lambda rate: rate >= 0, "invalid Poisson rate, expected rate to be non-negative")
+    _check(rate, math.inf, "invalid Poisson rate, expected rate to be non-negative")
     return xp.asarray(_stream(rate, generator).draw("poisson", rate.astype(dtypes.float64))).astype(rate.dtype)
 
 
@@ -161,8 +171,11 @@ def normal(
 # ---- several numbers for each row ---------------------------------------------------------------------
 
 
-def _weights(x: Any, num_samples: int, replacement: bool) -> None:
-    """PyTorch's checks; the last two wait for the device."""
+INVALID = "probability tensor contains either `inf`, `nan` or element < 0"
+NOTHING = "invalid multinomial distribution (sum of probabilities <= 0)"
+
+
+def _check_choice(x: Any, num_samples: int, replacement: bool) -> None:
     if x.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if x.dtype not in dtypes.FLOATS:
@@ -171,10 +184,14 @@ def _weights(x: Any, num_samples: int, replacement: bool) -> None:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > x.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+
+
+def _check_weights(x: Any) -> None:
+    """This waits for the device."""
     if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is the least and the largest
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        raise RuntimeError(INVALID)
     if not x.shape[-1] or not bool((x.max(-1) > 0).all()):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        raise RuntimeError(NOTHING)
 
 
 def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> Any:
@@ -187,6 +204,22 @@ def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> A
     found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
     last = n - 1 - (weights[:, ::-1] > 0).argmax(-1)[:, None]  # where rounding would step over the row's end
     return xp.minimum(found - n * xp.arange(rows)[:, None], last)
+
+
+def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator) -> list[list[int]]:
+    """The same for few numbers."""
+    found = []
+    draws = stream.draw("random", (len(rows), count), dtype=dtypes.float64).tolist()
+    for row, drawn in zip(rows, draws, strict=True):
+        if not all(0 <= weight < math.inf for weight in row):
+            raise RuntimeError(INVALID)
+        sums = list(itertools.accumulate(row))
+        total = sums[-1]
+        if total <= 0:
+            raise RuntimeError(NOTHING)
+        last = bisect.bisect_left(sums, total)  # where rounding would step over the row's end
+        found.append([min(bisect.bisect_right(sums, number * total), last) for number in drawn])
+    return found
 
 
 def multinomial(
@@ -202,7 +235,12 @@ def multinomial(
             [0, 0]])
     """
     array = as_tensor(input)._array
-    _weights(array, num_samples, replacement)
+    _check_choice(array, num_samples, replacement)
+    if replacement and type(array) is np.ndarray and 0 < array.size <= FEW and array.dtype in dtypes.FULL_FLOATS:
+        rows = array.tolist() if array.ndim == 2 else [array.tolist()]
+        found = _few_with_replacement(rows, num_samples, _stream(array, generator))
+        return wrap(np.array(found if array.ndim == 2 else found[0], dtypes.int64))
+    _check_weights(array)
     xp, stream = backend.namespace(array), _stream(array, generator)
     weights = xp.atleast_2d(array).astype(dtypes.float64)
     if replacement:

@@ -17,8 +17,8 @@ from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .along import checked, corner, vector
 from .creation import constant_like, full
-from .index import index_vector
-from .place import advanced_set
+from .index import index_select, index_vector
+from .place import advanced_set, index_copy
 from .places import FEW, element_numbers, grid, sums_at
 from .shape import expand, reshape
 from .slicing import wrap_dim
@@ -294,6 +294,14 @@ def scatter_reduce(
     return result if input.ndim else reshape(result, ())
 
 
+def _distinct(index: Tensor) -> bool:
+    """Whether a few indices on the CPU name no place twice."""
+    if type(index._array) is not np.ndarray or index._array.size > FEW:
+        return False
+    numbers = index._array.tolist()
+    return min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers)
+
+
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -311,6 +319,10 @@ def index_reduce(
     if source.shape != expected:
         raise RuntimeError("index_reduce(): source must have the shape of self, with the number of indices at "
                            f"dimension {at}: expected {list(expected)}, got {list(source.shape)}")
-    index = expand(reshape(index, (-1, *(1,) * (x1.ndim - 1 - at))), source.shape)
-    result = scatter_reduce(x1, at, index, source, reduce, include_self=include_self)
+    if reduce == "prod" and x1._array.dtype is source._array.dtype in dtypes.FULL_FLOATS and _distinct(index):
+        factors = index_select(x1, at, index) * source if include_self else source
+        result = index_copy(x1, at, index, factors)
+    else:
+        index = expand(reshape(index, (-1, *(1,) * (x1.ndim - 1 - at))), source.shape)
+        result = scatter_reduce(x1, at, index, source, reduce, include_self=include_self)
     return result if input.ndim else reshape(result, ())

@@ -72,7 +72,7 @@ def their_places(torch, rows, values, right, out_int32):
 def repeated(rng):
     x = few(rng, 4, 3)
     found = [Sample(x, dim=dim) for dim in (None, 0, 1, -1)]
-    return [*found, Sample(x[0, 0]), Sample(x[:0]), Sample(few(rng, 2, 2, 3), dim=1)]
+    return [*found, Sample(x[0, 0]), Sample(x[:0]), Sample(x[:0], dim=0), Sample(few(rng, 2, 2, 3), dim=1)]
 
 
 def unique(x, dim=None):
@@ -120,6 +120,11 @@ def difference(x, dim):
 
 
 NO_DERIVATIVE = "PyTorch has no derivative of it"
+def difference_samples(rng):
+    shapes = ((3, 2), (4, 3, 2), (3, 0))
+    return [Sample(normal(rng, *shape), np.array([0, 2, 2]), np.array([1, 1, 0])) for shape in shapes]
+
+
 ROWS = [
     Row("differences", samples=lambda rng: [Sample(normal(rng, *shape), dim=dim) for shape, dim in (
             ((2, 3, 4), -1), ((2, 3, 4), -2), ((1,), -1), ((0, 2), -2))],
@@ -145,6 +150,8 @@ ROWS = [
     Row("unique_values", samples=lambda rng: [Sample(s.args[0]) for s in repeated(rng)], reference=np.unique,
         torch="torch.unique", skip=NO_BATCH),
     Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive"), skip=NO_BATCH),
+    Row("row_differences", samples=difference_samples, torch=lambda torch, x, i, j: x[..., i, :] - x[..., j, :],
+        reference=lambda x, i, j: x[..., i, :] - x[..., j, :], skip={"zero_dim": "there are no rows"}),
     Row("euclidean_distances", samples=point_samples, reference=euclidean, torch=their_euclidean,
         skip={"zero_dim": "matrices only"},
         tol={"float16": 2e-2, "bfloat16": 0.1}, errors=[
