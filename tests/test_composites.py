@@ -122,7 +122,9 @@ COUNTS = [
     Case("histogram", CURVE, GRID - 3, weight=np.abs(CURVE), density=True), Case("count_nonzero", FEW, 0),
     Case("count_nonzero", WHOLE > 2), Case("histogram", np.ones(3), 3),
 ]  # fmt: skip
+UNKNOWN = np.array([[np.nan, 1.0, np.nan, 1.0], [0.0, np.nan, np.nan, np.nan], [1.0, 2.0, -3.0, 1.5]])
 VALUES = [  # of which the gradients differ
+    Case("median", UNKNOWN, 1),
     Case("nanmean", np.full((2, 2), np.nan), 1), Case("trapezoid", SURFACE[:, :0]),
     Case("median", CURVE[:0]), Case("nanmedian", CURVE[:0]),
 ]  # fmt: skip
@@ -191,6 +193,16 @@ def test_gradients(case, device):
         assert len(found) == len(expected)
         for i, (a, b) in enumerate(zip(found, expected, strict=True)):
             assert_same(a, b, 1e-9, f"{order} gradient {i}")
+
+
+def test_lerp_starts_from_the_nearer_end(device):
+    far, near = ag.tensor([1e8, -float("inf")]), ag.tensor([1.0, 0.0])
+    assert ag.lerp(far[0], near[0], 1.0).item() == ag.lerp(far[0], near[0], 1).item() == 1.0
+    for weight in (0.9, ag.tensor(0.9), ag.tensor([1.0, 0.9])):
+        assert ag.lerp(far, near, weight)[1].item() == -float("inf")
+    assert ag.lerp(far, near, ag.tensor([1.0, 0.9]))[0].item() == 1.0
+    for function in (ag.quantile, ag.nanquantile):
+        assert function(ag.tensor([0.0, -float("inf"), 1.0]), 0.45).item() == -float("inf")
 
 
 def test_truth_of_whole_tensors(device):

@@ -105,8 +105,8 @@ FAMILIES = {
         nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.Embedding nn.EmbeddingBag nn.FeatureAlphaDropout nn.Flatten
         nn.GroupNorm nn.Identity nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LazyLinear
         nn.Linear nn.MaxPool1d nn.MultiheadAttention nn.PairwiseDistance nn.PixelShuffle nn.PixelUnshuffle nn.RMSNorm
-        nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder nn.TransformerEncoderLayer
-        nn.Unflatten
+        nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
+        nn.TransformerEncoderLayer nn.Unflatten
     """,
     "Modules": """
         nn.Buffer nn.Module nn.ModuleDict nn.ModuleList nn.Parameter nn.ParameterDict nn.ParameterList nn.Sequential

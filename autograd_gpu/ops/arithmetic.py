@@ -156,7 +156,11 @@ class atan2:
 
 
 def _lerp(xp, a, b, weight):
-    return a + (b - a) * (factor(b, weight) if type(weight) is float else weight)
+    """From the end that is nearer: exactly b for a weight of 1, and an infinite end stays infinite."""
+    if isinstance(weight, (int, float)):
+        return a + (b - a) * factor(b, weight) if abs(weight) < 0.5 else b + (b - a) * factor(b, weight - 1)
+    near = abs(weight) < 0.5
+    return xp.where(near, a, b) + (b - a) * (weight - ~near)
 
 
 @defop

@@ -211,8 +211,10 @@ def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
         return _pick(xp, x, at, _ranked(xp, y, middle), keepdim)
     counts = unknown.sum(axis=-1)
     order = y.argsort(-1)
-    rank = xp.maximum((n - counts - 1) // 2, 0) if ignore_nan else xp.where(counts > 0, n - 1, middle)
-    return _pick(xp, x, at, xp.take_along_axis(order, rank[..., None], -1)[..., 0], keepdim)
+    if ignore_nan:
+        rank = xp.maximum((n - counts - 1) // 2, 0)
+        return _pick(xp, x, at, xp.take_along_axis(order, rank[..., None], -1)[..., 0], keepdim)
+    return _pick(xp, x, at, xp.where(counts > 0, unknown.argmax(-1), order[..., middle]), keepdim)  # the first NaN
 
 
 @defop
