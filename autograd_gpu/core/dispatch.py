@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import itertools
 import numbers
+import re
 from typing import Any
 
 import numpy as np
@@ -234,10 +236,21 @@ def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     text = str(error).replace("axis", "dimension")
     if isinstance(error, IndexError) and text.startswith("index "):
         return IndexError(text)
+    if "operands could not be broadcast" in text:
+        text = _apart(text)
     shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
     kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
                                (OverflowError, RuntimeError)) if isinstance(error, e))
     return kind(f"{op.name}: {text} (input shapes: {shapes})")
 
 
-__all__ = ["defop", "general", "operator"]
+def _apart(text: str) -> str:
+    """Where the shapes in NumPy's or CuPy's complaint differ, in PyTorch's words."""
+    shapes = [tuple(map(int, re.findall(r"\d+", part))) for part in re.findall(r"\(([\d, ]*)\)", text)]
+    rank = max(map(len, shapes), default=0)
+    for a, b in itertools.combinations(shapes, 2):
+        for back in range(1, min(len(a), len(b)) + 1):
+            if a[-back] != b[-back] and 1 not in (a[-back], b[-back]):
+                return (f"The size of tensor a ({a[-back]}) must match the size of tensor b ({b[-back]}) at "
+                        f"non-singleton dimension {rank - back}")
+    return text
