@@ -47,5 +47,23 @@ def mixed_devices(op: str, devices: list[str]) -> RuntimeError:
     )
 
 
+def float_factor(name: str) -> RuntimeError:
+    return RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+
+
+def sizes_differ(shapes: list[tuple[int, ...]]) -> str | None:
+    """PyTorch's complaint of shapes that do not broadcast; None if they do."""
+    a = shapes[0]
+    for b in shapes[1:]:
+        ndim = max(len(a), len(b))
+        a, b = ((1,) * (ndim - len(shape)) + tuple(shape) for shape in (a, b))
+        for dim in range(ndim - 1, -1, -1):
+            if a[dim] != b[dim] and 1 not in (a[dim], b[dim]):
+                return (f"The size of tensor a ({a[dim]}) must match the size of tensor b ({b[dim]}) at non-singleton "
+                        f"dimension {dim}")
+        a = tuple(n if m == 1 else m for m, n in zip(a, b, strict=True))
+    return None
+
+
 def needs_detach() -> RuntimeError:
     return RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")

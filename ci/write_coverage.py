@@ -46,8 +46,8 @@ with the same inputs.
 SECOND = """# Where PyTorch's names live
 
 The package has each of these names where PyTorch has it (`torch.x` is `ag.x`), functions of tensors as methods, too.
-An *op* is one block; in brackets its name, where that is another. What is no op is compared with PyTorch, too, on at
-least six inputs and with both derivatives: `tests/test_public.py` does it, or says which other test does.
+An *op* is one block; in brackets its name, where that is another. A *function* of tensors is compared with PyTorch as
+well, on at least six inputs and with both derivatives: `tests/test_public.py` does it, or says which test does.
 """
 
 
@@ -127,8 +127,7 @@ def home(name: str) -> tuple[str, str, str]:
         return "op", f"ops/{family(op.name)}.py", f"`{name}`{alias}"
     written = getattr(value, "__wrapped__", value)
     place = "/".join(getattr(written, "__module__", type(value).__module__).split(".")[1:]) + ".py"
-    kind = "class" if isinstance(value, type) else "function of ops" if place.startswith("ops/") else "function"
-    return kind, place, f"`{name}`"
+    return "class" if isinstance(value, type) else "function", place, f"`{name}`"
 
 
 def names_tables() -> str:

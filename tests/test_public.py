@@ -74,6 +74,29 @@ def test_equals_pytorch(name, device):
                 assert_equal(a, b, f"derivative {seed} of {name} by {i}", TOLERANCES.get(name, 1e-8))
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:torch.chain_matmul is deprecated")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int64"])
+@pytest.mark.parametrize("name", CALLS)
+def test_result_dtypes(name, dtype, device):
+    """Where PyTorch takes the dtype."""
+    refusals = []
+    for call, arrays in inputs_of(name)[: len(CALLS[name])]:
+        tensors = [[m.tensor(np.round(a * 3)).to(getattr(m, dtype)) for a in arrays] for m in (ag, torch)]
+        try:
+            theirs = flat(call(torch, *tensors[1]))
+        except (RuntimeError, TypeError) as error:
+            refusals.append(str(error))
+            continue
+        with np.errstate(all="ignore"):
+            ours = flat(call(ag, *tensors[0]))
+        for a, b in zip(ours, theirs, strict=True):
+            if isinstance(b, torch.Tensor):
+                assert str(a.dtype) == str(b.dtype).removeprefix("torch.")
+                assert a.shape == tuple(b.shape)
+    if len(refusals) == len(CALLS[name]):
+        pytest.skip(f"PyTorch: {refusals[0]}")
+
+
 # ---- that no function is left out ---------------------------------------------------------------------
 
 ELSEWHERE = {  # name -> the file that tests it
@@ -83,11 +106,11 @@ ELSEWHERE = {  # name -> the file that tests it
     "from_numpy": "test_tensor.py",
     "nn.functional.gumbel_softmax": "test_nn_overwriting.py",
 }
-CLASSES = {"Layers", "Modules", "Optimizers"}  # of which the tests are other ones
+OTHERS = {"Layers", "Modules", "Optimizers", "Properties, dtypes, modes", "Derivatives"}  # which have their own tests
 
 
 def made_of_ops():
-    names = [name for family, names in NAMES.items() if family not in CLASSES for name in names]
+    names = [name for family, names in NAMES.items() if family not in OTHERS for name in names]
     names = [name for name in names if not (name.startswith("Tensor.") and name.endswith("_"))]  # test_inplace.py
     return [name for name in names if not hasattr(operator.attrgetter(name)(ag), "op")]
 

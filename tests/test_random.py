@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
+from autograd_gpu import backend
 from autograd_gpu.backend.dtypes import bfloat16
 
 
@@ -169,6 +170,14 @@ def test_sampling_of_tensors(device):
     np.testing.assert_allclose(z.std(1).numpy(force=True), [2, 2], atol=0.1)
     assert ag.normal(1.0, 0.0, (2, 2), device=device, dtype="float64").tolist() == [[1, 1], [1, 1]]
     assert ag.bernoulli(ag.ones(3, dtype=ag.int64, device=device), 0.5).dtype == np.int64
+
+
+def test_one_number_is_an_array(device):
+    """As of every other shape; NumPy makes scalars of 0-d arrays where it computes with them."""
+    x = ag.tensor(0.5, device=device)
+    assert backend.is_array(ag.random.bernoulli_mask((), 0.5, x.device))
+    assert backend.is_array(ag.bernoulli(x, 0.5)._array)
+    assert ag.bernoulli(x, 0.5).zero_().item() == 0
 
 
 def test_gradients_of_samples_are_zero(device):

@@ -42,3 +42,17 @@ def test_methods_exist(family):
     torch = pytest.importorskip("torch")
     methods = [name + suffix for name in NAMES[family] if "." not in name for suffix in ("", "_")]
     assert not [name for name in methods if hasattr(torch.Tensor, name) and not hasattr(ag.Tensor, name)]
+
+
+PREFIXES = ("", "linalg.", "nn.", "nn.functional.", "optim.", "optim.lr_scheduler.", "special.")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_no_name_is_left_out(prefix):
+    """What is public here, and PyTorch's, stands in the list; of the ops also under a prefix."""
+    torch = pytest.importorskip("torch")
+    theirs, ours = find(torch, prefix[:-1]) if prefix else torch, find(ag, prefix[:-1]) if prefix else ag.ops
+    listed = {name for names in NAMES.values() for name in names}
+    listed |= set() if prefix else {name.rpartition(".")[2] for name in listed}
+    shared = [name for name in ours.__all__ if callable(getattr(theirs, name, None))]
+    assert not [name for name in shared if prefix + name not in listed and name != "LinAlgError"]

@@ -89,13 +89,14 @@ FAMILIES = {
         nn.functional.scaled_dot_product_attention
     """,
     "Dropout": """
+        alpha_dropout_ dropout_ feature_alpha_dropout_ feature_dropout feature_dropout_
         nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout1d nn.functional.dropout2d
         nn.functional.dropout3d nn.functional.feature_alpha_dropout
     """,
     "Layers": """
         nn.CELU nn.ELU nn.GELU nn.GLU nn.Hardshrink nn.Hardsigmoid nn.Hardswish nn.Hardtanh nn.LeakyReLU nn.LogSigmoid
-        nn.LogSoftmax nn.Mish nn.PReLU nn.RReLU nn.ReLU nn.ReLU6 nn.SELU nn.SiLU nn.Sigmoid nn.Softmax nn.Softmin
-        nn.Softplus nn.Softshrink nn.Softsign nn.Tanh nn.Tanhshrink nn.Threshold
+        nn.LogSoftmax nn.Mish nn.PReLU nn.RReLU nn.ReLU nn.ReLU6 nn.SELU nn.SiLU nn.Sigmoid nn.Softmax nn.Softmax2d
+        nn.Softmin nn.Softplus nn.Softshrink nn.Softsign nn.Tanh nn.Tanhshrink nn.Threshold
         nn.BCELoss nn.BCEWithLogitsLoss nn.CosineEmbeddingLoss nn.CrossEntropyLoss nn.GaussianNLLLoss
         nn.HingeEmbeddingLoss nn.HuberLoss nn.KLDivLoss nn.L1Loss nn.MSELoss nn.MarginRankingLoss
         nn.MultiLabelMarginLoss nn.MultiLabelSoftMarginLoss nn.MultiMarginLoss nn.NLLLoss nn.PoissonNLLLoss
@@ -104,11 +105,13 @@ FAMILIES = {
         nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.Embedding nn.EmbeddingBag nn.FeatureAlphaDropout nn.Flatten
         nn.GroupNorm nn.Identity nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LazyLinear
         nn.Linear nn.MaxPool1d nn.MultiheadAttention nn.PairwiseDistance nn.PixelShuffle nn.PixelUnshuffle nn.RMSNorm
-        nn.TransformerEncoder nn.TransformerEncoderLayer nn.Unflatten
+        nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder nn.TransformerEncoderLayer
+        nn.Unflatten
     """,
     "Modules": """
         nn.Buffer nn.Module nn.ModuleDict nn.ModuleList nn.Parameter nn.ParameterDict nn.ParameterList nn.Sequential
         nn.utils.stateless.functional_call
+        nn.UninitializedParameter
         nn.Module.add_module nn.Module.apply nn.Module.buffers nn.Module.children nn.Module.eval nn.Module.get_submodule
         nn.Module.load_state_dict nn.Module.modules nn.Module.named_buffers nn.Module.named_modules
         nn.Module.named_parameters nn.Module.parameters nn.Module.register_buffer nn.Module.register_forward_hook
@@ -147,6 +150,21 @@ FAMILIES = {
         arange as_tensor empty empty_like eye from_dlpack from_numpy full full_like linspace logspace ones ones_like
         tensor zeros zeros_like clone Tensor.new_empty Tensor.new_full Tensor.new_ones Tensor.new_tensor
         Tensor.new_zeros
+    """,
+    "Properties, dtypes, modes": """
+        can_cast finfo get_default_device get_default_dtype get_device iinfo is_complex is_floating_point is_nonzero
+        is_same_size is_signed is_tensor numel promote_types result_type set_default_device set_default_dtype
+        set_printoptions
+        Tensor.contiguous Tensor.cpu Tensor.data_ptr Tensor.detach Tensor.device Tensor.dim Tensor.dtype
+        Tensor.element_size Tensor.is_contiguous Tensor.is_cuda Tensor.item Tensor.itemsize Tensor.nbytes Tensor.ndim
+        Tensor.nelement Tensor.numpy Tensor.shape Tensor.size Tensor.storage_offset Tensor.stride Tensor.to
+        Tensor.tolist Tensor.type Tensor.type_as
+    """,
+    "Derivatives": """
+        autograd.Function autograd.backward autograd.enable_grad autograd.grad autograd.gradcheck autograd.gradgradcheck
+        autograd.no_grad autograd.set_grad_enabled enable_grad is_grad_enabled no_grad set_grad_enabled
+        Tensor.backward Tensor.detach_ Tensor.grad Tensor.grad_fn Tensor.is_leaf Tensor.register_hook
+        Tensor.register_post_accumulate_grad_hook Tensor.requires_grad Tensor.requires_grad_ Tensor.retain_grad
     """,
 }
 NAMES = {family: tuple(names.split()) for family, names in FAMILIES.items()}

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import itertools
 import numbers
 import re
 from typing import Any
@@ -91,6 +90,10 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         return core(*prepared, *attributes)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
+
+
+# Texts that say everything, and are PyTorch's.
+COMPLETE = re.compile(r"[\w.]+\(\)|index |Dimension |shape mismatch|(std and )?var |too many indices")
 
 
 def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -234,23 +237,14 @@ def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
     if isinstance(error, errors.ArgumentError):
         return error
     text = str(error).replace("axis", "dimension")
-    if isinstance(error, IndexError) and text.startswith("index "):
-        return IndexError(text)
-    if "operands could not be broadcast" in text:
-        text = _apart(text)
-    shapes = ", ".join(str(list(a.shape)) for a in args if isinstance(a, Tensor))
+    if isinstance(error, (IndexError, TypeError)) and COMPLETE.match(text):
+        return type(error)(text)
+    found = [a.shape for a in args if isinstance(a, Tensor)]
+    if "broadcast together with shapes" in text and isinstance(error, ValueError):
+        text = errors.sizes_differ(found) or text
     kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
                                (OverflowError, RuntimeError)) if isinstance(error, e))
-    return kind(f"{op.name}: {text} (input shapes: {shapes})")
+    return kind(f"{op.name}: {text} (input shapes: {', '.join(str(list(shape)) for shape in found)})")
 
 
-def _apart(text: str) -> str:
-    """Where the shapes in NumPy's or CuPy's complaint differ, in PyTorch's words."""
-    shapes = [tuple(map(int, re.findall(r"\d+", part))) for part in re.findall(r"\(([\d, ]*)\)", text)]
-    rank = max(map(len, shapes), default=0)
-    for a, b in itertools.combinations(shapes, 2):
-        for back in range(1, min(len(a), len(b)) + 1):
-            if a[-back] != b[-back] and 1 not in (a[-back], b[-back]):
-                return (f"The size of tensor a ({a[-back]}) must match the size of tensor b ({b[-back]}) at "
-                        f"non-singleton dimension {rank - back}")
-    return text
+__all__ = ["defop", "general", "operator"]

@@ -17,13 +17,18 @@ def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) ->
         w("mode = MODES.bits")
         w(f"if mode <= 1 and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
         w.depth += 1
-        _write_walk(w, op, [
-            "if type(x) is not Tensor and type(x) is not Parameter: break",
-            "_array = x._array",
-            "if type(_array) is not ndarray or (_array.dtype is not _dtype and _dtype is not None): break",
-            "_dtype = _array.dtype",
-        ])
+        _write_pair(w, op)
         w("else:")
+        w.depth += 1
+        _write_walk(w, op, [
+            "if type(_x) is Tensor or type(_x) is Parameter: _array = _x._array",
+            "else: _array = None",
+            "if type(_array) is not ndarray or (_arrays and _array.dtype is not _arrays[0].dtype):",
+            "    _arrays = None",
+            "    break",
+        ])
+        w.depth -= 1
+        w("if _arrays:")
         w.depth += 1
         w("xp = numpy")
         direct = f"in_numpy({', '.join(['_arrays', *op.attributes])})"
@@ -40,33 +45,59 @@ def make_list_core(op: OpDef) -> Callable[..., Any]:
     w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
     w.depth = 1
     w("mode = MODES.bits & 1")
-    _write_walk(w, op, ["_array = x._array"])
+    _write_walk(w, op, ["_array = _x._array"])
     w("xp = namespace(*_arrays)")
     w(f"_out = forward(xp, *_arrays{''.join(f', {name}={name}' for name in op.attributes)})")
     _write_result(w, op)
     return w.compile(op.name, {"forward": op.forward, "NodeClass": op.node})
 
 
+def _write_pair(w: Source, op: OpDef) -> None:
+    """Two tensors, most often what is joined, without a loop: what `_write_walk` leaves, in two thirds of its time."""
+    w(f"if len({op.inputs[0]}) == 2:")
+    w.depth += 1
+    w(f"_a, _b = {op.inputs[0]}")
+    w("_arrays = None")
+    fits = [f"(type({name}) is Tensor or type({name}) is Parameter)" for name in ("_a", "_b")]
+    w(f"if {' and '.join(fits)}:")
+    w.depth += 1
+    w("_x, _y = _a._array, _b._array")
+    w("if type(_x) is ndarray and type(_y) is ndarray and _x.dtype is _y.dtype: _arrays = [_x, _y]")
+    if _asks_shapes(op):
+        w("_shapes = [_x.shape, _y.shape]")
+    if op.has_rules:
+        w("_nodes = _n, _m = _a._node, _b._node")
+        w("_mask, _depth, _later = 0, -1, _a._nr | _b._nr")
+        for bit, n in ((1, "_n"), (2, "_m")):
+            w(f"if {n} is not None:")
+            w(f"_mask |= {bit}", 1)
+            w(f"if {n}.topological_nr > _depth: _depth = {n}.topological_nr", 1)
+    w.depth -= 2
+
+
+def _asks_shapes(op: OpDef) -> bool:
+    return any(kind == "shape" for kind, _ in readers(op))
+
+
 def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
     """The one loop over the tensors: their arrays, and what the node needs to know of them."""
-    shapes = any(kind == "shape" for kind, _ in readers(op))
-    w("_arrays, _shapes, _dtype = [], [], None")
+    w("_arrays, _shapes = [], []")
     if op.has_rules:
         w("_nodes, _mask, _depth, _bit, _later = [], 0, -1, 1, 0")
-    w(f"for x in {op.inputs[0]}:")
+    w(f"for _x in {op.inputs[0]}:")
     w.depth += 1
     for line in checks:
         w(line)
     w("_arrays.append(_array)")
-    if shapes:
+    if _asks_shapes(op):
         w("_shapes.append(_array.shape)")
     if op.has_rules:
-        w("n = x._node")
-        w("_nodes.append(n)")
-        w("if n is not None:")
+        w("_n = _x._node")
+        w("_nodes.append(_n)")
+        w("if _n is not None:")
         w("_mask |= _bit", 1)
-        w("_later |= x._nr", 1)
-        w("if n.topological_nr > _depth: _depth = n.topological_nr", 1)
+        w("_later |= _x._nr", 1)
+        w("if _n.topological_nr > _depth: _depth = _n.topological_nr", 1)
         w("_bit <<= 1")
     w.depth -= 1
 

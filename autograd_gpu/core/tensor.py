@@ -94,15 +94,6 @@ class Tensor:
     def nbytes(self) -> int:
         return self._array.nbytes
 
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length of one dimension."""
-        return self._array.shape if dim is None else self._array.shape[dim]
-
-    def stride(self, dim: int | None = None) -> Any:
-        """Strides in elements."""
-        strides = tuple(s // self._array.itemsize for s in self._array.strides)
-        return strides if dim is None else strides[dim]
-
     def numel(self) -> int:
         return self._array.size
 

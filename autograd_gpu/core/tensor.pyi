@@ -85,12 +85,6 @@ class Tensor:
     def nbytes(self) -> builtins.int:
         ...
 
-    def size(self, dim: builtins.int | None=None) -> Any:
-        ...
-
-    def stride(self, dim: builtins.int | None=None) -> Any:
-        ...
-
     def numel(self) -> builtins.int:
         ...
 
@@ -867,7 +861,13 @@ class Tensor:
     def ndimension(self) -> builtins.int:
         ...
 
+    def size(self, dim: builtins.int | None=None) -> Any:
+        ...
+
     def storage_offset(self) -> builtins.int:
+        ...
+
+    def stride(self, dim: builtins.int | None=None) -> Any:
         ...
 
     def nanquantile(self, q: Any, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, interpolation: str='linear') -> Tensor:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from .. import backend
+from .. import backend, errors
+from ..backend.dtypes import FLOATS
 from ..core.batching import aligned, example
 from ..core.dispatch import defop
 from ..core.op import PROMOTE, SAME
@@ -25,12 +26,18 @@ from .products import (
 def _scaled_sum(xp, x, out, beta, alpha):
     """out * alpha + x * beta, in the memory of `out`."""
     if alpha != 1:
-        out *= alpha
+        out *= _factor(out, "alpha", alpha)
     if x.shape != out.shape:
         check_expands(x, out.shape)
     if beta != 0:  # PyTorch: with beta 0 not even a NaN of x comes through
-        out += x if beta == 1 else (x * beta).astype(out.dtype, copy=False)
+        out += x if beta == 1 else (x * _factor(x, "beta", beta)).astype(out.dtype, copy=False)
     return out
+
+
+def _factor(x, name, value):
+    if isinstance(value, float) and x.dtype not in FLOATS:
+        raise errors.float_factor(name)
+    return value
 
 
 def _scale(g, factor):

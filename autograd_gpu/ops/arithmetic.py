@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 from ..backend import cpu
 from ..backend.dtypes import FLOATS, FULL_FLOATS, float64, get_default_dtype
 from ..core.batching import BROADCASTING
@@ -24,7 +24,7 @@ from .elementwise import exp2
 def factor(b, alpha, name="alpha"):
     """The number alpha as a ufunc takes it fastest beside b."""
     if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
-        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+        raise errors.float_factor(name)
     return cpu.constant(alpha, b.dtype) if type(b) is np.ndarray and b.dtype in FULL_FLOATS else alpha
 
 

@@ -33,7 +33,12 @@ def _clean(target, classes, ignore_index):
     """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
     if not target.size:
         return True
-    if np.minimum.reduce(target, axis=None) >= 0 and np.maximum.reduce(target, axis=None) < classes:
+    if target.size < 16:
+        numbers = target.ravel().tolist()
+        low, high = min(numbers), max(numbers)
+    else:
+        low, high = np.minimum.reduce(target, axis=None), np.maximum.reduce(target, axis=None)
+    if low >= 0 and high < classes:
         return not 0 <= ignore_index < classes
     wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
     if wrong.size:

@@ -19,7 +19,8 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 def _elu(xp, x, scale, negative, inner):
     """scale * x where x > 0, else negative * (exp(inner * x) - 1): the sum of both, of which one is 0."""
     zero = backend.constant(xp, 0, x.dtype)
-    out = xp.minimum(x, zero, out=backend.empty(xp, x.shape, x.dtype))
+    few = x.ndim and x.size <= backend.cpu.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
+    out = xp.minimum(x, zero, out=None if few else backend.empty(xp, x.shape, x.dtype))
     if inner != 1:
         out *= inner
     xp.expm1(out, out=out)

@@ -156,11 +156,15 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return advanced_index(view, *indices, dims=dims)
         return basic_index(x, tuple(parts))
     except IndexError as error:
-        raise IndexError(in_our_words(str(error))) from None
+        raise IndexError(in_our_words(str(error), x.ndim)) from None
 
 
-def in_our_words(text: str) -> str:
-    """The text of NumPy's or CuPy's IndexError with what a tensor has instead of axes."""
+def in_our_words(text: str, ndim: int = 1) -> str:
+    """The text of NumPy's or CuPy's IndexError for a tensor of `ndim` dimensions as PyTorch puts it."""
+    if "too many indices" in text:
+        if not ndim:
+            return "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
+        return f"too many indices for tensor of dimension {ndim}"
     return text.replace("Index ", "index ").replace("axis", "dimension").replace("array", "tensor")
 
 

@@ -16,7 +16,7 @@ from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
 from .division import divide
-from .index import advanced_key, key_part, sort_out
+from .index import advanced_key, in_our_words, key_part, sort_out
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -243,9 +243,12 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         array = array.item()
     if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
         raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
-    target, key = _place(x, index)
     try:
+        target, key = _place(x, index)
         target[key] = array
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error), x.ndim)) from None
     except ValueError as error:
-        raise RuntimeError(f"setitem: {error}") from error
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(np.shape(array))} cannot be broadcast to "
+                           f"indexing result of shape {list(x[index].shape)}") from error
     bump_version(x)

@@ -130,7 +130,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     products: ("bmm", "matmul", "mm", "mv"),
     properties: (
         "data_ptr", "get_device", "is_complex", "is_nonzero", "is_same_size", "is_signed", "ndimension",
-        "storage_offset",
+        "size", "storage_offset", "stride",
     ),
     quantile: ("nanquantile", "quantile"),
     rearrange: ("fliplr", "flipud", "repeat_interleave", "roll", "rot90"),

@@ -8,10 +8,11 @@ import numpy as np
 
 from ..backend import dtypes, strides
 from ..core.tensor import Tensor
+from .slicing import wrap_dim
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether `value` is a Tensor.
+    """Whether `obj` is a Tensor.
 
     >>> ag.is_tensor(ag.ones(2)), ag.is_tensor(1.0)
     (True, False)
@@ -31,6 +32,32 @@ def numel(input: Tensor) -> int:
 def ndimension(x: Tensor) -> int:
     """How many dimensions x has."""
     return x.ndim
+
+
+def _at(values: tuple[int, ...], dim: int | None) -> Any:
+    if dim is None:
+        return values
+    if not values:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return values[wrap_dim(dim, len(values))]
+
+
+def size(x: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the length of one dimension.
+
+    >>> ag.ones(2, 3).size(), ag.ones(2, 3).size(-1)
+    ((2, 3), 3)
+    """
+    return _at(x._array.shape, dim)
+
+
+def stride(x: Tensor, dim: int | None = None) -> Any:
+    """How many elements lie between neighbours along each dimension, or along one.
+
+    >>> ag.ones(2, 3).stride()
+    (3, 1)
+    """
+    return _at(tuple(s // x._array.itemsize for s in x._array.strides), dim)
 
 
 def is_floating_point(input: Tensor) -> bool:

@@ -22,14 +22,22 @@ from ..random.factories import floats
 from ..random.generator import source
 from .creation import as_tensor
 
+FEW = 64  # elements up to which Python's own lists are faster than arrays
+
 
 def _stream(array: Any, generator: Generator | None) -> Generator:
     return source(backend.device_of(array), generator)
 
 
-def _check(array: Any, valid: Any, text: str) -> None:
-    """RuntimeError unless all of `valid` hold; on CUDA nobody looks, which would wait for the device."""
-    if type(array) is np.ndarray and not valid(array).all():
+def _check(array: Any, high: float, text: str) -> None:
+    """RuntimeError unless all numbers are in [0, high]; on CUDA nobody looks, which would wait for the device."""
+    if type(array) is not np.ndarray:
+        return
+    if array.size <= FEW:
+        valid = all(0 <= number <= high for number in array.ravel().tolist())
+    else:
+        valid = bool(((array >= 0) & (array <= high)).all())
+    if not valid:
         raise RuntimeError(text)
 
 
@@ -43,7 +51,7 @@ def _refuse_integers(name: str, array: Any) -> None:
 
 def _bernoulli(xp, p, *, generator=None):
     _refuse_integers("bernoulli", p)
-    _check(p, lambda p: (p >= 0) & (p <= 1), "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    _check(p, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     wide = dtypes.float64 if p.dtype == dtypes.float64 else dtypes.float32
     return (floats("random", p.shape, wide, _stream(p, generator)) < p).astype(p.dtype)
 
@@ -85,7 +93,7 @@ def check_probability(name: str, p: float) -> None:
 
 def _poisson(xp, rate, *, generator=None):
     _refuse_integers("poisson", rate)
-    _check(rate, lambda rate: rate >= 0, "invalid Poisson rate, expected rate to be non-negative")
+    _check(rate, math.inf, "invalid Poisson rate, expected rate to be non-negative")
     return xp.asarray(_stream(rate, generator).draw("poisson", rate.astype(dtypes.float64))).astype(rate.dtype)
 
 
@@ -163,7 +171,6 @@ def normal(
 # ---- several numbers for each row ---------------------------------------------------------------------
 
 
-FEW = 64  # elements up to which Python's own lists are faster than arrays
 INVALID = "probability tensor contains either `inf`, `nan` or element < 0"
 NOTHING = "invalid multinomial distribution (sum of probabilities <= 0)"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 from ..core.batching import counted_from_right, example, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS
@@ -23,7 +23,7 @@ def common_shape(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int
     try:
         return np.broadcast_shapes(a, b)
     except ValueError:
-        raise RuntimeError(f"{name}: shapes {list(a)} and {list(b)} do not broadcast") from None
+        raise RuntimeError(f"{name}: {errors.sizes_differ([a, b])}") from None
 
 
 # ---- broadcasting and its transpose --------------------------------------------------------------------
@@ -129,6 +129,8 @@ def _reshape(xp, x, *, shape):
         out = x.reshape(shape)
     except ValueError:
         raise RuntimeError(_misfit(x, shape)) from None
+    if isinstance(shape, int):
+        raise TypeError("reshape(): argument 'shape' (position 2) must be tuple of ints, not int")
     if out.shape != shape and -1 not in shape and min(shape, default=0) < 0:  # to NumPy any negative number is a -1
         raise RuntimeError(f"invalid shape dimension {min(shape)}")
     return out

@@ -4,6 +4,7 @@ synchronises.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..backend import dtypes
@@ -25,7 +26,7 @@ def _begins(xp, y):
     """Where along the first dimension something else than before begins."""
     begins = xp.ones(y.shape[:1], bool)
     changed = y[1:] != y[:-1]
-    begins[1:] = changed if y.ndim == 1 else changed.reshape(changed.shape[0], -1).any(axis=1)
+    begins[1:] = changed if y.ndim == 1 else changed.any(axis=tuple(range(1, y.ndim)))
     return begins
 
 
@@ -53,7 +54,7 @@ def _sorted(xp, x, *, dim=None):
     if y.ndim == 1:
         order = comparable.argsort()
     else:  # by the first element of each slice, then by the second, ...
-        keys = comparable.reshape(y.shape[0], -1).T[::-1]
+        keys = comparable.reshape(y.shape[0], math.prod(y.shape[1:])).T[::-1]
         order = xp.lexsort(keys) if keys.size else xp.zeros(min(len(y), 1), dtypes.int64)
     return _runs(xp, x, y, order, dim)
 
@@ -114,6 +115,10 @@ def unique(
     >>> ag.unique(ag.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    if dim is not None and 0 in input.shape:
+        others = [n for d, n in enumerate(input.shape) if d != wrap_dim(dim, input.ndim)]
+        if 0 in others:
+            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     if dim is None and not return_inverse and not return_counts:
         return unique_values(input)
     return _chosen(unique_all(input, dim), return_inverse, return_counts)

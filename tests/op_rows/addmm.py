@@ -41,6 +41,8 @@ ROWS = [
             Error(
                 "expand", lambda op, x: op(x(3), x(2, 3), x(3, 4)), RuntimeError, r"expanded size of the tensor \(4\)"
             ),
+            *[Error(f"float {name}", lambda op, x, name=name: op(*[x(2, 2, dtype="int64")] * 3, **{name: 0.5}),
+                    RuntimeError, f"argument {name} must not be a floating") for name in ("alpha", "beta")],
             Error("rank", lambda op, x: op(x(3, 1, 1), x(2, 3), x(3, 4)), RuntimeError, "number of sizes provided"),
         ],
         integer_samples=lambda rng: [Sample(normal(rng, 4), normal(rng, 2, 3), normal(rng, 3, 4))],

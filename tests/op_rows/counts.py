@@ -72,7 +72,7 @@ def their_places(torch, rows, values, right, out_int32):
 def repeated(rng):
     x = few(rng, 4, 3)
     found = [Sample(x, dim=dim) for dim in (None, 0, 1, -1)]
-    return [*found, Sample(x[0, 0]), Sample(x[:0]), Sample(few(rng, 2, 2, 3), dim=1)]
+    return [*found, Sample(x[0, 0]), Sample(x[:0]), Sample(x[:0], dim=0), Sample(few(rng, 2, 2, 3), dim=1)]
 
 
 def unique(x, dim=None):
