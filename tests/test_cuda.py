@@ -331,6 +331,17 @@ def test_queries_tell_running_from_failed(xp, monkeypatch):
 
 
 @pytest.mark.cuda
+def test_states_of_generators():
+    states = ag.cuda.get_rng_state_all()
+    first = ag.rand(3, device="cuda").tolist()
+    for put_back in (lambda: ag.cuda.set_rng_state(states[0], 0), lambda: ag.cuda.set_rng_state_all(states)):
+        put_back()
+        assert ag.rand(3, device="cuda").tolist() == first
+    ag.cuda.manual_seed(11)
+    assert ag.cuda.initial_seed() == 11
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("seed", [ag.cuda.manual_seed, ag.cuda.manual_seed_all])
 def test_seeds(seed):
     on_cpu = ag.random.initial_seed()

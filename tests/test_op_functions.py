@@ -268,3 +268,15 @@ def test_layer_norm_third_derivative(device):
 def test_smooth_l1_with_beta_zero_is_l1(device):
     a, b = leaf(device, 4), leaf(device, 4)
     assert_equal(ag.smooth_l1_loss(a, b, beta=0.0), F.l1_loss(a, b).numpy(force=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [("add", [(4, 3), (4, 2)]), ("mul", [(5, 4, 3), (2, 1)]), ("lerp", [(3,), (3, 1), (2,)]), ("eq", [(3,), (2,)])],
+)
+def test_shapes_that_do_not_broadcast_are_told_in_pytorchs_words(name, shapes, device):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(RuntimeError) as theirs:
+        getattr(torch, name)(*[torch.ones(shape) for shape in shapes])
+    with pytest.raises(RuntimeError, match=re.escape(f"{name}: {theirs.value} (input shapes: ")):
+        getattr(ag, name)(*[ag.ones(shape, device=device) for shape in shapes])

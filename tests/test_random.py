@@ -1,6 +1,8 @@
 """Seeds, generators and the random factories."""
 
 import contextlib
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -29,6 +31,26 @@ def test_generator_state(device):
     assert ag.rand(4, generator=generator).tolist() == a.tolist()
     generator.seed()
     assert generator.initial_seed() != 1
+
+
+def unpickled(generator):
+    return pickle.loads(pickle.dumps(generator))
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, unpickled, ag.Generator.clone_state])
+def test_copies_of_a_generator_go_on_by_themselves(duplicate, device):
+    generator = ag.Generator(device).manual_seed(1)
+    ag.rand(3, generator=generator)
+    twin = duplicate(generator)
+    assert (twin.device, twin.initial_seed()) == (generator.device, 1)
+    expected = ag.rand(3, generator=generator).tolist()
+    assert ag.rand(3, generator=twin).tolist() == expected
+    assert ag.rand(3, generator=twin).tolist() != expected
+
+
+def test_seeds_of_other_kinds():
+    assert ag.Generator().manual_seed(np.int64(7)).initial_seed() == 7
+    assert ag.Generator().manual_seed(7.0).initial_seed() == 7
 
 
 def test_negative_and_too_large_seeds():

@@ -44,7 +44,15 @@ from .memory import (
     set_per_process_memory_fraction,
 )
 from .monitor import clock_rate, memory_usage, power_draw, temperature, utilization
-from .seeds import manual_seed, manual_seed_all
+from .seeds import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 
 if TYPE_CHECKING:
     from .memory import OutOfMemoryError
@@ -73,6 +81,9 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_per_process_memory_fraction",
+    "get_rng_state",
+    "get_rng_state_all",
+    "initial_seed",
     "is_available",
     "manual_seed",
     "manual_seed_all",
@@ -88,6 +99,8 @@ __all__ = [
     "reset_peak_memory_stats",
     "set_device",
     "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
     "set_stream",
     "stream",
     "synchronize",

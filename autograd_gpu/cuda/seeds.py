@@ -1,6 +1,9 @@
-"""Seeds of the CUDA generators alone; `ag.manual_seed` seeds those of every device."""
+"""Seeds and states of the CUDA generators alone; `ag.manual_seed` seeds those of every device."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from .. import random
 from .devices import current_device, device_count
@@ -24,3 +27,55 @@ def manual_seed_all(seed: int) -> None:
     """
     for index in range(device_count()):
         random.default_generator(f"cuda:{index}").manual_seed(seed)
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """The state of the default generator of `device`, as an array for `set_rng_state`.
+
+    >>> if ag.cuda.is_available():
+    ...     state, first = ag.cuda.get_rng_state(), ag.rand(2, device="cuda")
+    ...     ag.cuda.set_rng_state(state)
+    ...     assert (ag.rand(2, device="cuda") == first).all()
+    """
+    return random.get_rng_state(_named(device))
+
+
+def get_rng_state_all() -> list[Any]:
+    """The states of the default generators of all CUDA devices.
+
+    >>> len(ag.cuda.get_rng_state_all()) == ag.cuda.device_count()
+    True
+    """
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Puts the default generator of `device` back to where `get_rng_state` found it.
+
+    >>> if ag.cuda.is_available():
+    ...     ag.cuda.set_rng_state(ag.cuda.get_rng_state())
+    """
+    random.set_rng_state(new_state, _named(device))
+
+
+def set_rng_state_all(new_states: Sequence[Any]) -> None:
+    """Puts the default generators of the CUDA devices back to where `get_rng_state_all` found them.
+
+    >>> ag.cuda.set_rng_state_all(ag.cuda.get_rng_state_all())
+    """
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+def initial_seed() -> int:
+    """The seed that the default generator of the current device began its stream with.
+
+    >>> ag.cuda.manual_seed(3)
+    >>> if ag.cuda.is_available():
+    ...     assert ag.cuda.initial_seed() == 3
+    """
+    return random.default_generator(f"cuda:{current_device()}").initial_seed()
+
+
+def _named(device: Any) -> Any:
+    return f"cuda:{device}" if isinstance(device, int) else device

@@ -99,21 +99,32 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     def hooked(self: Hookable, *args: Any, **kwargs: Any) -> Any:
         if self._in_step:
             return step(self, *args, **kwargs)
-        for hook in self._hooks_of(BEFORE):
-            changed = hook(self, (self, *args), kwargs)
-            if changed is None:
-                continue
-            if not isinstance(changed, tuple) or len(changed) != 2:
-                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
-            (_, *args), kwargs = changed
+        own = self._hooks
+        if own[BEFORE] or EVERYWHERE[BEFORE]:
+            args, kwargs = _changed(self, step, args, kwargs)
         self._in_step = True
         try:
             result = step(self, *args, **kwargs)
         finally:
             self._in_step = False
         self._steps_taken += 1
-        for hook in self._hooks_of(AFTER):
-            hook(self, (self, *args), kwargs)
+        if own[AFTER] or EVERYWHERE[AFTER]:
+            for hook in self._hooks_of(AFTER):
+                hook(self, (self, *args), kwargs)
         return result
 
     return hooked
+
+
+def _changed(
+    optimizer: Hookable, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of `step` as the pre-hooks leave them."""
+    for hook in optimizer._hooks_of(BEFORE):
+        changed = hook(optimizer, (optimizer, *args), kwargs)
+        if changed is None:
+            continue
+        if not isinstance(changed, tuple) or len(changed) != 2:
+            raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+        (_, *args), kwargs = changed
+    return tuple(args), kwargs

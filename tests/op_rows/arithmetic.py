@@ -22,7 +22,8 @@ def few(rng, *shape):
 
 
 def bad_shapes(name):
-    return Error("shapes", lambda op, x: op(x(2, 3), x(4)), RuntimeError, rf"{name}.*\[2, 3\].*\[4\]")
+    text = r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1"
+    return Error("shapes", lambda op, x: op(x(2, 3), x(4)), RuntimeError, rf"{name}: {text} .*\[2, 3\].*\[4\]")
 
 
 def bad_type(name):
