@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -23,7 +24,7 @@ INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))
 STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
 ALL = FLOATS | INTEGERS | STORAGE | {bool_}
 
-_OURS = {dtype: dtype for dtype in ALL}  # the one object of each that `is` may be asked about
+_OURS: dict[Any, Any] = {dtype: dtype for dtype in ALL}  # the one object of each, which `is` may be asked about
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _ALIASES: dict[object, np.dtype] = {
     "float": float32, "double": float64, "half": float16, "long": int64, "int": int32, "short": int16,
