@@ -101,6 +101,12 @@ def constant(value: float, dtype: np.dtype) -> np.ndarray:
 
 
 @functools.lru_cache(1024)
+def constants(dtype: np.dtype, *values: float) -> tuple[np.ndarray, ...]:
+    """Several of them, at the price of one."""
+    return tuple([constant(value, dtype) for value in values])
+
+
+@functools.lru_cache(1024)
 def ones(n: int, dtype: np.dtype) -> np.ndarray:
     return np.ones(n, dtype)
 

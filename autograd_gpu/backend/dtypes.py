@@ -59,9 +59,8 @@ def set_default_dtype(dtype: object) -> None:
 
 def as_dtype(dtype: object) -> np.dtype:
     """`dtype` as one of ours; accepts NumPy dtypes, their names, and Python's float, int and bool."""
-    found = _OURS.get(dtype) if isinstance(dtype, np.dtype) else None
-    if found is not None:
-        return found
+    if isinstance(dtype, np.dtype) and dtype in _OURS:
+        return _OURS[dtype]
     found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
     try:
         found = np.dtype(dtype) if found is None else found  # type: ignore[call-overload]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -79,17 +78,12 @@ class fmin:
 # ---- limits ------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(1024)
-def _limits(low: float, high: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    return cpu.constant(low, dtype), cpu.constant(high, dtype)
-
-
 def _clamp(xp, x, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     if type(x) is np.ndarray and x.dtype in FULL_FLOATS:
         if type(min) is float is type(max) and x.size <= cpu.FEW:
-            low, high = _limits(min, max, x.dtype)
+            low, high = cpu.constants(x.dtype, min, max)
             return np.minimum(np.maximum(x, low), high)
         min = cpu.constant(min, x.dtype) if type(min) is float else min
         max = cpu.constant(max, x.dtype) if type(max) is float else max

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
+from ..backend import cpu
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -18,17 +19,19 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 
 def _elu(xp, x, scale, negative, inner):
     """scale * x where x > 0, else negative * (exp(inner * x) - 1): the sum of both, of which one is 0."""
-    zero = backend.constant(xp, 0, x.dtype)
-    few = x.ndim and x.size <= backend.cpu.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
+    bend = negative / scale
+    numbers = (0, bend, scale)
+    zero, by_bend, by_scale = cpu.constants(x.dtype, *numbers) if xp is np else numbers
+    few = x.ndim and x.size <= cpu.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
     out = xp.minimum(x, zero, out=None if few else backend.empty(xp, x.shape, x.dtype))
     if inner != 1:
         out *= inner
     xp.expm1(out, out=out)
-    if negative != scale:
-        out *= backend.constant(xp, negative / scale, x.dtype)
+    if bend != 1:
+        out *= by_bend
     out += xp.maximum(x, zero)
     if scale != 1:
-        out *= backend.constant(xp, scale, x.dtype)
+        out *= by_scale
     return out
 
 

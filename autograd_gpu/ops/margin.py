@@ -6,6 +6,7 @@ Those of classes and labels are ops, the others are made of ops.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,7 @@ from .loss import check_reduction, settle
 from .reduce import added, divided, wide
 from .similarity import pairwise_distance
 
+FEW = 64  # numbers (N * C * C) up to which Python's own lists are faster than arrays
 EPS = 1e-12  # added to squared lengths, as in PyTorch
 
 
@@ -187,19 +189,37 @@ class class_margins:
 def _label_margins(xp, x, target):
     n, classes = x.shape
     y = x.astype(wide(x.dtype), copy=False)
-    ended = target < constant(xp, 0, target.dtype)
-    ended = np.logical_or.accumulate(ended, 1) if xp is np else xp.cumsum(ended, axis=1) > 0
-    valid, places = xp.logical_not(ended), xp.maximum(target, constant(xp, 0, target.dtype))
-    labels = (places[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
-    z = (constant(xp, 1, y.dtype) - y[xp.arange(n)[:, None], places])[:, :, None] + y[:, None, :]
-    active = (z > constant(xp, 0, y.dtype)) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
-    out = divided(added(xp, (z * active).reshape(n, classes * classes), 1, False), classes)
-    return out.astype(x.dtype, copy=False), {"labels": labels, "active": active}
+    if xp is np and x.size * classes <= FEW:
+        out, slope = _few_label_margins(y.tolist(), target.tolist())
+        out, slope = np.array(out, y.dtype), np.array(slope, y.dtype).reshape(x.shape)
+    else:
+        valid, places = xp.cumsum(target < 0, axis=1) == 0, xp.maximum(target, 0)
+        labels = (places[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
+        z = (1 - y[xp.arange(n)[:, None], places])[:, :, None] + y[:, None, :]
+        active = (z > 0) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
+        out = xp.where(active, z, y.dtype.type(0)).sum(axis=(1, 2))
+        slope = (active.sum(axis=1) - (labels * active.sum(axis=2)[:, :, None]).sum(axis=1)).astype(y.dtype)
+    out, slope = ((part / (classes or 1)).astype(x.dtype, copy=False) for part in (out, slope))
+    return out, {"slope": slope}
 
 
-def _label_slopes(F, dtype, labels, active):
-    active, labels = F.cast(active, dtype), F.cast(labels, dtype)
-    return (F.sum(active, -2) - F.sum(labels * F.sum(active, -1, True), -2)) / labels.shape[-1]
+def _few_label_margins(rows, targets):
+    """The same for few elements, where Python's own lists are faster."""
+    out, slopes = [], []
+    for row, target in zip(rows, targets, strict=True):
+        labels = list(itertools.takewhile(lambda label: label >= 0, target))
+        others = [c for c in range(len(row)) if c not in labels]
+        total, slope = 0.0, [0] * len(row)
+        for label in labels:
+            for c in others:
+                z = 1 - row[label] + row[c]
+                if z > 0:
+                    total += z
+                    slope[c] += 1
+                    slope[label] -= 1
+        out.append(total)
+        slopes.append(slope)
+    return out, slopes
 
 
 @defop
@@ -212,10 +232,10 @@ class label_margins:
     """
 
     forward = _label_margins
-    def grad_x(F, g, labels, active): return F.unsqueeze(g, -1) * _label_slopes(F, g.dtype, labels, active)
-    def jvp(F, t, labels, active): return F.sum(t[0] * _label_slopes(F, t[0].dtype, labels, active), -1)
+    def grad_x(F, g, slope): return F.unsqueeze(g, -1) * slope
+    def jvp(F, t, slope): return F.sum(t[0] * slope, -1)
     def batch(F, n, batched, *inputs): return _of_all_rows(F, F.label_margins, n, batched, inputs)
-    nondiff, types, promoted, saved = ("target",), FLOAT, ("x",), ("labels", "active")
+    nondiff, types, promoted, saved = ("target",), FLOAT, ("x",), ("slope",)
 
 
 def _as_rows(input: Tensor, name: str) -> Tensor:

@@ -17,8 +17,8 @@ def class_margins(x, target, p, margin):
 
 
 def label_samples(rng):
-    labels = np.array([[2, 0, -1, 1], [-1, 1, 2, 3], [3, 1, 0, 2], [1, 1, -1, 0]])
-    return [Sample(normal(rng, 4, 4), labels), Sample(normal(rng, 0, 4), labels[:0])]
+    labels = np.array([[2, 0, -1, 1], [-1, 1, 2, 3], [3, 1, 0, 2], [1, 1, -1, 0], [0, -1, -1, -1]])
+    return [Sample(normal(rng, n, 4), labels[:n]) for n in (5, 3, 0)]  # many, few, none
 
 
 def label_margins(x, target):
