@@ -48,10 +48,12 @@ SHARED = [
 
 
 @pytest.mark.parametrize(("name", "shapes", "batched", "product"), SHARED)
-def test_a_shared_operand_makes_one_product(name, shapes, batched, product):
+def test_a_shared_operand_makes_one_product(name, shapes, batched, product, device):
+    """Of two matrices on the CPU; cuBLAS takes a batch of strided views as it lies."""
     with ag.profiler.count() as counts:
         batch(name, batched, *drawn(shapes, batched))
-    assert dict(counts.matmuls) == {product: 1}
+    assert list(counts.matmuls.values()) == [1]
+    assert device == "cuda" or list(counts.matmuls) == [product]
 
 
 REFUSED = [
@@ -111,11 +113,12 @@ def test_each_example_ignores_and_weighs_by_itself(name, reduction, own_weights)
     x, together, apart = losses(name, reduction, own_weights)
     np.testing.assert_allclose(together.numpy(force=True), apart.numpy(force=True), rtol=1e-12)
     assert np.isnan(together.numpy(force=True)).any() == (reduction == "mean")
-    found, expected = (grad(loss, x, ag.ones_like(loss))[0].numpy() for loss in (together, apart))
+    found, expected = (grad(loss, x, ag.ones_like(loss))[0].numpy(force=True) for loss in (together, apart))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
     assert not found[2].any()
 
 
+@pytest.mark.cpu
 def test_a_class_out_of_range_is_refused_in_a_batch_as_well():
     with pytest.raises(IndexError, match=r"Target 4 is out of bounds"):
         batch("class_nll", (True, True, False), ag.ones(2, 3, 4), ag.tensor([[0, 1, 2], [0, 4, 0]]), None)

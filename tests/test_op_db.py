@@ -445,6 +445,7 @@ def test_second_backward_needs_retain_graph(row, device):
                 assert_close(b, values(a), 0.0, sample)
 
 
+@pytest.mark.cpu
 @check("versions")
 def test_version_bump_raises_iff_a_needed_rule_saved_the_tensor(row, device):
     for sample in row.draw():
