@@ -169,12 +169,13 @@ def in_place(function: Any, name: str) -> Any:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(name, x, *args, *kwargs.values())
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
-        if result._array.shape != x._array.shape:
+        array, value = x._array, result._array
+        if value.shape != array.shape:
             raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
                                f"{list(result.shape)}")
-        if result.dtype != x.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
+        if value.dtype is not array.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
             raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
-        x._array[...] = result._array
+        array[...] = value
         bump_version(x)
         return x
 
