@@ -27,9 +27,9 @@ CONSTANTS: dict[str, Any] = {
 # Expression -> the ops that are called so.
 CALLS: dict[str, str] = {
     "{}(x)": """
-        abs acos adjoint all amax amin aminmax any argmax argmin argsort argwhere as_tensor asarray asin asinh atan atanh
-        atleast_1d atleast_2d atleast_3d bernoulli ceil clone conj corrcoef cos cosh count_nonzero cov deg2rad det diag
-        diag_embed diagflat diagonal diff digamma empty_like erf erfc erfinv exp exp2 expm1 flatten fliplr flipud floor
+        abs acos adjoint all amax amin aminmax any argmax argmin argsort argwhere as_tensor asarray asin asinh atan
+        atanh atleast_1d atleast_2d atleast_3d bernoulli ceil clone conj corrcoef cos cosh count_nonzero cov deg2rad det
+        diag diag_embed diagflat diagonal diff digamma empty_like erf erfc erfinv exp exp2 expm1 flatten fliplr flipud floor
         frac frexp gradient i0 isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 logit max mean
         median min mode msort nan_to_num nanmean nanmedian nansum neg nonzero norm ones_like pdist pinverse poisson
         positive prod rad2deg rand_like randn_like ravel reciprocal rot90 round rsqrt sigmoid sign signbit sin
@@ -45,8 +45,8 @@ CALLS: dict[str, str] = {
     "{}(x, y)": """
         add allclose atan2 block_diag broadcast_tensors cdist chain_matmul copysign div dist eq equal float_power
         floor_divide fmax fmin fmod ge gt heaviside hypot igamma igammac inner isclose isin kron ldexp le
-        logaddexp logaddexp2 lt matmul maximum minimum mm mul ne nextafter pow remainder rsub sub tensordot true_divide xlogy
-        F.binary_cross_entropy F.binary_cross_entropy_with_logits F.cosine_similarity F.huber_loss F.kl_div F.l1_loss
+        logaddexp logaddexp2 lt matmul maximum minimum mm mul ne nextafter pow remainder rsub sub tensordot true_divide
+        xlogy F.binary_cross_entropy F.binary_cross_entropy_with_logits F.cosine_similarity F.huber_loss F.kl_div F.l1_loss
         F.linear F.mse_loss F.pairwise_distance F.poisson_nll_loss F.smooth_l1_loss
         linalg.solve linalg.solve_ex linalg.vecdot special.xlog1py""",
     "{}(x, 0)": """
