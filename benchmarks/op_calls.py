@@ -28,27 +28,28 @@ CONSTANTS: dict[str, Any] = {
 CALLS: dict[str, str] = {
     "{}(x)": """
         abs acos adjoint all amax amin aminmax any argmax argmin argsort argwhere as_tensor asarray asin asinh atan
-        atanh atleast_1d atleast_2d atleast_3d bernoulli ceil clone conj corrcoef cos cosh count_nonzero cov deg2rad det
-        diag diag_embed diagflat diagonal diff digamma empty_like erf erfc erfinv exp exp2 expm1 flatten fliplr flipud floor
-        frac frexp gradient i0 isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 logit max mean
-        median min mode msort nan_to_num nanmean nanmedian nansum neg nonzero norm ones_like pdist pinverse poisson
-        positive prod rad2deg rand_like randn_like ravel reciprocal rot90 round rsqrt sigmoid sign signbit sin
-        sinc sinh sort sqrt square squeeze std std_mean sum t tan tanh trace trapezoid trunc unique unique_consecutive
-        var var_mean zeros_like
+        atanh atleast_1d atleast_2d atleast_3d bernoulli ceil clone conj corrcoef cos cosh count_nonzero cov deg2rad
+        det diag diag_embed diagflat diagonal diff digamma empty_like erf erfc erfinv exp exp2 expm1 flatten fliplr
+        flipud floor frac frexp gradient i0 isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2
+        logit max mean median min mode msort nan_to_num nanmean nanmedian nansum neg nonzero norm ones_like pdist
+        pinverse poisson positive prod rad2deg rand_like randn_like ravel reciprocal rot90 round rsqrt sigmoid sign
+        signbit sin sinc sinh sort sqrt square squeeze std std_mean sum t tan tanh trace trapezoid trunc unique
+        unique_consecutive var var_mean zeros_like
         F.alpha_dropout F.celu F.dropout F.dropout1d F.elu F.feature_alpha_dropout F.gelu F.glu F.hardshrink
-        F.hardsigmoid F.hardswish F.hardtanh F.leaky_relu F.logsigmoid F.mish F.normalize F.relu F.relu6 F.rrelu
-        F.selu F.silu F.softplus F.softshrink F.softsign F.tanhshrink
+        F.hardsigmoid F.hardswish F.hardtanh F.leaky_relu F.logsigmoid F.mish F.normalize F.relu F.relu6 F.rrelu F.selu
+        F.silu F.softplus F.softshrink F.softsign F.tanhshrink
         linalg.cond linalg.diagonal linalg.eig linalg.eigvals linalg.inv linalg.inv_ex linalg.lu linalg.lu_factor
         linalg.lu_factor_ex linalg.matrix_exp linalg.matrix_norm linalg.matrix_rank linalg.norm linalg.pinv linalg.qr
         linalg.slogdet linalg.svd linalg.svdvals linalg.vander linalg.vector_norm
         special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri""",
     "{}(x, y)": """
         add allclose atan2 block_diag broadcast_tensors cdist chain_matmul copysign div dist eq equal float_power
-        floor_divide fmax fmin fmod ge gt heaviside hypot igamma igammac inner isclose isin kron ldexp le
-        logaddexp logaddexp2 lt matmul maximum minimum mm mul ne nextafter pow remainder rsub sub tensordot true_divide
-        xlogy F.binary_cross_entropy F.binary_cross_entropy_with_logits F.cosine_similarity F.huber_loss F.kl_div F.l1_loss
+        floor_divide fmax fmin fmod ge gt heaviside hypot igamma igammac inner isclose isin kron ldexp le logaddexp
+        logaddexp2 lt matmul maximum minimum mm mul ne nextafter pow remainder rsub sub tensordot true_divide xlogy
+        F.binary_cross_entropy F.binary_cross_entropy_with_logits F.cosine_similarity F.huber_loss F.kl_div F.l1_loss
         F.linear F.mse_loss F.pairwise_distance F.poisson_nll_loss F.smooth_l1_loss
-        linalg.solve linalg.solve_ex linalg.vecdot special.xlog1py""",
+        linalg.solve linalg.solve_ex linalg.vecdot
+        special.xlog1py""",
     "{}(x, 0)": """
         cummax cummin cumprod cumsum logcumsumexp logsumexp unbind unsqueeze F.log_softmax F.softmax F.softmin""",
     "{}(x, 1)": """
