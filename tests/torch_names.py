@@ -5,12 +5,12 @@ A function of `torch` that is a method of `torch.Tensor` as well is one of `ag.T
 
 FAMILIES = {
     "Elementwise": """
-        abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
-        atan2 atanh ceil clamp clamp_max clamp_min clip copysign cos cosh deg2rad digamma div divide erf erfc erfinv exp
-        exp2 expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd heaviside hypot i0 igamma igammac
-        lcm ldexp lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logit maximum minimum mul multiply mvlgamma
-        nan_to_num neg negative nextafter polygamma positive pow rad2deg reciprocal remainder round rsqrt sgn sigmoid
-        sign sin sinc sinh softmax sqrt square sub subtract tan tanh true_divide trunc xlogy
+        abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh
+        atan atan2 atanh ceil clamp clamp_max clamp_min clip conj copysign cos cosh deg2rad digamma div divide erf erfc
+        erfinv exp exp2 expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd heaviside hypot i0
+        igamma igammac lcm ldexp lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logit maximum minimum mul
+        multiply mvlgamma nan_to_num neg negative nextafter polygamma positive pow rad2deg reciprocal remainder round
+        rsqrt rsub sgn sigmoid sign sin sinc sinh softmax sqrt square sub subtract tan tanh true_divide trunc xlogy
     """,
     "Special functions": """
         special.digamma special.entr special.erf special.erfc special.erfcx special.erfinv special.exp2 special.expit
@@ -42,10 +42,11 @@ FAMILIES = {
     """,
     "Indexing": """
         argsort argwhere gather index_add index_copy index_fill index_put index_reduce index_select masked_fill
-        masked_scatter masked_select msort nn.functional.embedding nn.functional.embedding_bag nn.functional.one_hot
-        nonzero put scatter scatter_add scatter_reduce sort take take_along_dim topk where
-        Tensor.__getitem__ Tensor.__setitem__ Tensor.index_add_ Tensor.index_copy_ Tensor.index_fill_ Tensor.index_put_
-        Tensor.index_reduce_ Tensor.masked_fill_ Tensor.masked_scatter_ Tensor.put_ Tensor.scatter_ Tensor.scatter_add_
+        masked_scatter masked_select msort nonzero put scatter scatter_add scatter_reduce sort take take_along_dim topk
+        unravel_index where
+        nn.functional.embedding nn.functional.embedding_bag nn.functional.one_hot Tensor.__getitem__ Tensor.__setitem__
+        Tensor.index_add_ Tensor.index_copy_ Tensor.index_fill_ Tensor.index_put_ Tensor.index_reduce_
+        Tensor.masked_fill_ Tensor.masked_scatter_ Tensor.put_ Tensor.scatter_ Tensor.scatter_add_
         Tensor.scatter_reduce_
     """,
     "Products": """
