@@ -66,6 +66,8 @@ ELEMENTWISE = {
     "polygamma": [(lambda m, x: m.polygamma(2, positive(x)), MATRIX), (lambda m, x: m.polygamma(3, positive(x)), ROW)],
     "special.polygamma": [(lambda m, x: m.special.polygamma(2, positive(x)), MATRIX)],
     "positive": [(lambda m, x: m.positive(x), MATRIX)],
+    "conj": [(lambda m, x: m.conj(x), MATRIX)],
+    "rsub": [(lambda m, x, y: m.rsub(x, y, alpha=2), MATRIX, ROW), (lambda m, x: m.rsub(x, 0.5), MATRIX)],
     "allclose": [(lambda m, x, y: m.allclose(x, y, atol=2.0), ROW, ROW), (lambda m, x: m.allclose(x, x), ROW)],
     "equal": [(lambda m, x, y: m.equal(whole(x), whole(y)), (), ()), (lambda m, x: m.equal(x, x), MATRIX)],
 }  # fmt: skip
@@ -183,6 +185,8 @@ SHAPE = {
 }  # fmt: skip
 
 INDEXING = {
+    "unravel_index": [(lambda m, x: m.unravel_index(indices(m, x, 24), (2, 3, 4)), (5,)),
+                      (lambda m, x: m.unravel_index(indices(m, x, 6), 6), MATRIX)],
     "gather": [(lambda m, x, i: m.gather(x, 1, indices(m, i, 3)), MATRIX, (2, 5)),
                (lambda m, x, i: m.gather(x, 0, indices(m, i, 3)), ROW, (4,))],
     "index_add": [(lambda m, x, i, y: m.index_add(x, 1, indices(m, i, 3), y, alpha=2), MATRIX, (4,), (2, 4))],
