@@ -325,6 +325,7 @@ LOSSES = {
 CREATION = {
     "arange": [(lambda m: m.arange(5),), (lambda m: m.arange(1.0, 4.0, 0.5),), (lambda m: m.arange(5, 0, -2),)],
     "as_tensor": [(lambda m: m.as_tensor([[1.0, 2.0]]),), (lambda m, x: m.as_tensor(x), MATRIX)],
+    "asarray": [(lambda m: m.asarray([[1.0, 2.0]]),), (lambda m, x: m.asarray(x.detach()), MATRIX)],
     "empty": [(lambda m: m.empty(2, 3).shape,), (lambda m: m.empty((2, 0), dtype=m.int32),)],
     "empty_like": [(lambda m, x: m.empty_like(x).shape, MATRIX)],
     "eye": [(lambda m: m.eye(3),), (lambda m: m.eye(2, 4, dtype=m.int64),)],

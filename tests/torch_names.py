@@ -148,8 +148,8 @@ FAMILIES = {
         Tensor.random_ Tensor.uniform_
     """,
     "Creation": """
-        arange as_tensor asarray empty empty_like eye from_dlpack from_numpy full full_like linspace logspace ones ones_like
-        tensor zeros zeros_like clone Tensor.new_empty Tensor.new_full Tensor.new_ones Tensor.new_tensor
+        arange as_tensor asarray empty empty_like eye from_dlpack from_numpy full full_like linspace logspace
+        ones ones_like tensor zeros zeros_like clone Tensor.new_empty Tensor.new_full Tensor.new_ones Tensor.new_tensor
         Tensor.new_zeros
     """,
     "Properties, dtypes, modes": """
