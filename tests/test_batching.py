@@ -57,6 +57,12 @@ class TestHelpers:
 
 
 class TestRefusals:
+    def test_attributes_are_those_of_the_op(self):
+        with pytest.raises(TypeError, match="split_with_sizes has no attribute 'sizes'; it has split_sizes, dim"):
+            batch("split_with_sizes", x34, sizes=(1, 3))
+        with pytest.raises(TypeError, match="split_with_sizes needs its attribute 'split_sizes'"):
+            batch("split_with_sizes", x34)
+
     def test_an_op_without_a_word_is_named(self):
         op = parse(type("without_words", (), {"forward": lambda xp, x: x}))
         with pytest.raises(TypeError, match=r"^without_words has no batching rule; give its block a batch word"):
@@ -78,7 +84,7 @@ class TestRefusals:
 
     def test_examples_of_no_dimension(self):
         with pytest.raises(RuntimeError, match="split expects at least a 1-dimensional tensor"):
-            batch("split_with_sizes", x3, sizes=(1, 2))
+            batch("split_with_sizes", x3, split_sizes=(1, 2))
         with pytest.raises(IndexError, match="tensor has no dimensions"):
             batch("unbind", x3)
         with pytest.raises(RuntimeError, match=r"self.dim\(\) cannot be 0"):

@@ -44,7 +44,7 @@ def run_batched(
     """
     if op.batch is None:
         raise TypeError(f"{op.name} has no batching rule; give its block a batch word, or loop over the examples")
-    attributes = {name: attributes.get(name, op.attributes[name]) for name in op.attributes}
+    attributes = op.filled(attributes)
     if isinstance(op.batch, BatchWord):
         return op.batch.run(F, op, n, tuple(batched), tuple(inputs), attributes)
     return op.batch(F, n, tuple(batched), *inputs, **attributes)

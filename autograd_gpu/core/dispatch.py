@@ -102,7 +102,7 @@ def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, An
     core = op.cores.get((*kinds, "saved"))
     if core is None:
         core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
-    outs, extras = core(*args, *(attributes.get(name, default) for name, default in op.attributes.items()))
+    outs, extras = core(*args, *op.filled(attributes).values())
     return outs, {name: wrap(value) for name, value in extras.items()}
 
 

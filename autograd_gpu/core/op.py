@@ -109,6 +109,16 @@ class OpDef:
     def single(self) -> bool:
         return self.outputs is None
 
+    def filled(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """All attributes by name, those not given by their defaults; TypeError for one that is unknown or missing."""
+        unknown = [name for name in attributes if name not in self.attributes]
+        found = {**self.attributes, **attributes}
+        missing = [name for name, value in found.items() if value is inspect.Parameter.empty]
+        if unknown or missing:
+            what = f"has no attribute {unknown[0]!r}" if unknown else f"needs its attribute {missing[0]!r}"
+            raise TypeError(f"{self.name} {what}; it has {', '.join(self.attributes) or 'none'}")
+        return found
+
     def rule_of(self, name: str) -> Callable[..., Any] | None:
         return self.joint if self.joint is not None else self.rules.get(name)
 

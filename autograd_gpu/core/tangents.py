@@ -40,8 +40,7 @@ class Call:
         extras: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.op, self.args, self.outs, self.extras = op, tuple(args), tuple(outs), extras or {}
-        defaults = op.attributes
-        self.attributes = {name: attributes.get(name, defaults[name]) for name in defaults}
+        self.attributes = op.filled(attributes)
 
     @property
     def inputs(self) -> tuple[Any, ...]:
