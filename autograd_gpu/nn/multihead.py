@@ -42,10 +42,7 @@ def multi_head_attention_forward(
                            "nn.transformer.generate_square_subsequent_mask.")
     batched = _check_shapes(query, key, value, key_padding_mask)
     if not batched:
-        same_key, same_value = key is query, value is key
-        query = query.unsqueeze(1)
-        key = query if same_key else key.unsqueeze(1)
-        value = key if same_value else value.unsqueeze(1)
+        query, key, value = _as_batch_of_one(query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
     targets, batch, width = query.shape
@@ -54,22 +51,26 @@ def multi_head_attention_forward(
     if not use_separate_proj_weight and in_proj_weight is not None:
         weights = in_proj_weight.chunk(3)
     q, k, v = _projected((query, key, value), weights, in_proj_weight, in_proj_bias)
-    if bias_k is not None and bias_v is not None:
-        k, v = (cat([x, b.expand(1, batch, width)]) for x, b in ((k, bias_k), (v, bias_v)))
+    more = [(bias_k, bias_v)] if bias_k is not None and bias_v is not None else []
+    more += [(zeros(width, dtype=k.dtype, device=k.device),) * 2] if add_zero_attn else []
+    for own_key, own_value in more:  # keys and values that stand beside those of the sources, and are never hidden
+        k, v = (cat([x, own.expand(1, batch, width)]) for x, own in ((k, own_key), (v, own_value)))
         mask = None if mask is None else _one_more(mask)
     q, k, v = (_by_head(x, num_heads) for x in (q, k, v))
-    if add_zero_attn:
-        nothing = zeros(batch, num_heads, 1, width // num_heads, dtype=k.dtype, device=k.device)
-        k, v = cat([k, nothing], 2), cat([v, nothing], 2)
-        mask = None if mask is None else _one_more(mask)
-    rate = dropout_p if training else 0.0
-    attended, shares = _attend(q, k, v, mask, rate, need_weights)
+    attended, shares = _attend(q, k, v, mask, dropout_p if training else 0.0, need_weights)
     out = linear(attended.permute(2, 0, 1, 3).reshape(targets, batch, width), out_proj_weight, out_proj_bias)
     if shares is not None and average_attn_weights:
         shares = shares.mean(1)
     if batched:
         return out, shares
     return out.squeeze(1), None if shares is None else shares.squeeze(0)
+
+
+def _as_batch_of_one(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    """All with a batch dimension; what was one tensor stays one, for which one product is enough."""
+    found = query.unsqueeze(1)
+    found_key = found if key is query else key.unsqueeze(1)
+    return found, found_key, found_key if value is key else value.unsqueeze(1)
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None) -> bool:
