@@ -393,3 +393,88 @@ class TestSecondReading:
         r = ag.randint_like(ag.zeros(50, dtype=ag.int32), 2, 5)
         assert r.dtype == ag.int32
         assert set(r.tolist()) == {2, 3, 4}
+
+
+class TestStorageDtypes:
+    """Nothing is computed in float8, in whatever way it is asked for."""
+
+    F8 = ag.float8_e4m3fn
+
+    @pytest.mark.parametrize("make", [
+        lambda f8: ag.ones(3).sum(dtype=f8), lambda f8: ag.ones(3).prod(0, dtype=f8),
+        lambda f8: ag.ones(3).cumsum(0, dtype=f8), lambda f8: ag.ones(3).mean(dtype=f8), lambda f8: ag.eye(2, dtype=f8),
+        lambda f8: ag.arange(3, dtype=f8), lambda f8: ag.linspace(0, 1, 3, dtype=f8),
+        lambda f8: ag.randint(0, 3, (2,), dtype=f8), lambda f8: ag.randperm(3, dtype=f8),
+        lambda f8: ag.bernoulli(ag.zeros(2).to(f8), 0.5), lambda f8: ag.zeros(2, 2).to(f8).fill_diagonal_(1.0),
+    ])  # fmt: skip
+    def test_is_refused(self, make):
+        with pytest.raises(TypeError, match="is a storage dtype"):
+            make(self.F8)
+
+
+class TestArgumentsAreNotDropped:
+    def test_normal_of_tensors(self):
+        for given in ({"dtype": ag.float64}, {"requires_grad": True}, {"device": "cpu"}, {"size": (2,)}):
+            with pytest.raises(TypeError, match="a tensor brings its own"):
+                ag.normal(ag.ones(2), 0.0, **given)
+        assert ag.normal(0.0, 1.0, 3).shape == (3,)
+        with pytest.raises(RuntimeError, match=r"std >= 0\.0"):
+            ag.random.normal((2,), std=-1.0)
+
+    def test_scatter_of_a_tensor_and_a_number(self):
+        with pytest.raises(TypeError, match="not both"):
+            ag.zeros(3).scatter(0, ag.tensor([1]), ag.ones(1), value=5.0)
+
+    def test_view_of_a_shape_and_a_dtype(self):
+        with pytest.raises(TypeError, match="a shape or a dtype, not both"):
+            ag.ones(2, 3).view(6, dtype=ag.int32)
+
+
+def test_scatter_takes_an_array_as_a_tensor():
+    index, values = ag.tensor([[1, 0, 1]]), ag.backend.to_device(np.float32([[1, 2, 3]]), ag.zeros(1).device)
+    x = ag.zeros(2, 3)
+    assert x.scatter(0, index, values).tolist() == [[0, 2, 0], [1, 0, 3]]
+    assert x.scatter_add(0, index, values).tolist() == [[0, 2, 0], [1, 0, 3]]
+    assert x.scatter(0, index, values, reduce="add").tolist() == [[0, 2, 0], [1, 0, 3]]
+
+
+@pytest.mark.parametrize("count", [4, 2000])
+def test_relu_lets_the_gradient_through_at_every_nan(count):
+    """Also at those whose sign bit is set, as that of inf - inf is."""
+    x = ag.tensor(np.copysign(np.full(count, np.nan), -1.0), requires_grad=True)
+    assert grad(ag.relu(x).sum(), x)[0].tolist() == [1.0] * count
+
+
+def test_label_margins_at_a_tie_do_not_depend_on_the_number_of_elements():
+    from autograd_gpu.ops.margin import label_margins
+
+    x = ag.tensor([[0.1, -0.9]] * 100, requires_grad=True)
+    many = grad(label_margins(x, ag.tensor([[0, -1]] * 100)).sum(), x)[0]
+    one = ag.tensor([[0.1, -0.9]], requires_grad=True)
+    few = grad(label_margins(one, ag.tensor([[0, -1]])).sum(), one)[0]
+    assert many[:1].tolist() == few.tolist()
+
+
+@pytest.mark.parametrize("dtype", [ag.float16, ag.bfloat16])
+def test_uniform_numbers_in_half_types_are_below_1(dtype):
+    drawn = ag.rand(100_000, dtype=dtype, generator=ag.Generator(ag.zeros(1).device).manual_seed(0))
+    assert 0 <= drawn.float().min().item() < 0.001
+    assert 0.99 < drawn.float().max().item() < 1
+
+
+def test_numpy_integers_are_dimensions():
+    x = ag.ones(2, 3)
+    for reduce in (ag.sum, ag.mean, ag.var, ag.amax, ag.logsumexp):
+        assert reduce(x, np.int64(0)).shape == (3,)
+
+
+def test_errors_name_the_op():
+    with pytest.raises(RuntimeError, match="log_softmax: dtype must be floating point"):
+        ag.nn.functional.log_softmax(ag.ones(2), 0, dtype=ag.int64)
+    with pytest.raises((RuntimeError, IndexError), match="cat"):
+        ag.cat([ag.ones(2), ag.ones(2)], 2**70)
+
+
+def test_corner_indices_of_many_rows():
+    for ours, theirs in ((ag.tril_indices, np.tril_indices), (ag.triu_indices, np.triu_indices)):
+        np.testing.assert_array_equal(ours(40, 40, 1).numpy(force=True), np.stack(theirs(40, 1, 40)))

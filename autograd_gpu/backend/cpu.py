@@ -92,6 +92,15 @@ def special() -> Any:
 
 # Up to so many elements a product with ones sums in half the time that np.add.reduce takes: 0.4 us for a 2x2 matrix.
 FEW = 256
+MANY = 16  # integers from which on NumPy finds the least and the largest faster than Python
+
+
+def ends(array: np.ndarray) -> tuple[Any, Any]:
+    """The least and the largest of some integers; of a dozen, Python finds them faster."""
+    if array.size < MANY:
+        numbers = array.ravel().tolist()
+        return min(numbers), max(numbers)
+    return array.min(), array.max()
 
 
 @functools.lru_cache(1024)

@@ -21,6 +21,7 @@ FULL_FLOATS = frozenset((float32, float64))
 FLOATS = NATIVE_FLOATS | {bfloat16}
 HALF = frozenset((float16, bfloat16))  # summed and multiplied in float32, rounded once
 INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))
+DIGITS = {float64: 53, float32: 24, float16: 11, bfloat16: 8}  # bits of the significand, the leading one included
 STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
 ALL = cast("frozenset[np.dtype]", FLOATS | INTEGERS | STORAGE | {bool_})
 
@@ -68,6 +69,14 @@ def as_dtype(dtype: object) -> np.dtype:
         found = None
     if found is None or found not in ALL:
         raise TypeError(f"unsupported dtype {dtype!r}; use one of {', '.join(sorted(map(str, ALL)))}")
+    return found
+
+
+def computing(dtype: object) -> np.dtype:
+    """`dtype` as one of ours that results are computed in; TypeError for a storage dtype."""
+    found = as_dtype(dtype)
+    if found in STORAGE:
+        raise TypeError(f"{found} is a storage dtype, where nothing is computed; make float32 and convert with .to()")
     return found
 
 

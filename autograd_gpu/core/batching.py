@@ -88,6 +88,8 @@ def counted_from_right(dim: Any, ndim: int, reducing: bool = False) -> Any:
 
     None stays, and with `reducing` becomes all dimensions, as () does.
     """
+    if isinstance(dim, np.integer):
+        dim = int(dim)
     if dim is None or (reducing and not isinstance(dim, int) and not len(dim)):
         return tuple(range(-ndim, 0)) if reducing else None
     if not isinstance(dim, int):

@@ -33,7 +33,7 @@ def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) ->
         w("xp = numpy")
         direct = f"in_numpy({', '.join(['_arrays', *op.attributes])})"
         w(f"try: _out = {direct if op.in_numpy else f'forward(xp, *_arrays{attributes})'}")
-        w(f"except (ValueError, IndexError, TypeError): return {call_general}")
+        w(f"except (ValueError, IndexError, TypeError, OverflowError): return {call_general}")
         _write_result(w, op)
         w.depth -= 2
     w(f"return {call_general}")

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from ..backend import cpu
 from ..backend.dtypes import FLOATS
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
@@ -33,11 +34,7 @@ def _clean(target, classes, ignore_index):
     """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
     if not target.size:
         return True
-    if target.size < 16:
-        numbers = target.ravel().tolist()
-        low, high = min(numbers), max(numbers)
-    else:
-        low, high = np.minimum.reduce(target, axis=None), np.maximum.reduce(target, axis=None)
+    low, high = cpu.ends(target)
     if low >= 0 and high < classes:
         return not 0 <= ignore_index < classes
     wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]

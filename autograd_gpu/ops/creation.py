@@ -245,7 +245,7 @@ def arange(
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
-    wanted = dtypes.as_dtype(dtype) if dtype is not None else dtypes.int64 if whole else dtypes.get_default_dtype()
+    wanted = dtypes.computing(dtype) if dtype is not None else dtypes.int64 if whole else dtypes.get_default_dtype()
     values = backend.make(or_default(device), "arange", start, end, step)
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
@@ -258,7 +258,7 @@ def linspace(
     >>> ag.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     _check_steps(steps)
     values = backend.make(or_default(device), "linspace", start, end, steps)
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
@@ -273,7 +273,7 @@ def logspace(
     >>> ag.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     _check_steps(steps)
     exponents = backend.make(or_default(device), "linspace", start, end, steps)
     return wrap((float(base) ** exponents).astype(wanted, copy=False)).requires_grad_(requires_grad)
@@ -291,7 +291,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     tensor([[1., 0.],
             [0., 1.]])
     """
-    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     return wrap(backend.make(or_default(device), "eye", n, m, dtype=wanted)).requires_grad_(requires_grad)
 
 

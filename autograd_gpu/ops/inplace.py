@@ -25,8 +25,7 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     check_writable(name, x, other)
     if _alike(x, other):
         return value
-    if isinstance(x, StorageTensor) or isinstance(other, StorageTensor):
-        raise TypeError(f"{name}: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
+    refuse_storage(name, x, other)
     if backend.is_array(value):
         if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):
             raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
@@ -69,6 +68,12 @@ def check_writable(name: str, x: Tensor, *others: Any) -> None:
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
     _check_unrecorded(name, x, *others)
+
+
+def refuse_storage(name: str, *values: Any) -> None:
+    """TypeError for a float8 tensor."""
+    if any(isinstance(value, StorageTensor) for value in values):
+        raise TypeError(f"{name}: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
 
 
 def _check_unrecorded(name: str, x: Tensor, *others: Any) -> None:
@@ -212,6 +217,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
             [0., 1.]])
     """
     check_writable("fill_diagonal_", x)
+    refuse_storage("fill_diagonal_", x)
     if x.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if x.ndim > 2 and len(set(x.shape)) > 1:

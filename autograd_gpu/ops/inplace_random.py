@@ -11,21 +11,19 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
-from ..core.tensor import StorageTensor, Tensor
+from ..core.tensor import Tensor
 from ..core.views import bump_version
 from ..random import Generator
 from ..random.factories import floats
 from ..random.generator import source
-from .inplace import check_writable
+from .inplace import check_writable, refuse_storage
 from .sampling import check_probability, random_bernoulli
 
 
 def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool = True) -> Generator:
     """Where the numbers come from, after the checks of an in-place operation."""
     check_writable(name, x)
-    if isinstance(x, StorageTensor):
-        raise TypeError(f"{name}: {x.dtype} is a storage dtype and has no arithmetic; convert with .to(ag.float32) "
-                        "first")
+    refuse_storage(name, x)
     if floating and x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"{name} is not implemented for {x.dtype}: it gives numbers of a continuous distribution; "
                            "convert with .float() first")
@@ -140,13 +138,10 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     return _put(x, xp.maximum(xp.ceil(failing / math.log1p(-p)), 1))
 
 
-_DIGITS = {dtypes.float64: 53, dtypes.float32: 24, dtypes.float16: 11, dtypes.bfloat16: 8}
-
-
 def _largest(dtype: np.dtype) -> int:
     """What `random_` draws up to: all integers that the dtype holds without a gap, the largest int64 at most."""
     if dtype in dtypes.FLOATS:
-        return 1 << _DIGITS[dtype]
+        return 1 << dtypes.DIGITS[dtype]
     return 1 if dtype == dtypes.bool_ else min(int(np.iinfo(dtype).max), 2**63 - 1)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..backend import constant
-from ..backend.dtypes import int64
+from ..backend import constant, cpu
+from ..backend.dtypes import float64, int64
 from ..core.batching import expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
@@ -21,7 +21,7 @@ from ..errors import ArgumentError
 from .activation import in_float32
 from .exponential import logsigmoid, softplus
 from .loss import check_reduction, settle
-from .reduce import added, divided, wide
+from .reduce import added, divided
 from .similarity import pairwise_distance
 
 FEW = 64  # numbers (N * C * C) up to which Python's own lists are faster than arrays
@@ -188,7 +188,7 @@ class class_margins:
 
 def _label_margins(xp, x, target):
     n, classes = x.shape
-    y = x.astype(wide(x.dtype), copy=False)
+    y = x.astype(float64, copy=False)  # so that both forms see the same ties
     if xp is np and x.size * classes <= FEW:
         out, slope = _few_label_margins(y.tolist(), target.tolist())
         out, slope = np.array(out, y.dtype), np.array(slope, y.dtype).reshape(x.shape)
@@ -251,8 +251,8 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
     values = target._array
     if type(values) is np.ndarray and values.size:
-        ends = values.ravel().tolist() if values.size < 16 else (int(values.min()), int(values.max()))
-        if min(ends) < lowest or max(ends) >= count:
+        low, high = cpu.ends(values)
+        if low < lowest or high >= count:
             raise RuntimeError(message)
     return target
 

@@ -78,7 +78,7 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"nanmean(): expected input to have floating point dtype but got {x.dtype}; "
                            "convert with .float() first")
-    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
+    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     total = added(xp, _without(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
     found = reduced(xp, "add", x == x, dim, keepdim, total.dtype)
     found = xp.where(found == 0, math.nan, found).astype(total.dtype, copy=False)

@@ -32,11 +32,11 @@ def exponentials(xp, x, axis):
     return e, total(e, axis=axis, keepdims=True), highest
 
 
-def _wanted(x, dtype):
+def _wanted(name, x, dtype):
     """The dtype of the result, and x in the dtype to compute in."""
-    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
+    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
-        raise RuntimeError(f"softmax: dtype must be floating point, got {wanted}")
+        raise RuntimeError(f"{name}: dtype must be floating point, got {wanted}")
     return wanted, x.astype(wide(wanted), copy=False)
 
 
@@ -55,7 +55,7 @@ def _few(xp, x, dim, dtype):
 def _softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         return np.divide(*few, few[0])
-    wanted, x = _wanted(x, dtype)
+    wanted, x = _wanted("softmax", x, dtype)
     e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
     return xp.divide(e, total, out=e).astype(wanted, copy=False)
 
@@ -63,7 +63,7 @@ def _softmax(xp, x, *, dim, dtype=None):
 def _log_softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         return x - np.log(few[1])
-    wanted, x = _wanted(x, dtype)
+    wanted, x = _wanted("log_softmax", x, dtype)
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum
         return xp.subtract(x, highest + xp.log(total), out=e).astype(wanted, copy=False)

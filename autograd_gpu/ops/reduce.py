@@ -25,6 +25,8 @@ def axes(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """`dim` as negative axes, the rightmost first; None and () name all of them."""
     if type(dim) is int and ndim:
         return (wrap_dim(dim, ndim) - ndim,)
+    if isinstance(dim, np.integer):
+        dim = int(dim)
     if dim is None or (not isinstance(dim, int) and not len(dim)):
         return tuple(range(-1, -ndim - 1, -1))
     dims = (dim,) if isinstance(dim, int) else dim
@@ -97,7 +99,7 @@ def wide(dtype: np.dtype) -> np.dtype:
 def _sum(xp, x, *, dim=None, keepdim=False, dtype=None):
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
         return added(xp, x, dim, keepdim)
-    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
+    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if dtype is None and wanted not in dtypes.FLOATS:
         return reduced(xp, "add", x, dim, keepdim, dtypes.int64)
     return reduced(xp, "add", x.astype(wide(wanted), copy=False), dim, keepdim).astype(wanted, copy=False)
@@ -127,7 +129,7 @@ class sum:
 def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
         return divided(added(xp, x, dim, keepdim), count(x.shape, dim))
-    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
+    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be a floating point dtype. "
                            f"Got: {wanted}; convert with .float() first")
@@ -250,7 +252,7 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     p = _order(p)
     if p == 2 and xp is np and dtype is None and dim is not None and x.dtype in dtypes.FULL_FLOATS:
         return np.sqrt(added(xp, x * x, dim, keepdim))
-    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype)
+    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
     x = x.astype(wide(wanted), copy=False)

@@ -18,7 +18,7 @@ from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor, wrap
 from ..random import Generator, bernoulli_mask
 from ..random import normal as normal_of
-from ..random.factories import floats
+from ..random.factories import floats, sizes_of
 from ..random.generator import source
 from .creation import as_tensor
 
@@ -83,7 +83,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     if p is None:
         return random_bernoulli(input, generator)
     check_probability("bernoulli", p)
-    return wrap(bernoulli_mask(input.shape, p, input.device, generator).astype(input.dtype))
+    return wrap(bernoulli_mask(input.shape, p, input.device, generator).astype(dtypes.computing(input.dtype)))
 
 
 def check_probability(name: str, p: float) -> None:
@@ -160,11 +160,10 @@ def normal(
     if not tensors:
         if size is None:
             raise TypeError("normal() of two numbers needs a size: normal(mean, std, size)")
-        if std < 0:
-            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-        return normal_of(tuple(size), dtype, device, mean, std, generator).requires_grad_(requires_grad)
-    if size is not None:
-        raise TypeError("normal() takes a size beside two numbers only; a tensor brings its shape")
+        return normal_of(sizes_of((size,)), dtype, device, mean, std, generator).requires_grad_(requires_grad)
+    if size is not None or dtype is not None or device is not None or requires_grad:
+        raise TypeError("normal() takes size, dtype, device and requires_grad beside two numbers only; a tensor brings "
+                        "its own")
     return random_normal(mean, std, generator)
 
 

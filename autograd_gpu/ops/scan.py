@@ -20,7 +20,7 @@ from .sorting import values_back, values_jvp
 def result_dtype(x, dtype):
     """The given dtype; without one int64 for integers and bools, else that of x."""
     if dtype is not None:
-        return dtypes.as_dtype(dtype)
+        return dtypes.computing(dtype)
     return x.dtype if x.dtype in dtypes.FLOATS else dtypes.int64
 
 

@@ -16,7 +16,7 @@ from ..core.op import RECORD, SAME
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .along import checked, corner, vector
-from .creation import constant_like, full
+from .creation import as_tensor, constant_like, full
 from .index import index_select, index_vector
 from .place import advanced_set, index_copy
 from .places import FEW, element_numbers, grid, sums_at
@@ -178,6 +178,11 @@ class scatter_extreme:
 # ---- the public functions ------------------------------------------------------------------------------
 
 
+def as_source(src: Any) -> Any:
+    """An array as a constant tensor; tensors and numbers as they are."""
+    return as_tensor(src) if backend.is_array(src) else src
+
+
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
@@ -190,7 +195,9 @@ def scatter(
     >>> ag.scatter(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
     tensor([2., 0., 1.])
     """
-    src = value if src is None else src
+    if src is not None and value is not None:
+        raise TypeError("scatter(): takes src, a tensor, or value, a number, not both")
+    src = as_source(value if src is None else src)
     if src is None:
         raise TypeError("scatter(): missing 1 required argument: src, a tensor, or value, a number")
     if reduce is not None:
@@ -211,6 +218,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     >>> ag.scatter_add(ag.ones(3), 0, ag.tensor([1, 1]), ag.tensor([1.0, 2.0]))
     tensor([1., 4., 1.])
     """
+    src = as_source(src)
     dim, index = checked("scatter_add", input, dim, index, src), vector(index)
     result = scatter_sum(vector(input), index, corner(vector(src), index), dim)
     return result if input.ndim else reshape(result, ())

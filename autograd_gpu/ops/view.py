@@ -31,7 +31,10 @@ def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> 
     """
     if len(shape) == 1 and isinstance(shape[0], np.dtype):
         dtype = shape[0]
+        shape = ()
     if dtype is not None:
+        if shape or size is not None:
+            raise TypeError("view() takes a shape or a dtype, not both; view twice")
         return view_as_dtype(x, dtype)
     result = reshape(x, unpacked(shape, size))
     if not shares_memory(result._array, x._array):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU
 from ..core.tensor import Tensor, wrap
@@ -18,11 +19,14 @@ def floats(
     distribution: str, shape: tuple[int, ...], dtype: Any, stream: Generator, scale: float = 1.0, shift: float = 0.0
 ) -> Any:
     """shift + scale * numbers of the standard `distribution`; half types are drawn in float32."""
-    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"random numbers of dtype {wanted} are not implemented; draw float32 and convert")
     wide = wanted if wanted.itemsize > 2 else dtypes.float32
     array = stream.draw(distribution, shape, dtype=wide)
+    if distribution == "random" and wide is not wanted:  # cut, not rounded: 1 is not among the numbers below 1
+        steps = 2.0 ** dtypes.DIGITS[wanted]
+        array = backend.namespace(array).floor(array * steps) / steps
     if scale != 1.0:
         array *= scale
     if shift != 0.0:
@@ -64,6 +68,8 @@ def normal(
     >>> ag.random.normal((2,), mean=3.0, std=0.0)
     tensor([3., 3.])
     """
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     return wrap(floats("standard_normal", tuple(shape), dtype, source(device, generator), std, mean))
 
 
@@ -144,7 +150,7 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     array = source(device, generator).draw("integers", low, high, sizes_of((size,)), dtype=dtypes.int64)
-    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    wanted = dtypes.int64 if dtype is None else dtypes.computing(dtype)
     return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
@@ -174,5 +180,5 @@ def randperm(
     stream = source(device, generator)
     # CuPy's Generator has no permutation; the order of random keys is one
     array = stream.draw("permutation", n) if stream.device == CPU else stream.draw("random", (n,)).argsort()
-    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    wanted = dtypes.int64 if dtype is None else dtypes.computing(dtype)
     return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
