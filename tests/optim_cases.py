@@ -34,8 +34,9 @@ OPTIONS = {
         {"lr": 0.01, "momentum_decay": 0.1, "betas": (0.8, 0.95), "eps": 1e-6},
     ],
     "RAdam": [
-        *product(**FLAGS, lr=(0.01,), decoupled_weight_decay=(False, True)),
         {"lr": 0.01, "betas": (0.7, 0.6), "eps": 1e-6},  # never adaptive
+        *product(**FLAGS, lr=(0.01,), decoupled_weight_decay=(False, True)),
+        {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6},  # adaptive from the sixth step on
     ],
     "RMSprop": product(**FLAGS, momentum=(0.0, 0.9), centered=(False, True)),
     "Adagrad": [*product(**FLAGS, lr=(0.1,)), {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.5}],

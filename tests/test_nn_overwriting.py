@@ -126,3 +126,16 @@ def test_gumbel_softmax(dim, device):
     assert np.allclose(hard.mean(other).numpy(force=True), [0.1, 0.2, 0.7], atol=0.01)
     (g,) = ag.autograd.grad((hard * hard.detach()).sum(), logits)
     assert g.abs().sum().item() > 0  # the gradient of the soft one
+
+
+@pytest.mark.parametrize("name", [
+    "dropout_", "alpha_dropout_", "feature_dropout_", "feature_alpha_dropout_",
+])  # fmt: skip
+def test_dropouts_in_place_are_those_out_of_place(name, device):
+    x = ag.tensor(np.linspace(0.5, 2.0, 24).reshape(2, 3, 4), device=device)
+    ag.manual_seed(5)
+    expected = getattr(ag, name[:-1])(x, 0.5, True)
+    ag.manual_seed(5)
+    assert getattr(ag, name)(x, 0.5, True) is x
+    np.testing.assert_array_equal(x.numpy(force=True), expected.numpy(force=True))
+    assert x._version == 1

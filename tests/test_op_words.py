@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 from op_db import Call as TensorCall
-from op_db import as_tuple, assert_close, values
+from op_db import Sample, as_tuple, assert_close, values
 from op_rows import ROWS
 
 from autograd_gpu import backend
@@ -157,8 +157,14 @@ def _inner(pairs):
 
 
 def examples(row, k, device):
-    """Sample number k of N draws, if they have the same shapes and attributes; else the same one N times."""
+    """Sample number k of N draws, with the numbers of the first; if the shapes differ the first one N times."""
     drawn = [row.draw(seed)[k] for seed in range(N)]
+    first = drawn[0]
+    drawn = [
+        Sample(*(b if isinstance(b, (np.ndarray, list)) else a for a, b in zip(first.args, other.args, strict=True)),
+               **first.kwargs)
+        for other in drawn
+    ]  # fmt: skip
     if len({repr(sample) for sample in drawn}) > 1:
         drawn = drawn[:1] * N
     return [TensorCall(row, sample, device) for sample in drawn]

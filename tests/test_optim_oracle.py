@@ -172,3 +172,27 @@ def test_lbfgs_continues_from_a_state_dict_of_pytorch(device):
     optimizer.load_state_dict(reference.state_dict())
     expected, got = minimize(reference, *theirs, 2), minimize(optimizer, *ours, 2)
     np.testing.assert_allclose(np.concatenate(got), np.concatenate(expected), rtol=1e-6)
+
+
+def test_options_that_a_state_dict_lacks_were_not_in_use():
+    """As in PyTorch: an old checkpoint does not get the momentum that the constructor was told."""
+    given = {"momentum": 0.9, "centered": True, "maximize": True}
+    found = []
+    for lib in (ag, torch):
+        w = lib.ones(2, requires_grad=True)
+        state = lib.optim.RMSprop([w]).state_dict()
+        for option in given:
+            del state["param_groups"][0][option]
+        optimizer = lib.optim.RMSprop([w], **given)
+        optimizer.load_state_dict(state)
+        found.append([optimizer.param_groups[0][option] for option in given])
+    assert found[0] == found[1] == [0, False, False]
+
+
+def test_hooks_see_adamw_decoupled():
+    seen = []
+    w = ag.ones(2, requires_grad=True)
+    optimizer = ag.optim.AdamW([w])
+    optimizer.register_load_state_dict_post_hook(lambda o: seen.append(o.param_groups[0]["decoupled_weight_decay"]))
+    optimizer.load_state_dict(ag.optim.Adam([w]).state_dict())
+    assert seen == [True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,6 +103,7 @@ def test_result_dtypes(name, dtype, device):
 ELSEWHERE = {  # name -> the file that tests it
     **dict.fromkeys(NAMES["Random numbers"], "test_random.py"),
     **dict.fromkeys(NAMES["Dropout"], "test_nn_overwriting.py"),
+    "cuda.manual_seed_all": "test_cuda.py",
     "from_dlpack": "test_tensor.py",
     "from_numpy": "test_tensor.py",
     "nn.functional.gumbel_softmax": "test_nn_overwriting.py",
@@ -120,6 +122,11 @@ def test_no_function_is_left_out():
     compared = Counter(case.name for case in [*test_composites.CASES, *test_composites.COUNTS])
     known = {*CALLS, *ELSEWHERE, *(f"nn.functional.{name}" for name in test_nn_functional.CASES)}
     assert not [name for name in made_of_ops() if name not in known and compared[name] < INPUTS]
+
+
+@pytest.mark.parametrize(("name", "file"), ELSEWHERE.items())
+def test_what_is_tested_elsewhere_is_named_there(name, file):
+    assert name.rpartition(".")[2] in (Path(__file__).parent / file).read_text()
 
 
 def mentioned(code):

@@ -284,7 +284,17 @@ def test_distribution_errors(call, message, device):
 def test_normal_wants_a_size_or_a_tensor(device):
     with pytest.raises(TypeError, match="needs a size"):
         ag.normal(1.0, 2.0)
-    with pytest.raises(TypeError, match="a tensor brings its shape"):
+    with pytest.raises(TypeError, match="a tensor brings its own"):
         ag.normal(ag.ones(2, device=device), 2.0, (2,))
     with pytest.raises(TypeError, match="float8_e4m3fn is a storage dtype"):
         ag.ones(2, device=device).to(ag.float8_e4m3fn).normal_()
+
+
+@pytest.mark.parametrize("name", ["rand_like", "randn_like", "randint_like"])
+def test_numbers_like_those_of_a_tensor(name, device):
+    x, bounds = ag.zeros(40, 50, dtype=ag.float64, device=device), (2, 5) if name == "randint_like" else ()
+    drawn = getattr(ag, name)(x, *bounds)
+    assert (drawn.shape, drawn.dtype, drawn.device) == (x.shape, x.dtype, x.device)
+    low, high = {"rand_like": (0, 1), "randn_like": (-6, 6), "randint_like": (2, 5)}[name]
+    assert low <= drawn.min().item() < drawn.max().item() < high
+    assert getattr(ag, name)(x, *bounds, dtype=ag.float32, requires_grad=True).requires_grad

@@ -72,8 +72,10 @@ def check_writable(name: str, x: Tensor, *others: Any) -> None:
 
 def refuse_storage(name: str, *values: Any) -> None:
     """TypeError for a float8 tensor."""
-    if any(isinstance(value, StorageTensor) for value in values):
-        raise TypeError(f"{name}: float8 is a storage dtype and has no arithmetic; convert with .to(ag.float32) first")
+    for value in values:
+        if isinstance(value, StorageTensor):
+            raise TypeError(f"{name}: {value.dtype} is a storage dtype and has no arithmetic; convert with "
+                            ".to(ag.float32) first")
 
 
 def _check_unrecorded(name: str, x: Tensor, *others: Any) -> None:

@@ -105,8 +105,8 @@ class AdamW(Adam):
             differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
         )  # fmt: skip
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As Optimizer.load_state_dict; a state dict of Adam becomes one of AdamW."""
-        super().load_state_dict(state_dict)
+    def _load(self, state_dict: dict[str, Any]) -> None:
+        """A state dict of Adam becomes one of AdamW."""
+        super()._load(state_dict)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True

@@ -9,17 +9,20 @@ from ..core.tensor import Tensor, wrap
 from ..nn.foreign import as_own
 from .groups import EXECUTION, Group
 
-# Options that came later than the optimizers that have them: a state dict may lack them.
-_OPTIONAL = {"amsgrad", "centered", "decoupled_weight_decay", "maximize", "momentum", "nesterov", *EXECUTION}
+# Options that came later than the optimizers that have them: a state dict that lacks one was trained without it.
+_OPTIONAL = {
+    "amsgrad": False, "centered": False, "decoupled_weight_decay": False, "maximize": False, "momentum": 0.0,
+    "nesterov": False,
+}  # fmt: skip
 
 
 def loaded_group(saved: Group, current: Group, defaults: dict[str, Any], optimizer: str) -> Group:
     """The options of `saved` for the parameters of `current`; ValueError if one is missing."""
-    if absent := [option for option in defaults if option not in saved and option not in _OPTIONAL]:
+    if absent := [o for o in defaults if o not in saved and o not in _OPTIONAL and o not in EXECUTION]:
         raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {optimizer}")
     options = {k: _option(v) for k, v in saved.items() if k != "params" and k not in EXECUTION}
     kept = {k: v for k, v in current.items() if k in ("params", "param_names", *EXECUTION)}
-    return {**{k: v for k, v in defaults.items() if k in _OPTIONAL}, **kept, **options}
+    return {**{k: v for k, v in _OPTIONAL.items() if k in defaults}, **kept, **options}
 
 
 def _option(value: Any) -> Any:
