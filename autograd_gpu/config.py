@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 GRAD_OFF = 1
+ANOMALY = 8
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 

@@ -37,11 +37,20 @@ def freed_twice() -> RuntimeError:
     )
 
 
-def modified_in_place(kind: str, shape: tuple[int, ...], where: str, found: int, expected: int) -> RuntimeError:
+def modified_in_place(
+    kind: str, shape: tuple[int, ...], where: str, found: int, expected: int, anomaly: bool = False
+) -> RuntimeError:
+    """`anomaly`: whether anomaly mode is on."""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{kind} {list(shape)}], which is {where}, is at version {found}; expected version {expected} instead. "
-        "Hint: write to a clone() of it, or use the out-of-place operation."
+        + (
+            "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "
+            "in question was changed in there or anywhere later. Good luck!"
+            if anomaly else
+            "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "ag.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
     )
 
 

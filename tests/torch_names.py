@@ -162,7 +162,10 @@ FAMILIES = {
         Tensor.tolist Tensor.type Tensor.type_as
     """,
     "Derivatives": """
-        autograd.Function autograd.backward autograd.enable_grad autograd.grad autograd.gradcheck autograd.gradgradcheck
+        autograd.Function autograd.backward autograd.detect_anomaly autograd.enable_grad autograd.grad
+        autograd.gradcheck autograd.gradgradcheck autograd.graph.GradientEdge autograd.graph.Node
+        autograd.graph.get_gradient_edge autograd.graph.register_multi_grad_hook autograd.set_detect_anomaly
+        is_anomaly_check_nan_enabled is_anomaly_enabled set_anomaly_enabled utils.hooks.RemovableHandle
         autograd.no_grad autograd.set_grad_enabled enable_grad is_grad_enabled no_grad set_grad_enabled
         Tensor.backward Tensor.detach_ Tensor.grad Tensor.grad_fn Tensor.is_leaf Tensor.register_hook
         Tensor.register_post_accumulate_grad_hook Tensor.requires_grad Tensor.requires_grad_ Tensor.retain_grad

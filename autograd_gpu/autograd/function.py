@@ -20,6 +20,7 @@ from ..backend import is_array, namespace_on
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, no_grad
+from ..core.anomaly import noted
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
 from ..core.op import RECORD
@@ -257,7 +258,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
     node.saved = tuple([None if t is None else _saved(node, t, replaced) for t in ctx._to_save])
     ctx._to_save, ctx._non_differentiable, ctx._node = (), (), weakref.ref(node)
     node.sequence_nr = next_sequence_nr()
-    return tuple(returned)
+    return noted(tuple(returned))
 
 
 def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[int]) -> None:

@@ -18,6 +18,7 @@ from .. import backend, errors
 from ..backend import dtypes
 from ..backend.dtypes import FLOATS
 from . import generate, listgen, nodegen
+from .anomaly import noted
 from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
 from .views import shares_memory, storage_of
@@ -81,13 +82,13 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         if op.variadic:
             if not op.cores:
                 op.cores["*",] = listgen.make_list_core(op)
-            return op.cores["*",](prepared, *attributes)
+            return noted(op.cores["*",](prepared, *attributes))
         kinds = _kinds(tuple(prepared))
         core = op.cores.get(kinds)
         if core is None:
             core = op.cores[kinds] = generate.make_core(op, kinds)
             _add_variants(op, kinds)
-        return core(*prepared, *attributes)
+        return noted(core(*prepared, *attributes))
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
 
@@ -103,7 +104,7 @@ def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, An
     if core is None:
         core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
     outs, extras = core(*args, *op.filled(attributes).values())
-    return outs, {name: wrap(value) for name, value in extras.items()}
+    return noted(outs), {name: wrap(value) for name, value in extras.items()}
 
 
 def _kinds(args: tuple[Any, ...]) -> tuple[str, ...]:

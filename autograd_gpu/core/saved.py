@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import errors
+from ..config import ANOMALY, MODES
 from .tensor import Tensor, alias
 from .views import Storage, version_of
 
@@ -37,7 +38,8 @@ class SavedTensor:
             raise errors.freed_twice()
         if version_of(tensor) != self.version:
             kind = f"autograd_gpu.{tensor.dtype}"
-            raise errors.modified_in_place(kind, tensor.shape, self._where(), version_of(tensor), self.version)
+            found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
+            raise errors.modified_in_place(kind, tensor.shape, self._where(), found, self.version, anomaly)
         return tensor
 
     def _where(self) -> str:
