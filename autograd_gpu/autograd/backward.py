@@ -157,21 +157,20 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
     roots: list[tuple[Node, int, Tensor]] = []
     for i, output in enumerate(outputs):
         g = grads[i]
+        if g is not None and not isinstance(g, Tensor):
+            g = _gradient(g, i)
         if type(output) is GradientEdge:
-            roots.append((output.node, internal_nr(output), _edge_gradient(output, g)))
+            roots.append((output.node, internal_nr(output), _edge_gradient(output, g, i)))
             continue
         if not isinstance(output, Tensor):
             raise TypeError(f"element {i} of tensors must be a Tensor or a GradientEdge, not {type(output).__name__}")
         node, array = output._node, output._array
-        if g is not None and not isinstance(g, Tensor):
-            g = _gradient(g, i)
         if node is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
             g = _implicit(array)
         elif g._array.shape != array.shape:
-            raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] "
-                               f"has a shape of {array.shape}.")
+            raise _mismatch(i, g.shape, array.shape)
         elif g._array.dtype is not array.dtype:
             g = _cast(g, array.dtype)
         roots.append((node, output._nr, g))
@@ -196,10 +195,15 @@ def _cast(g: Tensor, dtype: np.dtype) -> Tensor:
     return RECORD.cast(g, dtype) if g.dtype != dtype else g
 
 
-def _edge_gradient(edge: GradientEdge, g: Tensor | None) -> Tensor:
+def _mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...]) -> RuntimeError:
+    return RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {found} and output[{i}] has a shape of "
+                        f"{expected}.")
+
+
+def _edge_gradient(edge: GradientEdge, g: Tensor | None, i: int) -> Tensor:
     if g is not None:
         if edge.shape is not None and g.shape != edge.shape:
-            raise RuntimeError(f"Mismatch in shape: gradient of shape {g.shape} for an edge of shape {edge.shape}.")
+            raise _mismatch(i, g.shape, edge.shape)
         return g if edge.dtype is None else _cast(g, edge.dtype)
     if edge.shape is None or int(np.prod(edge.shape)) != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
