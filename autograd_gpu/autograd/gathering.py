@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.hooks import RemovableHandle
+from ..core.hooks import MultiHandle
 from ..core.late import late_of, running_task, will_reach
 from ..core.node import Node
 from ..core.task import GraphTask
@@ -43,23 +43,6 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
     # The outputs, not the tensors: a hook on a tensor's node that held the tensor would be a circle.
     gather = _Gather(fn, [(t._node, t._nr) for t in tensors])  # type: ignore[misc]
     return MultiHandle(tuple([t.register_hook(_Arrival(gather, i)) for i, t in enumerate(tensors)]))
-
-
-class MultiHandle(RemovableHandle):
-    """Removes a hook from all of its tensors."""
-
-    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
-        self.handles = handles
-
-    def remove(self) -> None:
-        for handle in self.handles:
-            handle.remove()
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.handles
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.handles = state
 
 
 class _First:

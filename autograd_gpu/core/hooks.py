@@ -69,6 +69,23 @@ class RemovableHandle:
         self.remove()
 
 
+class MultiHandle(RemovableHandle):
+    """Removes several hooks at once."""
+
+    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.handles
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.handles = state
+
+
 def add(hooks: Hooks, hook: Any, prepend: bool = False) -> RemovableHandle:
     """Puts `hook` at the end, or at the front, of `hooks`."""
     handle = RemovableHandle(hooks)
