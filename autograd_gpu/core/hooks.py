@@ -10,6 +10,7 @@ from the next time on.
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -117,6 +118,7 @@ class NodeExtra:
         return bool(any(self.tensor.values()) or self.retained or self.pre or self.post or self.post_accumulate)
 
 
+_LOCK = threading.Lock()
 NONE = NodeExtra()  # of a node that is treated as one with hooks, but has none
 
 
@@ -127,7 +129,9 @@ def watch(node: Node) -> bool:
 
 def extra_of(node: Node) -> NodeExtra:
     if node.extra is None:
-        node.extra = NodeExtra()
+        with _LOCK:  # two threads must not give one node two
+            if node.extra is None:
+                node.extra = NodeExtra()
     return node.extra
 
 
