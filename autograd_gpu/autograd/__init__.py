@@ -1,6 +1,13 @@
 """The user's face of the engine."""
 
-from ..config import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from ..config import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from ..errors import GradcheckError
 from . import graph
 from .backward import backward, grad
@@ -9,5 +16,6 @@ from .gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Function", "GradcheckError", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
-    "is_grad_enabled", "no_grad", "once_differentiable", "set_grad_enabled",
+    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "once_differentiable",
+    "set_grad_enabled",
 ]  # fmt: skip
