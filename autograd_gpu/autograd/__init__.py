@@ -1,6 +1,13 @@
 """The user's face of the engine."""
 
-from ..config import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from ..config import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from ..errors import GradcheckError
 from . import graph
 from .anomaly import detect_anomaly, set_detect_anomaly
@@ -10,5 +17,6 @@ from .gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck",
-    "graph", "is_grad_enabled", "no_grad", "once_differentiable", "set_detect_anomaly", "set_grad_enabled",
+    "graph", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "once_differentiable",
+    "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """Anomaly mode: each node remembers where it was made, so that an error in backward can show it.
 
-Operations come through `dispatch.general` while the mode is on, which calls `noted`. The engine treats every node as
-one with hooks, and looks for NaN in what it gives. What a node remembers is in its `metadata`, under PyTorch's keys.
+Operations come through `dispatch.general` while the mode is on; whoever makes a node calls `note`. The engine treats
+every node as one with hooks, and looks for NaN in what it gives. What a node remembers is in its `metadata`, under
+PyTorch's keys.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from ..config import ANOMALY, MODES
 from .nesting import NESTING
 from .node import Node
 from .op import RAW
-from .tensor import Tensor
 
 TRACEBACK, PARENT = "traceback_", "parent_"
 OURS = (str(Path(__file__).parents[1]), "<generated ")  # files of the library itself
@@ -48,19 +48,10 @@ def is_anomaly_check_nan_enabled() -> bool:
     return NESTING.here.check_nan
 
 
-def noted(outs: Any) -> Any:
-    """The results of a recorded operation, handed through; in anomaly mode their node is noted."""
-    if MODES.bits & ANOMALY:
-        for out in outs if isinstance(outs, tuple) else (outs,):
-            node = out.grad_fn if isinstance(out, Tensor) else None
-            if node is not None and TRACEBACK not in node.metadata:
-                note(node)
-                break
-    return outs
-
-
 def note(node: Node) -> None:
-    """Remembers where `node` was made, and of which running node it is a part (in a double backward)."""
+    """In anomaly mode: remembers where `node` was made, and which running node made it (in a double backward)."""
+    if not MODES.bits & ANOMALY or TRACEBACK in node.metadata:
+        return
     stack = traceback.extract_stack()
     while len(stack) > 1 and stack[-1].filename.startswith(OURS):
         stack.pop()
@@ -96,5 +87,5 @@ def check_nan(node: Node, grads: Any) -> None:
     if not NESTING.here.check_nan:
         return
     for i, g in enumerate(grads):
-        if g is not None and RAW.isnan(g._array if isinstance(g, Tensor) else g).any():
+        if g is not None and RAW.isnan(getattr(g, "_array", g)).any():
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

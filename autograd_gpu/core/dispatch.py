@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import dtypes
+from ..backend import dtypes, is_array
 from ..backend.dtypes import FLOATS
+from ..config import ANOMALY, MODES, SAVING
 from . import generate, listgen, nodegen
-from .anomaly import noted
+from .anomaly import note
 from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .saving import hand_over
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
 from .views import shares_memory, storage_of
 
@@ -82,15 +84,28 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         if op.variadic:
             if not op.cores:
                 op.cores["*",] = listgen.make_list_core(op)
-            return noted(op.cores["*",](prepared, *attributes))
-        kinds = _kinds(tuple(prepared))
-        core = op.cores.get(kinds)
-        if core is None:
-            core = op.cores[kinds] = generate.make_core(op, kinds)
-            _add_variants(op, kinds)
-        return noted(core(*prepared, *attributes))
+            outs = op.cores["*",](prepared, *attributes)
+        else:
+            kinds = _kinds(tuple(prepared))
+            core = op.cores.get(kinds)
+            if core is None:
+                core = op.cores[kinds] = generate.make_core(op, kinds)
+                _add_variants(op, kinds)
+            outs = core(*prepared, *attributes)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
+    return _watched(outs, args, prepared) if MODES.bits & (SAVING | ANOMALY) else outs
+
+
+def _watched(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
+    """The results, after the saved tensors of their node went to the thread's hooks, if any; wrapped numbers stay."""
+    node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
+    if node is not None:
+        note(node)
+    if node is not None and MODES.bits & SAVING:
+        numbers = [p for p, a in zip(prepared, args, strict=True) if not isinstance(a, Tensor) and not is_array(a)]
+        hand_over(node, numbers)
+    return outs
 
 
 # Texts that say everything, and are PyTorch's.
@@ -104,7 +119,7 @@ def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, An
     if core is None:
         core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
     outs, extras = core(*args, *op.filled(attributes).values())
-    return noted(outs), {name: wrap(value) for name, value in extras.items()}
+    return outs, {name: wrap(value) for name, value in extras.items()}
 
 
 def _kinds(args: tuple[Any, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend import cuda
-from ..config import MODES, enable_grad
+from ..config import MODES, enable_grad, modes_here
 from .anomaly import explain
 from .nesting import MAX_NESTED, NESTING, Here
 from .node import Node
@@ -61,10 +61,11 @@ def execute(
 def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
     """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only."""
     outcome: list[Any] = []
-    bits, errors, here = MODES.bits, [], cuda.here()
+    modes, errors, here = modes_here(), [], cuda.here()
 
     def body() -> None:
-        MODES.bits, NESTING.here = bits, caller.fresh()
+        MODES.__dict__.update(modes)
+        NESTING.here = caller.fresh()
         try:
             cuda.go_to(here)
             outcome.append(execute(*args))

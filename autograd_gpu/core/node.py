@@ -12,6 +12,7 @@ from . import hooks
 from .views import bump_version
 
 if TYPE_CHECKING:
+    from .saved import SavedTensor
     from .tensor import Tensor
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
@@ -55,6 +56,17 @@ class Node:
     def name(self) -> str:
         """The class name, such as MulBackward0."""
         return type(self).__name__
+
+    def op_name(self) -> str:
+        """What hooks and logs call the operation."""
+        return self.name()
+
+    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
+        """(name, SavedTensor) of everything that this node keeps for backward."""
+        return []
+
+    def keep_extras(self) -> None:
+        """What else a forward left for backward becomes saved tensors."""
 
     def input_name(self, i: int) -> str:
         """What input `i` is called where the op is declared."""
@@ -149,7 +161,7 @@ class AccumulateGrad(Node):
         if leaf is None or leaf._grad is None:
             return None
         grad = leaf._grad
-        return grad if grad._node is None and grad.dtype == leaf.dtype and grad.is_cuda else None
+        return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
 
     def living(self) -> Tensor | None:
         """The leaf. If it is gone and left post-accumulate hooks: another with its memory, and the `.grad` of such."""
@@ -159,7 +171,7 @@ class AccumulateGrad(Node):
                 return leaf
             if leaf is None:
                 leaf = extra.leaf.detach()
-                leaf._node, leaf._grad = self, extra.leaf._grad
+                leaf._fn, leaf._grad = self, extra.leaf._grad
                 self._ref, extra.stands_in = weakref.ref(leaf), True
             elif leaf._array is not extra.leaf._array:  # given other memory since
                 extra.leaf = leaf.detach()
@@ -171,7 +183,7 @@ class AccumulateGrad(Node):
             grad = leaf._grad
             if grad is None:
                 leaf._grad = g
-            elif recording or grad._node is not None or grad._array.dtype != g._array.dtype:
+            elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
                 leaf._grad = grad + g
             else:
                 array = grad._array
