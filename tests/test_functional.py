@@ -91,6 +91,10 @@ class TestValues:
         assert [j.tolist() for (j,) in found] == [[0.0, 0.0], [1.0, 1.0], [[0.0, 0.0]] * 3]
         assert all(j.dtype == ag.float64 for (j,) in found)
 
+    def test_a_constant_output_runs_no_backward(self, monkeypatch):
+        monkeypatch.setattr(functional, "grad", None)
+        assert jacobian(lambda x: (ag.ones(3), x.argmax()), ag.ones(2))[0].shape == (3, 2)
+
 
 class TestStructure:
     def test_jacobian(self):
@@ -244,6 +248,15 @@ class TestStrict:
             jacobian(lambda x, y: x**2 + y, (x, x), create_graph=True, strict=True)
         with pytest.raises(RuntimeError, match=r"output of the user-provided function is independent of input 1\."):
             vjp(lambda x, y: x.sum(), (x, x), strict=True)
+
+    def test_a_product_that_cannot_be_differentiated_by_the_input(self):
+        x, v = double([1.0, 2.0], True), double([1.0, 1.0])
+        for call in (vjp, jvp):
+            with pytest.raises(RuntimeError, match=r"jacobian of .* independent of input 0\. .* when create_graph"):
+                call(lambda x: 2 * x, x, v, True, True)
+        for call in (vhp, hvp):
+            with pytest.raises(RuntimeError, match=r"hessian of .* independent of input 0\. .* when create_graph"):
+                call(lambda x: (x**2).sum(), x, v, True, True)
 
     def test_a_linear_function_has_no_hessian(self):
         x = double([1.0, 2.0])

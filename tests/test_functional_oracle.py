@@ -35,6 +35,7 @@ FUNCTIONS = {
     "rectified net": (lambda lib: lambda x: lib.relu(x @ lib.tensor(W, dtype=x.dtype)).sum(), (2, 3)),
     "softmax": (lambda lib: lambda x: lib.softmax(x, -1), (2, 3)),
     "sign": (lambda lib: lambda x: lib.sign(x), (3,)),
+    "sign beside a square": (lambda lib: lambda x: (x**2, lib.sign(x)), (3,)),
     "broadcast": (lambda lib: lambda x, y: x * y.exp() + 2 * y, [(2, 1), (3,)]),
     "mixed shapes": (lambda lib: lambda x, y, z: (x @ y).sin().sum() * z, [(2, 3), (3,), ()]),
     "tuple of one": (lambda lib: lambda x: (x**2,), [(3,)]),
@@ -147,7 +148,8 @@ class TestEqualsPyTorch:
         shapes = FUNCTIONS[name][1]
 
         def run(fn, f, x, lib):
-            return getattr(fn, function)(f, x, point(lib, shapes, "float64", create_graph, 1), create_graph, strict)
+            v = point(lib, shapes, "float64", create_graph and not strict, 1)
+            return getattr(fn, function)(f, x, v, create_graph, strict)
 
         compare(name, run, requires_grad=create_graph)
 
@@ -157,7 +159,8 @@ class TestEqualsPyTorch:
             outputs = f(*x) if isinstance(x, tuple) else f(x)
             shapes = [tuple(getattr(out, "shape", ())) for out in leaves(outputs)]
             shapes = shapes if isinstance(outputs, tuple) else shapes[0]
-            return getattr(fn, function)(f, x, point(lib, shapes, "float64", create_graph, 1), create_graph, strict)
+            v = point(lib, shapes, "float64", create_graph and not strict, 1)
+            return getattr(fn, function)(f, x, v, create_graph, strict)
 
         compare(name, run, requires_grad=create_graph)
 

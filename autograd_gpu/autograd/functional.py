@@ -37,7 +37,7 @@ def vjp(
     with enable_grad():
         point, several_in = _point(inputs, "vjp", create_graph)
         outputs, several_out = _outputs(func, point, "vjp", strict)
-        cotangents = _vector(v, outputs, several_out, "vjp", create_graph)
+        cotangents = _vector(v, outputs, several_out, "vjp")
     found = _gradients(outputs, point, cotangents, create_graph)
     if strict:
         check_reached(found, "vjp", create_graph)
@@ -57,7 +57,7 @@ def jvp(
     """
     with enable_grad():
         point, several_in = _point(inputs, "jvp", create_graph)
-        tangents = _vector(v, point, several_in, "jvp", create_graph)
+        tangents = _vector(v, point, several_in, "jvp")
         outputs, several_out = _outputs(func, point, "jvp", strict)
         dummies = _dummies(outputs)  # their values do not matter, as long as they are finite
         grad_inputs = _gradients(outputs, point, dummies, create_graph=True)
@@ -140,7 +140,7 @@ def vhp(
     """
     with enable_grad():
         point, several = _point(inputs, "vhp", create_graph)
-        cotangents = _vector(v, point, several, "vhp", create_graph)
+        cotangents = _vector(v, point, several, "vhp")
         output = _scalar(func, point, "vhp", strict)
         gradient = _gradients((output,), point, None, create_graph=True)
         if strict:
@@ -164,7 +164,7 @@ def hvp(
     """
     with enable_grad():
         point, several = _point(inputs, "hvp", create_graph)
-        tangents = _vector(v, point, several, "hvp", create_graph)
+        tangents = _vector(v, point, several, "hvp")
         output = _scalar(func, point, "hvp", strict)
         gradient = _gradients((output,), point, None, create_graph=True)
         if strict:
@@ -222,7 +222,7 @@ def _scalar(func: Function, point: Tensors, function: str, strict: bool) -> Tens
     return outputs[0]
 
 
-def _vector(v: Structure | None, like: Tensors, several: bool, function: str, create_graph: bool) -> Tensors | None:
+def _vector(v: Structure | None, like: Tensors, several: bool, function: str) -> Tensors | None:
     """v as a tuple, checked against what it is multiplied with; None stands for a 1."""
     if v is None:
         if len(like) == 1 and like[0].numel() == 1:
@@ -237,7 +237,7 @@ def _vector(v: Structure | None, like: Tensors, several: bool, function: str, cr
         if vector.shape != x.shape:
             raise RuntimeError(f"{f'Entry {i} in ' if several else ''}v has invalid size: should be {x.shape} but got "
                                f"{vector.shape}.")
-    return vectors if create_graph else tuple([vector.detach() for vector in vectors])
+    return vectors
 
 
 def _dummies(like: Tensors) -> Tensors:
@@ -255,8 +255,6 @@ def _gradients(
 ) -> Sequence[Tensor | None]:
     """`grad` that leaves out what does not require grad, and answers None for an input that was not reached."""
     kept = [i for i, out in enumerate(outputs) if out is not None and out.requires_grad]
-    if not kept:
-        return [None] * len(inputs)
     roots: list[Any] = [outputs[i] for i in kept]
     given = None if cotangents is None else [cotangents[i] for i in kept]
     return grad(roots, inputs, given, retain_graph, create_graph, allow_unused=True)
