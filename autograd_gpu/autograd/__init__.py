@@ -9,13 +9,13 @@ from ..config import (
     set_grad_enabled,
 )
 from ..errors import GradcheckError
-from . import graph
+from . import functional, graph
 from .backward import backward, grad
 from .function import Function, once_differentiable
 from .gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
-    "Function", "GradcheckError", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
-    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "once_differentiable",
+    "Function", "GradcheckError", "backward", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck",
+    "graph", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "once_differentiable",
     "set_grad_enabled",
 ]  # fmt: skip
