@@ -62,6 +62,10 @@ class ASGD(Optimizer):
             state["mu"] = 1.0 / max(1, step - group["t0"])
         return keys
 
+    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        super()._retreat(state, key)
+        state["eta"], state["mu"] = key
+
     def _numbers(self, group: Group, *key: Any) -> ASGDNumbers:
         eta, mu = key
         return ASGDNumbers(

@@ -63,13 +63,18 @@ class NAdam(Optimizer):
     def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
         keys = []
         for state in states:
+            before = state["mu_product"]
             state["step"] += 1
             state["mu_product"] *= _momentum(group, state["step"])
-            keys.append((state["step"], state["mu_product"]))
+            keys.append((state["step"], state["mu_product"], before))
         return keys
 
+    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        super()._retreat(state, key)
+        state["mu_product"] = key[2]
+
     def _numbers(self, group: Group, *key: Any) -> NAdamNumbers:
-        step, product = key
+        step, product, _ = key
         beta1, beta2 = group["betas"]
         lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
         now, after = _momentum(group, step), _momentum(group, step + 1)
