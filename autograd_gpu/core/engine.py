@@ -29,14 +29,19 @@ def execute(
         for node, nr, g in roots:
             task.add(node, nr, g if recording else g._array)
     task.plan([root[0] for root in roots])
-    if recording:
-        with enable_grad():
+    bits, depth = MODES.bits, NESTING.depth
+    try:
+        if recording:
+            with enable_grad():
+                task.run()
+        else:
             task.run()
-    else:
-        task.run()
-    if captures is None:
-        return []
-    found = task.collect(captures)
+        if captures is None:
+            return []
+        found = task.collect(captures)
+    except BaseException:
+        MODES.bits, NESTING.depth = bits, depth  # an interrupt may have kept a context manager from its __exit__
+        raise
     if not recording:
         for i, result in enumerate(found):
             for _, _, g in roots:
@@ -46,7 +51,10 @@ def execute(
 
 
 def _on_helper_thread(*args: Any) -> list[Tensor | None]:
-    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only."""
+    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only.
+
+    An interrupt of the caller waits for the thread: no task goes on behind the back of whoever catches it.
+    """
     outcome: list[Any] = []
     bits, errors, here = MODES.bits, [], cuda.here()
 
@@ -57,10 +65,26 @@ def _on_helper_thread(*args: Any) -> list[Tensor | None]:
             outcome.append(execute(*args))
         except BaseException as error:  # re-raised below, in the thread that asked
             errors.append(error)
+        finally:
+            running.release()
 
-    thread = threading.Thread(target=body, name="autograd_gpu-engine")
-    thread.start()
-    thread.join()
+    running = threading.Lock()
+    running.acquire()
+    threading.Thread(target=body, name="autograd_gpu-engine").start()
+    _wait(running)
     if errors:
-        raise errors[0]
+        error = errors.pop()  # else its traceback would hold this frame, and this frame it
+        try:
+            raise error
+        finally:
+            del error
     return outcome[0]
+
+
+def _wait(running: threading.Lock) -> None:
+    try:
+        with running:
+            pass
+    except BaseException:
+        _wait(running)
+        raise

@@ -60,14 +60,12 @@ class NAdam(Optimizer):
     def _new_state(self, group: Group) -> dict[str, Any]:
         return {"step": 0, "mu_product": 1.0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
-        keys = []
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         for state in states:
-            before = state["mu_product"]
-            state["step"] += 1
-            state["mu_product"] *= _momentum(group, state["step"])
-            keys.append((state["step"], state["mu_product"], before))
-        return keys
+            step, before = state["step"] + 1, state["mu_product"]
+            product = before * _momentum(group, step)
+            state["step"], state["mu_product"] = step, product
+            keys.append((step, product, before))
 
     def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
         super()._retreat(state, key)

@@ -108,7 +108,7 @@ class Optimizer(Hookable):
         """One step for `group`, on arrays, so that nothing is recorded, with `bump_version` for each.
 
         1. Make the state that is missing. 2. Count the step. 3. Run the formula on parameter, gradient and state.
-        4. If that fails, the parameters that it did not come to get their state back.
+        4. Where that fails, parameters that the formula has not run on get their state back.
         """
         slots = self._slots(group)
         params, arrays, grads = with_grads(group)
@@ -116,19 +116,20 @@ class Optimizer(Hookable):
             return
         states = [self.state[param] for param in params] if slots else [{} for _ in params]
         fresh, before = [False] * len(params), None
-        try:
-            columns = [[state[name].array for state in states] for name in slots]
-        except KeyError:
-            before = [dict(state) for state in states]
-            fresh = self._prepare(group, params, slots)  # 1
-            columns = [[state[name].array for state in states] for name in slots]
-        keys = self._advance(states, group, fresh)  # 2
+        keys: list[tuple[Any, ...]] = []
         done: list[int] = []
         try:
+            try:
+                columns = [[state[name].array for state in states] for name in slots]
+            except KeyError:
+                before = [dict(state) for state in states]
+                fresh = self._prepare(group, params, slots)  # 1
+                columns = [[state[name].array for state in states] for name in slots]
+            self._advance(states, group, fresh, keys)  # 2
             numbers = {key: self._numbers(group, *key) for key in set(keys)}
             self._buckets.update(self._kernel, [arrays, grads, *columns], [numbers[key] for key in keys], done)  # 3
         except BaseException:
-            self._take_back(states, keys, before, set(range(len(params))).difference(done))  # 4
+            self._take_back(states, keys, before, done)  # 4
             raise
         finally:
             for param in params:
@@ -142,26 +143,25 @@ class Optimizer(Hookable):
         """The numbers of a new state."""
         return {"step": 0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
-        """Counts the step in each state, new if `fresh`, and answers what `_numbers` needs to know of it."""
-        keys = []
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+        """Counts the step in each state, new if `fresh`, and appends to `keys` what `_numbers` needs to know of it."""
         for state in states:
             state["step"] = step = state.get("step", 0) + 1
             keys.append((step,))
-        return keys
 
     def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
-        """Undoes `_advance`, whose answer was `key`."""
+        """Undoes `_advance`, which appended `key`."""
         state["step"] -= 1
 
     def _take_back(
         self, states: list[dict[str, Any]], keys: list[tuple[Any, ...]], before: list[dict[str, Any]] | None,
-        rows: set[int],
+        done: list[int],
     ) -> None:
-        """Undoes `_advance` for `rows`, and `_prepare`, if it ran: then `before` is what it found."""
-        for i in rows:
+        """Undoes `_advance` for all rows but `done`, and `_prepare`, if it ran: then `before` is what it found."""
+        for i in set(range(len(states))).difference(done):
             if before is None:
-                self._retreat(states[i], keys[i])
+                if i < len(keys):
+                    self._retreat(states[i], keys[i])
                 continue
             made = [t.array for name, t in states[i].items() if name not in before[i] and isinstance(t, Tensor)]
             self._buckets.forget(made)

@@ -69,8 +69,8 @@ class SGD(Optimizer):
     def _new_state(self, group: Group) -> dict[str, Any]:
         return {}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
-        return [(first,) for first in fresh]
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+        keys += [(first,) for first in fresh]
 
     def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
         """Nothing is counted."""
