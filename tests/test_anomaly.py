@@ -96,8 +96,8 @@ class TestForwardTraceback:
             view.mul_(2)
             set_to[0] = 5.0
             copied.copy_(y)
-        for tensor in (y, viewed, view, set_to, copied):
-            assert "test_in_place_operations" in "".join(tensor.grad_fn.metadata["traceback_"])
+            for tensor in (y, viewed, view, set_to, copied):
+                assert "test_in_place_operations" in "".join(tensor.grad_fn.metadata["traceback_"])
         assert viewed.grad_fn.name() == "CopySlices"
         written, _ = viewed.grad_fn.next_functions[1]
         assert written.metadata["traceback_"][-1].rstrip().endswith("view.mul_(2)")

@@ -1,4 +1,4 @@
-"""The graph itself: nodes, edges, what is saved in it, and who wants to hear of it."""
+"""The graph itself: nodes and edges, what is saved in it, and who wants to hear of it."""
 
 from ..core.node import Node
 from ..core.saving import SaveInfo

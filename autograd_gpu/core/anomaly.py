@@ -1,8 +1,7 @@
 """Anomaly mode: each node remembers where it was made, so that an error in backward can show it.
 
-Operations come through `dispatch.general` while the mode is on; whoever makes a node calls `note`. The engine treats
-every node as one with hooks, and looks for NaN in what it gives. What a node remembers is in its `metadata`, under
-PyTorch's keys.
+Operations come through `dispatch.general` while the mode is on, which calls `noted`. The engine treats every node as one
+with hooks, and looks for NaN in what it gives. What a node remembers is in its `metadata`, under PyTorch's keys.
 """
 
 from __future__ import annotations
@@ -46,6 +45,14 @@ def is_anomaly_check_nan_enabled() -> bool:
     True
     """
     return NESTING.here.check_nan
+
+
+def noted(outs: Any) -> Any:
+    """The results of a recorded operation, handed through after `note` of their node."""
+    node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
+    if node is not None:
+        note(node)
+    return outs
 
 
 def note(node: Node) -> None:

@@ -242,7 +242,7 @@ class Tensor:
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(tensor)` as soon as the gradient of this leaf has been accumulated, in mid-backward."""
         if type(self._node) is not AccumulateGrad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient" if self._node is None
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient" if self._fn is None
                                else "post accumulate grad hooks cannot be registered on non-leaf tensors")
         return hooks.add_to_leaf(self._fn, self, hook)
 
