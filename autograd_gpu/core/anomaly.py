@@ -1,7 +1,7 @@
 """Anomaly mode: each node remembers where it was made, so that an error in backward can show it.
 
-Operations come through `dispatch.general` while the mode is on, which calls `noted`. The engine treats every node as one
-with hooks, and looks for NaN in what it gives. What a node remembers is in its `metadata`, under PyTorch's keys.
+Operations come through `dispatch.general` while the mode is on, which calls `noted`. The engine treats every node as
+one with hooks, and looks for NaN in what it gives. What a node remembers is in its `metadata`, under PyTorch's keys.
 """
 
 from __future__ import annotations
