@@ -6,7 +6,14 @@ Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour
 from math import e, inf, nan, pi
 
 from . import autograd, cuda, linalg, logging, nn, ops, optim, profiler, random, special, utils
-from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .backend.device import Device as device
 from .backend.device import get_default_device, set_default_device
 from .backend.dtypes import (
@@ -77,12 +84,14 @@ __all__ = [
     "get_rng_state",
     "iinfo",
     "inf",
+    "inference_mode",
     "initial_seed",
     "int8",
     "int16",
     "int32",
     "int64",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "linalg",
     "load",
     "logging",

@@ -162,8 +162,10 @@ FAMILIES = {
         Tensor.tolist Tensor.type Tensor.type_as
     """,
     "Derivatives": """
-        autograd.Function autograd.backward autograd.enable_grad autograd.grad autograd.gradcheck autograd.gradgradcheck
-        autograd.no_grad autograd.set_grad_enabled enable_grad is_grad_enabled no_grad set_grad_enabled
+        autograd.Function autograd.backward autograd.enable_grad autograd.functional.hessian autograd.functional.hvp
+        autograd.functional.jacobian autograd.functional.jvp autograd.functional.vhp autograd.functional.vjp
+        autograd.grad autograd.gradcheck autograd.gradgradcheck autograd.no_grad autograd.set_grad_enabled
+        enable_grad is_grad_enabled no_grad set_grad_enabled
         Tensor.backward Tensor.detach_ Tensor.grad Tensor.grad_fn Tensor.is_leaf Tensor.register_hook
         Tensor.register_post_accumulate_grad_hook Tensor.requires_grad Tensor.requires_grad_ Tensor.retain_grad
     """,

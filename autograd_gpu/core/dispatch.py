@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import dtypes
+from ..backend import dtypes, is_array
 from ..backend.dtypes import FLOATS
+from ..config import MODES, SAVING
 from . import generate, listgen, nodegen
 from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .saving import hand_over
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
 from .views import shares_memory, storage_of
 
@@ -81,15 +83,26 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         if op.variadic:
             if not op.cores:
                 op.cores["*",] = listgen.make_list_core(op)
-            return op.cores["*",](prepared, *attributes)
-        kinds = _kinds(tuple(prepared))
-        core = op.cores.get(kinds)
-        if core is None:
-            core = op.cores[kinds] = generate.make_core(op, kinds)
-            _add_variants(op, kinds)
-        return core(*prepared, *attributes)
+            outs = op.cores["*",](prepared, *attributes)
+        else:
+            kinds = _kinds(tuple(prepared))
+            core = op.cores.get(kinds)
+            if core is None:
+                core = op.cores[kinds] = generate.make_core(op, kinds)
+                _add_variants(op, kinds)
+            outs = core(*prepared, *attributes)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
+    return _handed_over(outs, args, prepared) if MODES.bits & SAVING else outs
+
+
+def _handed_over(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
+    """The results, after the saved tensors of their node went to the thread's hooks; wrapped numbers stay."""
+    node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
+    if node is not None:
+        numbers = [p for p, a in zip(prepared, args, strict=True) if not isinstance(a, Tensor) and not is_array(a)]
+        hand_over(node, numbers)
+    return outs
 
 
 # Texts that say everything, and are PyTorch's.

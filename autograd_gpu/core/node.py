@@ -12,6 +12,7 @@ from . import hooks
 from .views import bump_version
 
 if TYPE_CHECKING:
+    from .saved import SavedTensor
     from .tensor import Tensor
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
@@ -52,6 +53,17 @@ class Node:
     def name(self) -> str:
         """The class name, such as MulBackward0."""
         return type(self).__name__
+
+    def op_name(self) -> str:
+        """What hooks and logs call the operation."""
+        return self.name()
+
+    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
+        """(name, SavedTensor) of everything that this node keeps for backward."""
+        return []
+
+    def keep_extras(self) -> None:
+        """What else a forward left for backward becomes saved tensors."""
 
     def input_name(self, i: int) -> str:
         """What input `i` is called where the op is declared."""
@@ -146,7 +158,7 @@ class AccumulateGrad(Node):
         if leaf is None or leaf._grad is None:
             return None
         grad = leaf._grad
-        return grad if grad._node is None and grad.dtype == leaf.dtype and grad.is_cuda else None
+        return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
 
     def accumulate(self, g: Tensor, recording: bool) -> None:
         """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
@@ -157,7 +169,7 @@ class AccumulateGrad(Node):
             grad = leaf._grad
             if grad is None:
                 leaf._grad = g
-            elif recording or grad._node is not None or grad._array.dtype != g._array.dtype:
+            elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
                 leaf._grad = grad + g
             else:
                 array = grad._array

@@ -16,13 +16,17 @@ from ..backend.device import Device
 
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 
+from ..config import INFERENCE, MODES, is_inference_mode_enabled
+
 from . import hooks
+
+from .history import refresh
 
 from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
-from .views import Storage, storage_of, version_of
+from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
 
 import builtins
 from collections.abc import Iterator, Sequence
@@ -33,10 +37,13 @@ TensorLike = Any
 
 class Tensor:
     _array: Any
-    _node: Node | None
+    _fn: Node | None
     _nr: builtins.int
     _storage: Storage | None
     _grad: Tensor | None
+    _base: Tensor | None
+    _made: builtins.int
+    _seen: builtins.int
     _frozen: AccumulateGrad
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -107,6 +114,10 @@ class Tensor:
         ...
 
     @property
+    def _node(self) -> Node | None:
+        ...
+
+    @property
     def requires_grad(self) -> builtins.bool:
         ...
 
@@ -146,6 +157,12 @@ class Tensor:
 
     @property
     def _version(self) -> builtins.int:
+        ...
+
+    def is_inference(self) -> builtins.bool:
+        ...
+
+    def _is_view(self) -> builtins.bool:
         ...
 
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
