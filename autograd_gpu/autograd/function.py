@@ -20,6 +20,7 @@ from ..backend import is_array, namespace_on
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
+from ..core.anomaly import noted
 from ..core.history import check_recordable, rebase
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
@@ -293,6 +294,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
             rebase(old, node, new._nr)
         else:
             _mark_view(new, old, [a for _, a in linked])
+    noted(tuple(returned))
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
                   for old, new in zip(outputs, returned, strict=True)])
 

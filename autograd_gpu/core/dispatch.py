@@ -19,6 +19,7 @@ from ..backend import dtypes, is_array
 from ..backend.dtypes import FLOATS
 from ..config import MODES, SAVING
 from . import generate, listgen, nodegen
+from .anomaly import noted
 from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .saving import hand_over
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
@@ -93,16 +94,17 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
             outs = core(*prepared, *attributes)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
-    return _handed_over(outs, args, prepared) if MODES.bits & SAVING else outs
+    return outs if MODES.bits < SAVING else _shown(outs, args, prepared)
 
 
-def _handed_over(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
-    """The results, after the saved tensors of their node went to the thread's hooks; wrapped numbers stay."""
-    node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
-    if node is not None:
-        numbers = [p for p, a in zip(prepared, args, strict=True) if not isinstance(a, Tensor) and not is_array(a)]
-        hand_over(node, numbers)
-    return outs
+def _shown(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
+    """The results, after the modes that listen saw their node: what it saves goes to hooks, but for wrapped numbers."""
+    if MODES.bits & SAVING:
+        node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
+        if node is not None:
+            numbers = [p for p, a in zip(prepared, args, strict=True) if not isinstance(a, Tensor) and not is_array(a)]
+            hand_over(node, numbers)
+    return noted(outs)
 
 
 # Texts that say everything, and are PyTorch's.
@@ -116,7 +118,7 @@ def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, An
     if core is None:
         core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
     outs, extras = core(*args, *op.filled(attributes).values())
-    return outs, {name: wrap(value) for name, value in extras.items()}
+    return noted(outs), {name: wrap(value) for name, value in extras.items()}
 
 
 def _kinds(args: tuple[Any, ...]) -> tuple[str, ...]:

@@ -50,6 +50,9 @@ class Node:
     input_names: tuple[str, ...] = ()
     adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
 
+    def __init__(self) -> None:
+        raise TypeError("Node is the base of the graph's nodes, which operations make; it has no objects of its own")
+
     def name(self) -> str:
         """The class name, such as MulBackward0."""
         return type(self).__name__
@@ -96,11 +99,11 @@ class Node:
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
-        return hooks.add(self, hooks.extra_of(self).post, fn)
+        return hooks.add(hooks.extra_of(self).post, fn)
 
     def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_outputs)` before the node runs; a returned tuple replaces them."""
-        return hooks.add(self, hooks.extra_of(self).pre, fn)
+        return hooks.add(hooks.extra_of(self).pre, fn)
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The gradients of the inputs in `need`, on arrays; `release` frees the buffers afterwards."""
@@ -160,11 +163,22 @@ class AccumulateGrad(Node):
         grad = leaf._grad
         return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
 
-    def accumulate(self, g: Tensor, recording: bool) -> None:
+    def living(self) -> Tensor | None:
+        """The leaf. If it is gone and left post-accumulate hooks: another with its memory, and the `.grad` of such."""
+        with self._lock:
+            leaf, extra = self._ref(), self.extra
+            if extra is None or extra.leaf is None:
+                return leaf
+            if leaf is None:
+                leaf = extra.leaf.detach()
+                leaf._fn, leaf._grad = self, extra.leaf._grad
+                self._ref, extra.stands_in = weakref.ref(leaf), True
+            elif leaf._array is not extra.leaf._array:  # given other memory since
+                extra.leaf = leaf.detach()
+            return leaf
+
+    def accumulate(self, leaf: Tensor, g: Tensor, recording: bool) -> None:
         """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
-        leaf = self._ref()
-        if leaf is None:
-            return
         with self._lock:
             grad = leaf._grad
             if grad is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import errors
-from ..config import GRAD_OFF, MODES
+from ..config import ANOMALY, GRAD_OFF, MODES
 from .nesting import user_code
 from .tensor import Tensor, alias, wrap
 from .views import DetachedStorage, Storage, version_of
@@ -58,7 +58,8 @@ class SavedTensor:
             if tensor._fn is None and type(tensor._storage) is DetachedStorage:
                 raise errors.detached_since()
             kind = f"autograd_gpu.{tensor.dtype}"
-            raise errors.modified_in_place(kind, tensor.shape, self._where(), version_of(tensor), self.version)
+            found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
+            raise errors.modified_in_place(kind, tensor.shape, self._where(), found, self.version, anomaly)
         return tensor
 
     def of_leaf(self) -> bool:

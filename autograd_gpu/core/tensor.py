@@ -237,14 +237,14 @@ class Tensor:
         """Calls `hook(grad)` each time this tensor's gradient is computed; a returned tensor replaces it."""
         if self._node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        by_output = hooks.extra_of(self._fn).tensor.setdefault(self._nr, {})
-        return hooks.add(self._fn, by_output, hook)
+        return hooks.add_to_tensor(self._fn, self._nr, hook)
 
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(tensor)` as soon as the gradient of this leaf has been accumulated, in mid-backward."""
         if type(self._node) is not AccumulateGrad:
-            raise RuntimeError("post accumulate grad hooks can only be registered on leaf tensors that require grad")
-        return hooks.add(self._fn, hooks.extra_of(self._fn).post_accumulate, hook)
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient" if self._fn is None
+                               else "post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return hooks.add_to_leaf(self._fn, self, hook)
 
     def retain_grad(self) -> None:
         """Keeps `.grad` of this tensor although it is not a leaf."""
