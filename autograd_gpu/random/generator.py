@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import backend
 from ..backend.device import CPU, Device, or_default
-from .places import OPEN, Place, used
+from ..config import MODES
+from .places import Place, used
 
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
 
@@ -45,7 +46,7 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < _HIGHEST:
             raise RuntimeError(f"manual_seed: Overflow when unpacking long, seed {seed} is not in [-2^63, 2^64)")
-        (used(self) if OPEN.blocks else self)._begin(seed)
+        (used(self) if MODES.drawing else self)._begin(seed)
         return self
 
     def _begin(self, seed: int) -> None:
@@ -68,7 +69,7 @@ class Generator:
         >>> ag.random.Generator().manual_seed(7).initial_seed()
         7
         """
-        return (used(self) if OPEN.blocks else self)._seed
+        return (used(self) if MODES.drawing else self)._seed
 
     def _make(self) -> Any:
         if self.device == CPU:
@@ -99,7 +100,7 @@ class Generator:
 
     def place(self) -> Place:
         """Seed and state, for `return_to`; on CUDA the state stays on the device."""
-        return (used(self) if OPEN.blocks else self)._place()
+        return (used(self) if MODES.drawing else self)._place()
 
     def _place(self) -> Place:
         with self._lock:
@@ -118,7 +119,7 @@ class Generator:
         >>> bool((ag.rand(2, generator=g) == first).all())
         True
         """
-        (used(self) if OPEN.blocks else self)._return_to(place)
+        (used(self) if MODES.drawing else self)._return_to(place)
 
     def _return_to(self, place: Place) -> None:
         with self._lock:
@@ -158,7 +159,7 @@ class Generator:
         >>> ag.random.Generator().draw("random", (2, 3)).shape
         (2, 3)
         """
-        if OPEN.blocks:
+        if MODES.drawing:
             self = used(self)
         with self._lock:
             stream = self._stream

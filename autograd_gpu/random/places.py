@@ -7,8 +7,9 @@ for those that are used, on this thread only: what other threads draw, and what 
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
+
+from ..config import MODES
 
 if TYPE_CHECKING:
     from .generator import Generator
@@ -16,19 +17,12 @@ if TYPE_CHECKING:
 Place = tuple[int, Any]  # seed and state
 
 
-class _Open(threading.local):
-    blocks: tuple[_Block, ...] = ()  # that this thread is in, innermost last
-
-
-OPEN = _Open()
-
-
 class _Block:
     def __enter__(self) -> None:
-        OPEN.blocks = (*OPEN.blocks, self)
+        MODES.drawing = (*MODES.drawing, self)
 
     def __exit__(self, *exc: object) -> None:
-        OPEN.blocks = tuple([block for block in OPEN.blocks if block is not self])
+        MODES.drawing = tuple([block for block in MODES.drawing if block is not self])
 
 
 class Places(_Block):
@@ -58,7 +52,7 @@ class Repeat(_Block):
         self.places, self.stand_ins = places, dict[Any, Any]()
 
     def __enter__(self) -> None:
-        self.outside = OPEN.blocks
+        self.outside = MODES.drawing
         super().__enter__()
 
     def stand_in(self, generator: Generator) -> Generator:
@@ -71,8 +65,8 @@ class Repeat(_Block):
 
 def used(generator: Generator) -> Generator:
     """What stands in for a generator that is about to be used on a thread that is in a block; Places note it."""
-    actual = _actual(generator, OPEN.blocks)
-    for block in reversed(OPEN.blocks):
+    actual = _actual(generator, MODES.drawing)
+    for block in reversed(MODES.drawing):
         if isinstance(block, Repeat):
             break
         if isinstance(block, Places) and generator not in block.noted:
@@ -87,4 +81,4 @@ def _actual(generator: Generator, blocks: tuple[_Block, ...]) -> Generator:
 
 def is_repeating() -> bool:
     """Whether this thread is in a `Repeat`."""
-    return any(isinstance(block, Repeat) for block in OPEN.blocks)
+    return any(isinstance(block, Repeat) for block in MODES.drawing)
