@@ -34,6 +34,7 @@ def execute(
         for node, nr, g in roots:
             task.add(node, nr, g if recording else g._array)
     outer, here.task = here.task, task
+    bits, depth = MODES.bits, here.depth
     try:
         task.plan([root[0] for root in roots])
         if recording:
@@ -44,7 +45,8 @@ def execute(
         found = task.collect(captures) if captures and not accumulate else []
         if task.late is not None:
             task.late.run(task)
-    except Exception as error:
+    except BaseException as error:
+        MODES.bits, here.depth = bits, depth  # an interrupt may have kept a context manager from its __exit__
         if here.anomaly:
             explain(error, task.current)
         raise
@@ -59,7 +61,10 @@ def execute(
 
 
 def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
-    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only."""
+    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only.
+
+    An interrupt of the caller waits for the thread: no task goes on behind the back of whoever catches it.
+    """
     outcome: list[Any] = []
     modes, errors, here = modes_here(), [], cuda.here()
 
@@ -71,10 +76,26 @@ def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
             outcome.append(execute(*args))
         except BaseException as error:  # re-raised below, in the thread that asked
             errors.append(error)
+        finally:
+            running.release()
 
-    thread = threading.Thread(target=body, name="autograd_gpu-engine")
-    thread.start()
-    thread.join()
+    running = threading.Lock()
+    running.acquire()
+    threading.Thread(target=body, name="autograd_gpu-engine").start()
+    _wait(running)
     if errors:
-        raise errors[0]
+        error = errors.pop()  # else its traceback would hold this frame, and this frame it
+        try:
+            raise error
+        finally:
+            del error
     return outcome[0]
+
+
+def _wait(running: threading.Lock) -> None:
+    try:
+        with running:
+            pass
+    except BaseException:
+        _wait(running)
+        raise

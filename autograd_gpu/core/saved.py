@@ -136,8 +136,9 @@ def saved(tensor: Tensor) -> SavedTensor:
 
 def plain(view: Tensor) -> Tensor:
     """A view as a tensor that does not hold its base (Note [No cycles])."""
-    result = alias(view)
-    result._fn, result._nr = view._fn, view._nr
+    result = _new(Tensor)
+    result._array, result._storage, result._fn, result._nr = view._array, view._storage, view._fn, view._nr
+    result._grad = result._base = None
     return result
 
 
