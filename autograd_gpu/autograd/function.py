@@ -309,13 +309,15 @@ def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[
 
 
 def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:
-    """An output that shows the memory of an input is a view that must not be written to: its gradient is the user's."""
+    """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
     for x in inputs:
-        if old is x or (old._base is not None and old._base in (x, x._base)):
+        if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
             new._base, new._made = x if x._base is None else x._base, IN_FUNCTION
             new._storage = storage_of(x)
             new._seen = version_of(x)
             return
+    if new._base is not None:
+        new._made = IN_FUNCTION
 
 
 def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:
