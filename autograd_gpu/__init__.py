@@ -6,7 +6,14 @@ Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour
 from math import e, inf, nan, pi
 
 from . import autograd, cuda, linalg, logging, nn, ops, optim, profiler, random, special, utils
-from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .backend.device import Device as device
 from .backend.device import get_default_device, set_default_device
 from .backend.dtypes import (
@@ -31,6 +38,7 @@ from .backend.dtypes import (
 from .backend.dtypes import bool_ as bool
 from .backend.limits import can_cast, finfo, iinfo
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
+from .core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
@@ -77,12 +85,16 @@ __all__ = [
     "get_rng_state",
     "iinfo",
     "inf",
+    "inference_mode",
     "initial_seed",
     "int8",
     "int16",
     "int32",
     "int64",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "linalg",
     "load",
     "logging",
@@ -105,6 +117,7 @@ __all__ = [
     "randperm",
     "save",
     "seed",
+    "set_anomaly_enabled",
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",

@@ -1,7 +1,7 @@
 """Thread-local modes: whether operations are recorded, and which interpreters listen.
 
-An operation reads `MODES.bits` once. 0 is the common case (record, nobody listens); the lowest bit says that
-recording is off; every higher bit sends the call through the general path of `core.dispatch`.
+An operation reads `MODES.bits` once. 0 is the common case (record, nobody listens); GRAD_OFF and INFERENCE stay on the
+fast path; every higher bit sends the call through the general path of `core.dispatch`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,35 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 GRAD_OFF = 1
+INFERENCE = 2  # nothing is recorded, and results cannot enter a graph later
+SAVING = 4  # saved tensors are handed to hooks
+ANOMALY = 8  # nodes remember where they were made
+INTERCEPTED = 16  # every call of an op passes through `MODES.interceptors`
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 
 class _Modes(threading.local):
     bits = 0
+    saving: tuple[Any, ...] = ()  # pairs of saved-tensor hooks, innermost last
+    saving_refused: str | None = None  # why hooks may not be set
+    interceptors: tuple[Any, ...] = ()  # innermost last, see core/interception.py
+    drawing: tuple[Any, ...] = ()  # blocks of random numbers, innermost last, see random/places.py
 
 
 MODES = _Modes()
 
 
-class _GradMode:
-    """Base of `no_grad` and `enable_grad`: context manager and decorator, also of generators."""
+def modes_here() -> dict[str, Any]:
+    """This thread's modes, for a helper thread that goes on with its work: `MODES.__dict__.update(...)` there."""
+    return dict(MODES.__dict__)
 
-    _off: bool
+
+class _Mode:
+    """Base of the recording modes: context manager and decorator, also of generators. `_mask` are its bits."""
+
+    _on: int
+    _mask = GRAD_OFF
     _previous: list[int]
 
     def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
@@ -37,12 +51,12 @@ class _GradMode:
     def __enter__(self) -> None:
         previous = MODES.bits
         self.__dict__.setdefault("_previous", []).append(previous)  # one instance may be entered twice
-        MODES.bits = previous | GRAD_OFF if self._off else previous & ~GRAD_OFF
+        MODES.bits = previous & ~self._mask | self._on
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~GRAD_OFF | self._previous.pop() & GRAD_OFF
+        MODES.bits = MODES.bits & ~self._mask | self._previous.pop() & self._mask
 
-    def _clone(self) -> _GradMode:
+    def _clone(self) -> _Mode:
         return type(self)()
 
     def __call__(self, fn: Fn) -> Fn:
@@ -58,7 +72,7 @@ class _GradMode:
         return wrapped  # type: ignore[return-value]
 
 
-def _wrap_generator(mode: Callable[[], _GradMode], fn: Any) -> Any:
+def _wrap_generator(mode: Callable[[], _Mode], fn: Any) -> Any:
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         generator = fn(*args, **kwargs)
@@ -84,7 +98,7 @@ def _wrap_generator(mode: Callable[[], _GradMode], fn: Any) -> Any:
     return wrapped
 
 
-class no_grad(_GradMode):
+class no_grad(_Mode):
     """Turns recording off: results do not require grad. Thread-local; context manager or decorator.
 
     >>> x = ag.ones(2, requires_grad=True)
@@ -94,10 +108,10 @@ class no_grad(_GradMode):
     False
     """
 
-    _off = True
+    _on = GRAD_OFF
 
 
-class enable_grad(_GradMode):
+class enable_grad(_Mode):
     """Turns recording on, also inside `no_grad`. Thread-local; context manager or decorator.
 
     >>> x = ag.ones(2, requires_grad=True)
@@ -107,10 +121,10 @@ class enable_grad(_GradMode):
     True
     """
 
-    _off = False
+    _on = 0
 
 
-class set_grad_enabled(_GradMode):
+class set_grad_enabled(_Mode):
     """Sets recording to `mode`, at once; as a context manager it is undone at the end.
 
     >>> with ag.set_grad_enabled(False):
@@ -122,16 +136,16 @@ class set_grad_enabled(_GradMode):
         return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:
-        self._off = not mode
+        self._on = 0 if mode else GRAD_OFF
         self._before = MODES.bits
-        MODES.bits = self._before | GRAD_OFF if self._off else self._before & ~GRAD_OFF
+        MODES.bits = self._before & ~GRAD_OFF | self._on
 
     def __enter__(self) -> None:
         super().__enter__()
         self._previous[-1] = self._before  # the call itself has switched already
 
-    def _clone(self) -> _GradMode:
-        return set_grad_enabled(not self._off)
+    def _clone(self) -> _Mode:
+        return set_grad_enabled(not self._on)
 
     def __call__(self, fn: Fn) -> Fn:
         MODES.bits = MODES.bits & ~GRAD_OFF | self._before & GRAD_OFF  # a decorator switches at the call only
@@ -145,6 +159,41 @@ def is_grad_enabled() -> bool:
     True
     """
     return not MODES.bits & GRAD_OFF
+
+
+class inference_mode(_Mode):
+    """Turns recording off for good: what is made inside can never enter a graph, so that no versions are counted.
+
+    inference_mode(mode=True): thread-local; context manager or decorator; inference_mode(False) ends it for a while.
+    A tensor made inside refuses to be saved for backward, to be written to outside, and to be given requires_grad
+    outside: `clone()` it there. A view of an ordinary tensor stays ordinary.
+
+    >>> with ag.inference_mode():
+    ...     y = ag.ones(2) * 2
+    >>> y.is_inference(), y.requires_grad
+    (True, False)
+    """
+
+    _mask = GRAD_OFF | INFERENCE
+
+    def __new__(cls, mode: Any = True) -> Any:
+        """inference_mode() is the mode; `@inference_mode` without parentheses decorates at once."""
+        return object.__new__(cls) if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self._on = GRAD_OFF | INFERENCE if mode else 0
+
+    def _clone(self) -> _Mode:
+        return inference_mode(bool(self._on))
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in `inference_mode`.
+
+    >>> ag.is_inference_mode_enabled()
+    False
+    """
+    return bool(MODES.bits & INFERENCE)
 
 
 PRECISIONS = ("highest", "high", "medium")

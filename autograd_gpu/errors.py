@@ -28,20 +28,83 @@ def check_bool(op: str, name: str, value: object) -> None:
         raise TypeError(f"{op}(): argument '{name}' must be bool, not {type(value).__name__}")
 
 
+FREED_HINT = (
+    "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+
 def freed_twice() -> RuntimeError:
+    return RuntimeError("Trying to backward through the graph a second time (or directly access saved tensors after "
+                        f"they have already been freed). {FREED_HINT}")
+
+
+def modified_in_place(
+    kind: str, shape: tuple[int, ...], where: str, found: int, expected: int, anomaly: bool = False
+) -> RuntimeError:
+    """`where`: "output 0 of MulBackward0", or "" for a leaf. `anomaly`: whether anomaly mode is on."""
     return RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-        "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-        "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
-        "if you need to access saved tensors after calling backward."
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{kind} {list(shape)}]{f', which is {where},' if where else ''} is at version {found}; expected version "
+        f"{expected} instead. "
+        + (
+            "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "
+            "in question was changed in there or anywhere later. Good luck!"
+            if anomaly else
+            "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "ag.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
     )
 
 
-def modified_in_place(kind: str, shape: tuple[int, ...], where: str, found: int, expected: int) -> RuntimeError:
+def inference_saved() -> RuntimeError:
     return RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind} {list(shape)}], which is {where}, is at version {found}; expected version {expected} instead. "
-        "Hint: write to a clone() of it, or use the out-of-place operation."
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+        "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
+        "in autograd, or use `ag.no_grad()` instead of `ag.inference_mode()`."
+    )
+
+
+def inference_written() -> RuntimeError:
+    return RuntimeError(
+        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+        "tensor before doing inplace update."
+    )
+
+
+def detached_since() -> RuntimeError:
+    return RuntimeError(
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, "
+        "please use out-of-place `.detach()` instead"
+    )
+
+
+_MODES_OF_VIEWS = {1: "no_grad", 2: "inference", 3: "inference"}
+
+
+def forbidden_view(made: int, view: str, what: str) -> RuntimeError:
+    """A view whose history may not be rewritten: `made` as in core/views.py, `what`: "is being"."""
+    if made in _MODES_OF_VIEWS:
+        mode = _MODES_OF_VIEWS[made]
+        return RuntimeError(
+            f"A view was created in {mode} mode and {what} modified inplace "
+            f"{'with grad mode enabled' if made == 1 else 'in normal mode'}. Given that this use case is ambiguous and "
+            "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
+            f"both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want "
+            "the inplace to be tracked)."
+        )
+    if made == 4:
+        return RuntimeError(
+            f"{view} is a view and {what} modified inplace. This view is the output of a function that returns "
+            "multiple views. Such functions do not allow the output views to be modified inplace. You should replace "
+            "the inplace operation by an out-of-place one."
+        )
+    return RuntimeError(
+        f"{view} is a view and {what} modified inplace. This view was created inside a custom Function (or because an "
+        "input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward "
+        "associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
+        "this by cloning the output of the custom Function."
     )
 
 

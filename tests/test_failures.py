@@ -152,7 +152,7 @@ def check_next(world):
     assert world.grads() == twin.grads()
     assert world.values() == twin.values()
     assert ag.is_grad_enabled()
-    assert NESTING.depth == 0 == len(RUNNING.stack)
+    assert NESTING.here.depth == 0 == len(RUNNING.stack)
 
 
 def leftovers(world):

@@ -298,7 +298,7 @@ def test_saved_bytes_are_what_the_needed_rules_ask_for(row, device):
                 assert not call.differentiable, f"{sample}: no {op.name} node although the output requires grad"
                 continue
             arrays, extras = _asked(call, [call.names[i] for i in wants])
-            saved = sum(s.tensor.nbytes for s in node.saved())
+            saved = sum(s.tensor.nbytes for _, s in node.saved_by_name())
             assert saved == sum(array.nbytes for array in arrays), f"{sample}: {wants}"
             kept = {name for name in op.saved if hasattr(node, f"e_{name}") and getattr(node, f"e_{name}") is not FREED}
             assert kept == extras, f"{sample}: {wants}"
@@ -439,7 +439,7 @@ def test_second_backward_needs_retain_graph(row, device):
         if kinds & {"input", "out", "extra"}:  # a number in the place of an input is freed as well, as in PyTorch
             with pytest.raises(RuntimeError, match="backward through the graph a second time"):
                 call.grad()
-            assert not call.node.saved()
+            assert not call.node.saved_by_name()
         else:
             for a, b in zip(first, call.grad(), strict=True):
                 assert_close(b, values(a), 0.0, sample)
@@ -450,8 +450,8 @@ def test_second_backward_needs_retain_graph(row, device):
 def test_version_bump_raises_iff_a_needed_rule_saved_the_tensor(row, device):
     for sample in row.draw():
         call = Call(row, sample, device).run()
-        if not call.differentiable:
-            continue
+        if not call.differentiable or (call.outs[0]._is_view() and call.outs[0]._made):
+            continue  # one of several views cannot even be read after its base was written to
         count = len(call.inputs)
         victims = range(len(call.tensors) + len(call.outs))
         for wrt, victim in itertools.product([*((i,) for i in range(count)), tuple(range(count))], victims):

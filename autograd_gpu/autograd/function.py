@@ -19,13 +19,16 @@ import numpy as np
 from ..backend import is_array, namespace_on
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS
-from ..config import GRAD_OFF, MODES, no_grad
+from ..config import GRAD_OFF, MODES, SAVING, no_grad
+from ..core.anomaly import note
+from ..core.history import check_recordable, rebase
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
 from ..core.op import RECORD
-from ..core.saved import FREED, SavedTensor, save_output
+from ..core.saved import FREED, SavedTensor, save_output, saved
+from ..core.saving import hand_over
 from ..core.tensor import Tensor, alias, wrap
-from ..core.views import version_of
+from ..core.views import IN_FUNCTION, bump_version, storage_of, version_of
 from ..errors import MissingRuleError
 
 
@@ -46,6 +49,7 @@ class Context:
         self._forward_needs = needs
         self._to_save: tuple[Tensor | None, ...] = ()
         self._non_differentiable: tuple[Tensor, ...] = ()
+        self._dirty: tuple[Tensor, ...] = ()
         self._materialize = True
         self._node: weakref.ref[FunctionNode] | None = None  # the node owns its ctx
 
@@ -75,6 +79,13 @@ class Context:
         """Says that these outputs do not require grad."""
         self._non_differentiable = outputs
 
+    def mark_dirty(self, *inputs: Tensor) -> None:
+        """Says that forward wrote to these inputs. Each must be returned, and leads to this node from then on."""
+        for t in inputs:
+            if not isinstance(t, Tensor):
+                raise TypeError(f"mark_dirty can only accept variables, but argument is of type {type(t).__name__}")
+        self._dirty = inputs
+
     def set_materialize_grads(self, value: bool) -> None:
         """False: backward gets None, instead of zeros, for outputs without a gradient."""
         self._materialize = value
@@ -103,6 +114,13 @@ class FunctionNode(Node):
         if self.saved is FREED:
             FREED.unpack(self)
         return tuple(None if s is None else s.unpack(self) for s in self.saved)
+
+    def op_name(self) -> str:
+        return self.function.__name__
+
+    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
+        kept = () if self.saved is FREED else self.saved
+        return [(f"saved_tensors[{i}]", s) for i, s in enumerate(kept) if s is not None]
 
     def input_name(self, i: int) -> str:
         return f"input {self.positions[i]}"
@@ -228,9 +246,24 @@ class Function:
             if separate:
                 cls.setup_context(ctx, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
+        _check_dirty(ctx, args, outputs)
         if recording:
             outputs = _record(cls, ctx, args, outputs)
         return tuple(outputs) if isinstance(output, tuple) else outputs[0]
+
+
+def _check_dirty(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+    """What mark_dirty asks for: inputs, that are returned, and no leaves."""
+    for t in ctx._dirty:
+        if not any(t is a for a in args):
+            raise RuntimeError("Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, "
+                               "there is no need to pass it to mark_dirty().")
+        if not any(t is o for o in outputs):
+            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
+                               "The inputs that are modified inplace must all be outputs of the Function.")
+        if not MODES.bits & GRAD_OFF and any(ctx._forward_needs):
+            check_recordable("ctx.mark_dirty", t)
+        bump_version(t)
 
 
 def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -244,20 +277,26 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
     node.nrs = tuple([a._nr for _, a in linked]) if any(a._nr for _, a in linked) else None
     node.mask = sum([1 << k for k, child in enumerate(node.edges) if child is not None])
     node.topological_nr = 1 + max([child.topological_nr for child in node.edges if child is not None])
-    inputs = {id(a) for _, a in linked}
-    # An input handed through becomes an alias: the caller's tensor keeps its own history.
-    returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._node is not None) else o for o in outputs]
+    dirty, inputs = {id(t) for t in ctx._dirty}, {id(a) for _, a in linked}
+    # An input handed through becomes an alias: the caller's tensor keeps its own history. So does one that was written
+    # to, until its history is rewritten below.
+    returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._fn is not None) else o for o in outputs]
     pairs = [(old, new) for old, new in zip(outputs, returned, strict=True) if isinstance(new, Tensor)]
     if not pairs:
         return outputs
+    node.sequence_nr = next_sequence_nr()
+    note(node)
     _link(node, pairs, {id(t) for t in ctx._non_differentiable})
     numbers = iter(range(len(pairs)))
     node.slots = tuple([next(numbers) if isinstance(o, Tensor) else None for o in returned])
-    replaced = {id(old): new for old, new in pairs if id(old) not in inputs}
-    node.saved = tuple([None if t is None else _saved(node, t, replaced) for t in ctx._to_save])
-    ctx._to_save, ctx._non_differentiable, ctx._node = (), (), weakref.ref(node)
-    node.sequence_nr = next_sequence_nr()
-    return tuple(returned)
+    _save(node, ctx, {id(old): new for old, new in pairs if id(old) in dirty or id(old) not in inputs})
+    for old, new in pairs:
+        if id(old) in dirty:
+            rebase(old, node, new._nr)
+        else:
+            _mark_view(new, old, [a for _, a in linked])
+    return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
+                  for old, new in zip(outputs, returned, strict=True)])
 
 
 def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[int]) -> None:
@@ -266,16 +305,31 @@ def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[
     node.shape, node.dtype = (shapes[0], kinds[0]) if len(pairs) == 1 else (shapes, kinds)
     for nr, (old, new) in enumerate(pairs, 1):
         if id(old) not in excluded and new.is_floating_point():
-            new._node, new._nr = node, nr if len(pairs) > 1 else 0
+            new._fn, new._nr = node, nr if len(pairs) > 1 else 0
 
 
-def _saved(node: FunctionNode, tensor: Tensor, outputs: dict[int, Tensor]) -> SavedTensor:
-    new = outputs.get(id(tensor), tensor)
-    if new._node is node:
-        return save_output(new, node)
-    saved = SavedTensor()
-    saved.tensor, saved.version = new, version_of(new)
-    return saved
+def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:
+    """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
+    for x in inputs:
+        if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
+            new._base, new._made = x if x._base is None else x._base, IN_FUNCTION
+            new._storage = storage_of(x)
+            new._seen = version_of(x)
+            return
+    if new._base is not None:
+        new._made = IN_FUNCTION
+
+
+def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:
+    """What ctx.save_for_backward was given; `outputs`: what stands for a returned tensor."""
+    kept = []
+    for tensor in ctx._to_save:
+        new = None if tensor is None else outputs.get(id(tensor), tensor)
+        kept.append(None if new is None else save_output(new, node) if new._fn is node else saved(new))
+    node.saved = tuple(kept)
+    ctx._to_save, ctx._non_differentiable, ctx._dirty, ctx._node = (), (), (), weakref.ref(node)
+    if MODES.bits & SAVING:
+        hand_over(node, ())
 
 
 class _NotTwice(Function):

@@ -69,8 +69,14 @@ def from_host(array: np.ndarray, index: int) -> Any:
         return module.asarray(array)
 
 
-def to_host(array: Any) -> np.ndarray:
-    return array.get()
+def to_host(array: Any, pinned: bool = False) -> np.ndarray:
+    """A copy in host memory, page-locked if `pinned`."""
+    if not pinned:
+        return array.get()
+    module = cupy()
+    memory = module.cuda.alloc_pinned_memory(array.nbytes)
+    host = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
+    return array.get(out=host)
 
 
 def to_device(array: Any, index: int) -> Any:

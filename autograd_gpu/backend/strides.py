@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+# A view of a buffer: sizes, strides and offset, in elements.
+Place = tuple[tuple[int, ...], tuple[int, ...], int]
+
 
 def address(array: Any) -> int:
     """Where the first element lies, in bytes."""
@@ -45,3 +48,9 @@ def buffer_of(array: Any) -> Any:
 def offset_of(array: Any) -> int:
     """How many elements of the buffer lie before the first element of `array`."""
     return (address(array) - address(buffer_of(array))) // array.itemsize
+
+
+def place_of(view: Any, base: Any) -> Place:
+    """Where `view` lies, counted from the first element of `base`, an array of the same dtype in the same memory."""
+    size = view.itemsize
+    return view.shape, tuple([s // size for s in view.strides]), (address(view) - address(base)) // size

@@ -12,8 +12,8 @@ from typing import Any
 
 from .listgen import write_list_call
 from .nodegen import write_record
-from .op import ALWAYS, ANY, FLOAT, OpDef
-from .source import Source
+from .op import ANY, FLOAT, OpDef
+from .source import Source, write_result
 
 
 def signature(op: OpDef, names: dict[str, str]) -> str:
@@ -94,12 +94,16 @@ def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any])
     return w.compile(op.name, _scope(op, general))
 
 
-def make_core(op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False) -> Callable[..., Any]:
-    """The same body without checks, for arguments that the general path has prepared; `keep_saved`: with `extras`."""
+def make_core(
+    op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False, given_forward: bool = False
+) -> Callable[..., Any]:
+    """The same body without checks, for arguments that the general path has prepared; `keep_saved`: with `extras`;
+    `given_forward`: the caller's `forward` comes first among the arguments."""
     w = Source()
-    w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
+    first = ["forward"] if given_forward else []
+    w(f"def {op.name}({', '.join([*first, *op.inputs, *op.attributes])}):")
     w.depth = 1
-    w("mode = MODES.bits & 1")
+    w("mode = MODES.bits & 3")
     _unwrap(w, op, kinds)
     _body(w, op, kinds, keep_saved=keep_saved)
     return w.compile(op.name, _scope(op, None))
@@ -124,7 +128,7 @@ def _unwrap(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
 def _checked_body(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
     w("mode = MODES.bits")
     _unwrap(w, op, kinds)
-    w("if " + " and ".join(["mode <= 1", *_dtype_checks(op, kinds)]) + ":")
+    w("if " + " and ".join(["mode <= 3", *_dtype_checks(op, kinds)]) + ":")
     w.depth += 1
     _body(w, op, kinds, guarded=True)
     w.depth -= 1
@@ -143,7 +147,7 @@ def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
         whole = " and ".join([f"x_{promoted[0]}.dtype in INTEGERS", *(f"type({n}) is int" for n in given)])
         checks.append(f"(x_{promoted[0]}.dtype in FULL_FLOATS{f' or {whole}' if op.types != FLOAT else ''})")
     elif op.types == FLOAT:
-        checks.append(f"({' or '.join(f'{n}._node is not None' for n in promoted)} or x_{promoted[0]}.dtype in FLOATS)")
+        checks.append(f"({' or '.join(f'{n}._fn is not None' for n in promoted)} or x_{promoted[0]}.dtype in FLOATS)")
     return checks
 
 
@@ -165,11 +169,7 @@ def _body(
         w(call)
     if op.single:
         w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
-        w("t = new(Tensor)")
-        w("t._array = _out")
-        w("t._nr = 0")
-        w("t._node = t._grad = t._storage = None")
-        _share(w, op, live[0], "_out")
+        write_result(w, op, live[0])
     else:
         _wrap_outputs(w, op, live[0])
     if op.has_rules:
@@ -177,23 +177,12 @@ def _body(
     w(f"return {'t' if op.single else 'ts'}{', extras' if keep_saved else ''}")
 
 
-def _share(w: Source, op: OpDef, first: str, out: str) -> None:
-    """A view shares its storage, and with it the version counter, with the first input."""
-    if op.view:
-        condition = "" if op.view == ALWAYS else f"if shares_memory({out}, x_{first}): "
-        w(f"{condition}t._storage = {first}._storage or storage_of({first})")
-
-
 def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     w("ts = []")
     w("for _out in outs:")
     w.depth += 1
     w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
-    w("t = new(Tensor)")
-    w("t._array = _out")
-    w("t._nr = 0")
-    w("t._node = t._grad = t._storage = None")
-    _share(w, op, first, "_out")
+    write_result(w, op, first)
     w("ts.append(t)")
     w.depth -= 1
     w("ts = tuple(ts)" if op.result is None else "ts = RESULT._make(ts)")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .nodegen import readers, slot
-from .op import ALWAYS, FLOAT, OpDef
-from .source import Source
+from .op import FLOAT, OpDef
+from .source import Source, write_refresh, write_result
 
 
 def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) -> None:
@@ -15,7 +15,7 @@ def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) ->
     tensors = op.inputs[0]
     if op.types != FLOAT:
         w("mode = MODES.bits")
-        w(f"if mode <= 1 and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
+        w(f"if mode <= 3 and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
         w.depth += 1
         _write_pair(w, op)
         w("else:")
@@ -39,12 +39,13 @@ def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) ->
     w(f"return {call_general}")
 
 
-def make_list_core(op: OpDef) -> Callable[..., Any]:
-    """The same without checks, for tensors that the general path has prepared: core(tensors, *attributes)."""
+def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]:
+    """The same without checks, for tensors that the general path has prepared: core(tensors, *attributes), or
+    core(forward, tensors, *attributes)."""
     w = Source()
-    w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
+    w(f"def {op.name}({', '.join([*(['forward'] if given_forward else []), *op.inputs, *op.attributes])}):")
     w.depth = 1
-    w("mode = MODES.bits & 1")
+    w("mode = MODES.bits & 3")
     _write_walk(w, op, ["_array = _x._array"])
     w("xp = namespace(*_arrays)")
     w(f"_out = forward(xp, *_arrays{''.join(f', {name}={name}' for name in op.attributes)})")
@@ -66,7 +67,9 @@ def _write_pair(w: Source, op: OpDef) -> None:
     if _asks_shapes(op):
         w("_shapes = [_x.shape, _y.shape]")
     if op.has_rules:
-        w("_nodes = _n, _m = _a._node, _b._node")
+        for name in ("_a", "_b"):
+            write_refresh(w, name)
+        w("_nodes = _n, _m = _a._fn, _b._fn")
         w("_mask, _depth, _later = 0, -1, _a._nr | _b._nr")
         for bit, n in ((1, "_n"), (2, "_m")):
             w(f"if {n} is not None:")
@@ -92,7 +95,8 @@ def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
     if _asks_shapes(op):
         w("_shapes.append(_array.shape)")
     if op.has_rules:
-        w("_n = _x._node")
+        write_refresh(w, "_x")
+        w("_n = _x._fn")
         w("_nodes.append(_n)")
         w("if _n is not None:")
         w("_mask |= _bit", 1)
@@ -106,13 +110,8 @@ def _write_result(w: Source, op: OpDef) -> None:
     """The result, and its node if this thread records."""
     tensors = op.inputs[0]
     w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
-    w("t = new(Tensor)")
-    w("t._array = _out")
-    w("t._nr = 0")
-    w("t._node = t._grad = t._storage = None")
-    if op.view:
-        condition = "" if op.view == ALWAYS else "if shares_memory(_out, _arrays[0]): "
-        w(f"{condition}t._storage = storage_of({tensors}[0])")
+    w(f"_x = {tensors}[0]")
+    write_result(w, op, "_x")
     if op.has_rules:
         w("if _mask and mode == 0:")
         w.depth += 1
@@ -131,7 +130,7 @@ def _write_node(w: Source, op: OpDef) -> None:
     w("node.topological_nr = _depth + 1")
     w("node.shape = _out.shape")
     w("node.dtype = _out.dtype")
-    w("t._node = node")
+    w("t._fn = node")
     values = {
         "input": f"[saved(x) for x in {tensors}]", "out": "save_output(t, node)",
         "shape": "_shapes", "dtype": "[x.dtype for x in _arrays]",

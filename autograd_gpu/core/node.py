@@ -12,6 +12,7 @@ from . import hooks
 from .views import bump_version
 
 if TYPE_CHECKING:
+    from .saved import SavedTensor
     from .tensor import Tensor
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
@@ -49,9 +50,23 @@ class Node:
     input_names: tuple[str, ...] = ()
     adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
 
+    def __init__(self) -> None:
+        raise TypeError("Node is the base of the graph's nodes, which operations make; it has no objects of its own")
+
     def name(self) -> str:
         """The class name, such as MulBackward0."""
         return type(self).__name__
+
+    def op_name(self) -> str:
+        """What hooks and logs call the operation."""
+        return self.name()
+
+    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
+        """(name, SavedTensor) of everything that this node keeps for backward."""
+        return []
+
+    def keep_extras(self) -> None:
+        """What else a forward left for backward becomes saved tensors."""
 
     def input_name(self, i: int) -> str:
         """What input `i` is called where the op is declared."""
@@ -84,11 +99,11 @@ class Node:
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
-        return hooks.add(self, hooks.extra_of(self).post, fn)
+        return hooks.add(hooks.extra_of(self).post, fn)
 
     def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_outputs)` before the node runs; a returned tuple replaces them."""
-        return hooks.add(self, hooks.extra_of(self).pre, fn)
+        return hooks.add(hooks.extra_of(self).pre, fn)
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The gradients of the inputs in `need`, on arrays; `release` frees the buffers afterwards."""
@@ -146,18 +161,29 @@ class AccumulateGrad(Node):
         if leaf is None or leaf._grad is None:
             return None
         grad = leaf._grad
-        return grad if grad._node is None and grad.dtype == leaf.dtype and grad.is_cuda else None
+        return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
 
-    def accumulate(self, g: Tensor, recording: bool) -> None:
+    def living(self) -> Tensor | None:
+        """The leaf. If it is gone and left post-accumulate hooks: another with its memory, and the `.grad` of such."""
+        with self._lock:
+            leaf, extra = self._ref(), self.extra
+            if extra is None or extra.leaf is None:
+                return leaf
+            if leaf is None:
+                leaf = extra.leaf.detach()
+                leaf._fn, leaf._grad = self, extra.leaf._grad
+                self._ref, extra.stands_in = weakref.ref(leaf), True
+            elif leaf._array is not extra.leaf._array:  # given other memory since
+                extra.leaf = leaf.detach()
+            return leaf
+
+    def accumulate(self, leaf: Tensor, g: Tensor, recording: bool) -> None:
         """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
-        leaf = self._ref()
-        if leaf is None:
-            return
         with self._lock:
             grad = leaf._grad
             if grad is None:
                 leaf._grad = g
-            elif recording or grad._node is not None or grad._array.dtype != g._array.dtype:
+            elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
                 leaf._grad = grad + g
             else:
                 array = grad._array

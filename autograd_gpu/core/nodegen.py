@@ -9,12 +9,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..backend import is_array
 from .node import Node
 from .op import OpDef
-from .saved import SavedTensor
-from .source import Source
+from .saved import NOTHING, SavedTensor, saved
+from .source import Source, write_refresh
+from .tensor import wrap
 
 PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d", "extra": "e"}
+READABLE = ("input", "out", "extra", "attribute")  # as `_saved_NAME`
 
 
 def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) -> None:
@@ -23,7 +26,8 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
     if not wanted:
         return
     for n in wanted:
-        w(f"n_{n} = {n}._node")
+        write_refresh(w, n)
+        w(f"n_{n} = {n}._fn")
     condition = " or ".join(f"n_{n} is not None" for n in wanted)
     w(f"if mode == 0 and ({condition}){' and ' + _differentiable(op) if op.differentiable else ''}:")
     w.depth += 1
@@ -34,7 +38,7 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
     if op.single:
         w("node.shape = _out.shape")
         w("node.dtype = _out.dtype")
-        w("t._node = node")
+        w("t._fn = node")
     else:
         _outputs(w, op)
     _save(w, op, kinds, wanted)
@@ -76,7 +80,7 @@ def _outputs(w: Source, op: OpDef) -> None:
         w("node.outputs = len(ts)")
     w("for nr, t in enumerate(ts, 1):")
     marked = {i for i, name in enumerate(op.outputs or (), 1) if name in op.nondiff_outputs}
-    link = f"t._node = node; t._nr = nr{' if len(ts) > 1 else 0' if listed else ''}"
+    link = f"t._fn = node; t._nr = nr{' if len(ts) > 1 else 0' if listed else ''}"
     w(f"if nr not in {marked!r}: {link}" if marked else link, 1)
     if listed:
         w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
@@ -128,7 +132,7 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> No
             w(f"{target} = x_{name}.{kind}" if by_name[name] == "T" else f"{target} = None")
         elif kind == "out" and name not in op.nondiff_outputs:
             which = "t" if op.single else f"ts[{(op.outputs or ()).index(name)}]"
-            condition = "" if only & bits else f" if _mask & {bits} else FREED"
+            condition = "" if only & bits else f" if _mask & {bits} else NOTHING"
             w(f"{target} = save_output({which}, node){condition}")
         elif kind == "input" and by_name[name] != "T":
             w(f"{target} = {name}")
@@ -136,10 +140,10 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> No
             which = name if kind == "input" else f"ts[{(op.outputs or ()).index(name)}]"
             indent = 0 if only & bits else 1
             if indent:
-                w(f"if not _mask & {bits}: {target} = FREED")
+                w(f"if not _mask & {bits}: {target} = NOTHING")
                 w("else:")
             w(f"{target} = s = new(SavedTensor)", indent)
-            w(f"s.tensor = {which}", indent)
+            w(f"s.tensor = {which} if {which}._base is None else plain({which})", indent)
             w(f"s.version = 0 if {which}._storage is None else {which}._storage.version", indent)
 
 
@@ -157,7 +161,7 @@ def make_node_class(op: OpDef) -> type[OpNode]:
         body["outputs"] = len(op.outputs)
     body["__slots__"] = tuple(sorted(slots))
     body["adds"] = tuple([i for i, name in enumerate(op.inputs) if name in op.adders])
-    body["saved_slots"] = {what: slot(kind, what) for kind, what in asked if kind in ("input", "out")}
+    body["saved_slots"] = {what: slot(kind, what) for kind, what in asked if kind in READABLE}
     return type(name, (OpNode,), body)
 
 
@@ -190,22 +194,45 @@ class OpNode(Node):
         cls.run_adding = make_run(self.op, "run_adding")
         return cls.run_adding(self, g, need, release, into)
 
-    def saved(self) -> list[SavedTensor]:
-        """Everything this node keeps for backward."""
-        kept: list[SavedTensor] = []
-        for name in self.saved_slots.values():
-            value = getattr(self, name)
-            kept += [s for s in (value if isinstance(value, list) else [value]) if isinstance(s, SavedTensor)]
-        return [s for s in kept if s.tensor is not None]
+    def op_name(self) -> str:
+        return self.op.name
+
+    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
+        """Everything this node keeps for backward: inputs, outputs, and what forward left, once `keep_extras` ran."""
+        found: list[tuple[str, SavedTensor]] = []
+        for name, slot_name in self.saved_slots.items():
+            value = getattr(self, slot_name)
+            kept = [s for s in (value if isinstance(value, list) else [value]) if isinstance(s, SavedTensor)]
+            found += [(name, s) for s in kept if s.tensor is not None or hasattr(s, "packed")]
+        return found
+
+    def keep_extras(self) -> None:
+        """The arrays that forward left become saved tensors, which hooks may see."""
+        for name in self.op.saved:
+            array = getattr(self, slot("extra", name), None)
+            if is_array(array):
+                setattr(self, slot("extra", name), saved(wrap(array)))
 
     def __getattr__(self, name: str) -> Any:
-        """`_saved_NAME` is the unpacked value, `_raw_saved_NAME` the SavedTensor."""
+        """`_saved_NAME` is the unpacked value, `_raw_saved_NAME` the SavedTensor, or a tuple of them for a list."""
         for prefix in ("_saved_", "_raw_saved_"):
-            key = name[len(prefix) :]
+            key = self._rule_name(name[len(prefix) :])
             if name.startswith(prefix) and key in self.saved_slots:
                 kept = getattr(self, self.saved_slots[key])
-                return kept.unpack(self) if prefix == "_saved_" and isinstance(kept, SavedTensor) else kept
+                if prefix == "_raw_saved_":
+                    return NOTHING if kept is None else tuple(kept) if isinstance(kept, list) else kept
+                return tuple(map(self._unpacked, kept)) if isinstance(kept, list) else self._unpacked(kept)
         raise AttributeError(f"{self.name()} has no attribute {name!r}; it saves {sorted(self.saved_slots)}")
+
+    def _rule_name(self, name: str) -> str:
+        """What the rules call `name`: PyTorch says self for the first input, result for the output."""
+        op = self.op
+        names = {**{called: n for n, called in op.called.items()}, "self": op.inputs[0], "result": "out"}
+        return name if name in self.saved_slots else names.get(name, name)
+
+    def _unpacked(self, kept: Any) -> Any:
+        """None for what no needed rule reads, numbers as they are."""
+        return None if kept is NOTHING else kept.unpack(self) if isinstance(kept, SavedTensor) else kept
 
 
 def make_run(op: OpDef, name: str) -> Any:
@@ -248,7 +275,7 @@ def _load(w: Source, op: OpDef, kind: str, what: str, bits: int, recorded: bool)
     local = _local(kind, what)
     if kind == "extra":
         w(f"{local} = {source}")
-        w(f"if {local} is FREED: {local}.unpack(self)")
+        w(f"if isinstance({local}, SavedTensor): {local} = {local}.unpack(self)._array  # freed, or behind a hook")
         if recorded:
             w(f"if is_array({local}): {local} = wrap({local})")
     elif kind not in ("input", "out"):
@@ -280,7 +307,7 @@ def _unpack(w: Source, local: str, recorded: bool) -> None:
         return
     w(f"{local} = s.tensor")
     w(f"if {local} is None or {local}._storage is not None and {local}._storage.version != s.version:")
-    w("s.unpack(self)  # raises, or a hook answers", 1)
+    w(f"{local} = s.unpack(self)  # raises, or a hook answers", 1)
     w(f"{local} = {local}._array")
 
 

@@ -60,7 +60,7 @@ ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it
 
 # Names that the generated functions use themselves: in core/nodegen.py, where rules run, and in core/generate.py.
 RUNNING = frozenset(("F", "g", "grads", "need", "release", "s", "self"))
-GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "t", "ts", "xp"))
+GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "storage", "t", "ts", "xp"))
 
 REGISTRY: dict[str, OpDef] = {}
 RAW = python_types.SimpleNamespace()  # F when no graph is built: arrays in, arrays out

@@ -1,17 +1,21 @@
 """SavedTensor: what a node keeps of one of its inputs or outputs.
 
 Note [No cycles]
-A node may hold an input tensor itself: the input's own history was complete before the node existed. An output it
+A node may hold an input tensor itself: the input's own history was complete before the node existed. Of a view it
+holds a plain tensor, since the view holds its base, and what the node computes may be written into that. An output it
 holds as a detached alias that shares array and storage; the alias gets its grad_fn back when it is unpacked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import errors
-from .tensor import Tensor, alias
-from .views import Storage, version_of
+from ..config import ANOMALY, GRAD_OFF, MODES
+from .nesting import user_code
+from .tensor import Tensor, alias, wrap
+from .views import DetachedStorage, Storage, version_of
 
 if TYPE_CHECKING:
     from .node import Node
@@ -19,51 +23,150 @@ if TYPE_CHECKING:
 _new = object.__new__
 
 
-class SavedTensor:
-    """An input, kept as the tensor itself with its version at the time of the save."""
+class Packed(NamedTuple):
+    """What a pack hook made of a saved tensor, and what its unpack hook has to give back."""
 
-    __slots__ = ("tensor", "version")
+    packed: Any
+    unpack: Callable[[Any], Any]
+    shape: tuple[int, ...]
+    dtype: Any
+    fn: Node | None  # of an input; an output gets the node that unpacks it
+    nr: int
+
+
+class SavedTensor:
+    """An input, kept as the tensor itself with its version at the time of the save.
+
+    `tensor` is None if it was handed to hooks, which `packed` says, or freed.
+    """
+
+    __slots__ = ("packed", "tensor", "version")
 
     tensor: Tensor | None
     version: int
+    packed: Packed
 
-    def unpack(self, node: Node) -> Tensor:
+    def unpack(self, node: Node | None) -> Tensor:
         """The tensor as it was saved, linked to the graph it came from.
 
-        RuntimeError: its memory was written to since, or the node's buffers were freed.
+        RuntimeError: its memory was written to since, `detach_()` cut it off, or the node's buffers were freed.
         """
         tensor = self.tensor
         if tensor is None:
-            raise errors.freed_twice()
+            return self._from_hook(node)
         if version_of(tensor) != self.version:
+            if tensor._fn is None and type(tensor._storage) is DetachedStorage:
+                raise errors.detached_since()
             kind = f"autograd_gpu.{tensor.dtype}"
-            raise errors.modified_in_place(kind, tensor.shape, self._where(), version_of(tensor), self.version)
+            found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
+            raise errors.modified_in_place(kind, tensor.shape, self._where(), found, self.version, anomaly)
         return tensor
+
+    def of_leaf(self) -> bool:
+        """Whether a leaf is kept, or a constant."""
+        return self.tensor is not None and self.tensor.is_leaf
 
     def _where(self) -> str:
         producer = None if self.tensor is None else self.tensor.grad_fn
-        return "a leaf" if producer is None else f"output {self.tensor.output_nr} of {producer.name()}"  # type: ignore[union-attr]
+        return "" if producer is None else f"output {self.tensor.output_nr} of {producer.name()}"  # type: ignore[union-attr]
+
+    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Keeps pack_hook(tensor) in place of the tensor; unpack_hook makes the tensor of it again for backward.
+
+        RuntimeError: hooks were set already, the buffers were freed, or pack_hook wrote to its input.
+
+        >>> x = ag.ones(2, requires_grad=True)
+        >>> y = x.exp()
+        >>> y.grad_fn._raw_saved_out.register_hooks(lambda t: t.numpy(), lambda packed: ag.as_tensor(packed))
+        >>> y.sum().backward()
+        """
+        for hook in (pack_hook, unpack_hook):
+            if not callable(hook):
+                raise TypeError(f"register_hooks(): expected two functions, pack_hook and unpack_hook, got {hook!r}")
+        if self.tensor is None:
+            if hasattr(self, "packed"):
+                raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
+                                   "only one pair of hooks is allowed at a time.")
+            raise RuntimeError("Calling register_hooks on a saved tensor after it has been freed. "
+                               f"{errors.FREED_HINT}")
+        self.hand_to(pack_hook, unpack_hook)
+
+    def hand_to(self, pack: Callable[..., Any], unpack: Callable[[Any], Any], *info: Any) -> None:
+        """Keeps pack(tensor, *info) in place of the tensor."""
+        tensor = self.tensor
+        assert tensor is not None
+        given = alias(tensor)
+        before, bits = version_of(given), MODES.bits
+        MODES.bits = bits | GRAD_OFF
+        try:
+            packed = pack(given, *info)
+        finally:
+            MODES.bits = bits
+        if version_of(given) != before:
+            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+                               "pack hook cannot be modified by in-place operations as this can lead to unexpected "
+                               "side-effects. Clone the input in the hook before writing to it.")
+        self.packed = Packed(packed, unpack, tensor.shape, tensor.dtype, tensor._fn, tensor._nr)
+        self.tensor = None
+
+    def _from_hook(self, node: Node | None) -> Tensor:
+        """What the unpack hook answers, linked to the graph."""
+        if not hasattr(self, "packed"):
+            raise errors.freed_twice()
+        packed, unpack, shape, dtype, fn, nr = self.packed
+        with user_code(False):
+            found = unpack(packed)
+        if not isinstance(found, Tensor):
+            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                            f"{type(found).__name__}")
+        if (found.shape, found.dtype) != (shape, dtype):
+            raise RuntimeError(f"Output of saved tensor unpack_hook has shape {list(found.shape)} and dtype "
+                               f"{found.dtype}, but {list(shape)} {dtype} was packed; return a tensor of that content")
+        result = alias(found)
+        result._fn, result._nr = fn, nr
+        return result
 
 
 def saved(tensor: Tensor) -> SavedTensor:
     """Keeps `tensor`, an input."""
     result = SavedTensor()
-    result.tensor, result.version = tensor, version_of(tensor)
+    result.tensor, result.version = tensor if tensor._base is None else plain(tensor), version_of(tensor)
+    return result
+
+
+def plain(view: Tensor) -> Tensor:
+    """A view as a tensor that does not hold its base (Note [No cycles])."""
+    result = _new(Tensor)
+    result._array, result._storage, result._fn, result._nr = view._array, view._storage, view._fn, view._nr
+    result._grad = result._base = None
     return result
 
 
 class SavedOutput(SavedTensor):
     """An output of the node that holds it, kept without its grad_fn (Note [No cycles])."""
 
-    __slots__ = ("kind", "nr")
+    __slots__ = ("__weakref__", "kind", "nr")
 
     nr: int  # as Tensor._nr
     kind: type[Node]  # for messages
 
-    def unpack(self, node: Node) -> Tensor:
+    def unpack(self, node: Node | None) -> Tensor:
         result = alias(super().unpack(node))
-        result._node, result._nr = node, self.nr
+        result._fn, result._nr = node, self.nr
         return result
+
+    def of_leaf(self) -> bool:
+        return False
+
+    def move_to(self, tensor: Tensor) -> None:
+        """The output lies in the memory of `tensor` now."""
+        self.tensor, self.version = alias(tensor), version_of(tensor)
+
+    def keep(self) -> None:
+        """Takes a copy, because the memory is about to be written to."""
+        tensor = self.tensor
+        if tensor is not None and version_of(tensor) == self.version:
+            self.tensor, self.version = wrap(tensor._array.copy()), 0
 
     def _where(self) -> str:
         return f"output {max(self.nr - 1, 0)} of {self.kind.__name__}"
@@ -73,8 +176,17 @@ class _Freed(SavedTensor):
     __slots__ = ()
 
 
+class _Nothing(SavedTensor):
+    __slots__ = ()
+
+    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+        raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+
+
 FREED = _Freed()  # what a node's slots hold after its buffers were released
-FREED.tensor, FREED.version = None, 0
+NOTHING = _Nothing()  # stands for an input that was None, or that no needed rule reads
+FREED.tensor = NOTHING.tensor = None
+FREED.version = NOTHING.version = 0
 
 
 def save_output(tensor: Tensor, node: Node) -> SavedOutput:
@@ -83,10 +195,11 @@ def save_output(tensor: Tensor, node: Node) -> SavedOutput:
     if storage is None:
         storage = tensor._storage = _new(Storage)
         storage.version = 0
+        storage.savers = None
     saved = _new(SavedOutput)
     saved.tensor = detached = _new(Tensor)
     detached._array, detached._storage, detached._nr = tensor._array, storage, 0
-    detached._node = detached._grad = None
+    detached._fn = detached._grad = detached._base = None
     saved.version = storage.version
     saved.nr, saved.kind = tensor._nr, type(node)
     return saved

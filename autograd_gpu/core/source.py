@@ -12,19 +12,21 @@ from ..backend import is_array, namespace
 from ..backend.dtypes import FLOATS, FULL_FLOATS, INTEGERS
 from ..config import MODES
 from ..errors import check_bool
+from .history import refresh
 from .node import next_sequence_nr
-from .op import RAW, RECORD
-from .saved import FREED, SavedTensor, save_output, saved
+from .op import ALWAYS, RAW, RECORD, OpDef
+from .saved import FREED, NOTHING, SavedTensor, plain, save_output, saved
 from .tensor import Parameter, Tensor, wrap
-from .views import shares_memory, storage_of
+from .views import INFERENCE_STORAGE, ONE_OF_SEVERAL, shares_memory, storage_of
 
 SCOPE: dict[str, Any] = {
-    "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INTEGERS": INTEGERS, "MODES": MODES,
-    "Parameter": Parameter, "check_bool": check_bool,
+    "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INFERENCE_STORAGE": INFERENCE_STORAGE,
+    "INTEGERS": INTEGERS, "MODES": MODES, "NOTHING": NOTHING, "ONE_OF_SEVERAL": ONE_OF_SEVERAL, "Parameter": Parameter,
     "RAW": RAW, "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray,
-    "generic": np.generic, "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
-    "next_sequence_nr": next_sequence_nr, "numpy": np, "save_output": save_output, "saved": saved,
-    "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
+    "check_bool": check_bool, "generic": np.generic, "is_array": is_array, "namespace": namespace,
+    "ndarray": np.ndarray, "new": object.__new__, "next_sequence_nr": next_sequence_nr, "numpy": np, "plain": plain,
+    "refresh": refresh, "save_output": save_output, "saved": saved, "shares_memory": shares_memory,
+    "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip
 _serial = itertools.count()
 
@@ -47,3 +49,35 @@ class Source:
         scope = {**SCOPE, **extra}
         exec(compile(text, filename, "exec"), scope)
         return scope[name]
+
+
+def write_refresh(w: Source, name: str) -> None:
+    """Before `_fn` of a tensor is read: Note [Stale views] in core/history.py."""
+    w(f"if {name}._base is not None and {name}._seen != {name}._storage.version: refresh({name})")
+
+
+def write_result(w: Source, op: OpDef, first: str) -> None:
+    """The tensor `t` of `_out`. A view shares its storage, and with it the version counter, with the first input."""
+    w("t = new(Tensor)")
+    w("t._array = _out")
+    w("t._nr = 0")
+    w("t._fn = t._grad = t._base = t._storage = None")
+    if not op.view:
+        w("if mode > 1: t._storage = INFERENCE_STORAGE")
+    elif op.view == ALWAYS:
+        _write_view(w, op, first)
+    else:
+        w(f"if shares_memory(_out, {first}._array):")
+        w.depth += 1
+        _write_view(w, op, first)
+        w.depth -= 1
+        w("elif mode > 1: t._storage = INFERENCE_STORAGE")
+
+
+def _write_view(w: Source, op: OpDef, first: str) -> None:
+    made = "mode" if op.single else "(mode or ONE_OF_SEVERAL)"
+    w(f"t._storage = storage = {first}._storage or storage_of({first})")
+    w("if storage is not INFERENCE_STORAGE:")
+    w(f"if {first}._base is None: t._base, t._made = {first}, {made}", 1)
+    w(f"else: t._base, t._made = {first}._base, {made} or {first}._made", 1)
+    w("t._seen = storage.version", 1)

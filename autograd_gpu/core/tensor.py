@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend, errors
+from .. import backend
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
+from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
+from .exchange import Exchange
+from .history import refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
-from .views import Storage, storage_of, version_of
+from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
 
 
-class Tensor:
+class Tensor(Exchange):
     """A NumPy array (CPU) or CuPy array (CUDA) that autograd can follow.
 
     Made by `ag.tensor`, `ag.zeros` and the other factories, never by calling the class.
@@ -28,13 +31,18 @@ class Tensor:
     tensor([2., 4.])
     """
 
-    __slots__ = ("__weakref__", "_array", "_frozen", "_grad", "_node", "_nr", "_storage")
+    __slots__ = (
+        "__weakref__", "_array", "_base", "_fn", "_frozen", "_grad", "_made", "_nr", "_seen", "_storage",
+    )  # fmt: skip
 
     _array: Any
-    _node: Node | None  # grad_fn of a result, AccumulateGrad of a leaf that requires grad, None for a constant
+    _fn: Node | None  # grad_fn of a result, AccumulateGrad of a leaf that requires grad, None for a constant
     _nr: int  # 0: sole output of its node; k > 0: output k - 1 of several
     _storage: Storage | None
     _grad: Tensor | None
+    _base: Tensor | None  # of a view: the tensor, itself no view, whose memory it shows
+    _made: int  # of a view: how, see core/views.py
+    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/history.py
     _frozen: AccumulateGrad  # set only while a leaf with hooks does not require grad
 
     __hash__ = object.__hash__
@@ -54,7 +62,8 @@ class Tensor:
     def data(self) -> Tensor:
         """The same memory without history (prefer `detach`)."""
         result = alias(self)
-        result._storage = None
+        if not result.is_inference():
+            result._storage = None
         return result
 
     @data.setter
@@ -106,32 +115,14 @@ class Tensor:
     def is_floating_point(self) -> bool:
         return self.dtype in FLOATS or self.dtype in STORAGE
 
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as a NumPy array: shared memory on the CPU.
-
-        RuntimeError if the tensor requires grad, TypeError if it is on a CUDA device; `force=True` detaches and
-        copies to the host instead.
-
-        >>> ag.ones(2).numpy()
-        array([1., 1.], dtype=float32)
-        """
-        if not force and self._node is not None:
-            raise errors.needs_detach()
-        if not force and self.is_cuda:
-            raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
-        return backend.to_numpy(self._array)
-
-    def item(self) -> Any:
-        """The value of a one-element tensor as a Python number (synchronises a CUDA device)."""
-        if self._array.size != 1:
-            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
-        return self.numpy(force=True).item()
-
-    def tolist(self) -> Any:
-        """The values as nested lists of Python numbers."""
-        return self.numpy(force=True).tolist()
-
     # ---- autograd ------------------------------------------------------------------------------
+
+    @property
+    def _node(self) -> Node | None:
+        """`_fn`, up to date also of a view whose base was written to."""
+        if self._base is not None and self._seen != self._storage.version:  # type: ignore[union-attr]
+            refresh(self)
+        return self._fn
 
     @property
     def requires_grad(self) -> bool:
@@ -153,27 +144,32 @@ class Tensor:
                                "computed variable in a subgraph that doesn't require differentiation use "
                                "var_no_grad = var.detach().")
         if not requires_grad:
-            if isinstance(self._node, AccumulateGrad) and self._node.extra is not None:
-                self._frozen = self._node  # its hooks come back with requires_grad
-            self._node = None
-        elif self._node is None:
+            if isinstance(self._fn, AccumulateGrad) and self._fn.extra is not None:
+                self._frozen = self._fn  # its hooks come back with requires_grad
+            self._fn = None
+        elif self._fn is None:
             if self.dtype not in FLOATS:
                 raise RuntimeError(f"only Tensors of floating point dtype can require gradients; got {self.dtype}")
-            self._node = getattr(self, "_frozen", None) or AccumulateGrad(self)
+            if self.is_inference() and not is_inference_mode_enabled():
+                raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                                   "allowed; clone() it first")
+            self._fn = getattr(self, "_frozen", None) or AccumulateGrad(self)
         return self
 
     @property
     def is_leaf(self) -> bool:
-        return self._node is None or type(self._node) is AccumulateGrad
+        node = self._node
+        return node is None or type(node) is AccumulateGrad
 
     @property
     def grad_fn(self) -> Node | None:
         """The node that made this tensor; None for a leaf."""
-        return None if type(self._node) is AccumulateGrad else self._node
+        node = self._node
+        return None if type(node) is AccumulateGrad else node
 
     @property
     def output_nr(self) -> int:
-        return max(self._nr - 1, 0)
+        return 0 if self._node is None else max(self._nr - 1, 0)
 
     @property
     def grad(self) -> Tensor | None:
@@ -201,55 +197,43 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        """How often the memory was written to, by any view of it. RuntimeError for an inference tensor."""
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
         return version_of(self)
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in `ag.inference_mode`."""
+        return self._storage is INFERENCE_STORAGE
+
+    def _is_view(self) -> bool:
+        return self._base is not None
 
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(grad)` each time this tensor's gradient is computed; a returned tensor replaces it."""
         if self._node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        by_output = hooks.extra_of(self._node).tensor.setdefault(self._nr, {})
-        return hooks.add(self._node, by_output, hook)
+        return hooks.add_to_tensor(self._fn, self._nr, hook)
 
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(tensor)` as soon as the gradient of this leaf has been accumulated, in mid-backward."""
         if type(self._node) is not AccumulateGrad:
-            raise RuntimeError("post accumulate grad hooks can only be registered on leaf tensors that require grad")
-        return hooks.add(self._node, hooks.extra_of(self._node).post_accumulate, hook)
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient" if self._fn is None
+                               else "post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return hooks.add_to_leaf(self._fn, self, hook)
 
     def retain_grad(self) -> None:
         """Keeps `.grad` of this tensor although it is not a leaf."""
         if self._node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if not self.is_leaf:
-            hooks.extra_of(self._node).retained[self._nr] = weakref.ref(self)
+            hooks.extra_of(self._fn).retained[self._nr] = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
-        return not self.is_leaf and self._node.extra is not None and self._nr in self._node.extra.retained  # type: ignore[union-attr]
+        return not self.is_leaf and self._fn.extra is not None and self._nr in self._fn.extra.retained  # type: ignore[union-attr]
 
-    # ---- exchange ------------------------------------------------------------------------------
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return np.array(array, dtype=dtype, copy=copy)
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        self._check_exportable()
-        return self._array.__dlpack__(**kwargs)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        if not self.is_cuda:
-            raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy() or .cuda()")
-        self._check_exportable()
-        return self._array.__cuda_array_interface__
-
-    def _check_exportable(self) -> None:
-        if self._node is not None:
-            raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
+    # ---- copies ----------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
@@ -353,9 +337,10 @@ def wrap(array: Any, node: Node | None = None) -> Tensor:
     """A Tensor around `array`, the sole output of `node`."""
     result = object.__new__(Tensor)
     result._array = array
-    result._node = node
+    result._fn = node
     result._nr = 0
-    result._storage = result._grad = None
+    result._grad = result._base = None
+    result._storage = INFERENCE_STORAGE if MODES.bits & INFERENCE else None
     return result
 
 
@@ -364,7 +349,8 @@ def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
     result = object.__new__(StorageTensor)
     result._array = codes
     result._codes_dtype = dtype
-    result._node = result._storage = result._grad = None
+    result._fn = result._grad = result._base = None
+    result._storage = INFERENCE_STORAGE if MODES.bits & INFERENCE else None
     result._nr = 0
     return result
 
@@ -384,7 +370,7 @@ def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> A
     known = as_dtype(array.dtype)
     result = object.__new__(cls)
     result._array = array if array.dtype is known else array.view(known)  # a pickled dtype is not NumPy's own object
-    result._node = result._storage = result._grad = None
+    result._fn = result._storage = result._grad = result._base = None
     result._nr = 0
     if state is not None:
         result._codes_dtype = state  # type: ignore[attr-defined]

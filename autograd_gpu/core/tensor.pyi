@@ -10,19 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend, errors
+from .. import backend
 
 from ..backend.device import Device
 
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 
+from ..config import INFERENCE, MODES, is_inference_mode_enabled
+
 from . import hooks
+
+from .exchange import Exchange
+
+from .history import refresh
 
 from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
-from .views import Storage, storage_of, version_of
+from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
 
 import builtins
 from collections.abc import Iterator, Sequence
@@ -31,12 +37,15 @@ from ..random import Generator
 
 TensorLike = Any
 
-class Tensor:
+class Tensor(Exchange):
     _array: Any
-    _node: Node | None
+    _fn: Node | None
     _nr: builtins.int
     _storage: Storage | None
     _grad: Tensor | None
+    _base: Tensor | None
+    _made: builtins.int
+    _seen: builtins.int
     _frozen: AccumulateGrad
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -97,13 +106,8 @@ class Tensor:
     def is_floating_point(self) -> builtins.bool:
         ...
 
-    def numpy(self, *, force: builtins.bool=False) -> np.ndarray:
-        ...
-
-    def item(self) -> Any:
-        ...
-
-    def tolist(self) -> Any:
+    @property
+    def _node(self) -> Node | None:
         ...
 
     @property
@@ -148,6 +152,12 @@ class Tensor:
     def _version(self) -> builtins.int:
         ...
 
+    def is_inference(self) -> builtins.bool:
+        ...
+
+    def _is_view(self) -> builtins.bool:
+        ...
+
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         ...
 
@@ -159,22 +169,6 @@ class Tensor:
 
     @property
     def retains_grad(self) -> builtins.bool:
-        ...
-
-    def __array__(self, dtype: Any=None, copy: builtins.bool | None=None) -> np.ndarray:
-        ...
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        ...
-
-    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        ...
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        ...
-
-    def _check_exportable(self) -> None:
         ...
 
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:

@@ -3,24 +3,73 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from .. import errors
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 _LOCK = threading.Lock()
 
+# How a view was made, where that forbids to rewrite its history later; 0 is an ordinary view. The first three are the
+# modes' bits at the time, GRAD_OFF and INFERENCE.
+NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD = 1, 2, 3
+ONE_OF_SEVERAL, IN_FUNCTION = 4, 5
+
 
 class Storage:
     """Identity and version of one buffer.
 
     Made lazily: a tensor that was never viewed, saved as an output or written to has none, and is at version 0.
+    `savers`: whoever has to `keep()` a copy before the buffer is written to.
     """
 
-    __slots__ = ("__weakref__", "version")
+    __slots__ = ("__weakref__", "savers", "version")
+
+    savers: weakref.WeakSet[Any] | None
 
     def __init__(self) -> None:
         self.version = 0
+        self.savers = None
+
+
+class DetachedStorage(Storage):
+    """The storage of a tensor after `detach_()`: one version ahead of the original, with which it counts on.
+
+    So whoever saved the tensor for backward notices, and nobody who saved a view of it.
+    """
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin: Storage) -> None:
+        self.origin = origin
+        self.savers = origin.savers
+
+    @property
+    def version(self) -> int:
+        return self.origin.version + 1
+
+    @version.setter
+    def version(self, value: int) -> None:
+        self.origin.version = value - 1
+
+
+class _InferenceStorage(Storage):
+    """What all tensors made in inference mode have: no version, so that saving one raises."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.savers = None
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        raise errors.inference_saved()
+
+
+INFERENCE_STORAGE = _InferenceStorage()
 
 
 def storage_of(tensor: Tensor) -> Storage:
@@ -39,9 +88,25 @@ def version_of(tensor: Tensor) -> int:
     return 0 if storage is None else storage.version
 
 
+def save_before_write(storage: Storage, saver: Any) -> None:
+    """From now on `saver.keep()` is called before an in-place operation writes to the buffer, once."""
+    if storage.savers is None:
+        storage.savers = weakref.WeakSet()
+    storage.savers.add(saver)
+
+
+def about_to_write(storage: Storage) -> None:
+    """Whoever saved the buffer for its present content takes a copy."""
+    savers, storage.savers = storage.savers, None
+    for saver in list(savers or ()):
+        saver.keep()
+
+
 def bump_version(tensor: Tensor) -> None:
     """Says that `tensor`'s memory was written to: whoever saved it for backward will notice."""
-    (tensor._storage or storage_of(tensor)).version += 1
+    storage = tensor._storage or storage_of(tensor)
+    if storage is not INFERENCE_STORAGE:
+        storage.version += 1
 
 
 def shares_memory(view: object, source: object) -> bool:

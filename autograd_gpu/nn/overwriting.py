@@ -1,18 +1,22 @@
-"""nn.functional's forms of activations and dropouts, with `inplace`.
-
-`inplace=True` is leave to put the result into the memory of the input. A recorded operation makes a new tensor all the
-same, since in-place operations are not recorded; the forms that end in _ raise there.
-"""
+"""nn.functional's forms of activations and dropouts, with `inplace`: the result is written into the input."""
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from .. import ops
 from ..core.tensor import Tensor
-from ..ops.inplace import copy_
+from ..ops.inplace import in_place
 
 
-def _into(x: Tensor, result: Tensor, inplace: bool) -> Tensor:
-    return copy_(x, result) if inplace and result._node is None and result is not x else result
+@functools.cache
+def _in_place(function: Any) -> Any:
+    return in_place(function, f"{function.__name__}_")
+
+
+def _run(function: Any, x: Tensor, inplace: bool, *args: Any) -> Tensor:
+    return _in_place(function)(x, *args) if inplace else function(x, *args)
 
 
 # ---- activations -------------------------------------------------------------------------------------
@@ -24,7 +28,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.relu(ag.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return _into(input, ops.relu(input), inplace)
+    return _run(ops.relu, input, inplace)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -33,7 +37,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.relu6(ag.tensor([-1.0, 8.0]))
     tensor([0., 6.])
     """
-    return _into(input, ops.relu6(input), inplace)
+    return _run(ops.relu6, input, inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -42,7 +46,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.elu(ag.tensor([0.0, 2.0]))
     tensor([0., 2.])
     """
-    return _into(input, ops.elu(input, alpha), inplace)
+    return _run(ops.elu, input, inplace, alpha)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -51,7 +55,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.celu(ag.tensor([0.0, 2.0]))
     tensor([0., 2.])
     """
-    return _into(input, ops.celu(input, alpha), inplace)
+    return _run(ops.celu, input, inplace, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -60,7 +64,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.selu(ag.tensor([0.0]))
     tensor([0.])
     """
-    return _into(input, ops.selu(input), inplace)
+    return _run(ops.selu, input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -69,7 +73,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> ag.nn.functional.leaky_relu(ag.tensor([-2.0, 2.0]), 0.5)
     tensor([-1.,  2.])
     """
-    return _into(input, ops.leaky_relu(input, negative_slope), inplace)
+    return _run(ops.leaky_relu, input, inplace, negative_slope)
 
 
 def rrelu(
@@ -80,7 +84,7 @@ def rrelu(
     >>> ag.nn.functional.rrelu(ag.tensor([-2.0, 2.0]), 0.25, 0.75)
     tensor([-1.,  2.])
     """
-    return _into(input, ops.rrelu(input, lower, upper, training), inplace)
+    return _run(ops.rrelu, input, inplace, lower, upper, training)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -89,7 +93,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     >>> ag.nn.functional.hardtanh(ag.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
     """
-    return _into(input, ops.hardtanh(input, min_val, max_val), inplace)
+    return _run(ops.hardtanh, input, inplace, min_val, max_val)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
@@ -98,7 +102,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.hardsigmoid(ag.tensor([0.0, 4.0]))
     tensor([0.5, 1. ])
     """
-    return _into(input, ops.hardsigmoid(input), inplace)
+    return _run(ops.hardsigmoid, input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -107,7 +111,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.hardswish(ag.tensor([0.0, 4.0]))
     tensor([0., 4.])
     """
-    return _into(input, ops.hardswish(input), inplace)
+    return _run(ops.hardswish, input, inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -116,7 +120,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.silu(ag.tensor([0.0]))
     tensor([0.])
     """
-    return _into(input, ops.silu(input), inplace)
+    return _run(ops.silu, input, inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -125,7 +129,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ag.nn.functional.mish(ag.tensor([0.0]))
     tensor([0.])
     """
-    return _into(input, ops.mish(input), inplace)
+    return _run(ops.mish, input, inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -134,7 +138,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     >>> ag.nn.functional.threshold(ag.tensor([1.0, 2.0]), 1.5, 7.0)
     tensor([7., 2.])
     """
-    return _into(input, ops.threshold(input, threshold, value), inplace)
+    return _run(ops.threshold, input, inplace, threshold, value)
 
 
 # ---- dropouts ----------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     >>> ag.nn.functional.dropout(ag.ones(2), 1.0)
     tensor([0., 0.])
     """
-    return _into(input, ops.dropout(input, p, training), inplace)
+    return _run(ops.dropout, input, inplace, p, training)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -155,7 +159,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     >>> ag.nn.functional.dropout1d(ag.ones(1, 2), 1.0)
     tensor([[0., 0.]])
     """
-    return _into(input, ops.dropout1d(input, p, training), inplace)
+    return _run(ops.dropout1d, input, inplace, p, training)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -164,7 +168,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     >>> ag.nn.functional.dropout2d(ag.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
     """
-    return _into(input, ops.dropout2d(input, p, training), inplace)
+    return _run(ops.dropout2d, input, inplace, p, training)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -173,7 +177,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     >>> ag.nn.functional.dropout3d(ag.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
     """
-    return _into(input, ops.dropout3d(input, p, training), inplace)
+    return _run(ops.dropout3d, input, inplace, p, training)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -182,7 +186,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     >>> ag.nn.functional.alpha_dropout(ag.ones(2), 1.0)
     tensor([1., 1.])
     """
-    return _into(input, ops.alpha_dropout(input, p, training), inplace)
+    return _run(ops.alpha_dropout, input, inplace, p, training)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -191,4 +195,4 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     >>> ag.nn.functional.feature_alpha_dropout(ag.ones(1, 1, 2), 1.0)
     tensor([[[1., 1.]]])
     """
-    return _into(input, ops.feature_alpha_dropout(input, p, training), inplace)
+    return _run(ops.feature_alpha_dropout, input, inplace, p, training)

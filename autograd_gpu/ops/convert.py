@@ -14,6 +14,7 @@ from ..core.dispatch import defop
 from ..core.op import RECORD
 from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ..core.views import DetachedStorage, storage_of
 
 
 @defop
@@ -161,8 +162,15 @@ def detach(input: Tensor) -> Tensor:
 
 
 def detach_(x: Tensor) -> Tensor:
-    """Cuts x off its history, in place."""
-    x._node, x._nr = None, 0
+    """Cuts x off its history, in place; whoever saved x for backward before raises there.
+
+    RuntimeError for a view: use `detach`.
+    """
+    if x._is_view():
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if x._fn is not None and not x.is_leaf:
+        x._storage = DetachedStorage(storage_of(x))
+    x._fn, x._nr = None, 0
     return x
 
 

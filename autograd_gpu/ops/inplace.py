@@ -1,28 +1,44 @@
-"""Operations that write into their first operand. They work where nothing is recorded: under no_grad, or between
-tensors that do not require grad. Each bumps the version, so that backward notices a saved tensor that changed.
+"""Operations that write into their first operand.
+
+Each moves the version on, so that backward notices a saved tensor that changed. Where it has to be recorded, the op
+runs out of place on what the tensor was, and the tensor's history is rewritten: core/history.py.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from .. import backend, errors
 from ..backend import dtypes
-from ..config import GRAD_OFF, MODES
-from ..core.node import AccumulateGrad
+from ..config import GRAD_OFF, INFERENCE, MODES
+from ..core.history import check_recordable, overwrite, rebase
+from ..core.op import RECORD
+from ..core.saved import SavedOutput, plain
 from ..core.tensor import StorageTensor, Tensor, wrap
-from ..core.views import bump_version
+from ..core.views import (
+    INFERENCE_STORAGE,
+    about_to_write,
+    bump_version,
+    save_before_write,
+    storage_of,
+    version_of,
+)
+from .arithmetic import add, mul, sub
+from .convert import to
 from .creation import as_tensor
-from .division import divide
-from .index import advanced_key, in_our_words, key_part, sort_out
+from .division import div, divide
+from .index import MOST, advanced_key, in_our_words, key_part, numbered, sort_out
+from .masks import masked_fill
+from .place import advanced_set
+from .shape import broadcast_to, reshape
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
     """`other` as something NumPy or CuPy may combine with x's array, after all checks."""
     value = other._array if isinstance(other, Tensor) else other
-    check_writable(name, x, other)
     if _alike(x, other):
         return value
     refuse_storage(name, x, other)
@@ -61,13 +77,34 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
                            f"{list(x.shape)} and {list(shape)}")
 
 
-def check_writable(name: str, x: Tensor, *others: Any) -> None:
-    """RuntimeError where x cannot be written to: it is in a graph, or it is a stretched view."""
-    array = x._array
+def check_writable(name: str, x: Tensor, *others: Any) -> bool:
+    """Whether writing to x, with values that depend on `others`, has to be recorded.
+
+    RuntimeError where x cannot be written to: a stretched view, a leaf that requires grad, an inference tensor.
+    """
+    array, storage = x._array, x._storage
     if 0 in array.strides and array.size and _stretched(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
-    _check_unrecorded(name, x, *others)
+    recorded = not MODES.bits & (GRAD_OFF | INFERENCE) and _in_graph(x, others)
+    if recorded:
+        check_recordable(name, x)
+    if storage is not None:
+        if storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
+            raise errors.inference_written()
+        if storage.savers is not None:
+            about_to_write(storage)
+    return recorded
+
+
+def _in_graph(x: Tensor, others: tuple[Any, ...]) -> bool:
+    base = x._base
+    if (x._fn if base is None else x._node) is not None or (base is not None and x._made and base._fn is not None):
+        return True
+    for other in others:
+        if isinstance(other, Tensor) and other._node is not None:
+            return x._array.dtype in dtypes.FLOATS
+    return False
 
 
 def refuse_storage(name: str, *values: Any) -> None:
@@ -76,22 +113,6 @@ def refuse_storage(name: str, *values: Any) -> None:
         if isinstance(value, StorageTensor):
             raise TypeError(f"{name}: {value.dtype} is a storage dtype and has no arithmetic; convert with "
                             ".to(ag.float32) first")
-
-
-def _check_unrecorded(name: str, x: Tensor, *others: Any) -> None:
-    """RuntimeError where the operation would have to be recorded."""
-    if MODES.bits & GRAD_OFF:
-        return
-    node = x._node
-    if type(node) is AccumulateGrad:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
-                           f"wrap {name} in ag.no_grad()")
-    for other in others:
-        if node is None and isinstance(other, Tensor):
-            node = other._node
-    if node is not None:
-        raise RuntimeError(f"{name} would have to be recorded, and in-place operations are not; use the out-of-place "
-                           f"operation, or wrap {name} in ag.no_grad()")
 
 
 def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
@@ -107,18 +128,24 @@ def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
 
 def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
+    if check_writable("add_", x, other):
+        return _record("add_", x, add, other, alpha=alpha)
     value = _operand("add_", x, other)
     return _update(x, "add", value if alpha == 1 else value * alpha)
 
 
 def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
+    if check_writable("sub_", x, other):
+        return _record("sub_", x, sub, other, alpha=alpha)
     value = _operand("sub_", x, other)
     return _update(x, "subtract", value if alpha == 1 else value * alpha)
 
 
 def mul_(x: Tensor, other: Any) -> Tensor:
     """x *= other."""
+    if check_writable("mul_", x, other):
+        return _record("mul_", x, mul, other)
     return _update(x, "multiply", _operand("mul_", x, other))
 
 
@@ -128,45 +155,57 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return _rounded_div_(x, other, rounding_mode=rounding_mode)
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
+    if check_writable("div_", x, other):
+        return _record("div_", x, div, other)
     return _update(x, "true_divide", _operand("div_", x, other))
 
 
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """The values of `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
-    check_writable("copy_", x, other)
+    recorded = check_writable("copy_", x, other)
     if _alike(x, other):
         x._array[...] = other._array
-        bump_version(x)
-        return x
-    value = other if isinstance(other, Tensor) else as_tensor(other)
-    _check_fits("copy_", x, value.shape)
-    if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
-        value = value.to(x.device, x.dtype)
-    x._array[...] = backend.to_device(value._array, x.device)
+    else:
+        value = other if isinstance(other, Tensor) else as_tensor(other)
+        _check_fits("copy_", x, value.shape)
+        if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
+            value = value.to(x.device, x.dtype)
+        if recorded:
+            other = value = to(value, x.device, x.dtype)
+        x._array[...] = backend.to_device(value._array, x.device)
     bump_version(x)
+    if recorded:
+        overwrite(x, other)
     return x
 
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, everywhere in x."""
-    check_writable("fill_", x, value)
+    recorded = check_writable("fill_", x, value)
     if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
-        x._array.fill(value)
-        bump_version(x)
-        return x
+        return put(x, value, recorded)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
-    x._array[...] = as_tensor(value).to(x.device, x.dtype)._array
+    value = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
+    x._array[...] = value._array
     bump_version(x)
+    if recorded:
+        overwrite(x, value)
     return x
 
 
 def zero_(x: Tensor) -> Tensor:
     """Zeros everywhere in x."""
-    check_writable("zero_", x)
-    x._array[...] = 0
+    return put(x, 0, check_writable("zero_", x))
+
+
+def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
+    """Constants into x, broadcasting; `recorded`: what check_writable answered."""
+    x._array[...] = values
     bump_version(x)
+    if recorded:
+        overwrite(x, None)
     return x
 
 
@@ -174,28 +213,75 @@ def in_place(function: Any, name: str) -> Any:
     """`name`: writes function(x, ...) back into x, whose shape and kind of dtype it must have, and returns x."""
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_writable(name, x, *args, *kwargs.values())
+        if check_writable(name, x, *args, *kwargs.values()):
+            return _record(name, x, function, *args, **kwargs)
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
-        array, value = x._array, result._array
-        if value.shape != array.shape:
-            raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
-                               f"{list(result.shape)}")
-        if value.dtype is not array.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
-            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
-        array[...] = value
+        if result is x:  # dropout in evaluation
+            return x
+        _check_result(name, x, result)
+        x._array[...] = result._array
         bump_version(x)
         return x
 
     return _named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
 
 
+def _check_result(name: str, x: Tensor, result: Tensor) -> None:
+    if result._array.shape != x._array.shape:
+        raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
+                           f"{list(result.shape)}")
+    if result.dtype != x.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
+
+
+def _record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """Writes function(x, ...) into x and makes its node the one of x (core/history.py, steps 1 to 3).
+
+    What x was lives on as `original` in the nodes of the function, with memory of its own if one of them saved it.
+    Other than in PyTorch it also stands for x among the arguments: x.mul_(x) has its gradient.
+    """
+    original = plain(x)
+    original._storage = None
+    op = getattr(function, "op", None)
+    apart = op is None or bool(op.saved) or MODES.bits != 0  # who else looks at the memory cannot be told
+    if apart:
+        original._array = x._array.copy()
+    given = [original if a is x else a for a in args]
+    result = function(original, *given, **{key: original if a is x else a for key, a in kwargs.items()})
+    del given
+    if result is original:
+        return x
+    _check_result(name, x, result)
+    if result.dtype != x.dtype:
+        result = RECORD.cast(result, x.dtype)
+    if not apart and sys.getrefcount(original) > 2:  # a node saved it
+        original._array = x._array.copy()
+    x._array[...] = result._array
+    bump_version(x)
+    node, nr = result._node, result._nr
+    if node is None:
+        overwrite(x, None)
+        return x
+    for _, kept in node.saved_by_name():
+        if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
+            kept.move_to(x)
+            if op is div.op:  # PyTorch's reads the input here, and allows another write
+                save_before_write(storage_of(x), kept)
+    rebase(x, node, nr)
+    return x
+
+
 def in_place_view(function: Any, name: str) -> Any:
     """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _check_unrecorded(name, x)
-        x._array = function(x, *args, **kwargs)._array
+        if not MODES.bits & (GRAD_OFF | INFERENCE) and x._node is not None:
+            check_recordable(name, x)
+        result = function(x, *args, **kwargs)
         bump_version(x)
+        x._array, x._fn, x._nr = result._array, result._fn, result._nr
+        if x._base is not None:
+            x._seen = version_of(x)
         return x
 
     return _named(method, function, name, f"x itself as x.{name[:-1]}(...).")
@@ -218,13 +304,17 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    check_writable("fill_diagonal_", x)
     refuse_storage("fill_diagonal_", x)
     if x.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if x.ndim > 2 and len(set(x.shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
-    backend.namespace(x._array).fill_diagonal(x._array, fill_value, wrap)
+    xp = backend.namespace(x._array)
+    if check_writable("fill_diagonal_", x):
+        chosen = xp.zeros(x.shape, dtypes.bool_)
+        xp.fill_diagonal(chosen, True, wrap)
+        return _record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
+    xp.fill_diagonal(x._array, fill_value, wrap)
     bump_version(x)
     return x
 
@@ -239,8 +329,8 @@ def _place(x: Tensor, key: Any) -> tuple[Any, Any]:
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value, under no_grad or between constants."""
-    check_writable("x[index] = value", x, value)
+    """x[index] = value: a tensor that broadcasts to x[index], or a number."""
+    recorded = check_writable("x[index] = value", x, value)
     if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None or isinstance(value, str):
@@ -253,6 +343,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
         raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
     try:
+        if recorded:
+            _record_assignment(x, index, value)
+            return
         target, key = _place(x, index)
         target[key] = array
     except IndexError as error:
@@ -261,3 +354,25 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         raise RuntimeError(f"shape mismatch: value tensor of shape {list(np.shape(array))} cannot be broadcast to "
                            f"indexing result of shape {list(x[index].shape)}") from error
     bump_version(x)
+
+
+def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value as an in-place operation on the view of x by the basic parts of the key."""
+    parts = [key_part(x, part) for part in (index if type(index) is tuple else (index,))]
+    values = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
+    if not any(isinstance(part, Tensor) for part in parts):
+        view = x[tuple(parts)]
+        if values.ndim > view.ndim:  # leading dimensions of size 1 go, as in NumPy
+            values = reshape(values, values.shape[values.ndim - view.ndim :])
+        copy_(view, values)
+        return
+    view, indices, dims = sort_out(x, parts)
+    _record("x[index] = value", view, _assigned, values, indices, dims)
+
+
+def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
+    if len(indices) <= MOST:
+        return advanced_set(view, values, *indices, dims=dims)
+    numbers = numbered(view, indices, dims)
+    values = broadcast_to(values, numbers.shape)
+    return reshape(advanced_set(reshape(view, (-1,)), values, numbers, dims=(-1,)), view.shape)

@@ -1,5 +1,5 @@
 """Tensors filled with random numbers, in place. They draw from the default generator of the tensor's device, or from
-`generator`, and work where nothing is recorded, as the operations of inplace.py do.
+`generator`. What the tensor was before has zero gradients.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..config import is_grad_enabled
 from ..core.tensor import Tensor
-from ..core.views import bump_version
 from ..random import Generator
 from ..random.factories import floats
 from ..random.generator import source
-from .inplace import check_writable, refuse_storage
+from .inplace import check_writable, put, refuse_storage
 from .sampling import check_probability, random_bernoulli
 
 
@@ -31,9 +31,7 @@ def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool =
 
 
 def _put(x: Tensor, values: Any) -> Tensor:
-    x._array[...] = values
-    bump_version(x)
-    return x
+    return put(x, values, is_grad_enabled() and x.requires_grad)
 
 
 def _wide(x: Tensor) -> Any:

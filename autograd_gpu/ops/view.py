@@ -223,12 +223,42 @@ def _span(*places):
     return (min(ends), max(ends) - min(ends) + 1) if ends else (0, 0)
 
 
+def _lies_apart(place):
+    """Whether the elements of a view certainly have places of their own, and none lies before the first."""
+    size, stride, _ = place
+    reach = 0
+    for s, n in sorted((s, n) for n, s in zip(size, stride, strict=True) if n > 1):
+        if s <= reach:
+            return False
+        reach += s * (n - 1)
+    return True
+
+
+def _laid_out(xp, x, place, start, length):
+    """A buffer of `length` elements, the first with the number `start`: x at `place`, zeros elsewhere."""
+    if x.size == length and x.flags.c_contiguous and place[1] == tuple([s // x.itemsize for s in x.strides]):
+        return x.reshape(-1)
+    buffer = xp.zeros(length, x.dtype)
+    if not _lies_apart(place):
+        return sums_at(xp, buffer, -1, [_numbers(xp, place, start)], x)
+    _shown(xp, buffer, place, start)[...] = x
+    return buffer
+
+
+def _shown(xp, buffer, place, start):
+    """The view of such a buffer at `place`, of strides that are not negative."""
+    size, stride, offset = place
+    return strides.strided(xp, buffer[offset - start :], size, tuple([s * buffer.itemsize for s in stride]))
+
+
 def _restride(xp, x, *, source, target):
     if not x.size or 0 in target[0]:
         return xp.zeros(target[0], x.dtype)
     start, length = _span(source, target)
-    buffer = sums_at(xp, xp.zeros(length, x.dtype), -1, [_numbers(xp, source, start)], x)
-    return buffer[_numbers(xp, target, start)]
+    buffer = _laid_out(xp, x, source, start, length)
+    if min(target[1], default=0) < 0:
+        return buffer[_numbers(xp, target, start)]
+    return xp.array(_shown(xp, buffer, target, start), order="C")
 
 
 def _restride_batch(F, n, batched, x, *, source, target):
@@ -273,6 +303,42 @@ class restride:
     forward = _restride
     def grad_x(F, g, source, target): return F.restride(g, target, source)
     jvp, batch = LINEAR, _restride_batch
+
+
+def _erase(xp, x, *, source, target):
+    if not x.size or 0 in target[0]:
+        return xp.array(x, order="C")
+    start, length = _span(source, target)
+    buffer = _laid_out(xp, x, source, start, length)
+    if buffer.base is not None:  # x itself
+        buffer = buffer.copy()
+    if min(*source[1], *target[1], 0) < 0:
+        buffer[_numbers(xp, target, start)] = 0
+        return buffer[_numbers(xp, source, start)]
+    _shown(xp, buffer, target, start)[...] = 0
+    found = _shown(xp, buffer, source, start)
+    return buffer.reshape(x.shape) if found.flags.c_contiguous and found.size == length else xp.array(found, order="C")
+
+
+def _erase_batch(F, n, batched, x, *, source, target):
+    start, length = _span(source, target)
+    source, target = [((n, *size), (length, *stride), offset - start) for size, stride, offset in (source, target)]
+    return F.erase(x, source, target)
+
+
+@defop
+class erase:
+    """x, which lies at `source` in a buffer, with zeros where a view of that buffer at `target` would show it.
+
+    >>> from autograd_gpu.ops.view import erase
+    >>> erase(ag.ones(2, 2), ((2, 2), (2, 1), 0), ((2,), (2,), 1))
+    tensor([[1., 0.],
+            [1., 0.]])
+    """
+
+    forward = _erase
+    def grad_x(F, g, source, target): return F.erase(g, source, target)
+    jvp, batch = LINEAR, _erase_batch
 
 
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:

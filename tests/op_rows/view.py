@@ -83,6 +83,23 @@ def their_restride(torch, x, source, target):
     return buffer[torch.from_numpy(places(*target))]
 
 
+def erase_samples(rng):
+    return [Sample(normal(rng, *source[0]), source=source, target=target) for source, target in [
+        (((2, 3), (3, 1), 0), ((2,), (3,), 1)), (((2, 3), (1, 2), 0), ((2, 2), (1, 2), 0)),
+        (((3,), (1,), 0), ((), (), 1)),
+        (((3,), (2,), 0), ((2,), (2,), 2)), (((3,), (-1,), 0), ((2,), (-1,), 0)), (((2,), (1,), 0), ((0,), (1,), 0)),
+        (((0, 2), (2, 1), 0), ((0,), (2,), 0)), (((), (), 0), ((1,), (1,), 0)),
+    ]]  # fmt: skip
+
+
+def erase(x, source, target):
+    return np.where(np.isin(places(*source), places(*target)), 0, x)
+
+
+def their_erase(torch, x, source, target):
+    return x.masked_fill(torch.from_numpy(np.isin(places(*source), places(*target))), 0)
+
+
 ROWS = [
     Row("reinterpret", reference=lambda x, dtype: x.copy().view(dtype), dtypes=("float64",),
         torch=lambda torch, x, dtype: x.view(getattr(torch, str(dtype))),
@@ -110,4 +127,5 @@ ROWS = [
                       "reach element 3 of a storage of 3")]),
     Row("restride", samples=restride_samples, reference=restride, torch=their_restride,
         tol={"float16": 1e-2, "bfloat16": 6e-2}),
+    Row("erase", samples=erase_samples, reference=erase, torch=their_erase),
 ]

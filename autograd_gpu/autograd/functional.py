@@ -1,0 +1,297 @@
+"""Jacobians and Hessians of a function at a point, and their products with vectors: torch.autograd.functional."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..config import enable_grad
+from ..core.arrays import zeros
+from ..core.op import RECORD
+from ..core.tensor import Tensor, wrap
+from .backward import grad
+from .strict import check_reached, check_requires_grad, filled
+
+Tensors = tuple[Tensor, ...]
+Function = Callable[..., Any]
+Structure = Tensor | Tensors
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def vjp(
+    func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Structure, Structure]:
+    """(func(*inputs), v @ J): the product of a vector with the Jacobian, one backward.
+
+    func: takes the inputs, a tensor or a tuple of them, and returns a tensor or a tuple. v: like its outputs; it may
+    be left out for one output of one element. The product has the structure, shapes and dtypes of the inputs.
+    create_graph: outputs and product can be differentiated, by the inputs too if they require grad; else they are cut
+    off. strict: RuntimeError for an input that no output depends on, instead of zeros.
+
+    >>> x = ag.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> ag.autograd.functional.vjp(lambda x: (x * x).sum(1), x, ag.tensor([1.0, 10.0]))
+    (tensor([ 5., 25.]), tensor([[ 2.,  4.],
+            [60., 80.]]))
+    """
+    with enable_grad():
+        point, several_in = _point(inputs, "vjp", create_graph)
+        outputs, several_out = _outputs(func, point, "vjp", strict)
+        cotangents = _vector(v, outputs, several_out, "vjp")
+    found = _gradients(outputs, point, cotangents, create_graph)
+    if strict:
+        check_reached(found, "vjp", create_graph)
+    return _unpacked(_cut(outputs, create_graph), several_out), _unpacked(filled(found, point), several_in)
+
+
+def jvp(
+    func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Structure, Structure]:
+    """(func(*inputs), J @ v): the product of the Jacobian with a vector, by differentiating backward.
+
+    v: like the inputs; it may be left out for one input of one element. The product is like the outputs. The rest as
+    in `vjp`. It runs two backwards, since w @ J is linear in w and its derivative by w, times v, is J @ v.
+
+    >>> ag.autograd.functional.jvp(lambda x: x ** 2, ag.tensor([1.0, 3.0]), ag.tensor([1.0, 10.0]))
+    (tensor([1., 9.]), tensor([ 2., 60.]))
+    """
+    with enable_grad():
+        point, several_in = _point(inputs, "jvp", create_graph)
+        tangents = _vector(v, point, several_in, "jvp")
+        outputs, several_out = _outputs(func, point, "jvp", strict)
+        dummies = _dummies(outputs)  # their values do not matter, as long as they are finite
+        grad_inputs = _gradients(outputs, point, dummies, create_graph=True)
+        if strict:
+            check_requires_grad(grad_inputs, "grad_inputs")
+    found = _gradients(grad_inputs, dummies, tangents, create_graph)
+    if strict:
+        check_reached(found, "jvp", create_graph)
+    return _unpacked(_cut(outputs, create_graph), several_out), _unpacked(filled(found, outputs), several_out)
+
+
+def jacobian(
+    func: Function, inputs: Structure, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The derivatives of every output element of func by every input element, one backward per output element.
+
+    func: takes the inputs, a tensor or a tuple of them, and returns a tensor or a tuple. The result, of shape
+    output.shape + input.shape and the input's dtype, is one tensor; a tuple over the inputs, or over the outputs, if
+    those are a tuple; and [i][j] for output i and input j if both are.
+    create_graph: the result can be differentiated, by the inputs too if they require grad; else it is cut off.
+    strict: RuntimeError where an output does not depend on an input, instead of zeros.
+    vectorize: accepted, and the same loop runs: in PyTorch, too, it changes nothing but the speed.
+    strategy: "reverse-mode"; NotImplementedError for "forward-mode".
+
+    >>> ag.autograd.functional.jacobian(lambda x: x ** 2, ag.tensor([1.0, 3.0]))
+    tensor([[2., 0.],
+            [0., 6.]])
+    """
+    _check_strategy("strategy", strategy)
+    with enable_grad():
+        point, several_in = _point(inputs, "jacobian", create_graph)
+        outputs, several_out = _outputs(func, point, "jacobian", strict)
+        _check_vectorize(vectorize, strict)
+        rows = [_unpacked(_rows(i, out, point, create_graph, strict), several_in) for i, out in enumerate(outputs)]
+    return _unpacked(rows, several_out)
+
+
+def hessian(
+    func: Function, inputs: Structure, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The second derivatives of func(*inputs), which has one element, by every two elements of the inputs.
+
+    The result has shape input.shape + input.shape; for a tuple of inputs it is a tuple of tuples, [i][j] by inputs i
+    and j, of the dtype of input j. It takes one backward, and one through that per element of the inputs. What only
+    the weights of `func` need is not computed, nor are structural zeros, such as the derivative of relu's slope: these
+    have no graph even with create_graph. strict: RuntimeError where the gradient by an input does not depend on the
+    inputs, instead of zeros. The other arguments as in `jacobian`.
+
+    >>> ag.autograd.functional.hessian(lambda x: x[0] ** 2 * x[1], ag.tensor([1.0, 3.0]))
+    tensor([[6., 2.],
+            [2., 0.]])
+    """
+    _check_tensors(inputs, "inputs", "hessian")
+    _check_strategy("outer_jacobian_strategy", outer_jacobian_strategy)
+
+    def gradient(*point: Tensor) -> Tensors:
+        output = _scalar(func, point, "hessian", strict)
+        found = filled(_gradients((output,), point, None, create_graph=True), point)
+        if strict:
+            check_requires_grad(found, "jacobian")
+        return found
+
+    rows = jacobian(gradient, inputs, create_graph, strict, vectorize)
+    return rows if isinstance(inputs, tuple) else rows[0]
+
+
+def vhp(
+    func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensor, Structure]:
+    """(func(*inputs), v @ H): the product of a vector with the Hessian of a function of one element, two backwards.
+
+    v: like the inputs; it may be left out for one input of one element. The product is like the inputs.
+    create_graph and strict as in `hessian`.
+
+    >>> x, v = ag.tensor([1.0, 3.0]), ag.tensor([1.0, 0.0])
+    >>> ag.autograd.functional.vhp(lambda x: x[0] ** 2 * x[1], x, v)
+    (tensor(3.), tensor([6., 2.]))
+    """
+    with enable_grad():
+        point, several = _point(inputs, "vhp", create_graph)
+        cotangents = _vector(v, point, several, "vhp")
+        output = _scalar(func, point, "vhp", strict)
+        gradient = _gradients((output,), point, None, create_graph=True)
+        if strict:
+            check_requires_grad(gradient, "jacobian")
+    found = _gradients(gradient, point, cotangents, create_graph)
+    if strict:
+        check_reached(found, "vhp", create_graph)
+    return _cut((output,), create_graph)[0], _unpacked(filled(found, point), several)
+
+
+def hvp(
+    func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensor, Structure]:
+    """(func(*inputs), H @ v): as `vhp`, with a third backward to have the vector on the right.
+
+    The same numbers as `vhp`, which is faster, for a function that is twice continuously differentiable.
+
+    >>> x, v = ag.tensor([1.0, 3.0]), ag.tensor([1.0, 0.0])
+    >>> ag.autograd.functional.hvp(lambda x: x[0] ** 2 * x[1], x, v)
+    (tensor(3.), tensor([6., 2.]))
+    """
+    with enable_grad():
+        point, several = _point(inputs, "hvp", create_graph)
+        tangents = _vector(v, point, several, "hvp")
+        output = _scalar(func, point, "hvp", strict)
+        gradient = _gradients((output,), point, None, create_graph=True)
+        if strict:
+            check_requires_grad(gradient, "jacobian")
+        dummies = _dummies(point)
+        product = _gradients(gradient, point, dummies, create_graph=True)
+    found = _gradients(product, dummies, tangents, create_graph)
+    if strict:
+        check_reached(found, "hvp", create_graph)
+    return _cut((output,), create_graph)[0], _unpacked(filled(found, point), several)
+
+
+def _check_tensors(values: Any, what: str, function: str) -> None:
+    for i, value in enumerate(values if isinstance(values, tuple) else (values,)):
+        if not isinstance(value, Tensor):
+            found = f"the value at index {i}" if isinstance(values, tuple) else f"the given {what}"
+            raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but "
+                            f"{found} has type {type(value)}.")
+
+
+def _tensors(values: Any, what: str, function: str) -> tuple[Tensors, bool]:
+    """`values` as a tuple, and whether they were one."""
+    _check_tensors(values, what, function)
+    return (values, True) if isinstance(values, tuple) else ((values,), False)
+
+
+def _unpacked(values: Sequence[Any], several: bool) -> Any:
+    return tuple(values) if several else values[0]
+
+
+def _point(inputs: Structure, function: str, create_graph: bool) -> tuple[Tensors, bool]:
+    """The inputs as new tensors that require grad; whether they were a tuple.
+
+    They are new so that the same tensor, used inside the function without being passed to it, counts as a constant.
+    """
+    tensors, several = _tensors(inputs, "inputs", function)
+    linked = [x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in tensors]
+    return tuple(linked), several
+
+
+def _outputs(func: Function, point: Tensors, function: str, strict: bool) -> tuple[Tensors, bool]:
+    """func(*point) as a tuple, and whether it was one."""
+    outputs, several = _tensors(func(*point), "outputs of the user-provided function", function)
+    if strict:
+        check_requires_grad(outputs, "outputs")
+    return outputs, several
+
+
+def _scalar(func: Function, point: Tensors, function: str, strict: bool) -> Tensor:
+    outputs, several = _outputs(func, point, function, strict)
+    if several:
+        raise RuntimeError(f"The function given to {function} should return a single Tensor")
+    if outputs[0].numel() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {function} should contain a single element")
+    return outputs[0]
+
+
+def _vector(v: Structure | None, like: Tensors, several: bool, function: str) -> Tensors | None:
+    """v as a tuple, checked against what it is multiplied with; None stands for a 1."""
+    if v is None:
+        if len(like) == 1 and like[0].numel() == 1:
+            return None
+        source = "user-provided function returns" if function == "vjp" else "input to the user-provided function is"
+        raise RuntimeError(f"The vector v can only be None if the {source} a single Tensor with a single element.")
+    vectors, _ = _tensors(v, "v", function)
+    if len(vectors) != len(like):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}." if several
+                           else "The given v should contain a single Tensor.")
+    for i, (vector, x) in enumerate(zip(vectors, like, strict=True)):
+        if vector.shape != x.shape:
+            raise RuntimeError(f"{f'Entry {i} in ' if several else ''}v has invalid size: should be {x.shape} but got "
+                               f"{vector.shape}.")
+    return vectors
+
+
+def _dummies(like: Tensors) -> Tensors:
+    """Zeros to differentiate by: what is linear in them has a derivative that does not depend on their values."""
+    return tuple([wrap(zeros(x._array)).requires_grad_() for x in like])
+
+
+def _cut(outputs: Tensors, create_graph: bool) -> Tensors:
+    return outputs if create_graph else tuple([out.detach() for out in outputs])
+
+
+def _gradients(
+    outputs: Sequence[Tensor | None], inputs: Tensors, cotangents: Tensors | None, create_graph: bool,
+    retain_graph: bool | None = None,
+) -> Sequence[Tensor | None]:
+    """`grad` that leaves out what does not require grad, and answers None for an input that was not reached."""
+    kept = [i for i, out in enumerate(outputs) if out is not None and out.requires_grad]
+    roots: list[Any] = [outputs[i] for i in kept]
+    given = None if cotangents is None else [cotangents[i] for i in kept]
+    return grad(roots, inputs, given, retain_graph, create_graph, allow_unused=True)
+
+
+def _rows(i: int, out: Tensor, point: Tensors, create_graph: bool, strict: bool) -> Tensors:
+    """The Jacobian of output i by each input: a backward per element, and none for an output that is constant."""
+    columns: list[list[Tensor]] = [[] for _ in point]
+    for one in _basis(out) if out.requires_grad else ():
+        found = _gradients((out,), point, (one,), create_graph, retain_graph=True)
+        if strict:
+            check_reached(found, "jacobian", create_graph, i)
+        for column, g in zip(columns, found, strict=True):
+            if g is not None:
+                column.append(g)
+    shapes = [out.shape + x.shape for x in point]
+    return tuple([RECORD.stack(column).reshape(shape) if column else x.new_zeros(shape)
+                  for column, x, shape in zip(columns, point, shapes, strict=True)])  # fmt: skip
+
+
+def _basis(out: Tensor) -> Iterator[Tensor]:
+    """Per element of `out`, a tensor like it that is 1 there and 0 elsewhere."""
+    for j in range(out.numel()):
+        array = zeros(out._array)
+        array.reshape(-1)[j] = 1
+        yield wrap(array)
+
+
+def _check_strategy(argument: str, strategy: str) -> None:
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy!r}.')
+    if strategy == "forward-mode":
+        raise NotImplementedError(f'{argument}="forward-mode" is not implemented. Use {argument}="reverse-mode", or '
+                                  "jvp() for the product with one vector.")
+
+
+def _check_vectorize(vectorize: bool, strict: bool) -> None:
+    if vectorize and strict:
+        raise RuntimeError("autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                           "together. Please either set `strict=False` or `vectorize=False`.")

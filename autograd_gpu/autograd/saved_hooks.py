@@ -1,0 +1,188 @@
+"""What happens to the tensors that calls save for backward: hooks for all of them, and the ready-made ones.
+
+The hooks of one saved tensor are set by `grad_fn._raw_saved_NAME.register_hooks`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .. import errors
+from ..backend import cuda, to_device
+from ..backend.device import Device
+from ..config import ANOMALY, MODES
+from ..core import saving
+from ..core.tensor import Tensor, wrap
+from ..core.views import bump_version, save_before_write, storage_of, version_of
+
+
+class saved_tensors_hooks:
+    """Sets the hooks that pack and unpack what is saved for backward, while the context lasts, in this thread.
+
+    pack_hook(tensor) gets each tensor that an operation saves, detached, and answers with anything; unpack_hook makes a
+    tensor of the same shape, dtype and content of that when backward needs it. Both run without recording. Contexts
+    nest; the innermost counts. with_info=True: pack_hook(tensor, info) is told what is saved by whom, see
+    `ag.autograd.graph.SaveInfo`. Python numbers are never packed. Behind hooks no version is checked: a pack hook
+    that keeps its input, which must not be written to, sees later writes.
+
+    >>> x = ag.ones(2, requires_grad=True)
+    >>> with ag.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda packed: packed.float()):
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+
+    def __init__(
+        self, pack_hook: Callable[..., Any], unpack_hook: Callable[[Any], Tensor], with_info: bool = False
+    ) -> None:
+        for hook in (pack_hook, unpack_hook):
+            if not callable(hook):
+                raise TypeError(f"saved_tensors_hooks: expected two functions, pack_hook and unpack_hook, got {hook!r}")
+        self.pack_hook, self.unpack_hook, self.with_info = pack_hook, unpack_hook, with_info
+
+    def __enter__(self) -> None:
+        saving.push(saving.Pair(self.pack_hook, self.unpack_hook, self.with_info))
+
+    def __exit__(self, *exc: object) -> None:
+        saving.pop()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keeps saved tensors in host memory, and copies each back to its device when backward needs it.
+
+    pin_memory: into page-locked memory, from which copies are faster. Tensors that are on the CPU already stay where
+    they are, with their version checked.
+
+    >>> x = ag.ones(2, requires_grad=True)
+    >>> with ag.autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+
+    def __init__(self, pin_memory: bool = False) -> None:
+        def pack(tensor: Tensor) -> tuple[Device, Any, int | None]:
+            if not tensor.is_cuda:
+                return tensor.device, tensor, version_of(tensor)
+            return tensor.device, cuda.to_host(tensor.array, pinned=pin_memory), None
+
+        def unpack(packed: tuple[Device, Any, int | None]) -> Tensor:
+            device, held, version = packed
+            if version is None:
+                return wrap(to_device(held, device))
+            check_unmodified(held, version)
+            return held
+
+        super().__init__(pack, unpack)
+
+
+class disable_saved_tensors_hooks:
+    """Makes `saved_tensors_hooks` raise a RuntimeError of this text while the context lasts, in this thread.
+
+    Also a decorator. Hooks that are on already when it is entered raise it at once.
+
+    >>> with ag.autograd.graph.disable_saved_tensors_hooks("not here"):
+    ...     pass
+    """
+
+    def __init__(self, error_message: str) -> None:
+        self.message = error_message
+        self._before: list[str | None] = []
+
+    def __enter__(self) -> None:
+        if MODES.saving:
+            raise RuntimeError(self.message)
+        self._before.append(MODES.saving_refused)
+        MODES.saving_refused = self.message
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.saving_refused = self._before.pop()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with disable_saved_tensors_hooks(self.message):
+                return fn(*args, **kwargs)
+
+        return wrapped
+
+
+class _Handle:
+    """What allow_mutation_on_saved_tensors packs: the tensor, or a copy from before it was written to."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor, self.version = tensor, version_of(tensor)
+        save_before_write(storage_of(tensor), self)
+
+    def keep(self) -> None:
+        self.tensor = wrap(self.tensor.array.copy())
+        self.version = 0
+
+
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """Inside, a saved tensor may be written to in place: it is copied just before.
+
+    Backward has to run inside, too. Contexts do not nest. Writes that bypass the in-place methods (an optimizer's step,
+    `tensor.array`) are not seen coming and raise at backward as ever.
+
+    >>> x = ag.ones(2, requires_grad=True)
+    >>> with ag.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 2
+    ...     z = y.sin()
+    ...     _ = y.zero_()
+    ...     z.sum().backward()
+    >>> x.grad
+    tensor([-0.8323, -0.8323])
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_Handle, self._unpack)
+        self._entered = False
+
+    def __enter__(self) -> None:
+        if any(pair.pack is _Handle for pair in MODES.saving):
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        super().__enter__()
+        self._entered = True
+
+    def __exit__(self, *exc: object) -> None:
+        self._entered = False
+        super().__exit__(*exc)
+
+    def _unpack(self, handle: _Handle) -> Tensor:
+        if not self._entered:
+            raise RuntimeError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
+                               "the graph was originally recorded.")
+        check_unmodified(handle.tensor, handle.version)
+        return handle.tensor
+
+
+def check_unmodified(tensor: Tensor, version: int) -> None:
+    """RuntimeError if `tensor` was written to since it was packed at `version`."""
+    if version_of(tensor) != version:
+        kind = f"autograd_gpu.{tensor.dtype}"
+        anomaly = bool(MODES.bits & ANOMALY)
+        raise errors.modified_in_place(kind, tensor.shape, "", version_of(tensor), version, anomaly)
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Says that the memory of one or more tensors was written to, so that whoever saved it for backward will notice.
+
+    For writes that bypass the in-place methods: to `tensor.array`, or by a kernel. RuntimeError for inference tensors.
+
+    >>> x = ag.ones(2)
+    >>> x.array[0] = 5
+    >>> ag.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
+    tensors = [tensor] if isinstance(tensor, Tensor) else list(tensor)
+    for t in tensors:
+        if t.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+    for t in tensors:
+        bump_version(t)

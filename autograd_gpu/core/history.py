@@ -1,0 +1,179 @@
+"""In-place operations and views: how a tensor's history is rewritten.
+
+    1. x.op_(...) runs op out of place on what x was, and its result is written into x's memory: the version moves on.
+    2. If x is no view, the result's node becomes x's node: x is that result from now on.
+    3. If x is a view, its base changed: the base's new node is a CopySlices, the old base with x's elements replaced.
+    4. A view whose storage has moved on since it was looked at last gets its node anew when that is next read: the
+       strided view of what its base has become. Until then its `_fn` is stale.
+
+Note [Stale views]
+`Tensor._fn` is the raw slot. Generated code asks `x._base is not None and x._seen != x._storage.version` before it
+reads it, which costs a tensor that is no view one None test; everybody else reads `x._node`, a property that asks the
+same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import errors
+from ..backend import strides
+from ..backend.strides import Place
+from .anomaly import note
+from .hooks import extra_of
+from .node import AccumulateGrad, Node, next_sequence_nr
+from .op import RAW, RECORD
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+Edge = tuple[Node | None, int]  # a node and the `_nr` of one of its outputs
+
+
+class HistoryNode(Node):
+    """A node that no call of an op made."""
+
+    __slots__ = ()
+
+    def _link(self, like: Any, *children: Edge) -> None:
+        self.shape, self.dtype = like.shape, like.dtype
+        self.edges = tuple([node for node, _ in children])
+        self.nrs = tuple([nr for _, nr in children]) if any(nr for _, nr in children) else None
+        self.shapes = self.extra = None
+        self.mask = sum([1 << i for i, node in enumerate(self.edges) if node is not None])
+        self.topological_nr = 1 + max([-1, *(node.topological_nr for node in self.edges if node is not None)])
+        self.sequence_nr = next_sequence_nr()
+        note(self)
+
+    def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
+        return self._run(RAW, g, need)
+
+    def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
+        return self._run(RECORD, g, need)
+
+    def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+
+class ViewNode(HistoryNode):
+    """Both know `place`, where the view lies in a buffer in which its base lies at `origin`."""
+
+    __slots__ = ("origin", "place")
+
+    origin: Place
+    place: Place
+
+    def _locate(self, view: Any, base: Any) -> None:
+        self.origin, self.place = strides.place_of(base, base), strides.place_of(view, base)
+
+
+class CopySlices(ViewNode):
+    """A base after one of its views was written to: `base` with the elements of that view replaced by `values`."""
+
+    __slots__ = ()
+    input_names = ("base", "values")
+
+    def __init__(self, base: Tensor, view: Any, values: Edge) -> None:
+        self._link(base._array, (base._fn, base._nr), values)
+        self._locate(view, base._array)
+
+    def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
+        return (F.erase(g, self.origin, self.place) if need & 1 else None,
+                F.restride(g, self.origin, self.place) if need & 2 else None)
+
+
+class AsStridedBackward0(ViewNode):
+    """A view, seen as strided view of its base."""
+
+    __slots__ = ()
+    input_names = ("self",)
+
+    def __init__(self, base: Tensor, view: Any) -> None:
+        self._link(view, (base._fn, base._nr))
+        self._locate(view, base._array)
+
+    def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
+        return (F.restride(g, self.place, self.origin),)
+
+
+class CopyBackward0(HistoryNode):
+    """A tensor after `src`, broadcasting, was copied over it: what it was before has zero gradients."""
+
+    __slots__ = ("zero_edges",)
+    input_names = ("self", "src")
+
+    def __init__(self, x: Tensor, src: Tensor | None) -> None:
+        self._link(x._array, (None, 0), (None, 0) if src is None else (src._node, src._nr))
+        if src is not None and src._array.shape != x._array.shape:
+            self.shapes = (None, src._array.shape)
+        self.zero_edges = ()
+        if x._fn is not None and x._base is None:  # a view's base leads on to what was there before
+            self.zero_edges = ((0, x._fn, x._nr),)
+            self.topological_nr = max(self.topological_nr, x._fn.topological_nr + 1)
+
+    def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
+        return None, g
+
+
+def refresh(view: Tensor) -> None:
+    """Gives a stale view the node that its base's present history implies (step 4)."""
+    base = view._base
+    assert base is not None
+    assert view._storage is not None
+    version, follows = view._storage.version, base._fn is not None and base._array.dtype is view._array.dtype
+    if follows and view._made:
+        raise errors.forbidden_view(view._made, _origin_of(view), "its base or another view of its base has been")
+    view._seen = version
+    if follows:
+        rewrite(view, AsStridedBackward0(base, view._array), 0)
+
+
+def rewrite(x: Tensor, node: Node, nr: int) -> None:
+    """`node` becomes what made x; `retain_grad` goes along, tensor hooks stay with the value that they were set on."""
+    old = x._fn
+    if old is not None and old.extra is not None:
+        retained = old.extra.retained.get(x._nr)
+        if retained is not None and retained() is x:
+            extra_of(node).retained[nr] = old.extra.retained.pop(x._nr)
+    x._fn, x._nr = node, nr
+
+
+def rebase(x: Tensor, node: Node | None, nr: int) -> None:
+    """x's memory holds output `nr` of `node` now, or constants (steps 2 and 3); its version has moved on already."""
+    base = x._base
+    if base is not None:
+        rewrite(base, CopySlices(base, x._array, (node, nr)), 0)
+    elif node is not None:
+        rewrite(x, node, nr)
+
+
+def overwrite(x: Tensor, src: Tensor | None) -> None:
+    """x's memory holds the values of `src`, broadcasting, or constants now, whatever it held before; if in a graph."""
+    constant = src is None or src._node is None
+    if constant and x._node is None:
+        return
+    rebase(x, None if constant and x._base is not None else CopyBackward0(x, src), 0)
+
+
+def check_recordable(name: str, x: Tensor) -> None:
+    """RuntimeError where an in-place operation on x cannot be recorded: on a leaf, on some views."""
+    node, base = x._node, x._base
+    if type(node) is AccumulateGrad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
+                           f"wrap {name} in ag.no_grad(), or work on a clone() of it")
+    if base is None:
+        return
+    if x._made:
+        raise errors.forbidden_view(x._made, _origin_of(x), "is being")
+    if node is not None and type(base._fn) is AccumulateGrad:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
+                           f"wrap {name} in ag.no_grad(), or work on a clone() of the leaf")
+    if base._array.dtype is not x._array.dtype:
+        raise RuntimeError(f"{name}: this view shows memory of dtype {base.dtype} as {x.dtype}, and gradients do not "
+                           "flow through that; write to a clone() of it")
+
+
+def _origin_of(view: Tensor) -> str:
+    """Output 1 of UnbindBackward0; of a view without node nothing more than "it"."""
+    return "This" if view._fn is None else f"Output {max(view._nr - 1, 0)} of {view._fn.name()}"

@@ -1,0 +1,86 @@
+"""The hooks that a thread has set for all tensors that its calls save: which are on, and how a new node meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..config import MODES, SAVING
+from .node import next_sequence_nr
+from .saved import SavedTensor, saved
+from .tensor import Parameter, Tensor
+from .views import Storage, storage_of
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+class SaveInfo(NamedTuple):
+    """What a pack hook is told under `with_info=True`.
+
+    op: the op's name, "mul", or that of a Function; name: what its derivative calls the tensor, "input" or "out";
+    is_leaf, is_parameter: of the tensor that was saved; storage: identity of the memory, shared by views, weakly
+    referenceable; version: how often it was written to; node_seq: `grad_fn._sequence_nr()` of the node that saves.
+    """
+
+    op: str
+    name: str
+    is_leaf: bool
+    is_parameter: bool
+    storage: Storage
+    version: int
+    node_seq: int
+
+
+class Pair(NamedTuple):
+    """Hooks for everything that is saved while they are on."""
+
+    pack: Callable[..., Any]
+    unpack: Callable[[Any], Any]
+    with_info: bool
+
+
+def push(pair: Pair) -> None:
+    """RuntimeError where hooks are refused."""
+    if MODES.saving_refused is not None:
+        raise RuntimeError(MODES.saving_refused)
+    MODES.saving = (*MODES.saving, pair)
+    MODES.bits |= SAVING
+
+
+def pop() -> None:
+    MODES.saving = MODES.saving[:-1]
+    if not MODES.saving:
+        MODES.bits &= ~SAVING
+
+
+def hand_over(node: Node, exempt: Sequence[Tensor]) -> None:
+    """Gives what `node`, just made, saves to the innermost pair of hooks, but for the tensors in `exempt`."""
+    node.keep_extras()
+    for name, kept in node.saved_by_name():
+        tensor = kept.tensor
+        if tensor is not None and not any(tensor is other for other in exempt):
+            give(kept, node, name)
+
+
+def give(kept: SavedTensor, node: Node, name: str) -> None:
+    """Gives one saved tensor of `node` to the innermost pair of hooks."""
+    _pack(kept, node.op_name(), name, node.sequence_nr)
+
+
+def keep(tensor: Tensor, op: str, name: str) -> SavedTensor:
+    """Keeps a tensor for what is no node; the innermost pair of hooks gets it, too."""
+    kept = saved(tensor)
+    if MODES.bits & SAVING:
+        _pack(kept, op, name, next_sequence_nr())
+    return kept
+
+
+def _pack(kept: SavedTensor, op: str, name: str, node_seq: int) -> None:
+    pair, tensor = MODES.saving[-1], kept.tensor
+    assert tensor is not None
+    if not pair.with_info:
+        kept.hand_to(pair.pack, pair.unpack)
+        return
+    info = SaveInfo(op, name, kept.of_leaf(), isinstance(tensor, Parameter), storage_of(tensor), kept.version, node_seq)
+    kept.hand_to(pair.pack, pair.unpack, info)
