@@ -608,3 +608,33 @@ def test_no_byte_is_held_after_failures(device, no_gc):
             held.append(held_bytes(device))
     tracemalloc.stop()
     assert held[0] == held[1]
+
+
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_closure_of_lbfgs_that_raises(line_search, device):
+    def steps(failures):
+        w = ag.tensor([3.0, -2.0], device=device, requires_grad=True)
+        optimizer = ag.optim.LBFGS([w], max_iter=4, lr=0.3, line_search_fn=line_search)
+        calls = itertools.count(1)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = ((w * w - 1) ** 2).sum()
+            loss.backward()
+            if next(calls) in failures:
+                raise Trouble
+            return loss
+
+        done = 0
+        while done < 3:
+            before = bits(w)
+            try:
+                optimizer.step(closure)
+                done += 1
+            except Trouble:
+                assert bits(w) == before
+        return bits(w), optimizer.state[w]["n_iter"]
+
+    undisturbed = steps(())
+    for at in range(1, 9):
+        assert steps((at, at + 4)) == undisturbed
