@@ -16,6 +16,7 @@ from autograd_gpu.core.nesting import NESTING
 from autograd_gpu.core.node import Node
 from autograd_gpu.core.saved import SavedTensor
 from autograd_gpu.nn import functional as F
+from autograd_gpu.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 OPTIMIZERS = {
     "sgd": lambda params: ag.optim.SGD(params, lr=0.1, momentum=0.9, dampening=0.3),
@@ -90,6 +91,26 @@ class World:
     def values(self):
         """Per parameter its value and all of its optimizer's state."""
         return [(bits(p), {k: bits(v) for k, v in self.optimizer.state[p].items()}) for p in self.params]
+
+
+class Checkpointed(World):
+    """The same step with checkpoints in checkpoints, one of which keeps the results of products."""
+
+    def loss(self):
+        ag.manual_seed(7)
+
+        def contexts():
+            return create_selective_checkpoint_contexts([ag.linear])
+
+        def embed(x):
+            return self.net.shared(self.net.first(x).relu())
+
+        def net(x):
+            h = checkpoint(embed, x, use_reentrant=False, context_fn=contexts)
+            h = checkpoint(lambda h: self.net.drop(self.net.norm(h)).relu(), h, use_reentrant=False)
+            return self.net.last(self.net.shared(h))
+
+        return F.cross_entropy(checkpoint(net, self.x, use_reentrant=False), self.y)
 
 
 def bits(value):
@@ -180,3 +201,9 @@ def test_out_of_memory_at_every_allocation_of_backward(device, no_gc):
         world.clip()
 
     assert fail_everywhere(lambda: World("plain", device, 1), run, expected.check, device) > 70
+
+
+def test_out_of_memory_with_checkpoints(device, no_gc):
+    """The next step is compared with one without checkpoints."""
+    expected = Expected("plain", device, 1)
+    assert fail_everywhere(lambda: Checkpointed("plain", device), World.train, expected.check, device, NUMBERS) > 100
