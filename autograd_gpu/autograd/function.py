@@ -20,7 +20,7 @@ from ..backend import is_array, namespace_on
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
-from ..core.anomaly import noted
+from ..core.anomaly import note
 from ..core.history import check_recordable, rebase
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
@@ -285,6 +285,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
     if not pairs:
         return outputs
     node.sequence_nr = next_sequence_nr()
+    note(node)
     _link(node, pairs, {id(t) for t in ctx._non_differentiable})
     numbers = iter(range(len(pairs)))
     node.slots = tuple([next(numbers) if isinstance(o, Tensor) else None for o in returned])
@@ -294,7 +295,6 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
             rebase(old, node, new._nr)
         else:
             _mark_view(new, old, [a for _, a in linked])
-    noted(tuple(returned))
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
                   for old, new in zip(outputs, returned, strict=True)])
 
