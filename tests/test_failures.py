@@ -135,7 +135,8 @@ class Checkpointed(World):
             return self.net.shared(self.net.first(x).relu())
 
         def net(x):
-            h = checkpoint(embed, x, use_reentrant=False, context_fn=contexts)
+            h = Scale.apply(checkpoint(embed, x, use_reentrant=False, context_fn=contexts))
+            h.register_hook(lambda g: g * 0.5)
             h = checkpoint(lambda h: self.net.drop(self.net.norm(h)).relu(), h, use_reentrant=False)
             return self.net.last(self.net.shared(h))
 
