@@ -1,4 +1,4 @@
-"""The functions of backend/kernels.py on CuPy arrays, on a GPU or emulated."""
+"""The functions of backend/kernels/ on CuPy arrays, on a GPU or emulated."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from emulated import DTYPES, assert_same, quarters
 import autograd_gpu as ag
 from autograd_gpu import backend, profiler
 from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu.backend.kernels import loader
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (33, 40), (600, 40), (4300, 1)]
@@ -108,9 +109,9 @@ def test_wrong_arguments_are_refused(xp, call, error, text):
 
 
 def test_compile_error_names_the_file_and_what_is_wrong(xp, monkeypatch):
-    monkeypatch.setattr(kernels, "_MODULES", {})
-    monkeypatch.setattr(kernels, "_FUNCTIONS", {})
-    monkeypatch.setattr(kernels, "source", lambda file: "nonsense;")
+    monkeypatch.setattr(loader, "_MODULES", {})
+    monkeypatch.setattr(loader, "_FUNCTIONS", {})
+    monkeypatch.setattr(loader, "source", lambda file: "nonsense;")
     with pytest.raises(RuntimeError, match=r"(?s)column_sum\.cu does not compile for sm_\d+.*nonsense") as caught:
         kernels.column_sum(xp.ones((2, 3), "float32"))
     assert isinstance(caught.value.__cause__, xp.cuda.compiler.CompileException)

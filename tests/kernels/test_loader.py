@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from cuda_emu import build
 
-from autograd_gpu.backend import kernels
+from autograd_gpu.backend import cuda, kernels
+from autograd_gpu.backend.kernels import instances, launcher, loader
+from autograd_gpu.backend.kernels.tiles import MOST_BLOCKS
 
 pytestmark = pytest.mark.cpu
 
@@ -34,7 +36,7 @@ def test_checkout_reads_its_own_kernels():
 
 def installed(folder, monkeypatch):
     """As if the package lay in `folder`, which holds no kernels yet."""
-    monkeypatch.setattr(kernels, "__file__", str(folder / "autograd_gpu" / "backend" / "kernels.py"))
+    monkeypatch.setattr(loader, "__file__", str(folder / "autograd_gpu" / "backend" / "kernels" / "loader.py"))
     return folder / "autograd_gpu" / "_kernels"
 
 
@@ -72,6 +74,11 @@ def test_declared_parameters_are_those_of_the_compiler(name):
     assert declared == [(p.kind, p.size, p.floating) for p in module.kernels[name].parameters]
 
 
+def test_instance_is_declared_once():
+    with pytest.raises(ValueError, match=r"column_sum<float, float, 4> is declared twice, by x.cu and column_sum.cu"):
+        instances.declare("column_sum<float, float, 4>", "x.cu", "x", ())
+
+
 # ---- grids -------------------------------------------------------------------------------------------
 
 
@@ -95,7 +102,7 @@ def test_grid_covers_the_matrix_within_cudas_limits(tiles, width, itemsize):
 def test_small_sums_take_one_stage_and_large_ones_fill_a_gpu():
     assert kernels.sum_tiles(512, 256, 4, 4)[0] == (8, 1)
     blocks, parts = kernels.sum_tiles(10**6, 256, 4, 4)[0]
-    assert blocks * parts == kernels.MOST_BLOCKS
+    assert blocks * parts == MOST_BLOCKS
     assert kernels.sum_tiles(10**6, 256, 4, 4, stages=1)[0] == (8, 1)
 
 
@@ -127,10 +134,10 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch):
     """Stands for CuPy; nothing is compiled yet."""
-    monkeypatch.setattr(kernels, "_MODULES", {})
-    monkeypatch.setattr(kernels, "_FUNCTIONS", {})
+    monkeypatch.setattr(loader, "_MODULES", {})
+    monkeypatch.setattr(loader, "_FUNCTIONS", {})
     found = Recorder()
-    monkeypatch.setattr(kernels.cuda, "cupy", lambda: found)
+    monkeypatch.setattr(cuda, "cupy", lambda: found)
     return found
 
 
@@ -145,7 +152,7 @@ ONE_BLOCK = (1, 1), (1, 256)
 
 def test_every_argument_has_the_type_of_its_parameter(recorder):
     x, out = array(), array()
-    kernels._launch("bias_relu<float, 4>", ONE_BLOCK, x, None, out, 3, np.int32(4))
+    launcher.launch("bias_relu<float, 4>", ONE_BLOCK, x, None, out, 3, np.int32(4))
     ((name, grid, block, arguments),) = recorder.launched
     assert (name, grid, block) == ("bias_relu<float, 4>", *ONE_BLOCK)
     assert arguments[:3] == (x, None, out)
@@ -162,24 +169,24 @@ def test_every_argument_has_the_type_of_its_parameter(recorder):
 )
 def test_array_of_another_kind_is_refused(recorder, wrong, error, text):
     with pytest.raises(error, match=text):
-        kernels._launch("bias_relu<float, 4>", ONE_BLOCK, wrong, None, array(), 1, 4)
+        launcher.launch("bias_relu<float, 4>", ONE_BLOCK, wrong, None, array(), 1, 4)
     assert not recorder.launched
 
 
 def test_wrong_number_of_arguments_is_refused(recorder):
     with pytest.raises(ValueError, match="argument"):
-        kernels._launch("bias_relu<float, 4>", ONE_BLOCK, array(), None, array(), 1)
+        launcher.launch("bias_relu<float, 4>", ONE_BLOCK, array(), None, array(), 1)
 
 
 @pytest.mark.parametrize("grid", [(0, 1), (1, 0)])
 def test_empty_grid_launches_nothing(recorder, grid):
-    kernels._launch("bias_relu<float, 4>", (grid, (1, 256)), array(), None, array(), 0, 4)
+    launcher.launch("bias_relu<float, 4>", (grid, (1, 256)), array(), None, array(), 0, 4)
     assert not recorder.compiled
 
 
 def test_threads_compile_once(recorder):
     def launch():
-        kernels._launch("column_sum<float, float, 4>", ONE_BLOCK, array(), array(), None, 1, 4)
+        launcher.launch("column_sum<float, float, 4>", ONE_BLOCK, array(), array(), None, 1, 4)
 
     threads = [threading.Thread(target=launch) for _ in range(8)]
     for thread in threads:
@@ -198,6 +205,6 @@ def test_threads_compile_once(recorder):
 def test_compile_error_names_file_architecture_and_log(recorder):
     recorder.error = SyntaxError("column_sum.cu(3): error: no such thing")
     with pytest.raises(RuntimeError, match="no such thing") as caught:
-        kernels._function("column_sum<float, float, 4>", 0)
+        loader.function("column_sum<float, float, 4>", 0)
     assert str(kernels.folder() / "column_sum.cu") in str(caught.value)
     assert "sm_90" in str(caught.value)

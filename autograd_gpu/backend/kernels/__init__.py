@@ -1,0 +1,23 @@
+"""Our CUDA kernels: found, compiled and launched; one function per kernel, its NumPy reference beside it.
+
+1. A family is one file here and one in kernels/: it declares every instance of its templates, with the types that
+   they take (instances.py).
+2. The first launch of an instance on a device compiles its file for that device's architecture, or takes it from
+   CuPy's cache on disk (loader.py). Importing this package reads no .cu file and no CuPy.
+3. `launch` is the only way to a kernel: it turns every argument into exactly the type that the kernel reads
+   (launcher.py).
+
+Arrays are CuPy's, contiguous and on the current device. All dimensions of a matrix but the last count as its rows.
+"""
+
+from .bias_relu import bias_relu, bias_relu_backward, bias_relu_backward_reference, bias_relu_reference
+from .column_sum import column_sum, column_sum_reference
+from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
+from .loader import OPTIONS, folder, source
+from .tiles import THREADS, VECTOR, sum_tiles, tiles
+
+__all__ = [
+    "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_relu", "bias_relu_backward",
+    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "folder",
+    "instances_of", "source", "sum_tiles", "tiles", "wide",
+]  # fmt: skip

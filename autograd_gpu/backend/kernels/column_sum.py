@@ -1,0 +1,56 @@
+"""The sums of the columns of a matrix: the gradient of a bias."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import cuda
+from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .launcher import Array, c_name, check_array, launch, size
+from .tiles import VECTOR, sum_tiles, widest
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        x, partials = Parameter("x", "read", dtype), Parameter("partials", "write", wide(dtype), optional=True)
+        for width in (VECTOR // dtype.itemsize, 1):
+            for target in C_NAMES:
+                if target == dtype or wide(target) == dtype:
+                    parameters = (x, Parameter("out", "write", target), partials, *SIZE)
+                    types = f"{name}, {C_NAMES[target]}, {width}"
+                    declare(f"column_sum<{types}>", "column_sum.cu", "column_sum", parameters)
+
+
+_declare()
+
+
+def column_sum(x: Array, out: Array | None = None) -> Array:
+    """The sum of x (..., cols) over all dimensions but the last: (cols,).
+
+    Half types are summed in float32. The order of the additions depends on shape, dtype and alignment, and on nothing
+    else: the same array gives the same bits every time.
+    """
+    check_array("column_sum", "x", x)
+    _, cols = size("column_sum", x)
+    out = cuda.cupy().empty((cols,), x.dtype) if out is None else out
+    check_array("column_sum", "out", out, (cols,))
+    if out.dtype != x.dtype:
+        raise TypeError(f"column_sum: out must be {x.dtype} like x, not {out.dtype}")
+    sum_columns(x, out, stages=2)
+    return out
+
+
+def column_sum_reference(x: np.ndarray) -> np.ndarray:
+    return x.sum(axis=tuple(range(x.ndim - 1)), dtype=wide(x.dtype)).astype(x.dtype)
+
+
+def sum_columns(x: Array, out: Array, stages: int) -> None:
+    types = f"{c_name('column_sum', x.dtype)}, {c_name('column_sum', out.dtype)}"
+    rows, cols = size("column_sum", x)
+    width = widest(cols, x.itemsize, x)
+    shape = sum_tiles(rows, cols, width, x.itemsize, stages)
+    parts = shape[0][1]
+    partials = cuda.cupy().empty((parts, cols), wide(x.dtype)) if parts > 1 else None
+    launch(f"column_sum<{types}, {width}>", shape, x, out, partials, rows, cols)
+    if partials is not None:
+        sum_columns(partials, out, stages=1)

@@ -1,0 +1,61 @@
+"""Grids and blocks: how the kernels of kernels/include/matrix.cuh divide a matrix."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+Launch = tuple[tuple[int, int], tuple[int, int]]  # grid and block
+
+THREADS = 256  # in a block: kernels/include/matrix.cuh has the same number
+VECTOR, LINE = 16, 128  # bytes of the widest load and of a cache line
+
+# Chosen by latency and bandwidth of sm_80 to sm_100, not by measurements.
+ROWS_PER_THREAD = 2  # of a kernel that sums nothing: all its loads in flight at once
+LONGEST_WALK = 16  # rows per thread of one that sums: beyond it a second launch is cheaper
+ROWS_PER_PART = 8  # rows per thread in a sum of two stages
+MOST_BLOCKS = 1024  # of its first stage: enough for the largest GPU, and little work for the second
+MOST_PARTS = 65535  # CUDA's limit of gridDim.y
+
+
+def widest(cols: int, itemsize: int, *matrices: Any | None) -> int:
+    """How many columns a thread takes at once: 16 bytes' worth if rows and addresses allow it, else one."""
+    width = VECTOR // itemsize
+    if cols % width:
+        return 1
+    for array in matrices:
+        if array is not None and array.data.ptr % VECTOR:
+            return 1
+    return width
+
+
+def _power_of_two(n: int) -> int:
+    """The smallest power of two from `n` up; 1 for 0."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def _block(rows: int, cols: int, width: int, itemsize: int) -> tuple[int, tuple[int, int]]:
+    """How many blocks are as wide as the matrix, and the shape of one; see kernels/include/matrix.cuh.
+
+    A row of a block is one cache line; less if the matrix is narrower, more if it has too few rows to fill the block.
+    """
+    strips = cols // width
+    across = min(_power_of_two(strips), max(LINE // (width * itemsize), THREADS // _power_of_two(rows)))
+    return -(-strips // across), (across, THREADS // across)
+
+
+@functools.lru_cache(4096)
+def tiles(rows: int, cols: int, width: int, itemsize: int) -> Launch:
+    """Grid and block of a kernel that sums nothing."""
+    blocks, block = _block(rows, cols, width, itemsize)
+    return (blocks, min(-(-rows // (block[1] * ROWS_PER_THREAD)), MOST_PARTS)), block
+
+
+@functools.lru_cache(4096)
+def sum_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) -> Launch:
+    """Grid and block of a kernel that sums columns: grid[1] is 1 where one stage is enough, or is asked for."""
+    blocks, block = _block(rows, cols, width, itemsize)
+    if stages == 1 or rows <= block[1] * LONGEST_WALK:
+        return (blocks, 1), block
+    parts = min(-(-rows // (block[1] * ROWS_PER_PART)), MOST_BLOCKS // max(blocks, 1))
+    return (blocks, max(parts, 1)), block
