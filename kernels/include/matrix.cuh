@@ -20,6 +20,12 @@ template <int WIDTH> struct Share {
 
     __device__ Share(long long rows, long long cols) : rows(rows), cols(cols) {}
 
+    // This thread's strip of a vector of cols elements; zeros of a null one.
+    template <typename T> __device__ Strip<T, WIDTH> load_row(const T* vector) const {
+        if (vector == nullptr) return {};
+        return Strip<T, WIDTH>::load(vector + column);
+    }
+
     // The strips of DEPTH rows from `top` on, zeros below the matrix. DEPTH loads in flight hide the memory's latency.
     template <int DEPTH, typename T>
     __device__ void load(Strip<T, WIDTH> (&strips)[DEPTH], const T* matrix, long long top) const {

@@ -162,6 +162,10 @@ inline double rsqrt(double x) { return 1 / ::sqrt(x); }
 inline float rcbrtf(float x) { return 1 / ::cbrtf(x); }
 inline float sinpif(float x) { return float(::sin(M_PI * ::remainder(double(x), 2.0))); }
 inline float cospif(float x) { return float(::cos(M_PI * ::remainder(double(x), 2.0))); }
+inline float sinpi(float x) { return sinpif(x); }
+inline float cospi(float x) { return cospif(x); }
+inline double sinpi(double x) { return ::sin(M_PI * ::remainder(x, 2.0)); }
+inline double cospi(double x) { return ::cos(M_PI * ::remainder(x, 2.0)); }
 inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), *cosine = cospif(x); }
 inline float normcdff(float x) { return float(0.5 * ::erfc(-double(x) * M_SQRT1_2)); }
 inline double normcdf(double x) { return 0.5 * ::erfc(-x * M_SQRT1_2); }
@@ -171,6 +175,8 @@ inline double normcdf(double x) { return 0.5 * ::erfc(-x * M_SQRT1_2); }
 #define rcbrtf emu::rcbrtf
 #define sinpif emu::sinpif
 #define cospif emu::cospif
+#define sinpi emu::sinpi
+#define cospi emu::cospi
 #define sincospif emu::sincospif
 #define normcdff emu::normcdff
 #define normcdf emu::normcdf

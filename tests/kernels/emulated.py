@@ -47,6 +47,12 @@ def assert_same(found, expected):
     np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64), strict=True)
 
 
+def assert_close(found, expected, rtol, atol=0.0):
+    """The same dtype and shape, and numbers as close as that, NaN being NaN."""
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol, atol, strict=True)
+
+
 def width_of(array, offset=0):
     """How many columns a thread takes of an array that starts `offset` elements after a 16-byte boundary."""
     widest = kernels.VECTOR // array.itemsize
@@ -55,7 +61,7 @@ def width_of(array, offset=0):
 
 def launch(name, shape, *arguments, order="forward", check="none"):
     """Runs the instance `name` with `shape` = (grid, block); an argument is a Placed, None or a number."""
-    file, _, parameters = kernels.INSTANCES[name]
+    file, _, parameters, _ = kernels.INSTANCES[name]
     (across, parts), (wide, deep) = shape
     if not across * parts:
         return

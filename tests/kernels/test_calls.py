@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from emulated import DTYPES, assert_same, quarters
+from activation_cases import CASES, IDS, curved, from_result
+from emulated import DTYPES, assert_close, assert_same, quarters
 
 import autograd_gpu as ag
 from autograd_gpu import backend, profiler
@@ -48,6 +49,52 @@ def test_results_are_those_of_the_references(xp, dtype, shape, offset):
     assert_same(to_numpy(kernels.column_sum(g)), kernels.column_sum_reference(g_numbers))
 
 
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (5, 3), (2, 3, 8), (600, 8)], ids=str)
+def test_every_activation(xp, case, shape):
+    """In one dtype: each activation and dtype is a compilation."""
+    name, attributes = case
+    sizes = (shape, shape[-1:], shape, shape, shape[-1:])
+    (x, bias, g, gg, ggb), numbers = zip(*(draw(xp, size, np.dtype("float32")) for size in sizes), strict=True)
+    out, value = kernels.bias_activation(name, x, bias, **attributes), reference("", case, *numbers[:2])
+    saved, known = (out, value) if from_result(case) else (x, numbers[0])
+    found = [
+        (out,), kernels.bias_activation_backward(name, g, saved, bias, **attributes),
+        kernels.bias_activation_double_backward(name, gg, ggb, g, saved, bias, **attributes),
+    ]  # fmt: skip
+    expected = [
+        (value,), reference("_backward", case, numbers[2], known, numbers[1]),
+        reference("_double_backward", case, *numbers[3:], numbers[2], known, numbers[1]),
+    ]  # fmt: skip
+    for order, (arrays, references) in enumerate(zip(found, expected, strict=True)):
+        scale = 100 * attributes.get("frequency", 1) ** order
+        for array, wanted in zip(arrays, references, strict=True):
+            if array is None:
+                assert not curved(case)
+                assert not wanted.any()
+            else:
+                assert_close(to_numpy(array), wanted, rtol=4e-6, atol=scale * 4e-6)
+
+
+def reference(which, case, *arrays):
+    return getattr(kernels, f"bias_activation{which}_reference")(case[0], *arrays, **case[1])
+
+
+def test_only_what_is_needed(xp):
+    x, b = xp.ones((6, 8), "float32"), xp.ones((8,), "float32")
+    for i in range(3):
+        need = tuple(j == i for j in range(3))
+        found = kernels.bias_activation_double_backward("silu", x, None, x, x, b, need=need)
+        assert [array is not None for array in found] == list(need)
+    with profiler.count() as counts:
+        nothing = kernels.bias_activation_double_backward("relu", x, b, x, x, need=(False, True, True))
+    assert nothing == (None, None, None)
+    assert not counts.launches
+    _, by_out, none = kernels.bias_activation_double_backward("tanh", x, None, x, x, by_result=True)
+    assert to_numpy(by_out).tolist() == [[-2.0] * 8] * 6
+    assert none is None
+
+
 def test_results_in_given_memory(xp, dtype):
     (x, numbers), (bias, added) = draw(xp, (33, 40), dtype), draw(xp, (40,), dtype)
     expected = kernels.bias_relu_reference(numbers, added)
@@ -71,7 +118,10 @@ def test_launches_are_counted(xp):
         kernels.bias_relu(out)
         kernels.bias_relu_backward(x, x)
         kernels.column_sum(tall)
-    assert counts.launches == {"bias_relu": 1, "bias_relu_backward": 1, "column_sum": 2}
+        kernels.bias_activation_double_backward("gelu", x, None, x, x)
+    assert counts.launches == {
+        "bias_relu": 1, "bias_relu_backward": 1, "column_sum": 2, "bias_gelu_double_backward": 1,
+    }  # fmt: skip
 
 
 def test_launches_go_to_the_current_stream(xp):
@@ -89,6 +139,10 @@ def ones(xp, *shape, dtype="float32"):
     return xp.ones(shape, dtype)
 
 
+def double(name, x, ggb=None, **how):
+    return kernels.bias_activation_double_backward(name, x, ggb, x, x, **how)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
@@ -99,6 +153,11 @@ def ones(xp, *shape, dtype="float32"):
         (lambda xp: kernels.bias_relu(ones(xp, 6), ones(xp, 6, dtype="float64")), TypeError, "bias must be float32"),
         (lambda xp: kernels.bias_relu(ones(xp, 6), out=ones(xp, 5)), ValueError, "out must have shape"),
         (lambda xp: kernels.bias_relu_backward(ones(xp, 6), ones(xp, 5)), ValueError, "g must have shape"),
+        (lambda xp: kernels.bias_activation("gelo", ones(xp, 6)), ValueError, "no kernel for the activation 'gelo'"),
+        (lambda xp: kernels.bias_activation("elu", ones(xp, 6), beta=1), TypeError, "unexpected keyword argument"),
+        (lambda xp: kernels.bias_activation("gelu", ones(xp, 6), approximate="x"), RuntimeError, "none or tanh"),
+        (lambda xp: double("silu", ones(xp, 6), by_result=True), ValueError, "silu saves x"),
+        (lambda xp: double("silu", ones(xp, 6), ggb=ones(xp, 5)), ValueError, r"ggb must have shape \(6,\), not"),
         (lambda xp: kernels.column_sum(ones(xp)), ValueError, "at least one dimension"),
         (lambda xp: kernels.column_sum(ones(xp, 2, 3), ones(xp, 3, dtype="float64")), TypeError, "out must be float32"),
     ],

@@ -68,7 +68,7 @@ def test_source_has_each_header_once_and_the_lines_of_the_disk(tmp_path, monkeyp
 
 @pytest.mark.parametrize("name", kernels.INSTANCES)
 def test_declared_parameters_are_those_of_the_compiler(name):
-    file, _, parameters = kernels.INSTANCES[name]
+    file, _, parameters, _ = kernels.INSTANCES[name]
     module = build.compile(kernels.source(file), kernels.OPTIONS, kernels.instances_of(file))
     declared = [(p.kind, p.dtype.itemsize if p.kind == "scalar" else 8, p.dtype in kernels.C_NAMES) for p in parameters]
     assert declared == [(p.kind, p.size, p.floating) for p in module.kernels[name].parameters]
@@ -152,35 +152,37 @@ ONE_BLOCK = (1, 1), (1, 256)
 
 def test_every_argument_has_the_type_of_its_parameter(recorder):
     x, out = array(), array()
-    launcher.launch("bias_relu<float, 4>", ONE_BLOCK, x, None, out, 3, np.int32(4))
+    launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, x, None, out, 0.5, 1, 3, np.int32(4))
     ((name, grid, block, arguments),) = recorder.launched
-    assert (name, grid, block) == ("bias_relu<float, 4>", *ONE_BLOCK)
+    assert (name, grid, block) == ("bias_activation<Relu, float, 4>", *ONE_BLOCK)
     assert arguments[:3] == (x, None, out)
-    assert [(type(value), value) for value in arguments[3:]] == [(np.int64, 3), (np.int64, 4)]
+    assert [(type(value), value) for value in arguments[3:]] == [
+        (np.float32, 0.5), (np.float32, 1), (np.int64, 3), (np.int64, 4),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
-        (array("float64"), TypeError, "bias_relu: x must be float32, not float64; convert"),
-        (array(contiguous=False), ValueError, "bias_relu: x must be contiguous; copy"),
+        (array("float64"), TypeError, "bias_activation: x must be float32, not float64; convert"),
+        (array(contiguous=False), ValueError, "bias_activation: x must be contiguous; copy"),
         (array(device=1), RuntimeError, r"x is on cuda:1, but the current device is cuda:0; .*Device\(1\)"),
     ],
 )
 def test_array_of_another_kind_is_refused(recorder, wrong, error, text):
     with pytest.raises(error, match=text):
-        launcher.launch("bias_relu<float, 4>", ONE_BLOCK, wrong, None, array(), 1, 4)
+        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, wrong, None, array(), 0, 0, 1, 4)
     assert not recorder.launched
 
 
 def test_wrong_number_of_arguments_is_refused(recorder):
     with pytest.raises(ValueError, match="argument"):
-        launcher.launch("bias_relu<float, 4>", ONE_BLOCK, array(), None, array(), 1)
+        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, array(), None, array(), 1)
 
 
 @pytest.mark.parametrize("grid", [(0, 1), (1, 0)])
 def test_empty_grid_launches_nothing(recorder, grid):
-    launcher.launch("bias_relu<float, 4>", (grid, (1, 256)), array(), None, array(), 0, 4)
+    launcher.launch("bias_activation<Relu, float, 4>", (grid, (1, 256)), array(), None, array(), 0, 0, 0, 4)
     assert not recorder.compiled
 
 
@@ -200,6 +202,17 @@ def test_threads_compile_once(recorder):
         "options": kernels.OPTIONS,
         "name_expressions": kernels.instances_of("column_sum.cu"),
     }
+
+
+def test_units_are_compiled_apart(recorder):
+    """The first gelu of a float compiles six instances, not the whole file."""
+    for dtype, width in (("float", 4), ("float", 1), ("__half", 1)):
+        loader.function(f"bias_activation<Gelu, {dtype}, {width}>", 0)
+    first, same, other = [module["name_expressions"] for _, module in recorder.compiled]
+    assert first is same
+    assert len(first) == len(other) == 6
+    assert all("<Gelu, float, " in name for name in first)
+    assert all("<Gelu, __half, " in name for name in other)
 
 
 def test_compile_error_names_file_architecture_and_log(recorder):

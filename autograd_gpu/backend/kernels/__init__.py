@@ -10,14 +10,27 @@
 Arrays are CuPy's, contiguous and on the current device. All dimensions of a matrix but the last count as its rows.
 """
 
-from .bias_relu import bias_relu, bias_relu_backward, bias_relu_backward_reference, bias_relu_reference
+from .bias_activation import (
+    bias_activation,
+    bias_activation_backward,
+    bias_activation_backward_reference,
+    bias_activation_double_backward,
+    bias_activation_double_backward_reference,
+    bias_activation_reference,
+    bias_relu,
+    bias_relu_backward,
+    bias_relu_backward_reference,
+    bias_relu_reference,
+)
 from .column_sum import column_sum, column_sum_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .loader import OPTIONS, folder, source
 from .tiles import THREADS, VECTOR, sum_tiles, tiles
 
 __all__ = [
-    "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_relu", "bias_relu_backward",
+    "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_activation",
+    "bias_activation_backward", "bias_activation_backward_reference", "bias_activation_double_backward",
+    "bias_activation_double_backward_reference", "bias_activation_reference", "bias_relu", "bias_relu_backward",
     "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "folder",
     "instances_of", "source", "sum_tiles", "tiles", "wide",
 ]  # fmt: skip

@@ -21,27 +21,28 @@ class Parameter(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One instance of a kernel template."""
+    """One instance of a kernel template; those of a file with the same `unit` are compiled together."""
 
     file: str
     kernel: str
     parameters: tuple[Parameter, ...]
+    unit: str
 
 
 INSTANCES: dict[str, Instance] = {}  # by their C++ names, which is what compilers call name expressions
 SIZE = (Parameter("rows", "scalar", int64), Parameter("cols", "scalar", int64))  # the last parameters of most kernels
 
 
-def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...]) -> None:
-    """Adds the instance `name` of a template in kernels/`file`; the profiler counts its launches as `kernel`."""
+def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...], unit: str = "") -> None:
+    """Adds the instance `name` of the template `kernel` in kernels/`file`."""
     if name in INSTANCES:
         raise ValueError(f"the kernel instance {name} is declared twice, by {file} and {INSTANCES[name].file}")
-    INSTANCES[name] = Instance(file, kernel, parameters)
+    INSTANCES[name] = Instance(file, kernel, parameters, unit)
 
 
-def instances_of(file: str) -> tuple[str, ...]:
-    """The instances of `file` by their C++ names."""
-    return tuple([name for name, instance in INSTANCES.items() if instance.file == file])
+def instances_of(file: str, unit: str | None = None) -> tuple[str, ...]:
+    """The instances of `file`, or of one unit of it, by their C++ names."""
+    return tuple([name for name, each in INSTANCES.items() if each.file == file and unit in (None, each.unit)])
 
 
 def wide(dtype: np.dtype) -> np.dtype:

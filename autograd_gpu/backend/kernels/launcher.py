@@ -14,12 +14,16 @@ from .tiles import Launch
 Array = Any  # cupy.ndarray
 
 
-def launch(name: str, shape: Launch, *arguments: Any) -> None:
-    """Runs the instance `name` on the current stream; an empty grid does nothing."""
+def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) -> None:
+    """Runs the instance `name` on the current stream; an empty grid does nothing.
+
+    Messages and the profiler call it `label`, or by the template's name.
+    """
     grid, block = shape
     if 0 in grid:
         return
-    _, kernel, parameters = INSTANCES[name]
+    _, kernel, parameters, _ = INSTANCES[name]
+    kernel = label or kernel
     device = cuda.cupy().cuda.runtime.getDevice()
     typed = [_typed(kernel, p, value, device) for p, value in zip(parameters, arguments, strict=True)]
     loader.function(name, device)(grid, block, tuple(typed))

@@ -51,7 +51,7 @@ def _lines(path: Path, seen: set[Path]) -> Iterator[str]:
 
 
 _LOCK = threading.Lock()
-_MODULES: dict[str, Any] = {}  # by file: cupy.RawModule
+_MODULES: dict[tuple[str, str], Any] = {}  # by file and unit: cupy.RawModule
 _FUNCTIONS: dict[tuple[str, int], Any] = {}  # by instance and device: cupy.RawKernel
 
 
@@ -66,11 +66,12 @@ def function(name: str, device: int) -> Any:
 
 
 def _compiled(name: str) -> Any:
-    xp, file = cuda.cupy(), INSTANCES[name].file
-    if file not in _MODULES:
-        _MODULES[file] = xp.RawModule(code=source(file), options=OPTIONS, name_expressions=instances_of(file))
+    xp, file, unit = cuda.cupy(), INSTANCES[name].file, INSTANCES[name].unit
+    key = (file, unit)
+    if key not in _MODULES:
+        _MODULES[key] = xp.RawModule(code=source(file), options=OPTIONS, name_expressions=instances_of(file, unit))
     try:
-        return _MODULES[file].get_function(name)
+        return _MODULES[key].get_function(name)
     except xp.cuda.compiler.CompileException as error:
         arch = f"sm_{xp.cuda.Device().compute_capability}"
         raise RuntimeError(f"{folder() / file} does not compile for {arch}:\n{error}") from error

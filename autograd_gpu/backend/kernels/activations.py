@@ -1,0 +1,161 @@
+"""The activations of kernels/include/activations.cuh: their names, their parameters, and what they are in NumPy.
+
+A kernel's activation has two numbers as parameters, `a` and `b`, used or not. `s` is what the forward saved: the result
+of those that are `from_result`, x + bias of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import cpu
+
+Array = np.ndarray
+
+
+class Activation(NamedTuple):
+    """One activation in NumPy: value(z, a, b), pull(g, s, a, b) and bend(s, a, b), as the header has them."""
+
+    value: Callable[..., Array]
+    pull: Callable[..., Array]
+    bend: Callable[..., Array] | None = None  # None for the derivative 0
+    from_result: bool = False
+
+
+def _logistic(z: Array) -> Array:
+    return 1 / (1 + np.exp(-z))
+
+
+def _elu_value(z, alpha, inner):
+    return np.where(z > 0, z, alpha * np.expm1(z * inner))
+
+
+def _elu_pull(g, z, alpha, inner):
+    return np.where(z <= 0, g * np.exp(z * inner) * (alpha * inner), g)
+
+
+def _elu_bend(z, alpha, inner):
+    return np.where(z <= 0, np.exp(z * inner) * (alpha * inner * inner), 0)
+
+
+def _below(z):
+    """The normal distribution function."""
+    return 0.5 * (1 + cpu.special().erf(z * math.sqrt(0.5)))
+
+
+def _density(z):
+    return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+
+
+SCALE, CUBIC = math.sqrt(2 / math.pi), 0.044715  # of the approximation of gelu
+
+
+def _inner(z):
+    """The argument of the tanh in gelu's approximation, and its derivative."""
+    return z * (z * z * CUBIC + 1) * SCALE, (z * z * (3 * CUBIC) + 1) * SCALE
+
+
+def _gelu_tanh_pull(g, z, a, b):
+    inner, slope = _inner(z)
+    t = np.tanh(inner)
+    return g * (0.5 * (1 + t) + 0.5 * z * (1 - t * t) * slope)
+
+
+def _gelu_tanh_bend(z, a, b):
+    inner, slope = _inner(z)
+    t = np.tanh(inner)
+    return (1 - t * t) * (slope + z * 0.5 * (z * (6 * CUBIC * SCALE) - 2 * t * slope * slope))
+
+
+def _silu_pull(g, z, a, b):
+    s = _logistic(z)
+    return g * (s * (1 + z * (1 - s)))
+
+
+def _silu_bend(z, a, b):
+    s = _logistic(z)
+    return s * (1 - s) * (z * (1 - 2 * s) + 2)
+
+
+def _softplus_value(z, beta, threshold):
+    return np.where(z * beta > threshold, z, np.log1p(np.exp(z * beta)) / beta)
+
+
+def _softplus_pull(g, z, beta, threshold):
+    return np.where(z * beta > threshold, g, g * _logistic(z * beta))
+
+
+def _softplus_bend(z, beta, threshold):
+    s = _logistic(z * beta)
+    return np.where(z * beta > threshold, 0, beta * s * (1 - s))
+
+
+ACTIVATIONS = {
+    "Relu": Activation(
+        lambda z, a, b: np.where(z <= 0, 0, z), lambda g, out, a, b: np.where(out <= 0, 0, g), from_result=True
+    ),
+    "LeakyRelu": Activation(
+        lambda z, slope, b: np.where(z > 0, z, z * slope), lambda g, z, slope, b: np.where(z > 0, g, g * slope)
+    ),
+    "Elu": Activation(_elu_value, _elu_pull, _elu_bend),
+    "Gelu": Activation(
+        lambda z, a, b: z * _below(z),
+        lambda g, z, a, b: g * (_below(z) + z * _density(z)),
+        lambda z, a, b: _density(z) * (2 - z * z),
+    ),
+    "GeluTanh": Activation(lambda z, a, b: 0.5 * z * (1 + np.tanh(_inner(z)[0])), _gelu_tanh_pull, _gelu_tanh_bend),
+    "Silu": Activation(lambda z, a, b: z * _logistic(z), _silu_pull, _silu_bend),
+    "Tanh": Activation(
+        lambda z, a, b: np.tanh(z), lambda g, out, a, b: g * (1 - out * out), lambda out, a, b: -2 * out, True
+    ),
+    "Sigmoid": Activation(
+        lambda z, a, b: _logistic(z), lambda g, out, a, b: g * (out * (1 - out)), lambda out, a, b: 1 - 2 * out, True
+    ),
+    "Softplus": Activation(_softplus_value, _softplus_pull, _softplus_bend),
+    "Sine": Activation(
+        lambda z, w, b: np.sin(z * w),
+        lambda g, z, w, b: g * np.cos(z * w) * w,
+        lambda z, w, b: np.sin(z * w) * (-w * w),
+    ),
+}
+
+
+class Choice(NamedTuple):
+    """An activation of the table with its parameters, and what the profiler calls it."""
+
+    label: str
+    functor: str
+    a: float
+    b: float
+
+
+def _gelu(approximate: str = "none") -> tuple[str, float, float]:
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return "Gelu" if approximate == "none" else "GeluTanh", 0, 0
+
+
+# By the names and with the attributes that the ops have.
+NAMES: dict[str, Callable[..., tuple[str, float, float]]] = {
+    "relu": lambda: ("Relu", 0, 0),
+    "leaky_relu": lambda negative_slope=0.01: ("LeakyRelu", negative_slope, 0),
+    "elu": lambda alpha=1.0: ("Elu", alpha, 1),
+    "celu": lambda alpha=1.0: ("Elu", alpha, 1 / alpha),
+    "gelu": _gelu,
+    "silu": lambda: ("Silu", 0, 0),
+    "tanh": lambda: ("Tanh", 0, 0),
+    "sigmoid": lambda: ("Sigmoid", 0, 0),
+    "softplus": lambda beta=1.0, threshold=20.0: ("Softplus", beta, threshold),
+    "sine": lambda frequency=1.0: ("Sine", frequency, 0),
+}
+
+
+def choose(name: str, attributes: dict[str, Any]) -> Choice:
+    """The activation called `name`; TypeError for an attribute that it does not have."""
+    if name not in NAMES:
+        raise ValueError(f"there is no kernel for the activation {name!r}; there is one for {', '.join(NAMES)}")
+    return Choice(f"bias_{name}", *NAMES[name](**attributes))

@@ -1,0 +1,100 @@
+// act(x + bias), its backward, and the backward of that, with the gradient of the bias in the same pass.
+//
+// Act is one of include/activations.cuh, with the parameters a and b. `saved` is the forward's result for those that
+// are FROM_RESULT, which need no bias; for the others it is x, and a null bias counts as zeros.
+//
+// Two blocks per multiprocessor are 128 registers a thread. Without that bound the compiler aims at more blocks, and
+// spills a few registers of some instances for it. Of double a turn takes one row: its functions need the registers.
+#include "include/activations.cuh"
+#include "include/matrix.cuh"
+
+// out = act(x + bias). `out` may be `x`.
+template <template <typename> class Act, typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+bias_activation(const T* x, const T* bias, T* out, Wide<T> a, Wide<T> b, long long rows, long long cols) {
+    constexpr int DEPTH = sizeof(T) == 8 ? 1 : 2;
+    const Act<Wide<T>> act{a, b};
+    const Share<WIDTH> share(rows, cols);
+    if (share.column >= cols) return;
+    const Strip<T, WIDTH> addends = share.load_row(bias);
+#pragma unroll 1
+    for (long long row = share.row; row < rows; row += DEPTH * share.step) {
+        Strip<T, WIDTH> strips[DEPTH];
+        share.load(strips, x, row);
+#pragma unroll
+        for (Strip<T, WIDTH>& strip : strips)
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i)
+                strip.at[i] = static_cast<T>(act.value(widen(strip.at[i]) + widen(addends.at[i])));
+        share.store(strips, out, row);
+    }
+}
+
+// dx = g * act'; dbias = the column sums of dx before it is rounded, unless it is null. `dx` may be `g`.
+template <template <typename> class Act, typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+bias_activation_backward(const T* g, const T* saved, const T* bias, T* dx, T* dbias, Wide<T>* partials, Wide<T> a,
+                         Wide<T> b, long long rows, long long cols) {
+    constexpr int DEPTH = sizeof(T) == 8 ? 1 : 2;
+    const Act<Wide<T>> act{a, b};
+    const Share<WIDTH> share(rows, cols);
+    Wide<T> sums[WIDTH] = {};
+    if (share.column < cols) {
+        const Strip<T, WIDTH> addends = share.load_row(Act<Wide<T>>::FROM_RESULT ? nullptr : bias);
+#pragma unroll 1
+        for (long long row = share.row; row < rows; row += DEPTH * share.step) {
+            Strip<T, WIDTH> gs[DEPTH], strips[DEPTH];
+            share.load(gs, g, row);
+            share.load(strips, saved, row);
+#pragma unroll
+            for (int d = 0; d < DEPTH; ++d)
+#pragma unroll
+                for (int i = 0; i < WIDTH; ++i) {
+                    const Wide<T> s = widen(strips[d].at[i]) + widen(addends.at[i]);
+                    const Wide<T> pulled = act.pull(widen(gs[d].at[i]), s);
+                    gs[d].at[i] = static_cast<T>(pulled);
+                    if (row + d * share.step < rows) sums[i] += pulled;
+                }
+            share.store(gs, dx, row);
+        }
+    }
+    if (dbias != nullptr) store_column_sums(sums, share, dbias, partials);
+}
+
+// The gradients of bias_activation_backward, from gg, that of its dx, and ggb, that of its dbias; each may be null, for
+// zeros. With h = gg + ggb: dg = h * act', and dx = h * g * act'', dbias its column sums; each may be null, for nothing.
+// If by_result, which needs FROM_RESULT, dx is by the saved result: h * g * (the derivative of act' by the result).
+// dg may be gg, and dx may be g.
+template <template <typename> class Act, typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+bias_activation_double_backward(const T* gg, const T* ggb, const T* g, const T* saved, const T* bias, T* dg, T* dx,
+                                T* dbias, Wide<T>* partials, Wide<T> a, Wide<T> b, int by_result, long long rows,
+                                long long cols) {
+    const Act<Wide<T>> act{a, b};
+    const Share<WIDTH> share(rows, cols);
+    Wide<T> sums[WIDTH] = {};
+    if (share.column < cols) {
+        const Strip<T, WIDTH> addends = share.load_row(Act<Wide<T>>::FROM_RESULT ? nullptr : bias);
+        const Strip<T, WIDTH> shifts = share.load_row(ggb);
+#pragma unroll 1
+        for (long long row = share.row; row < rows; row += share.step) {
+            Strip<T, WIDTH> ggs[1] = {}, gs[1], strips[1];
+            if (gg != nullptr) share.load(ggs, gg, row);
+            share.load(gs, g, row);
+            share.load(strips, saved, row);
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) {
+                const Wide<T> s = widen(strips[0].at[i]) + widen(addends.at[i]);
+                const Wide<T> h = widen(ggs[0].at[i]) + widen(shifts.at[i]);
+                Wide<T> bent = h * widen(gs[0].at[i]) * act.bend(s);
+                if (Act<Wide<T>>::FROM_RESULT && !by_result) bent = act.pull(bent, s);
+                sums[i] += bent;
+                ggs[0].at[i] = static_cast<T>(act.pull(h, s));
+                gs[0].at[i] = static_cast<T>(bent);
+            }
+            if (dg != nullptr) share.store(ggs, dg, row);
+            if (dx != nullptr) share.store(gs, dx, row);
+        }
+    }
+    if (dbias != nullptr) store_column_sums(sums, share, dbias, partials);
+}

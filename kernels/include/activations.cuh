@@ -1,0 +1,117 @@
+// Activations of one number, with their first and second derivatives.
+//
+// W is the type that they are computed in. An activation's members are its parameters: two, used or not. It has
+//   value(z)   the result, for z = x + bias
+//   pull(g, s) g times the derivative, where s is what the forward saved: the result if FROM_RESULT, else z
+//   bend(s)    the derivative of the derivative by s; an activation that is FLAT has none: it is 0
+// The formulas are those of autograd_gpu/ops/, also where they give NaN. fma may join products and sums.
+#pragma once
+#include "half_turns.cuh"
+
+// 1 / x to 2 units in the last place, and 0 for infinity.
+__device__ inline float reciprocal(float x) { return __fdividef(1.0f, x); }
+__device__ inline double reciprocal(double x) { return 1.0 / x; }
+
+template <typename W> __device__ W logistic(W z) { return reciprocal(1 + exp(-z)); }
+
+template <typename W> struct Relu {
+    static constexpr bool FROM_RESULT = true, FLAT = true;
+    W unused[2];
+    __device__ W value(W z) const { return z <= 0 ? 0 : z; }
+    __device__ W pull(W g, W out) const { return out <= 0 ? 0 : g; }
+    __device__ W bend(W) const { return 0; }
+};
+
+template <typename W> struct LeakyRelu {
+    static constexpr bool FROM_RESULT = false, FLAT = true;
+    W slope, unused;
+    __device__ W value(W z) const { return z > 0 ? z : z * slope; }
+    __device__ W pull(W g, W z) const { return z > 0 ? g : g * slope; }
+    __device__ W bend(W) const { return 0; }
+};
+
+// elu and celu: alpha * (exp(inner * z) - 1) where z <= 0.
+template <typename W> struct Elu {
+    static constexpr bool FROM_RESULT = false, FLAT = false;
+    W alpha, inner;
+    __device__ W value(W z) const { return z > 0 ? z : alpha * expm1(z * inner); }
+    __device__ W pull(W g, W z) const { return z <= 0 ? g * exp(z * inner) * (alpha * inner) : g; }
+    __device__ W bend(W z) const { return z <= 0 ? exp(z * inner) * (alpha * inner * inner) : 0; }
+};
+
+template <typename W> struct Gelu {
+    static constexpr bool FROM_RESULT = false, FLAT = false;
+    W unused[2];
+    static __device__ W below(W z) { return W(0.5) * (1 + erf(z * W(0.70710678118654752440))); }
+    static __device__ W density(W z) { return exp(W(-0.5) * z * z) * W(0.39894228040143267794); }
+    __device__ W value(W z) const { return z * below(z); }
+    __device__ W pull(W g, W z) const { return g * (below(z) + z * density(z)); }
+    __device__ W bend(W z) const { return density(z) * (2 - z * z); }
+};
+
+template <typename W> struct GeluTanh {
+    static constexpr bool FROM_RESULT = false, FLAT = false;
+    static constexpr W SCALE = 0.79788456080286535588, CUBIC = 0.044715;
+    W unused[2];
+    static __device__ W inner(W z) { return z * (z * z * CUBIC + 1) * SCALE; }
+    static __device__ W slope(W z) { return (z * z * (3 * CUBIC) + 1) * SCALE; }
+    __device__ W value(W z) const { return W(0.5) * z * (1 + tanh(inner(z))); }
+    __device__ W pull(W g, W z) const {
+        const W t = tanh(inner(z));
+        return g * (W(0.5) * (1 + t) + W(0.5) * z * (1 - t * t) * slope(z));
+    }
+    __device__ W bend(W z) const {
+        const W t = tanh(inner(z)), s = slope(z);
+        return (1 - t * t) * (s + z * W(0.5) * (z * (6 * CUBIC * SCALE) - 2 * t * s * s));
+    }
+};
+
+template <typename W> struct Silu {
+    static constexpr bool FROM_RESULT = false, FLAT = false;
+    W unused[2];
+    __device__ W value(W z) const { return z * logistic(z); }
+    __device__ W pull(W g, W z) const {
+        const W s = logistic(z);
+        return g * (s * (1 + z * (1 - s)));
+    }
+    __device__ W bend(W z) const {
+        const W s = logistic(z);
+        return s * (1 - s) * (z * (1 - 2 * s) + 2);
+    }
+};
+
+template <typename W> struct Tanh {
+    static constexpr bool FROM_RESULT = true, FLAT = false;
+    W unused[2];
+    __device__ W value(W z) const { return tanh(z); }
+    __device__ W pull(W g, W out) const { return g * (1 - out * out); }
+    __device__ W bend(W out) const { return -2 * out; }
+};
+
+template <typename W> struct Sigmoid {
+    static constexpr bool FROM_RESULT = true, FLAT = false;
+    W unused[2];
+    __device__ W value(W z) const { return logistic(z); }
+    __device__ W pull(W g, W out) const { return g * (out * (1 - out)); }
+    __device__ W bend(W out) const { return 1 - 2 * out; }
+};
+
+template <typename W> struct Softplus {
+    static constexpr bool FROM_RESULT = false, FLAT = false;
+    W beta, threshold;
+    __device__ W value(W z) const { return z * beta > threshold ? z : log1p(exp(z * beta)) / beta; }
+    __device__ W pull(W g, W z) const { return z * beta > threshold ? g : g * logistic(z * beta); }
+    __device__ W bend(W z) const {
+        const W s = logistic(z * beta);
+        return z * beta > threshold ? 0 : beta * s * (1 - s);
+    }
+};
+
+// sin(frequency * z), as in SIREN (Sitzmann et al. 2020).
+template <typename W> struct Sine {
+    static constexpr bool FROM_RESULT = false, FLAT = false;
+    W frequency, unused;
+    __device__ W value(W z) const { return sinpi(half_turns(z * frequency)); }
+    __device__ W pull(W g, W z) const { return g * cospi(half_turns(z * frequency)) * frequency; }
+    __device__ W bend(W z) const { return sinpi(half_turns(z * frequency)) * (-frequency * frequency); }
+};

@@ -1,0 +1,80 @@
+"""The kernels of bias_activation.cu on emulated threads, launched as backend/kernels/bias_activation.py does."""
+
+import emulated
+from emulated import Placed, unset, width_of
+
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.kernels.activations import ACTIVATIONS, choose
+
+CASES = [
+    ("relu", {}), ("leaky_relu", {"negative_slope": 0.1}), ("elu", {"alpha": 1.5}), ("celu", {"alpha": 0.7}),
+    ("gelu", {}), ("gelu", {"approximate": "tanh"}), ("silu", {}), ("tanh", {}), ("sigmoid", {}),
+    ("softplus", {"beta": 2.0, "threshold": 3.0}), ("sine", {"frequency": 30.0}),
+]  # fmt: skip
+IDS = ["-".join([name, *(str(value) for value in attributes.values())]) for name, attributes in CASES]
+
+
+def from_result(case):
+    return ACTIVATIONS[choose(*case).functor].from_result
+
+
+def curved(case):
+    return ACTIVATIONS[choose(*case).functor].bend is not None
+
+
+def instance(kernel, case, dtype, width):
+    return f"{kernel}<{choose(*case).functor}, {kernels.C_NAMES[dtype]}, {width}>"
+
+
+def forward(case, x, bias=None, offset=0, in_place=False, width=None, **how):
+    rows, cols = x.shape
+    width = width or width_of(x, offset)
+    placed = Placed(x, offset)
+    out = placed if in_place else unset(x.shape, x.dtype, offset)
+    bias = None if bias is None else Placed(bias, offset)
+    name, (_, _, a, b) = instance("bias_activation", case, x.dtype, width), choose(*case)
+    emulated.launch(name, kernels.tiles(rows, cols, width, x.itemsize), placed, bias, out, a, b, rows, cols, **how)
+    return out.result()
+
+
+def _sums(rows, cols, width, dtype, offset, parts, wanted):
+    """Launch shape, and places for the sums of columns and of parts."""
+    if not wanted:
+        return kernels.tiles(rows, cols, width, dtype.itemsize), None, None
+    (across, default), block = kernels.sum_tiles(rows, cols, width, dtype.itemsize)
+    parts = parts or default
+    partials = unset((parts, cols), kernels.wide(dtype)) if parts > 1 else None
+    return ((across, parts), block), unset((cols,), dtype, offset), partials
+
+
+def _total(dbias, partials):
+    if dbias is None or partials is None:
+        return None if dbias is None else dbias.result()
+    return partials.result().sum(axis=0).astype(dbias.array.dtype)
+
+
+def backward(case, g, saved, bias=None, offset=0, in_place=False, parts=None, need_bias=True, **how):
+    (rows, cols), width = g.shape, width_of(g, offset)
+    shape, dbias, partials = _sums(rows, cols, width, g.dtype, offset, parts, need_bias)
+    placed = Placed(g, offset)
+    dx = placed if in_place else unset(g.shape, g.dtype, offset)
+    bias = None if bias is None else Placed(bias, offset)
+    name, (_, _, a, b) = instance("bias_activation_backward", case, g.dtype, width), choose(*case)
+    arguments = placed, Placed(saved, offset), bias, dx, dbias, partials, a, b, rows, cols
+    emulated.launch(name, shape, *arguments, **how)
+    return dx.result(), _total(dbias, partials)
+
+
+def double_backward(
+    case, gg, ggb, g, saved, bias=None, offset=0, parts=None, need=(True, True, True), in_place=False,
+    by_result=False, **how,
+):  # fmt: skip
+    (rows, cols), width = g.shape, width_of(g, offset)
+    shape, dbias, partials = _sums(rows, cols, width, g.dtype, offset, parts, need[2])
+    places = [None if array is None else Placed(array, offset) for array in (gg, ggb, g, saved, bias)]
+    dg, dx = [unset(g.shape, g.dtype, offset) if each else None for each in need[:2]]
+    if in_place:
+        dg, dx = places[0], places[2]
+    name, (_, _, a, b) = instance("bias_activation_double_backward", case, g.dtype, width), choose(*case)
+    emulated.launch(name, shape, *places, dg, dx, dbias, partials, a, b, by_result, rows, cols, **how)
+    return *(None if each is None else each.result() for each in (dg, dx)), _total(dbias, partials)

@@ -1,0 +1,134 @@
+"""bias_activation_double_backward against its NumPy reference, on emulated threads."""
+
+import numpy as np
+import pytest
+from activation_cases import CASES, IDS, curved, double_backward, from_result
+from emulated import DTYPES, ORDERS, assert_close, assert_same, quarters
+
+from autograd_gpu.backend import kernels
+
+pytestmark = pytest.mark.cpu
+SHAPES = [(1, 1), (1, 8), (2, 3), (37, 24), (40, 45), (3, 520), (4300, 1), (2100, 8)]  # the last two in several parts
+TANH, ELU = ("tanh", {}), ("elu", {})
+CLOSE = {"float64": 1e-14, "float32": 4e-6, "float16": 1e-3, "bfloat16": 8e-3}
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture(params=CASES, ids=IDS)
+def case(request):
+    return request.param
+
+
+def reference(case, *arrays, **how):
+    return kernels.bias_activation_double_backward_reference(case[0], *arrays, **how, **case[1])
+
+
+def draw(shape, dtype, make=quarters):
+    """gg, ggb, g, saved and bias."""
+    return tuple(make(size, dtype) for size in (shape, shape[1:], shape, shape, shape[1:]))
+
+
+def normal(shape, dtype):
+    return np.random.randn(*shape).astype(dtype)
+
+
+def without_bias(case, arrays):
+    """What the kernel gets: those that save their result need no bias."""
+    return (*arrays[:4], None) if from_result(case) else arrays
+
+
+def near(dtype, case):
+    close = CLOSE[str(dtype)]
+    return {"rtol": close, "atol": 4 * close * case[1].get("frequency", 1) ** 2}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_shapes_and_orders(dtype, shape, offset, order):
+    """Of tanh, of results up to 1."""
+    gg, ggb, g, out, _ = draw(shape, dtype)
+    out /= dtype.type(4)
+    found = double_backward(TANH, gg, ggb, g, out, offset=offset, order=order)
+    for array, expected in zip(found, reference(TANH, gg, ggb, g, out), strict=True):
+        assert_close(array, expected, rtol=CLOSE[str(dtype)], atol=1e-3 if array is found[2] else 1e-6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", [(37, 24), (5, 7)], ids=str)
+def test_every_activation(case, dtype, shape, order):
+    arrays = draw(shape, dtype, normal)
+    dg, dx, dbias = double_backward(case, *without_bias(case, arrays), order=order)
+    expected = reference(case, *arrays)
+    assert_close(dg, expected[0], **near(dtype, case))
+    assert_close(dx, expected[1], **near(dtype, case))
+    assert_close(dbias, expected[2], rtol=10 * CLOSE[str(dtype)], atol=40 * near(dtype, case)["atol"])
+    if not curved(case):
+        assert not dx.any()
+
+
+@pytest.mark.parametrize("case", [("relu", {}), ("tanh", {}), ("sigmoid", {})], ids=lambda case: case[0])
+def test_gradient_for_the_result(case, dtype):
+    arrays = draw((6, 16), dtype, normal)[:4]
+    dg, dx, _ = double_backward(case, *arrays, need=(True, True, False), by_result=True)
+    expected = reference(case, *arrays, by_result=True)
+    assert_close(dg, expected[0], **near(dtype, case))
+    assert_close(dx, expected[1], **near(dtype, case))
+
+
+def test_absent_arrays_count_as_zeros(case, dtype):
+    gg, ggb, g, saved, bias = draw((6, 16), dtype)
+    zeros, zero = np.zeros_like(gg), np.zeros_like(ggb)
+    bias = None if from_result(case) else bias
+    for absent, given in (((None, ggb), (zeros, ggb)), ((gg, None), (gg, zero)), ((None, None), (zeros, zero))):
+        found = double_backward(case, *absent, g, saved, bias)
+        for array, expected in zip(found, double_backward(case, *given, g, saved, bias), strict=True):
+            assert_same(array, expected)
+    for array, expected in zip(
+        double_backward(case, gg, ggb, g, saved), double_backward(case, gg, ggb, g, saved, zero), strict=True
+    ):
+        assert_same(array, expected)
+
+
+@pytest.mark.parametrize("wanted", range(3))
+def test_each_result_alone(dtype, wanted):
+    arrays = draw((70, 24), dtype)
+    need = tuple(i == wanted for i in range(3))
+    for parts in (1, 2):
+        found = double_backward(ELU, *arrays, need=need, parts=parts)
+        assert [array is not None for array in found] == list(need)
+        assert_same(found[wanted], double_backward(ELU, *arrays, parts=parts)[wanted])
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (0, 3), (5, 0)])
+def test_nothing(case, dtype, shape):
+    dg, dx, dbias = double_backward(case, *draw(shape, dtype))
+    assert dg.size == dx.size == 0
+    assert_same(dbias, np.zeros(shape[1], dtype))
+
+
+def test_in_place(case, dtype):
+    arrays = without_bias(case, draw((37, 24), dtype))
+    found = double_backward(case, *arrays, in_place=True)
+    for array, expected in zip(found, double_backward(case, *arrays), strict=True):
+        assert_same(array, expected)
+
+
+def test_orders_give_the_same_bits(dtype):
+    arrays = draw((2100, 8), dtype, normal)
+    first, *rest = [double_backward(ELU, *arrays, order=order)[2] for order in ORDERS]
+    for other in rest:
+        assert_same(first, other)
+
+
+@pytest.mark.parametrize("check", ["races", "undefined"])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_no_race_and_no_undefined_behaviour(case, dtype, offset, check):
+    arrays = without_bias(case, draw((70, 24), dtype, lambda *how: quarters(*how) / dtype.type(16)))  # float16 holds it
+    for in_place in (False, True):
+        double_backward(case, *arrays, offset, parts=2, in_place=in_place, check=check)
+    double_backward(case, *arrays, offset, check=check)
