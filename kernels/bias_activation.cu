@@ -63,6 +63,7 @@ bias_activation_backward(const T* g, const T* saved, const T* bias, T* dx, T* db
 
 // The gradients of bias_activation_backward, from gg, that of its dx, and ggb, that of its dbias; each may be null, for
 // zeros. With h = gg + ggb: dg = h * act', and dx = h * g * act'', dbias its column sums; each may be null, for nothing.
+// Of an activation that is FLAT g is not read, and neither dx nor dbias is written.
 // If by_result, which needs FROM_RESULT, dx is by the saved result: h * g * (the derivative of act' by the result).
 // dg may be gg, and dx may be g.
 template <template <typename> class Act, typename T, int WIDTH>
@@ -70,31 +71,34 @@ __global__ void __launch_bounds__(THREADS, 2)
 bias_activation_double_backward(const T* gg, const T* ggb, const T* g, const T* saved, const T* bias, T* dg, T* dx,
                                 T* dbias, Wide<T>* partials, Wide<T> a, Wide<T> b, int by_result, long long rows,
                                 long long cols) {
+    constexpr bool FLAT = Act<Wide<T>>::FLAT, FROM_RESULT = Act<Wide<T>>::FROM_RESULT;
     const Act<Wide<T>> act{a, b};
     const Share<WIDTH> share(rows, cols);
     Wide<T> sums[WIDTH] = {};
     if (share.column < cols) {
-        const Strip<T, WIDTH> addends = share.load_row(Act<Wide<T>>::FROM_RESULT ? nullptr : bias);
+        const Strip<T, WIDTH> addends = share.load_row(FROM_RESULT ? nullptr : bias);
         const Strip<T, WIDTH> shifts = share.load_row(ggb);
 #pragma unroll 1
         for (long long row = share.row; row < rows; row += share.step) {
             Strip<T, WIDTH> ggs[1] = {}, gs[1], strips[1];
             if (gg != nullptr) share.load(ggs, gg, row);
-            share.load(gs, g, row);
+            if constexpr (!FLAT) share.load(gs, g, row);
             share.load(strips, saved, row);
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
                 const Wide<T> s = widen(strips[0].at[i]) + widen(addends.at[i]);
                 const Wide<T> h = widen(ggs[0].at[i]) + widen(shifts.at[i]);
-                Wide<T> bent = h * widen(gs[0].at[i]) * act.bend(s);
-                if (Act<Wide<T>>::FROM_RESULT && !by_result) bent = act.pull(bent, s);
-                sums[i] += bent;
                 ggs[0].at[i] = static_cast<T>(act.pull(h, s));
-                gs[0].at[i] = static_cast<T>(bent);
+                if constexpr (!FLAT) {
+                    Wide<T> bent = h * widen(gs[0].at[i]) * act.bend(s);
+                    if (FROM_RESULT && !by_result) bent = act.pull(bent, s);
+                    sums[i] += bent;
+                    gs[0].at[i] = static_cast<T>(bent);
+                }
             }
             if (dg != nullptr) share.store(ggs, dg, row);
-            if (dx != nullptr) share.store(gs, dx, row);
+            if (!FLAT && dx != nullptr) share.store(gs, dx, row);
         }
     }
-    if (dbias != nullptr) store_column_sums(sums, share, dbias, partials);
+    if (!FLAT && dbias != nullptr) store_column_sums(sums, share, dbias, partials);
 }

@@ -3,7 +3,7 @@
 // W is the type that they are computed in. An activation's members are its parameters: two, used or not. It has
 //   value(z)   the result, for z = x + bias
 //   pull(g, s) g times the derivative, where s is what the forward saved: the result if FROM_RESULT, else z
-//   bend(s)    the derivative of the derivative by s; an activation that is FLAT has none: it is 0
+//   bend(s)    the derivative of the derivative by s; where it is 0, the activation is FLAT and has none
 // The formulas are those of autograd_gpu/ops/, also where they give NaN. fma may join products and sums.
 #pragma once
 #include "half_turns.cuh"
@@ -19,7 +19,6 @@ template <typename W> struct Relu {
     W unused[2];
     __device__ W value(W z) const { return z <= 0 ? 0 : z; }
     __device__ W pull(W g, W out) const { return out <= 0 ? 0 : g; }
-    __device__ W bend(W) const { return 0; }
 };
 
 template <typename W> struct LeakyRelu {
@@ -27,7 +26,6 @@ template <typename W> struct LeakyRelu {
     W slope, unused;
     __device__ W value(W z) const { return z > 0 ? z : z * slope; }
     __device__ W pull(W g, W z) const { return z > 0 ? g : g * slope; }
-    __device__ W bend(W) const { return 0; }
 };
 
 // elu and celu: alpha * (exp(inner * z) - 1) where z <= 0.

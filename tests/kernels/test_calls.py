@@ -11,7 +11,7 @@ from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import loader
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
-SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (33, 40), (600, 40), (4300, 1)]
+SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (33, 40), (600, 40), (4300, 1), (2, 40000)]
 
 
 @pytest.fixture
@@ -47,6 +47,7 @@ def test_results_are_those_of_the_references(xp, dtype, shape, offset):
     ):
         assert_same(to_numpy(found), wanted)
     assert_same(to_numpy(kernels.column_sum(g)), kernels.column_sum_reference(g_numbers))
+    assert_same(to_numpy(kernels.row_sum(g)), kernels.row_sum_reference(g_numbers))
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -118,9 +119,11 @@ def test_launches_are_counted(xp):
         kernels.bias_relu(out)
         kernels.bias_relu_backward(x, x)
         kernels.column_sum(tall)
+        kernels.row_sum(x)
+        kernels.row_sum(xp.ones((1, 40000), "float32"))
         kernels.bias_activation_double_backward("gelu", x, None, x, x)
     assert counts.launches == {
-        "bias_relu": 1, "bias_relu_backward": 1, "column_sum": 2, "bias_gelu_double_backward": 1,
+        "bias_relu": 1, "bias_relu_backward": 1, "column_sum": 2, "bias_gelu_double_backward": 1, "row_sum": 3,
     }  # fmt: skip
 
 
@@ -159,6 +162,9 @@ def double(name, x, ggb=None, **how):
         (lambda xp: double("silu", ones(xp, 6), by_result=True), ValueError, "silu saves x"),
         (lambda xp: double("silu", ones(xp, 6), ggb=ones(xp, 5)), ValueError, r"ggb must have shape \(6,\), not"),
         (lambda xp: kernels.column_sum(ones(xp)), ValueError, "at least one dimension"),
+        (lambda xp: kernels.row_sum(ones(xp)), ValueError, "has no rows"),
+        (lambda xp: kernels.row_sum(ones(xp, 2, 3), ones(xp, 3)), ValueError, r"out must have shape \(2,\), not"),
+        (lambda xp: kernels.row_sum(ones(xp, 2, 3), ones(xp, 2, dtype="float64")), TypeError, "out must be float32"),
         (lambda xp: kernels.column_sum(ones(xp, 2, 3), ones(xp, 3, dtype="float64")), TypeError, "out must be float32"),
     ],
 )

@@ -23,6 +23,14 @@ def case(request):
     return request.param
 
 
+def assert_all_same(found, expected):
+    for array, wanted in zip(found, expected, strict=True):
+        if array is None or wanted is None:
+            assert array is wanted
+        else:
+            assert_same(array, wanted)
+
+
 def reference(case, *arrays, **how):
     return kernels.bias_activation_double_backward_reference(case[0], *arrays, **how, **case[1])
 
@@ -65,13 +73,15 @@ def test_every_activation(case, dtype, shape, order):
     dg, dx, dbias = double_backward(case, *without_bias(case, arrays), order=order)
     expected = reference(case, *arrays)
     assert_close(dg, expected[0], **near(dtype, case))
+    if not curved(case):
+        assert dx is dbias is None
+        assert not expected[1].any()
+        return
     assert_close(dx, expected[1], **near(dtype, case))
     assert_close(dbias, expected[2], rtol=10 * CLOSE[str(dtype)], atol=40 * near(dtype, case)["atol"])
-    if not curved(case):
-        assert not dx.any()
 
 
-@pytest.mark.parametrize("case", [("relu", {}), ("tanh", {}), ("sigmoid", {})], ids=lambda case: case[0])
+@pytest.mark.parametrize("case", [("tanh", {}), ("sigmoid", {})], ids=lambda case: case[0])
 def test_gradient_for_the_result(case, dtype):
     arrays = draw((6, 16), dtype, normal)[:4]
     dg, dx, _ = double_backward(case, *arrays, need=(True, True, False), by_result=True)
@@ -86,12 +96,8 @@ def test_absent_arrays_count_as_zeros(case, dtype):
     bias = None if from_result(case) else bias
     for absent, given in (((None, ggb), (zeros, ggb)), ((gg, None), (gg, zero)), ((None, None), (zeros, zero))):
         found = double_backward(case, *absent, g, saved, bias)
-        for array, expected in zip(found, double_backward(case, *given, g, saved, bias), strict=True):
-            assert_same(array, expected)
-    for array, expected in zip(
-        double_backward(case, gg, ggb, g, saved), double_backward(case, gg, ggb, g, saved, zero), strict=True
-    ):
-        assert_same(array, expected)
+        assert_all_same(found, double_backward(case, *given, g, saved, bias))
+    assert_all_same(double_backward(case, gg, ggb, g, saved), double_backward(case, gg, ggb, g, saved, zero))
 
 
 @pytest.mark.parametrize("wanted", range(3))
@@ -107,15 +113,15 @@ def test_each_result_alone(dtype, wanted):
 @pytest.mark.parametrize("shape", [(0, 8), (0, 3), (5, 0)])
 def test_nothing(case, dtype, shape):
     dg, dx, dbias = double_backward(case, *draw(shape, dtype))
-    assert dg.size == dx.size == 0
-    assert_same(dbias, np.zeros(shape[1], dtype))
+    assert dg.size == 0
+    if curved(case):
+        assert dx.size == 0
+        assert_same(dbias, np.zeros(shape[1], dtype))
 
 
 def test_in_place(case, dtype):
     arrays = without_bias(case, draw((37, 24), dtype))
-    found = double_backward(case, *arrays, in_place=True)
-    for array, expected in zip(found, double_backward(case, *arrays), strict=True):
-        assert_same(array, expected)
+    assert_all_same(double_backward(case, *arrays, in_place=True), double_backward(case, *arrays))
 
 
 def test_orders_give_the_same_bits(dtype):

@@ -99,6 +99,18 @@ def test_grid_covers_the_matrix_within_cudas_limits(tiles, width, itemsize):
             assert parts >= 1 or (rows == 0 and tiles is kernels.tiles)
 
 
+@pytest.mark.parametrize(("width", "itemsize"), [(4, 4), (8, 2), (2, 8), (1, 4), (1, 2), (1, 8)])
+def test_grid_along_rows_covers_the_matrix_within_cudas_limits(width, itemsize):
+    for rows in SIZES:
+        for cols in [width * strips for strips in SIZES]:
+            (blocks, parts), (across, down) = kernels.row_tiles(rows, cols, width, itemsize)
+            assert across * down == kernels.THREADS
+            assert across & (across - 1) == 0
+            assert (blocks - 1) * down < rows <= blocks * down or rows == blocks == 0
+            assert 1 <= parts <= 65535
+            assert (parts - 1) * across * width < max(cols, 1)  # no part without a column
+
+
 def test_small_sums_take_one_stage_and_large_ones_fill_a_gpu():
     assert kernels.sum_tiles(512, 256, 4, 4)[0] == (8, 1)
     blocks, parts = kernels.sum_tiles(10**6, 256, 4, 4)[0]

@@ -1,4 +1,4 @@
-"""Grids and blocks: how the kernels of kernels/include/matrix.cuh divide a matrix."""
+"""Grids and blocks: how the kernels of kernels/include/matrix.cuh and rows.cuh divide a matrix."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ VECTOR, LINE = 16, 128  # bytes of the widest load and of a cache line
 
 # Chosen by latency and bandwidth of sm_80 to sm_100, not by measurements.
 ROWS_PER_THREAD = 2  # of a kernel that sums nothing: all its loads in flight at once
-LONGEST_WALK = 16  # rows per thread of one that sums: beyond it a second launch is cheaper
-ROWS_PER_PART = 8  # rows per thread in a sum of two stages
+LONGEST_WALK = 16  # rows, or strips of a row, per thread of one that sums: beyond it a second launch is cheaper
+ROWS_PER_PART = 8  # the same in a sum of two stages
 MOST_BLOCKS = 1024  # of its first stage: enough for the largest GPU, and little work for the second
 MOST_PARTS = 65535  # CUDA's limit of gridDim.y
 
@@ -58,4 +58,20 @@ def sum_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) 
     if stages == 1 or rows <= block[1] * LONGEST_WALK:
         return (blocks, 1), block
     parts = min(-(-rows // (block[1] * ROWS_PER_PART)), MOST_BLOCKS // max(blocks, 1))
+    return (blocks, max(parts, 1)), block
+
+
+@functools.lru_cache(4096)
+def row_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) -> Launch:
+    """Grid and block of a kernel that sums along rows: grid[1] is 1 where one stage is enough, or is asked for.
+
+    The threads of a row read whole cache lines; there are more of them where a row is long or rows are few.
+    """
+    strips = cols // width
+    wanted = max(LINE // (width * itemsize), _power_of_two(-(-strips // LONGEST_WALK)), THREADS // _power_of_two(rows))
+    across = min(_power_of_two(strips), wanted, THREADS)
+    blocks, block = -(-rows // (THREADS // across)), (across, THREADS // across)
+    if stages == 1 or strips <= across * LONGEST_WALK:
+        return (blocks, 1), block
+    parts = min(-(-strips // (across * ROWS_PER_PART)), MOST_BLOCKS // max(blocks, 1))
     return (blocks, max(parts, 1)), block

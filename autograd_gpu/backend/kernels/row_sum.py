@@ -1,0 +1,58 @@
+"""The sums of the rows of a matrix."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import cuda
+from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .launcher import Array, c_name, check_array, launch
+from .tiles import VECTOR, row_tiles, widest
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        x, partials = Parameter("x", "read", dtype), Parameter("partials", "write", wide(dtype), optional=True)
+        for width in (VECTOR // dtype.itemsize, 1):
+            for target in C_NAMES:
+                if target == dtype or wide(target) == dtype:
+                    parameters = (x, Parameter("out", "write", target), partials, *SIZE)
+                    declare(f"row_sum<{name}, {C_NAMES[target]}, {width}>", "row_sum.cu", "row_sum", parameters)
+
+
+_declare()
+
+
+def row_sum(x: Array, out: Array | None = None) -> Array:
+    """The sum of x (..., cols) over its last dimension: (...).
+
+    Half types are summed in float32. The order of the additions depends on shape, dtype and alignment, and on nothing
+    else: the same array gives the same bits every time.
+    """
+    check_array("row_sum", "x", x)
+    if not x.ndim:
+        raise ValueError("row_sum: an array without dimensions has no rows; reshape it")
+    out = cuda.cupy().empty(x.shape[:-1], x.dtype) if out is None else out
+    check_array("row_sum", "out", out, x.shape[:-1])
+    if out.dtype != x.dtype:
+        raise TypeError(f"row_sum: out must be {x.dtype} like x, not {out.dtype}")
+    _row_sum(x, out, stages=2)
+    return out
+
+
+def row_sum_reference(x: np.ndarray) -> np.ndarray:
+    return x.sum(axis=-1, dtype=wide(x.dtype)).astype(x.dtype)
+
+
+def _row_sum(x: Array, out: Array, stages: int) -> None:
+    types = f"{c_name('row_sum', x.dtype)}, {c_name('row_sum', out.dtype)}"
+    rows, cols = math.prod(x.shape[:-1]), x.shape[-1]
+    width = widest(cols, x.itemsize, x)
+    shape = row_tiles(rows, cols, width, x.itemsize, stages)
+    parts = shape[0][1]
+    partials = cuda.cupy().empty((rows, parts), wide(x.dtype)) if parts > 1 else None
+    launch(f"row_sum<{types}, {width}>", shape, x, out, partials, rows, cols)
+    if partials is not None:
+        _row_sum(partials, out, stages=1)

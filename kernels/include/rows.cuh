@@ -1,0 +1,43 @@
+// How kernels that work along the rows of a contiguous (rows, cols) matrix divide it, and how they sum along a row.
+//
+// 1. A block is blockDim.x threads along a row and blockDim.y rows, both powers of two, THREADS threads together.
+// 2. A thread takes a strip of WIDTH neighbouring columns, then the one blockDim.x * gridDim.y strips further on, and so
+//    on. WIDTH elements are 16 bytes, or one element where cols or an address does not allow more.
+// 3. The grid is as deep as the matrix, in x. Its gridDim.y parts take turns along the rows.
+#pragma once
+#include "matrix.cuh"
+
+// One thread's share: the columns from `column` on, `step` apart, of one row.
+template <int WIDTH> struct RowShare {
+    const long long rows, cols;
+    const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
+    const long long column = WIDTH * (static_cast<long long>(blockIdx.y) * blockDim.x + threadIdx.x);
+    const long long step = WIDTH * static_cast<long long>(gridDim.y) * blockDim.x;
+
+    __device__ RowShare(long long rows, long long cols) : rows(rows), cols(cols) {}
+
+    // DEPTH strips of the row from `from` on, zeros beyond its end.
+    template <int DEPTH, typename T>
+    __device__ void load(Strip<T, WIDTH> (&strips)[DEPTH], const T* matrix, long long from) const {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+            strips[d] = {};
+            if (from + d * step < cols) strips[d] = Strip<T, WIDTH>::load(matrix + row * cols + from + d * step);
+        }
+    }
+};
+
+// The sum of the numbers of the threads that share a row, for the first of them; the others get what is no use. Every
+// thread of the block must call it. The order depends on blockDim.x alone.
+template <typename Sum> __device__ Sum sum_along_row(Sum sum) {
+    __shared__ Sum shared[THREADS / 32];
+    // Where a warp has several rows, the first thread of each adds up the blockDim.x threads from itself on.
+    for (unsigned half = min(blockDim.x, 32u) / 2; half > 0; half /= 2) sum += __shfl_down_sync(0xffffffff, sum, half);
+    if (blockDim.x <= 32) return sum;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    if (thread % 32 == 0) shared[thread / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) sum += shared[thread / 32 + warp];
+    return sum;
+}
