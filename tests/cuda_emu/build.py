@@ -153,6 +153,12 @@ class Kernel:
         request.seed = operator.index(order) % 2**64 if shuffled else 0
         self._library.launch(self._entry, request, arguments)
 
+    def traffic(self) -> tuple[int, int]:
+        """Bytes of global memory that the module's last launch read and wrote, arguments included; of a build with
+        check="races"."""
+        read, written = (ctypes.c_uint64 * 2).in_dll(self._library.dll, "emu_traffic")
+        return read, written
+
     def _check_shape(self, grid, block, shared_bytes):
         for what, shape, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
             if len(shape) != 3 or not all(1 <= n <= limit for n, limit in zip(shape, limits, strict=True)):

@@ -90,7 +90,12 @@ void touch_byte(const char* p, const Access& now, bool shared) {
 
 }  // namespace
 
+// Bytes of global memory that the last launch read and wrote, counted access by access.
+extern "C" __attribute__((visibility("default"))) uint64_t emu_traffic[2];
+uint64_t emu_traffic[2];
+
 extern "C" void emu_races_begin() {
+    emu_traffic[0] = emu_traffic[1] = 0;
     pages.clear();
     released.clear();
     acquired.clear();
@@ -109,6 +114,7 @@ extern "C" void emu_touch(const void* address, size_t bytes, bool write, bool at
     Access now = {state.code, state.block_number, state.epoch, state.seen[thread][thread % warp_size], uint16_t(thread),
                   atomic, write};
     bool shared = is_shared(p);
+    if (!shared) emu_traffic[write] += bytes;
     for (size_t i = 0; i < bytes; ++i) touch_byte(p + i, now, shared);
     state.code = nullptr;
 }

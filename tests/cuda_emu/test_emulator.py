@@ -26,6 +26,15 @@ def test_copy(right, order, n):
     np.testing.assert_array_equal(x, y)
 
 
+def test_traffic():
+    """Of one grid, so that both launches read as many arguments."""
+    copy, found = kernels("right.cu", "races")["copy"], []
+    for n in (1024, 2048):
+        run(copy, 2, 256, random(n), nans(n), np.int32(n))
+        found.append(np.array(copy.traffic()))
+    assert (found[1] - found[0]).tolist() == [4096, 4096]
+
+
 @every_order
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (37, 45), (5, 70), (64, 33)])
 def test_column_sum(right, order, rows, cols):
