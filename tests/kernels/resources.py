@@ -6,6 +6,7 @@ The table holds upper bounds, in the unit in which a GPU gives registers to a th
 effect, and NVRTC 13.0, 13.2 and 13.4 agree in this unit on all but one instance. A bound may be one unit too high.
 """
 
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -47,8 +48,17 @@ def version() -> str:
     return ".".join(map(str, nvrtc.getVersion()))
 
 
-def build(source: str, names: tuple[str, ...], arch: str) -> tuple[int, dict[str, str]]:
-    """An NVRTC program compiled as CuPy compiles a RawModule, and the mangled name of each instance."""
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler says, and what it says about each instance: what it takes, and its PTX."""
+
+    log: str
+    usages: dict[str, Usage]
+    ptx: dict[str, str]
+
+
+def compile(source: str, names: tuple[str, ...], arch: str) -> Compiled:
+    """An NVRTC program compiled as CuPy compiles a RawModule."""
     program = nvrtc.createProgram(source, "kernels.cu", (), ())
     for name in names:
         nvrtc.addNameExpression(program, name)
@@ -58,15 +68,12 @@ def build(source: str, names: tuple[str, ...], arch: str) -> tuple[int, dict[str
         nvrtc.compileProgram(program, options)
     except nvrtc.NVRTCError as error:
         raise RuntimeError(f"NVRTC refuses the source for {arch}:\n{nvrtc.getProgramLog(program)}") from error
-    return program, {nvrtc.getLoweredName(program, name): name for name in names}
-
-
-def log(source: str, names: tuple[str, ...], arch: str) -> tuple[str, dict[str, Usage]]:
-    """The compiler's log, and what it says about each instance."""
-    program, mangled = build(source, names, arch)
-    text = nvrtc.getProgramLog(program)
+    mangled = {nvrtc.getLoweredName(program, name): name for name in names}
+    log, ptx = nvrtc.getProgramLog(program), nvrtc.getPTX(program)
     nvrtc.destroyProgram(program)
-    return text, {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(text)}
+    parts = (ptx.decode() if isinstance(ptx, bytes) else ptx).split(".entry ")[1:]
+    usages = {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(log)}
+    return Compiled(log, usages, {mangled[part.partition("(")[0].strip()]: part for part in parts})
 
 
 def _usage(found: re.Match) -> Usage:
@@ -74,21 +81,15 @@ def _usage(found: re.Match) -> Usage:
     return Usage(number["registers"], number["stack"], number["stores"] + number["loads"], number["shared"])
 
 
-def ptx(source: str, names: tuple[str, ...], arch: str = "compute_90") -> dict[str, str]:
-    """The PTX of each instance."""
-    program, mangled = build(source, names, arch)
-    text = nvrtc.getPTX(program)
-    nvrtc.destroyProgram(program)
-    text = text.decode() if isinstance(text, bytes) else text
-    return {mangled[part.partition("(")[0].strip()]: part for part in text.split(".entry ")[1:]}
+@functools.cache
+def compiled(file: str, arch: str) -> Compiled:
+    """Every instance of one of our files."""
+    return compile(kernels.source(file), kernels.instances_of(file), arch)
 
 
 def measure(arch: str) -> dict[str, Usage]:
     """The usage of every instance of every file in kernels/."""
-    usages: dict[str, Usage] = {}
-    for file in files():
-        usages |= log(kernels.source(file), kernels.instances_of(file), arch)[1]
-    return usages
+    return {name: usage for file in files() for name, usage in compiled(file, arch).usages.items()}
 
 
 def units(registers: int) -> int:

@@ -57,8 +57,7 @@ def test_forward_and_backward(dtype, shape, offset, order):
         assert_same(found, expected)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("shape", [(37, 24), (5, 7)], ids=str)
+@pytest.mark.parametrize(("shape", "order"), [((37, 24), "forward"), ((5, 7), "reverse"), ((37, 24), 1)], ids=str)
 def test_every_activation(case, dtype, shape, order):
     x, bias, g = (np.random.randn(*size).astype(dtype) for size in (shape, shape[1:], shape))
     assert_close(forward(case, x, bias, order=order), reference(case, x, bias), **near(dtype, case))

@@ -38,25 +38,15 @@ def arch(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def logs(arch):
-    """What the compiler says about each file, and what each of its instances takes."""
-    return {file: resources.log(kernels.source(file), kernels.instances_of(file), arch) for file in resources.files()}
+@pytest.fixture
+def usages(arch):
+    return resources.measure(arch)
 
 
-@pytest.fixture(scope="module")
-def usages(logs):
-    return {name: usage for _, found in logs.values() for name, usage in found.items()}
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ptx():
     """The PTX of every instance."""
-    return {
-        name: text
-        for file in resources.files()
-        for name, text in resources.ptx(kernels.source(file), kernels.instances_of(file)).items()
-    }
+    return {name: text for file in resources.files() for name, text in resources.compiled(file, "sm_90").ptx.items()}
 
 
 def test_every_file_is_compiled():
@@ -84,8 +74,8 @@ def test_table_has_no_other_architecture():
     assert json.loads(resources.TABLE.read_text()).keys() == {"nvrtc", *resources.ARCHS}
 
 
-def test_compiler_has_no_warning(logs):
-    assert [file for file, (text, _) in logs.items() if "warning" in text] == []
+def test_compiler_has_no_warning(arch):
+    assert [file for file in resources.files() if "warning" in resources.compiled(file, arch).log] == []
 
 
 USED = {"k": resources.Usage(registers=33, stack=0, spills=0, shared=1024)}
@@ -116,14 +106,13 @@ def test_written_table_has_no_fault():
 
 
 def test_spills_are_noticed(arch):
-    _, usages = resources.log(SPILLING, ("bad",), arch)
-    assert usages["bad"].spills > 0
+    assert resources.compile(SPILLING, ("bad",), arch).usages["bad"].spills > 0
 
 
 def test_stack_frame_is_noticed(arch):
-    _, usages = resources.log(INDEXING, ("bad",), arch)
-    assert usages["bad"].stack > 0
-    assert local_memory(resources.ptx(INDEXING, ("bad",))["bad"])
+    found = resources.compile(INDEXING, ("bad",), arch)
+    assert found.usages["bad"].stack > 0
+    assert local_memory(found.ptx["bad"])
 
 
 def local_memory(text):
@@ -149,7 +138,7 @@ def test_wide_instances_load_sixteen_bytes_at_once(ptx):
 
 
 def test_inputs_that_nobody_writes_go_through_the_read_only_path(ptx):
-    assert all("ld.global.nc" in text for name, text in ptx.items() if name.startswith("column_sum"))
+    assert all("ld.global.nc" in text for name, text in ptx.items() if name.startswith(("column_sum", "row_sum")))
 
 
 @pytest.mark.parametrize(
@@ -161,4 +150,4 @@ def test_error_names_the_line_as_it_stands_on_disk(text, place):
     source = kernels.source("column_sum.cu")
     assert text in source
     with pytest.raises(RuntimeError, match=re.escape(f"{place}: error:")):
-        resources.log(source.replace(text, f"{text} nonsense"), kernels.instances_of("column_sum.cu"), "sm_90")
+        resources.compile(source.replace(text, f"{text} nonsense"), kernels.instances_of("column_sum.cu"), "sm_90")

@@ -66,8 +66,7 @@ def test_shapes_and_orders(dtype, shape, offset, order):
         assert_close(array, expected, rtol=CLOSE[str(dtype)], atol=1e-3 if array is found[2] else 1e-6)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("shape", [(37, 24), (5, 7)], ids=str)
+@pytest.mark.parametrize(("shape", "order"), [((37, 24), "forward"), ((5, 7), "reverse"), ((37, 24), 1)], ids=str)
 def test_every_activation(case, dtype, shape, order):
     arrays = draw(shape, dtype, normal)
     dg, dx, dbias = double_backward(case, *without_bias(case, arrays), order=order)
