@@ -1,5 +1,6 @@
 """Our kernels, compiled for the CPU and launched on NumPy arrays: the product's sources, options and launch shapes."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -59,13 +60,19 @@ def width_of(array, offset=0):
     return 1 if offset % widest or array.shape[-1] % widest else widest
 
 
+@functools.cache
+def compiled(file, check):
+    """Every instance of one of our files, for the CPU."""
+    return build.compile(kernels.source(file), kernels.OPTIONS, kernels.instances_of(file), check)
+
+
 def launch(name, shape, *arguments, order="forward", check="none"):
     """Runs the instance `name` with `shape` = (grid, block); an argument is a Placed, None or a number."""
     file, _, parameters, _ = kernels.INSTANCES[name]
     (across, parts), (wide, deep) = shape
     if not across * parts:
         return
-    module = build.compile(kernels.source(file), kernels.OPTIONS, kernels.instances_of(file), check)
+    module = compiled(file, check)
     values = [_bytes(value, p.dtype) for p, value in zip(parameters, arguments, strict=True)]
     module.kernels[name].launch((across, parts, 1), (wide, deep, 1), values, order=order)
 

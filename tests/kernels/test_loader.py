@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import emulated
 import numpy as np
 import pytest
-from cuda_emu import build
 
 from autograd_gpu.backend import cuda, kernels
 from autograd_gpu.backend.kernels import instances, launcher, loader
@@ -69,7 +68,7 @@ def test_source_has_each_header_once_and_the_lines_of_the_disk(tmp_path, monkeyp
 @pytest.mark.parametrize("name", kernels.INSTANCES)
 def test_declared_parameters_are_those_of_the_compiler(name):
     file, _, parameters, _ = kernels.INSTANCES[name]
-    module = build.compile(kernels.source(file), kernels.OPTIONS, kernels.instances_of(file))
+    module = emulated.compiled(file, "none")
     declared = [(p.kind, p.dtype.itemsize if p.kind == "scalar" else 8, p.dtype in kernels.C_NAMES) for p in parameters]
     assert declared == [(p.kind, p.size, p.floating) for p in module.kernels[name].parameters]
 

@@ -5,7 +5,6 @@ import re
 import emulated
 import numpy as np
 import pytest
-from cuda_emu import build
 from emulated import ROOT, Placed
 
 from autograd_gpu.backend import kernels
@@ -48,8 +47,7 @@ def traffic(name, times):
     width = kernels.VECTOR // parameters[0].dtype.itemsize if wide else 1
     launch = ((8, 1), (32, 8)) if along else ((COLS // (width * 8), 1), (8, 32))
     emulated.launch(name, launch, *(argument(p, shape, (*reads, *writes)) for p in parameters), check="races")
-    module = build.compile(kernels.source(file), kernels.OPTIONS, kernels.instances_of(file), "races")
-    return np.array(module.kernels[name].traffic())
+    return np.array(emulated.compiled(file, "races").kernels[name].traffic())
 
 
 @pytest.mark.parametrize("name", [name for name in kernels.INSTANCES if kernels.INSTANCES[name].kernel in NAMED])
