@@ -78,11 +78,12 @@ def forbidden_view(made: int, view: str, what: str) -> RuntimeError:
     """A view whose history may not be rewritten: `made` as in core/views.py, `what`: "is being"."""
     if made in _MODES_OF_VIEWS:
         mode = _MODES_OF_VIEWS[made]
+        block = "no_grad" if made == 1 else "inference_mode"
         return RuntimeError(
             f"A view was created in {mode} mode and {what} modified inplace "
             f"{'with grad mode enabled' if made == 1 else 'in normal mode'}. Given that this use case is ambiguous and "
             "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
-            f"both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want "
+            f"both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want "
             "the inplace to be tracked)."
         )
     if made == 4:

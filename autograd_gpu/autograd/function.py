@@ -24,7 +24,7 @@ from ..core.history import check_recordable, rebase
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
 from ..core.op import RECORD
-from ..core.saved import FREED, SavedTensor, save_output, saved
+from ..core.saved import FREED, SavedTensor, handles, save_output, saved
 from ..core.saving import hand_over
 from ..core.tensor import Tensor, alias, wrap
 from ..core.views import IN_FUNCTION, bump_version, storage_of, version_of
@@ -113,6 +113,19 @@ class FunctionNode(Node):
         if self.saved is FREED:
             FREED.unpack(self)
         return tuple(None if s is None else s.unpack(self) for s in self.saved)
+
+    @property
+    def _raw_saved_tensors(self) -> Any:
+        """Per saved tensor where its hooks are set."""
+        if self.saved is FREED:
+            FREED.unpack(self)
+        return handles(self, "saved")
+
+    def __getattr__(self, name: str) -> Any:
+        """What the user put on ctx, which in PyTorch is the node."""
+        if name != "ctx" and name in vars(self.ctx):
+            return vars(self.ctx)[name]
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
 
     def op_name(self) -> str:
         return self.function.__name__

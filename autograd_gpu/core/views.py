@@ -45,7 +45,6 @@ class DetachedStorage(Storage):
 
     def __init__(self, origin: Storage) -> None:
         self.origin = origin
-        self.savers = origin.savers
 
     @property
     def version(self) -> int:
@@ -54,6 +53,14 @@ class DetachedStorage(Storage):
     @version.setter
     def version(self, value: int) -> None:
         self.origin.version = value - 1
+
+    @property
+    def savers(self) -> weakref.WeakSet[Any] | None:
+        return self.origin.savers
+
+    @savers.setter
+    def savers(self, value: weakref.WeakSet[Any] | None) -> None:
+        self.origin.savers = value
 
 
 class _InferenceStorage(Storage):
@@ -89,7 +96,7 @@ def version_of(tensor: Tensor) -> int:
 
 
 def save_before_write(storage: Storage, saver: Any) -> None:
-    """From now on `saver.keep()` is called before an in-place operation writes to the buffer, once."""
+    """`saver.keep(copies)` is called before the next in-place operation writes to the buffer, once."""
     if storage.savers is None:
         storage.savers = weakref.WeakSet()
     storage.savers.add(saver)
@@ -98,8 +105,9 @@ def save_before_write(storage: Storage, saver: Any) -> None:
 def about_to_write(storage: Storage) -> None:
     """Whoever saved the buffer for its present content takes a copy."""
     savers, storage.savers = storage.savers, None
+    copies: dict[int, Tensor] = {}  # by the id of the array, which its saver still holds
     for saver in list(savers or ()):
-        saver.keep()
+        saver.keep(copies)
 
 
 def bump_version(tensor: Tensor) -> None:

@@ -276,6 +276,8 @@ def in_place_view(function: Any, name: str) -> Any:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not MODES.bits & (GRAD_OFF | INFERENCE) and x._node is not None:
             check_recordable(name, x)
+        if x._storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
+            raise errors.inference_written()
         result = function(x, *args, **kwargs)
         bump_version(x)
         x._array, x._fn, x._nr = result._array, result._fn, result._nr

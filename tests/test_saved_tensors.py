@@ -1,0 +1,505 @@
+"""Saved tensors: what a node keeps, the version check, reading and freeing, and hooks of one or of all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+
+import pytest
+from against_torch import both, hooks_of, leaf, outcome, same, torch
+
+import autograd_gpu as ag
+from autograd_gpu.autograd.graph import saved_tensors_hooks
+
+MODIFIED = "modified by an inplace operation"
+
+
+class Recorder:
+    """A pair of hooks that counts: what was packed, how often was unpacked."""
+
+    def __init__(self):
+        self.packed, self.unpacked = [], 0
+
+    def pack(self, t):
+        self.packed.append(t)
+        return t
+
+    def unpack(self, t):
+        self.unpacked += 1
+        return t
+
+    def on(self):
+        return saved_tensors_hooks(self.pack, self.unpack)
+
+
+def changed_input(m):
+    y = leaf(m) * 2
+    z = y.sin()
+    y.mul_(3)
+    z.sum().backward()
+
+
+def changed_leaf(m):
+    x = leaf(m)
+    z = x.sin()
+    with m.no_grad():
+        x.zero_()
+    z.sum().backward()
+
+
+def changed_output(m):
+    z = leaf(m).exp()
+    z.mul_(2)
+    z.sum().backward()
+
+
+def changed_matrix_by_another_view(m):
+    x = m.ones(2, 3, requires_grad=True) * 1
+    z = x.sigmoid()
+    with m.no_grad():
+        z[0].add_(1)
+        z[1].add_(1)
+    z.sum().backward()
+
+
+def changed_result_of_function(m):
+    class Double(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x * 2
+            ctx.save_for_backward(out)
+            return out
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    out = Double.apply(leaf(m))
+    out.add_(1)
+    out.sum().backward()
+
+
+def changed_before_it_is_read(m):
+    y = leaf(m) * 1
+    z = y.sin()
+    y.add_(1)
+    return z.grad_fn._saved_self
+
+
+class TestVersions:
+    @pytest.mark.parametrize("program", [changed_input, changed_leaf, changed_output, changed_matrix_by_another_view,
+                                         changed_result_of_function, changed_before_it_is_read])
+    def test_message(self, program):
+        kind, text = both(program)
+        assert kind is RuntimeError
+        assert MODIFIED.replace(" ", "") in text
+
+    def test_message_in_full(self, device):
+        with pytest.raises(RuntimeError) as caught:
+            changed_output(ag)
+        assert str(caught.value).startswith(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            "[autograd_gpu.float32 [2]], which is output 0 of ExpBackward0, is at version 1; expected version 0 "
+            "instead. Hint: "
+        )
+
+    def test_what_no_rule_reads_may_change(self):
+        def program(m):
+            x = leaf(m)
+            y = x * 2
+            z = y + 1
+            y.zero_()
+            z.mul_(3)
+            z.sum().backward()
+            return x.grad
+
+        both(program)
+
+    def test_detached_since(self):
+        def program(m):
+            y = leaf(m) * 2
+            z = y.sin()
+            y.detach_()
+            z.sum().backward()
+
+        both(program)
+
+    @pytest.mark.parametrize("change", [lambda m, x: m.autograd.graph.increment_version(x),
+                                        lambda m, x: m.autograd.graph.increment_version([x, x]),
+                                        lambda m, x: m.autograd.graph.increment_version(x for _ in range(2)),
+                                        lambda m, x: m.autograd.graph.increment_version(()),
+                                        lambda m, x: m.autograd.graph.increment_version(3),
+                                        lambda m, x: m.autograd.graph.increment_version([3])])
+    def test_increment_version(self, change):
+        def program(m):
+            x = leaf(m)
+            z = x.sin()
+            change(m, x)
+            z.sum().backward()
+            return x.grad
+
+        both(program)
+
+    def test_increment_version_of_inference_tensors(self):
+        def program(m):
+            with m.inference_mode():
+                x = m.ones(2)
+            m.autograd.graph.increment_version([x])
+            return x.is_inference()
+
+        assert both(program) is True
+
+
+class TestReading:
+    @pytest.mark.parametrize("program", [
+        lambda x: [x.sin().grad_fn._saved_self is x, (x * x).grad_fn._saved_other is x],
+        lambda x: [(x * x.detach()).grad_fn._saved_self, (x * x.detach()).grad_fn._saved_other],
+        lambda x: [(x**3).grad_fn._saved_exponent, (x**3).grad_fn._saved_self],
+        lambda x: [x.reshape(1, 2).max(0)[0].grad_fn._saved_indices, x.reshape(1, 2).max(0)[0].grad_fn._saved_dim],
+        lambda x: [x.sum(0, keepdim=True).grad_fn._saved_keepdim],
+        lambda x: x.sin().grad_fn._saved_nonsense,
+        lambda x: x.sin().grad_fn._raw_saved_nonsense,
+        lambda x: hasattr(x.sum().grad_fn, "_raw_saved_dim"),
+    ])  # fmt: skip
+    def test_values(self, program):
+        both(lambda m: program(leaf(m)))
+
+    def test_saved_output_is_linked_to_its_node(self):
+        def program(m):
+            y = leaf(m).exp()
+            out = y.grad_fn._saved_result
+            return out is y, out.grad_fn is y.grad_fn, out.output_nr, out.requires_grad, out.is_leaf, out._version
+
+        assert both(program) == [False, True, 0, True, False, 0]
+
+    def test_what_forward_left_and_names(self, device):
+        x = ag.ones(2, 3, requires_grad=True)
+        node = ag.nn.functional.dropout(x, 0.5).grad_fn
+        mask = node._saved_mask.tolist()
+        node._raw_saved_mask.register_hooks(lambda t: ~t, lambda t: ~t)
+        assert node._saved_mask.tolist() == mask
+        node = (x * x).grad_fn
+        assert [n for n in dir(node) if n.startswith(("_saved_", "_raw_saved_"))] == [
+            "_raw_saved_other", "_raw_saved_self", "_saved_other", "_saved_self"]  # fmt: skip
+        assert "_raw_saved_other" not in dir((x * 3).grad_fn)
+
+    def test_of_a_function(self):
+        def program(m):
+            class Scale(m.autograd.Function):
+                @staticmethod
+                def forward(ctx, x, factor):
+                    ctx.save_for_backward(x, None)
+                    ctx.factor = factor
+                    return x * factor
+
+                @staticmethod
+                def backward(ctx, g):
+                    ctx.saved_tensors[0].sum()
+                    return g * ctx.factor, None
+
+            x, calls = leaf(m), []
+            node = (y := Scale.apply(x, 3)).grad_fn
+            raw = node._raw_saved_tensors
+            found = [node.factor, node.saved_tensors[0] is x, node.saved_tensors[1], hasattr(node, "nonsense")]
+            raw[0].register_hooks(lambda t: calls.append("pack") or t.clone(), lambda t: calls.append("unpack") or t)
+            refused = [outcome(lambda m, r=r: r.register_hooks(same, same), m) for r in raw]
+            y.sum().backward()
+            return found, calls, refused, outcome(lambda m: node._raw_saved_tensors, m), outcome(
+                lambda m: node.saved_tensors, m)  # fmt: skip
+
+        both(program)
+
+
+class TestFreed:
+    @pytest.mark.parametrize("program", [
+        lambda y, raw: y.backward(),
+        lambda y, raw: y.grad_fn.next_functions[0][0]._saved_self,
+        lambda y, raw: y.grad_fn.next_functions[0][0]._raw_saved_self.register_hooks(same, same),
+        lambda y, raw: raw.register_hooks(same, same),
+    ], ids=["backward", "read", "register", "register on a handle taken before"])  # fmt: skip
+    @pytest.mark.parametrize("retain", [False, True])
+    def test_after_backward(self, program, retain):
+        def whole(m):
+            y = leaf(m).sin().sum()
+            raw = y.grad_fn.next_functions[0][0]._raw_saved_self
+            y.backward(retain_graph=retain)
+            found = program(y, raw)
+            return None if found is None else found.tolist()
+
+        found = both(whole)
+        assert retain or "freed" in found[1]
+
+    def test_a_handle_keeps_no_memory(self):
+        y = (ag.ones(2, requires_grad=True) * 1).sin()
+        raw, died = y.grad_fn._raw_saved_self, weakref.ref(y.grad_fn._saved_self)
+        y.sum().backward()
+        assert died() is None
+        assert raw is not None
+
+    def test_packed_values_go_when_their_node_has_run(self):
+        class Box:
+            def __init__(self, t):
+                self.t = t
+
+        boxes, alive = [], []
+        x = leaf(ag)
+
+        def pack(t):
+            boxes.append(weakref.ref(box := Box(t)))
+            return box
+
+        with saved_tensors_hooks(pack, lambda box: box.t):
+            y = x.sin()
+            z = y.cos()
+        y.grad_fn.register_prehook(lambda gs: alive.append([box() is not None for box in boxes]))
+        z.sum().backward()
+        assert alive == [[True, False]]
+        assert [box() for box in boxes] == [None, None]
+
+
+class TestHooks:
+    def test_register_once(self):
+        def program(m):
+            y = leaf(m).sin()
+            y.grad_fn._raw_saved_self.register_hooks(same, same)
+            y.grad_fn._raw_saved_self.register_hooks(same, same)
+
+        both(program)
+
+    @pytest.mark.parametrize("program", [
+        lambda m, y: y.grad_fn._raw_saved_other.register_hooks(same, same),  # None
+        lambda m, y: y.grad_fn._raw_saved_self.register_hooks(lambda t: t.mul_(2), same),
+    ])  # fmt: skip
+    def test_register_errors(self, program):
+        def whole(m):
+            y = m.ones(2) * leaf(m)  # y keeps the graph: PyTorch's handle does not
+            program(m, y)
+
+        assert both(whole)[0] is RuntimeError
+
+    @pytest.mark.parametrize("pair", [(lambda t: t.mul_(2), same), (same, lambda t: None), (same, lambda t: 3)])
+    def test_errors(self, pair):
+        def program(m):
+            with hooks_of(m)(*pair):
+                y = leaf(m).sin()
+            y.sum().backward()
+
+        both(program)
+
+    def test_after_default_hooks(self):
+        def program(m):
+            with hooks_of(m)(same, same):
+                y = leaf(m).sin()
+            y.grad_fn._raw_saved_self.register_hooks(same, same)
+
+        both(program)
+
+    @pytest.mark.parametrize("hooks", [(1, same), (same, None)])
+    def test_not_callable(self, hooks):
+        for use in (saved_tensors_hooks, leaf(ag).sin().grad_fn._raw_saved_self.register_hooks):
+            with pytest.raises(TypeError, match="expected two functions, pack_hook and unpack_hook, got"):
+                use(*hooks)
+
+    @pytest.mark.parametrize("other", [lambda t: t.reshape(2, 1), lambda t: t.double(), lambda t: t[:1]])
+    def test_unpack_has_to_give_what_was_packed(self, other):
+        with saved_tensors_hooks(same, other):
+            y = leaf(ag).sin()
+        with pytest.raises(RuntimeError, match=r"unpack_hook is .* but \[2\] float32 on .* was packed"):
+            y.sum().backward()
+
+    @pytest.mark.cuda
+    def test_unpack_has_to_give_the_device(self):
+        with saved_tensors_hooks(lambda t: t.cpu(), same):
+            y = leaf(ag).sin()
+        with pytest.raises(RuntimeError, match=r"unpack_hook is .* on cpu, but .* on cuda:0 was packed"):
+            y.sum().backward()
+
+    def test_pack_gets_a_constant_without_recording(self, device):
+        """PyTorch hands over an input itself; here it is detached, and with_info tells what it was."""
+        found = []
+        p = ag.nn.Parameter(ag.ones(2))
+        with saved_tensors_hooks(lambda t: found.append((t.requires_grad, t.is_leaf, ag.is_grad_enabled())) or t, same):
+            (p * p).exp()
+        assert found == [(False, True, False)] * 3
+
+    def test_versions_do_not_count(self):
+        def program(m):
+            x = leaf(m)
+            y, z = x * 1, x * 1
+            with hooks_of(m)(lambda t: t.clone(), same):
+                a = y.sin()
+            b = z.sin()
+            y.mul_(3)
+            z.mul_(3)
+            b.grad_fn._raw_saved_self.register_hooks(lambda t: t.clone(), same)  # sees what is there now
+            (a + b).sum().backward()
+            return x.grad
+
+        both(program)
+
+    def test_unpacked_tensors_are_linked_as_before(self):
+        def program(m):
+            def of(t):
+                return t.is_leaf, t.requires_grad, t.output_nr, t.grad_fn is None, t._is_view(), t._version
+
+            p = m.nn.Parameter(m.ones(2))
+            x, base = p * 2, m.ones(4, 2, requires_grad=True)
+            top, _ = base.max(0)
+            view, constant = x[:1], x.detach()
+            with hooks_of(m)(lambda t: t.clone(), same):
+                a = x * p
+                b, c, d, e = a.exp(), top * p, view * constant[:1], base.max(0)[0]
+            mul = a.grad_fn
+            return [
+                of(mul._saved_self), mul._saved_self.grad_fn is x.grad_fn, of(mul._saved_other),
+                mul._saved_other.grad_fn, of(b.grad_fn._saved_result), b.grad_fn._saved_result.grad_fn is b.grad_fn,
+                of(c.grad_fn._saved_self), c.grad_fn._saved_self.grad_fn is top.grad_fn, of(d.grad_fn._saved_other),
+                d.grad_fn._saved_self, of(e.grad_fn._saved_indices),
+            ]  # fmt: skip
+
+        both(program)
+
+    @pytest.mark.parametrize("f", [lambda m, x: x**3, lambda m, x: (x * 2).exp() * x, lambda m, x: x[:1].sigmoid() * x,
+                                   lambda m, x: m.cat([x, x * 2]).prod(0), lambda m, x: x.sin().exp_(),
+                                   lambda m, x: m.logsumexp(x, 0), lambda m, x: m.stack([x, x])[1].tanh()])
+    @pytest.mark.parametrize("hooks", [None, lambda t: t.clone()])
+    def test_double_backward_reaches_the_original_graph(self, f, hooks):
+        def program(m):
+            p = m.nn.Parameter(m.tensor([0.5, 1.5]))
+            x = p * 1
+            x.retain_grad()
+            with hooks_of(m)(hooks, same) if hooks else contextlib.nullcontext():
+                y = f(m, x).sum()
+            (g,) = m.autograd.grad(y, p, create_graph=True)
+            (h,) = m.autograd.grad((g * g).sum(), p, create_graph=True)
+            (h.sum() + y).backward()
+            return g, h, p.grad, x.grad
+
+        both(program)
+
+
+class TestDefaultHooks:
+    def test_innermost_counts_and_each_save_is_packed_once(self):
+        def program(m):
+            x, calls = leaf(m), []
+
+            def on(name):
+                return hooks_of(m)(lambda t: calls.append(name) or t, same)
+
+            with on("outer"):
+                with on("inner"):
+                    x.sin()
+                x * x
+                with pytest.raises(KeyError), on("failed"):
+                    raise KeyError
+                x.exp()
+            x.cos()
+            return calls
+
+        assert both(program) == ["inner", "outer", "outer", "outer"]
+
+    def test_never_called_where_nothing_is_saved(self):
+        def program(m):
+            x, calls = leaf(m), []
+            y = (x * x).exp().sum()
+            with hooks_of(m)(lambda t: calls.append(1) or t, same):
+                with m.no_grad():
+                    (x * x).exp()
+                with m.inference_mode():
+                    (x * x).exp()
+                (m.ones(2) * m.ones(2)).exp()
+                x + x, x.reshape(1, 2), x.sum(), x[0], -x
+                y.backward(retain_graph=True)
+                assert not calls
+                m.autograd.grad(y, x, create_graph=True)
+            return len(calls) > 0
+
+        assert both(program)
+
+    def test_unpacked_at_each_use(self):
+        def program(m):
+            calls = []
+            x = leaf(m)
+            with hooks_of(m)(lambda t: calls.append("p") or t, lambda t: calls.append("u") or t):
+                y = (x * x).exp().sum()
+            y.backward(retain_graph=True)
+            calls.append("again")
+            y.backward()
+            return calls
+
+        assert both(program) == [*"pppuuu", "again", *"uuu"]
+
+    @pytest.mark.parametrize("f", [
+        lambda m, x: x * 2, lambda m, x: 2 * x, lambda m, x: x / 2, lambda m, x: 2 / x, lambda m, x: x**3,
+        lambda m, x: 2**x, lambda m, x: x - 2, lambda m, x: m.where(x > 0, x, 7.0), lambda m, x: x.lerp(x, 0.25),
+        lambda m, x: m.addcmul(x, x, x, value=2), lambda m, x: x.clamp(0, 1), lambda m, x: (x * 1).mul_(3),
+        lambda m, x: (x * 1).div_(4), lambda m, x: x.masked_fill(x > 1, 5.0), lambda m, x: (x * 1).fill_(2),
+        lambda m, x: x.remainder(2), lambda m, x: (x * 1).pow_(2), lambda m, x: x.half() * 2.5,
+        lambda m, x: m.nn.functional.leaky_relu(x, 0.1), lambda m, x: m.true_divide(3, x),
+        lambda m, x: m.nn.functional.elu(x, 0.3), lambda m, x: m.maximum(x, m.ones(2)) * 3,
+        lambda m, x: m.pow(3.0, x), lambda m, x: m.nn.functional.huber_loss(x, x.detach(), delta=0.4),
+        lambda m, x: x.var(), lambda m, x: x.logit(0.2), lambda m, x: x.nan_to_num(3.0),
+    ])  # fmt: skip
+    def test_numbers_are_never_packed(self, f):
+        """And no more tensors than needed: PyTorch may pack more, we may not; but for 2 / x, which reads x, too."""
+        counts = []
+        for m in (torch, ag):
+            shapes = []
+            with hooks_of(m)(lambda t, into=shapes: into.append(tuple(t.shape)) or t, same):
+                f(m, leaf(m))
+            assert shapes == [(2,)] * len(shapes)
+            counts.append(len(shapes))
+        assert counts[1] <= counts[0] + 1
+
+    def test_per_thread(self):
+        recorder, x = Recorder(), leaf(ag)
+        with recorder.on():
+            thread = threading.Thread(target=lambda: x.sin())
+            thread.start()
+            thread.join()
+            assert not recorder.packed
+            x.sin()
+        assert len(recorder.packed) == 1
+
+    def test_in_a_generator(self):
+        """As in PyTorch the stack is the thread's: what a suspended generator has set stays on."""
+
+        def program(m):
+            x, calls = leaf(m), []
+
+            def body():
+                with hooks_of(m)(lambda t: calls.append(1) or t, same):
+                    yield x.sin()
+                    yield x.sin()
+
+            steps = body()
+            next(steps)
+            x.sin()
+            next(steps)
+            steps.close()
+            x.sin()
+            return calls
+
+        assert both(program) == [1, 1, 1]
+
+    def test_one_context_again_and_within_itself(self):
+        recorder = Recorder()
+        hooks, x = recorder.on(), leaf(ag)
+        with hooks, hooks:
+            x.sin()
+        with hooks:
+            x.sin()
+        x.sin()
+        assert len(recorder.packed) == 2
+
+    def test_double_backward_is_recorded_under_the_hooks_of_its_time(self):
+        def program(m):
+            calls, x = [], leaf(m)
+            y = x.exp().sum()
+            with hooks_of(m)(lambda t: calls.append(t.tolist()) or t.clone(), same):
+                (g,) = m.autograd.grad(y, x, create_graph=True)
+            g.sum().backward()
+            return calls, x.grad
+
+        both(program)
