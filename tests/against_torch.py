@@ -45,7 +45,7 @@ def outcome(program, m):
 
 def both(program):
     expected, found = outcome(program, torch), outcome(program, ag)
-    assert found == expected
+    assert found == expected, f"PyTorch: {expected}\nhere:    {found}"
     return found
 
 

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import weakref
 
+import numpy as np
 import pytest
 from against_torch import both, hooks_of, leaf, outcome, same, torch
 
@@ -451,6 +452,24 @@ class TestDefaultHooks:
             assert shapes == [(2,)] * len(shapes)
             counts.append(len(shapes))
         assert counts[1] <= counts[0] + 1
+
+    @pytest.mark.parametrize("f", [
+        lambda x: ag.hypot(x, 3.0), lambda x: ag.logaddexp(2, x), lambda x: ag.hypot(4, x),
+        lambda x: ag.where(x > 0, 2.0, x), lambda x: ag.logaddexp2(x, np.float64(2)),
+    ])  # fmt: skip
+    def test_numbers_that_became_tensors_are_never_packed(self, f, device):
+        x, recorder = ag.ones(2, dtype=ag.float64, requires_grad=True), Recorder()
+        with recorder.on():
+            y = f(x)
+        assert all(t.shape == (2,) for t in recorder.packed)
+        y.sum().backward()
+
+    def test_arrays_are_packed(self, device):
+        recorder = Recorder()
+        x = ag.ones(2, requires_grad=True)
+        with recorder.on():
+            x * ag.ones(2).array
+        assert len(recorder.packed) == 1
 
     def test_per_thread(self):
         recorder, x = Recorder(), leaf(ag)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import errors
-from ..backend import cuda, to_device
+from ..backend import cuda
 from ..backend.device import Device
 from ..config import MODES
 from ..core import saving
@@ -74,7 +74,7 @@ class save_on_cpu(saved_tensors_hooks):
         def unpack(packed: tuple[Device, Any, int | None]) -> Tensor:
             device, held, version = packed
             if version is None:
-                return wrap(to_device(held, device))
+                return wrap(cuda.from_host(held, device.index, blocking=pin_memory))  # nobody holds `held` after that
             check_unmodified(held, version)
             return held
 
