@@ -416,7 +416,8 @@ def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> A
     known = as_dtype(array.dtype)
     result = object.__new__(cls)
     result._array = array if array.dtype is known else array.view(known)  # a pickled dtype is not NumPy's own object
-    result._fn = result._storage = result._grad = result._base = None
+    result._fn = result._grad = result._base = None
+    result._storage = INFERENCE_STORAGE if MODES.bits & INFERENCE else None
     result._nr = 0
     if state is not None:
         result._codes_dtype = state  # type: ignore[attr-defined]
