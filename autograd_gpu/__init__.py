@@ -38,6 +38,7 @@ from .backend.dtypes import (
 from .backend.dtypes import bool_ as bool
 from .backend.limits import can_cast, finfo, iinfo
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
+from .core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
@@ -90,6 +91,8 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
@@ -114,6 +117,7 @@ __all__ = [
     "randperm",
     "save",
     "seed",
+    "set_anomaly_enabled",
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",

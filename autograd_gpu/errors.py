@@ -40,12 +40,21 @@ def freed_twice() -> RuntimeError:
                         f"they have already been freed). {FREED_HINT}")
 
 
-def modified_in_place(kind: str, shape: tuple[int, ...], where: str, found: int, expected: int) -> RuntimeError:
-    """`where`: "output 0 of MulBackward0", or "" for a leaf."""
+def modified_in_place(
+    kind: str, shape: tuple[int, ...], where: str, found: int, expected: int, anomaly: bool = False
+) -> RuntimeError:
+    """`where`: "output 0 of MulBackward0", or "" for a leaf. `anomaly`: whether anomaly mode is on."""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{kind} {list(shape)}]{f', which is {where},' if where else ''} is at version {found}; expected version "
-        f"{expected} instead. Hint: write to a clone() of it, or use the out-of-place operation."
+        f"{expected} instead. "
+        + (
+            "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "
+            "in question was changed in there or anywhere later. Good luck!"
+            if anomaly else
+            "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "ag.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
     )
 
 

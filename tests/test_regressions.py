@@ -287,7 +287,7 @@ class TestFloat8:
 class TestErrors:
     def test_texts(self):
         x = leaf(1.0, 2.0)
-        with pytest.raises(TypeError, match="inputs must be Tensors or GradientEdges, not int"):
+        with pytest.raises(TypeError, match="all inputs have to be Tensors or GradientEdges, but got int"):
             grad(x.sum(), [1])
         with pytest.raises(TypeError, match="element 0 of tensors must be a Tensor"):
             grad([1.0], x)

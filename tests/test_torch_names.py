@@ -44,7 +44,10 @@ def test_methods_exist(family):
     assert not [name for name in methods if hasattr(torch.Tensor, name) and not hasattr(ag.Tensor, name)]
 
 
-PREFIXES = ("", "linalg.", "nn.", "nn.functional.", "optim.", "optim.lr_scheduler.", "special.")
+PREFIXES = (
+    "", "autograd.", "autograd.graph.", "linalg.", "nn.", "nn.functional.", "optim.", "optim.lr_scheduler.", "special.",
+    "utils.checkpoint.",
+)
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

@@ -126,6 +126,14 @@ FAMILIES = {
         nn.utils.clip_grad_norm_ nn.utils.clip_grad_value_ nn.utils.clip_grads_with_norm_ nn.utils.get_total_norm
         nn.utils.parameters_to_vector nn.utils.vector_to_parameters
     """,
+    "Checkpoints": """
+        utils.checkpoint.CheckpointError utils.checkpoint.CheckpointFunction utils.checkpoint.CheckpointPolicy
+        utils.checkpoint.SelectiveCheckpointContext utils.checkpoint.check_backward_validity
+        utils.checkpoint.checkpoint utils.checkpoint.checkpoint_sequential
+        utils.checkpoint.create_selective_checkpoint_contexts utils.checkpoint.detach_variable
+        utils.checkpoint.noop_context_fn utils.checkpoint.set_checkpoint_debug_enabled
+        utils.checkpoint.set_checkpoint_early_stop
+    """,
     "Optimizers": """
         optim.ASGD optim.Adadelta optim.Adagrad optim.Adam optim.AdamW optim.Adamax optim.LBFGS optim.NAdam
         optim.Optimizer optim.RAdam optim.RMSprop optim.Rprop optim.SGD
@@ -162,10 +170,16 @@ FAMILIES = {
         Tensor.tolist Tensor.type Tensor.type_as
     """,
     "Derivatives": """
-        autograd.Function autograd.backward autograd.enable_grad autograd.functional.hessian autograd.functional.hvp
-        autograd.functional.jacobian autograd.functional.jvp autograd.functional.vhp autograd.functional.vjp
-        autograd.grad autograd.gradcheck autograd.gradgradcheck autograd.no_grad autograd.set_grad_enabled
-        enable_grad is_grad_enabled no_grad set_grad_enabled
+        autograd.Function autograd.graph.allow_mutation_on_saved_tensors autograd.graph.disable_saved_tensors_hooks
+        autograd.graph.increment_version autograd.graph.save_on_cpu autograd.graph.saved_tensors_hooks
+        autograd.inference_mode
+       autograd.backward autograd.detect_anomaly autograd.enable_grad autograd.functional.hessian
+        autograd.functional.hvp autograd.functional.jacobian autograd.functional.jvp autograd.functional.vhp
+        autograd.functional.vjp autograd.grad autograd.gradcheck autograd.gradgradcheck autograd.graph.GradientEdge
+        autograd.graph.Node autograd.graph.get_gradient_edge autograd.graph.register_multi_grad_hook autograd.no_grad
+        autograd.set_detect_anomaly autograd.set_grad_enabled enable_grad inference_mode is_anomaly_check_nan_enabled
+        is_anomaly_enabled is_grad_enabled is_inference_mode_enabled no_grad set_anomaly_enabled set_grad_enabled
+        utils.hooks.RemovableHandle
         Tensor.backward Tensor.detach_ Tensor.grad Tensor.grad_fn Tensor.is_leaf Tensor.register_hook
         Tensor.register_post_accumulate_grad_hook Tensor.requires_grad Tensor.requires_grad_ Tensor.retain_grad
     """,

@@ -10,12 +10,13 @@ from ..config import (
 )
 from ..errors import GradcheckError
 from . import functional, graph
+from .anomaly import detect_anomaly, set_detect_anomaly
 from .backward import backward, grad
 from .function import Function, once_differentiable
 from .gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
-    "Function", "GradcheckError", "backward", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck",
-    "graph", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "once_differentiable",
-    "set_grad_enabled",
+    "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck",
+    "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+    "once_differentiable", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from ..core.arrays import zeros
 from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node
 from ..core.op import RECORD
-from ..core.task import Capture, accumulate
+from ..core.task import Capture
 from ..core.tensor import Tensor, wrap
 from .edges import GradientEdge, capture_of, internal_nr
 
@@ -54,7 +54,7 @@ def grad(
                          "but got: allow_unused=False.")
     outputs, inputs = _several(outputs), _several(inputs)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
         return _batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     roots = _roots(outputs, grad_outputs)
@@ -62,14 +62,14 @@ def grad(
     found = execute(roots, captures, False, create_graph if retain_graph is None else retain_graph, create_graph)
     for i, g in enumerate(found):
         if g is None:
-            found[i] = _unused(captures[i], allow_unused, materialize_grads)
+            found[i] = _unused(i, captures[i], allow_unused, materialize_grads)
     return tuple(found)
 
 
-def _unused(capture: Capture, allowed: bool, materialize: bool) -> Tensor | None:
-    """What grad answers for an input that was not reached."""
+def _unused(i: int, capture: Capture, allowed: bool, materialize: bool) -> Tensor | None:
+    """What grad answers for input `i`, which was not reached."""
     if not allowed:
-        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. "
+        raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                            "Set allow_unused=True if this is the desired behavior.")
     return wrap(zeros(capture[2])) if materialize else None
 
@@ -84,6 +84,7 @@ def backward(
     """Adds the gradients of `tensors` to `.grad` of the leaves, or of `inputs` only.
 
     Arguments as in `grad`. A leaf's `.grad` is complete, and its hooks run, as soon as its last contribution is in.
+    A tensor among `inputs` that is no leaf is made to `retain_grad`; a GradientEdge has to be that of a leaf.
 
     >>> x = ag.tensor(3.0, requires_grad=True)
     >>> ag.autograd.backward(x * x)
@@ -98,25 +99,15 @@ def backward(
         return
     inputs = _several(inputs)
     if not inputs:
-        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     captures = _captures(inputs)
-    found = execute(roots, captures, False, keep, create_graph)
-    unique = {capture[:2]: (item, g) for capture, item, g in zip(captures, inputs, found, strict=True)}
-    for item, g in unique.values():
-        if g is not None:
-            _accumulate_into(item, g, create_graph)
-
-
-def _accumulate_into(item: Output, g: Tensor, recording: bool) -> None:
-    if not recording:
-        g = wrap(g._array.copy())
-    node = item.node if isinstance(item, GradientEdge) else item._node
-    if isinstance(node, AccumulateGrad):
-        accumulate(node, g, recording)
-    elif isinstance(item, Tensor):
-        item._grad = g if item._grad is None else item._grad + g
-    else:
+    leaves: set[Node] = {node for node, _, _ in captures if isinstance(node, AccumulateGrad)}
+    inner = [(item, capture) for item, capture in zip(inputs, captures, strict=True) if capture[0] not in leaves]
+    if any(isinstance(item, GradientEdge) for item, _ in inner):
         raise RuntimeError("backward(inputs=...) takes a GradientEdge only of a leaf; use grad() for the others")
+    for item, _ in inner:
+        item.retain_grad()  # type: ignore[union-attr]
+    execute(roots, [capture for _, capture in inner], True, keep, create_graph, leaves)
 
 
 def tensor_backward(
@@ -147,7 +138,7 @@ def _captures(inputs: Sequence[Output]) -> list[Capture]:
             captures.append(capture_of(item))
             continue
         if not isinstance(item, Tensor):
-            raise TypeError(f"inputs must be Tensors or GradientEdges, not {type(item).__name__}")
+            raise TypeError(f"all inputs have to be Tensors or GradientEdges, but got {type(item).__name__}")
         node = item._node
         if node is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -166,21 +157,20 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
     roots: list[tuple[Node, int, Tensor]] = []
     for i, output in enumerate(outputs):
         g = grads[i]
+        if g is not None and not isinstance(g, Tensor):
+            g = _gradient(g, i)
         if type(output) is GradientEdge:
-            roots.append((output.node, internal_nr(output), _edge_gradient(output, g)))
+            roots.append((output.node, internal_nr(output), _edge_gradient(output, g, i)))
             continue
         if not isinstance(output, Tensor):
             raise TypeError(f"element {i} of tensors must be a Tensor or a GradientEdge, not {type(output).__name__}")
         node, array = output._node, output._array
-        if g is not None and not isinstance(g, Tensor):
-            g = _gradient(g, i)
         if node is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
             g = _implicit(array)
         elif g._array.shape != array.shape:
-            raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] "
-                               f"has a shape of {array.shape}.")
+            raise _mismatch(i, g.shape, array.shape)
         elif g._array.dtype is not array.dtype:
             g = _cast(g, array.dtype)
         roots.append((node, output._nr, g))
@@ -205,10 +195,15 @@ def _cast(g: Tensor, dtype: np.dtype) -> Tensor:
     return RECORD.cast(g, dtype) if g.dtype != dtype else g
 
 
-def _edge_gradient(edge: GradientEdge, g: Tensor | None) -> Tensor:
+def _mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...]) -> RuntimeError:
+    return RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {found} and output[{i}] has a shape of "
+                        f"{expected}.")
+
+
+def _edge_gradient(edge: GradientEdge, g: Tensor | None, i: int) -> Tensor:
     if g is not None:
         if edge.shape is not None and g.shape != edge.shape:
-            raise RuntimeError(f"Mismatch in shape: gradient of shape {g.shape} for an edge of shape {edge.shape}.")
+            raise _mismatch(i, g.shape, edge.shape)
         return g if edge.dtype is None else _cast(g, edge.dtype)
     if edge.shape is None or int(np.prod(edge.shape)) != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")

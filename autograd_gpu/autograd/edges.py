@@ -26,14 +26,14 @@ class GradientEdge(NamedTuple):
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge at which `tensor`'s gradient arrives: (grad_fn, output number), or a leaf's accumulator.
 
-    ValueError if the tensor does not require grad.
+    RuntimeError if the tensor does not require grad.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> ag.autograd.graph.get_gradient_edge(x.exp()).node.name()
     'ExpBackward0'
     """
     if tensor._node is None:
-        raise ValueError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     return GradientEdge(tensor._node, tensor.output_nr, tensor.shape, tensor.dtype, tensor.device)
 
 

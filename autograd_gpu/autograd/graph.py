@@ -1,8 +1,10 @@
-"""The graph itself: nodes, edges, and what is saved in it."""
+"""The graph itself: nodes and edges, what is saved in it, and who wants to hear of it."""
 
 from ..core.node import Node
 from ..core.saving import SaveInfo
+from .callbacks import on_node_start, queue_callback
 from .edges import GradientEdge, get_gradient_edge
+from .gathering import register_multi_grad_hook
 from .saved_hooks import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
@@ -13,5 +15,6 @@ from .saved_hooks import (
 
 __all__ = [
     "GradientEdge", "Node", "SaveInfo", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-    "get_gradient_edge", "increment_version", "save_on_cpu", "saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "on_node_start", "queue_callback", "register_multi_grad_hook",
+    "save_on_cpu", "saved_tensors_hooks",
 ]  # fmt: skip

@@ -94,15 +94,19 @@ def on_one_thread(product: Callable[..., Any], *args: Any) -> Any:
     if controls is None:
         return product(*args)
     get, put = controls
-    with _LIMIT.lock:
-        if not _LIMIT.depth:
-            _LIMIT.before = get()
-            put(1)
-        _LIMIT.depth += 1
+    entered = False  # an interrupt may come after any call, also after get and put
     try:
+        with _LIMIT.lock:
+            if not _LIMIT.depth:
+                _LIMIT.before = get()
+            _LIMIT.depth += 1
+            entered = True
+            if _LIMIT.depth == 1:
+                put(1)
         return product(*args)
     finally:
-        with _LIMIT.lock:
-            _LIMIT.depth -= 1
-            if not _LIMIT.depth:
-                put(_LIMIT.before)
+        if entered:
+            with _LIMIT.lock:
+                _LIMIT.depth -= 1
+                if not _LIMIT.depth:
+                    put(_LIMIT.before)

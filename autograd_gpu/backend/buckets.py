@@ -67,7 +67,7 @@ class Plan(NamedTuple):
     """Which of so many rows are in which bucket, and which in none."""
 
     rows: int
-    buckets: list[tuple[Bucket, itemgetter]]  # with what picks its rows from a column
+    buckets: list[tuple[Bucket, itemgetter, list[int]]]  # with what picks its rows from a column, and the rows
     alone: list[int]
 
 
@@ -80,7 +80,7 @@ class Buckets:
 
     def pack(self, params: Sequence[Array], states: Sequence[tuple[Array, ...]]) -> list[tuple[Array, ...]]:
         """`states`, one tuple per parameter, with those of small parameters copied into buckets."""
-        result = list(states)
+        result, made = list(states), {}
         for run in _runs(params):
             if len(run) < 2 or not states[run[0]]:
                 continue
@@ -89,13 +89,21 @@ class Buckets:
                 result[i] = tuple([views[position] for views in bucket.state_views])
                 for view, value in zip(result[i], states[i], strict=True):
                     view[...] = value
-                self._by_state[id(result[i][0])] = bucket
+                made[id(result[i][0])] = bucket
+        self._by_state.update(made)
         return result
 
-    def update(self, kernel: Kernel, columns: Sequence[Sequence[Array]], numbers: Sequence[Any]) -> None:
+    def forget(self, states: Sequence[Array]) -> None:
+        """Says that nobody uses `states` any more, which may have come from `pack`."""
+        for array in states:
+            self._by_state.pop(id(array), None)
+
+    def update(
+        self, kernel: Kernel, columns: Sequence[Sequence[Array]], numbers: Sequence[Any], done: list[int]
+    ) -> None:
         """Runs `kernel` over columns of parameters, gradients, and each kind of state; by buckets where it can.
 
-        `numbers` has one entry per row; rows of one bucket have to share theirs.
+        `numbers` has one entry per row; rows of one bucket have to share theirs. `done` gets the rows that are updated.
         """
         alone: Sequence[int] = range(len(numbers))
         if len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):
@@ -103,18 +111,20 @@ class Buckets:
             if picked is None:
                 plan = self._plan = self._planned(columns)
                 picked = self._picked(plan, columns) or []
-            for (bucket, _), theirs in zip(plan.buckets, picked, strict=True):
+            for (bucket, _, rows), theirs in zip(plan.buckets, picked, strict=True):
                 bucket.update(kernel, theirs, numbers[0])
+                done += rows
             alone = plan.alone
         for i in alone:
             sweep(kernel, tuple([column[i] for column in columns]), numbers[i])
+            done.append(i)
 
     def _picked(self, plan: Plan, columns: Sequence[Sequence[Array]]) -> list[list[tuple]] | None:
         """The columns of each bucket of `plan`; None if the plan does not fit."""
         if plan.rows != len(columns[0]):
             return None
-        picked = [[pick(column) for column in columns] for _, pick in plan.buckets]
-        takes = [bucket.takes(theirs) for (bucket, _), theirs in zip(plan.buckets, picked, strict=True)]
+        picked = [[pick(column) for column in columns] for _, pick, _ in plan.buckets]
+        takes = [bucket.takes(theirs) for (bucket, _, _), theirs in zip(plan.buckets, picked, strict=True)]
         return picked if all(takes) else None
 
     def _planned(self, columns: Sequence[Sequence[Array]]) -> Plan:
@@ -126,8 +136,8 @@ class Buckets:
         for bucket, rows in members.items():
             pick = itemgetter(*rows)
             if len(rows) == len(bucket.shapes) and bucket.takes([pick(column) for column in columns]):
-                whole.append((bucket, pick))
-        taken = {i for bucket, _ in whole for i in members[bucket]}
+                whole.append((bucket, pick, rows))
+        taken = {i for _, _, rows in whole for i in rows}
         return Plan(len(columns[0]), whole, [i for i in range(len(columns[0])) if i not in taken])
 
 

@@ -99,9 +99,10 @@ def _in_float32(kernel: Kernel, arrays: tuple, numbers: Any) -> None:
     """Half types: computed in float32 and rounded once, since a half loses its share 1 - beta2 of g^2."""
     wide = tuple(array.astype(float32) for array in arrays)
     sweep(kernel, wide, numbers)
-    for array, result in zip(arrays, wide, strict=True):
-        if array is not arrays[1]:  # the gradient is only read
-            array[...] = result.astype(array.dtype)
+    written = [i for i in range(len(arrays)) if i != 1]  # the gradient is only read
+    rounded = [wide[i].astype(arrays[0].dtype) for i in written]  # all, before any of them is written
+    for i, result in zip(written, rounded, strict=True):
+        arrays[i][...] = result
 
 
 def _flat(arrays: tuple[np.ndarray, ...]) -> tuple[tuple[np.ndarray, ...], Axpby]:

@@ -127,8 +127,8 @@ def _call(function: str, kind: int, *arguments: int) -> None:
         getattr(bindings, function)(handle, *arguments)
         return
     mode = bindings.getMathMode(handle)
-    bindings.setMathMode(handle, mode | WIDE_PARTIAL_SUMS)
     try:
+        bindings.setMathMode(handle, mode | WIDE_PARTIAL_SUMS)
         getattr(bindings, function)(handle, *arguments)
     finally:
         bindings.setMathMode(handle, mode)  # the handle is CuPy's

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .. import backend
 from .node import Node
 from .tensor import Tensor
-from .trace import observe
+from .trace import report
 from .views import bump_version
 
 if TYPE_CHECKING:
@@ -40,5 +40,5 @@ def run_adding(task: GraphTask, node: Node, g: Any, need: int, into: dict[int, T
     if task.watched:
         for i, grad in into.items():
             leaf: Any = node.edges[i]
-            observe(leaf, grad, 0)
+            report(leaf, grad, 0)
     return grads

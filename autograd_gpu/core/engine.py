@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from ..backend import cuda
-from ..config import MODES, enable_grad
-from .nesting import MAX_NESTED, NESTING
+from ..config import MODES, enable_grad, modes_here
+from .anomaly import explain
+from .nesting import MAX_NESTED, NESTING, Here
 from .node import Node
 from .task import Capture, GraphTask
 from .tensor import Tensor, alias
@@ -16,27 +18,41 @@ from .tensor import Tensor, alias
 
 def execute(
     roots: Sequence[tuple[Node, int, Tensor]], captures: list[Capture] | None, accumulate: bool, keep: bool,
-    recording: bool,
+    recording: bool, only: set[Node] | None = None,
 ) -> list[Tensor | None]:
-    """Runs one task. `roots`: (node, nr, gradient) triples; returns the gradients of `captures`."""
-    if NESTING.depth >= MAX_NESTED:
-        return _on_helper_thread(roots, captures, accumulate, keep, recording)
-    task = GraphTask(captures, accumulate, keep, recording)
+    """Runs one task. `roots`: (node, nr, gradient) triples; returns the gradients of `captures`.
+
+    With `accumulate` it adds to `.grad` of the leaves, of all or of `only` these.
+    """
+    here = NESTING.here
+    if here.depth >= MAX_NESTED:
+        return _on_helper_thread(here, roots, captures, accumulate, keep, recording, only)
+    task = GraphTask(captures, accumulate, keep, recording, only)
     if len(roots) == 1 and roots[0][1] == 0:
         node, _, g = roots[0]
         task.buffers[node] = g if recording else g._array
     else:
         for node, nr, g in roots:
             task.add(node, nr, g if recording else g._array)
-    task.plan([root[0] for root in roots])
-    if recording:
-        with enable_grad():
-            task.run()
-    else:
-        task.run()
-    if captures is None:
-        return []
-    found = task.collect(captures)
+    outer, here.task = here.task, task
+    bits, depth = MODES.bits, here.depth
+    try:
+        task.plan([root[0] for root in roots])
+        if recording:
+            with enable_grad():
+                task.run(here)
+        else:
+            task.run(here)
+        found = task.collect(captures) if captures and not accumulate else []
+        if task.late is not None:
+            task.late.run(task)
+    except BaseException as error:
+        MODES.bits, here.depth = bits, depth  # an interrupt may have kept a context manager from its __exit__
+        if here.anomaly:
+            explain(error, task.current)
+        raise
+    finally:
+        here.task = outer
     if not recording:
         for i, result in enumerate(found):
             for _, _, g in roots:
@@ -45,22 +61,48 @@ def execute(
     return found
 
 
-def _on_helper_thread(*args: Any) -> list[Tensor | None]:
-    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only."""
+def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
+    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only.
+
+    An interrupt of the caller waits for the thread: no task goes on behind the back of whoever catches it.
+    """
     outcome: list[Any] = []
-    bits, errors, here = MODES.bits, [], cuda.here()
+    modes, errors, here = modes_here(), [], cuda.here()
 
     def body() -> None:
-        MODES.bits = bits
+        MODES.__dict__.update(modes)
+        NESTING.here = caller.fresh()
         try:
             cuda.go_to(here)
             outcome.append(execute(*args))
         except BaseException as error:  # re-raised below, in the thread that asked
             errors.append(error)
+        finally:
+            running.release()
 
-    thread = threading.Thread(target=body, name="autograd_gpu-engine")
-    thread.start()
-    thread.join()
+    running = threading.Lock()
+    running.acquire()
+    try:
+        _thread.start_new_thread(body, ())  # threading.Thread.start can be interrupted halfway
+    except RuntimeError:  # no thread could be started
+        raise
+    except BaseException:
+        _wait(running)
+        raise
+    _wait(running)
     if errors:
-        raise errors[0]
+        error = errors.pop()  # else its traceback would hold this frame, and this frame it
+        try:
+            raise error
+        finally:
+            del error
     return outcome[0]
+
+
+def _wait(running: threading.Lock) -> None:
+    try:
+        with running:
+            pass
+    except BaseException:
+        _wait(running)
+        raise

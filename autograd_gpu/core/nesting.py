@@ -1,16 +1,41 @@
-"""Around a user's code that the engine calls: the recording mode that it finds, and how deep it is."""
+"""What each thread is doing: the task that it runs, how deep it is in a user's code, and who watches its nodes."""
 
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from ..config import GRAD_OFF, MODES
+from .hooks import Hooks
+
+if TYPE_CHECKING:
+    from .task import GraphTask
 
 MAX_NESTED = 30  # backward calls inside user code on one thread before the next gets a helper thread and its stack
 
 
+class Here:
+    """The state of one thread: one thread-local read per task brings all of it."""
+
+    __slots__ = ("anomaly", "check_nan", "depth", "starts", "task")
+
+    def __init__(self) -> None:
+        self.depth = 0  # of user code inside backward
+        self.task: GraphTask | None = None  # the innermost that runs
+        self.starts = Hooks()  # of on_node_start
+        self.anomaly = False  # as config.ANOMALY in MODES.bits
+        self.check_nan = True
+
+    def fresh(self) -> Here:
+        """For a helper thread: the same watchers, an empty stack."""
+        here = Here()
+        here.starts, here.anomaly, here.check_nan = self.starts, self.anomaly, self.check_nan
+        return here
+
+
 class _Nesting(threading.local):
-    depth = 0
+    def __init__(self) -> None:
+        self.here = Here()
 
 
 NESTING = _Nesting()
@@ -27,8 +52,8 @@ class user_code:
     def __enter__(self) -> None:
         self._bits = MODES.bits
         MODES.bits = self._bits & ~GRAD_OFF if self._recording else self._bits | GRAD_OFF
-        NESTING.depth += 1
+        NESTING.here.depth += 1
 
     def __exit__(self, *exc: object) -> None:
-        NESTING.depth -= 1
-        MODES.bits = self._bits
+        NESTING.here.depth -= 1
+        MODES.bits = MODES.bits & ~GRAD_OFF | self._bits & GRAD_OFF  # another mode that the code has set stays

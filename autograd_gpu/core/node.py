@@ -6,7 +6,7 @@ import itertools
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import hooks
 from .views import bump_version
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
 next_sequence_nr = itertools.count().__next__
+
+
+class InputMetadata(NamedTuple):
+    """What a node knows of one of the gradients that it gets."""
+
+    shape: tuple[int, ...]
+    dtype: Any
 
 
 class Node:
@@ -49,6 +56,9 @@ class Node:
     materialize = False  # True for a user's Function: not pruned behind ZERO
     input_names: tuple[str, ...] = ()
     adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
+
+    def __init__(self) -> None:
+        raise TypeError("Node is the base of the graph's nodes, which operations make; it has no objects of its own")
 
     def name(self) -> str:
         """The class name, such as MulBackward0."""
@@ -86,6 +96,15 @@ class Node:
         """A dictionary for the user's own notes on this node."""
         return hooks.extra_of(self).metadata
 
+    @property
+    def _input_metadata(self) -> list[InputMetadata]:
+        """Shape and dtype of each gradient that arrives here; nothing for a leaf that is gone."""
+        if self.shape is None:
+            return []
+        if self.outputs == 1:
+            return [InputMetadata(self.shape, self.dtype)]
+        return [InputMetadata(shape, dtype) for shape, dtype in zip(self.shape, self.dtype, strict=True)]
+
     def _topological_nr(self) -> int:
         """The longest path from here to a leaf; a leaf has 0."""
         return self.topological_nr
@@ -96,11 +115,11 @@ class Node:
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
-        return hooks.add(self, hooks.extra_of(self).post, fn)
+        return hooks.add(hooks.extra_of(self).post, fn)
 
     def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_outputs)` before the node runs; a returned tuple replaces them."""
-        return hooks.add(self, hooks.extra_of(self).pre, fn)
+        return hooks.add(hooks.extra_of(self).pre, fn)
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The gradients of the inputs in `need`, on arrays; `release` frees the buffers afterwards."""
@@ -160,11 +179,22 @@ class AccumulateGrad(Node):
         grad = leaf._grad
         return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
 
-    def accumulate(self, g: Tensor, recording: bool) -> None:
+    def living(self) -> Tensor | None:
+        """The leaf. If it is gone and left post-accumulate hooks: another with its memory, and the `.grad` of such."""
+        with self._lock:
+            leaf, extra = self._ref(), self.extra
+            if extra is None or extra.leaf is None:
+                return leaf
+            if leaf is None:
+                leaf = extra.leaf.detach()
+                leaf._fn, leaf._grad = self, extra.leaf._grad
+                self._ref, extra.stands_in = weakref.ref(leaf), True
+            elif leaf._array is not extra.leaf._array:  # given other memory since
+                extra.leaf = leaf.detach()
+            return leaf
+
+    def accumulate(self, leaf: Tensor, g: Tensor, recording: bool) -> None:
         """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
-        leaf = self._ref()
-        if leaf is None:
-            return
         with self._lock:
             grad = leaf._grad
             if grad is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import errors
-from ..config import GRAD_OFF, MODES
+from ..config import ANOMALY, GRAD_OFF, MODES
 from .nesting import user_code
 from .tensor import Tensor, alias, wrap
 from .views import DetachedStorage, Storage, version_of
@@ -47,7 +47,7 @@ class SavedTensor:
     version: int
     packed: Packed
 
-    def unpack(self, node: Node) -> Tensor:
+    def unpack(self, node: Node | None) -> Tensor:
         """The tensor as it was saved, linked to the graph it came from.
 
         RuntimeError: its memory was written to since, `detach_()` cut it off, or the node's buffers were freed.
@@ -59,7 +59,8 @@ class SavedTensor:
             if tensor._fn is None and type(tensor._storage) is DetachedStorage:
                 raise errors.detached_since()
             kind = f"autograd_gpu.{tensor.dtype}"
-            raise errors.modified_in_place(kind, tensor.shape, self._where(), version_of(tensor), self.version)
+            found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
+            raise errors.modified_in_place(kind, tensor.shape, self._where(), found, self.version, anomaly)
         return tensor
 
     def of_leaf(self) -> bool:
@@ -88,7 +89,7 @@ class SavedTensor:
         self.packed = Packed(packed, unpack, tensor.shape, tensor.dtype, tensor.device, tensor._fn, tensor._nr)
         self.tensor = None
 
-    def _from_hook(self, node: Node) -> Tensor:
+    def _from_hook(self, node: Node | None) -> Tensor:
         """What the unpack hook answers, linked to the graph."""
         if not hasattr(self, "packed"):
             raise errors.freed_twice()
@@ -125,8 +126,9 @@ def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
 
 def plain(view: Tensor) -> Tensor:
     """A view as a tensor that does not hold its base (Note [No cycles])."""
-    result = alias(view)
-    result._fn, result._nr = view._fn, view._nr
+    result = _new(Tensor)
+    result._array, result._storage, result._fn, result._nr = view._array, view._storage, view._fn, view._nr
+    result._grad = result._base = None
     return result
 
 
@@ -138,7 +140,7 @@ class SavedOutput(SavedTensor):
     nr: int  # as Tensor._nr
     kind: type[Node]  # for messages
 
-    def unpack(self, node: Node) -> Tensor:
+    def unpack(self, node: Node | None) -> Tensor:
         result = alias(super().unpack(node))
         result._fn, result._nr = node, self.nr
         return result

@@ -24,8 +24,10 @@ from ..backend import counters
 from ..backend.dtypes import NATIVE_FLOATS
 from . import hooks
 from .adding import addable_grads, run_adding
-from .arrays import as_array, own, zeros
-from .nesting import user_code
+from .arrays import added, as_array, own, zeros
+from .hooked import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
+from .late import Late
+from .nesting import Here, user_code
 from .node import AccumulateGrad, Node
 from .op import RAW, RECORD
 from .tensor import Tensor, wrap
@@ -41,12 +43,17 @@ class GraphTask:
     """The state of one call."""
 
     __slots__ = (
-        "accumulate", "buffers", "captures", "floor", "keep", "leaves", "needs", "nodes", "owned", "prune", "recording",
-        "results", "used", "watched", "watchers",
+        "accumulate", "buffers", "captures", "current", "floor", "keep", "late", "leaves", "needs", "nodes", "only",
+        "owned", "prune", "recording", "results", "used", "watched", "watchers",
     )  # fmt: skip
 
-    def __init__(self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool) -> None:
+    def __init__(
+        self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool, only: set[Node] | None
+    ) -> None:
         self.accumulate, self.keep, self.recording = accumulate, keep, recording
+        self.only = only  # the leaves of backward(inputs=...)
+        self.current: Node | None = None  # the node that runs, if anyone asks
+        self.late: Late | None = None
         self.buffers: dict[Node, Any] = {}  # gradient so far: bare, or a list for several outputs
         self.owned: set[Any] = set()  # buffers that this task made itself and may add into
         self.nodes: list[Node] = []  # ascending by sequence number, leaves excluded
@@ -57,7 +64,7 @@ class GraphTask:
         self.watchers: set[Node] | tuple[()] = ()  # nodes that run though nothing behind them is needed
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with output numbers
         self.floor = 0
-        if captures is not None:
+        if captures:
             self.results: list[Any] = [None] * len(captures)
             captured = self.captures
             floor = captures[0][0].topological_nr
@@ -69,7 +76,7 @@ class GraphTask:
                     captured[node] = [(i, nr)]  # a leaf's gradient is read at the end, from its buffer
                 else:
                     captured[node].append((i, nr))
-            self.floor = floor
+            self.floor = 0 if only else floor
 
     # ---- 1, 2: discovery ---------------------------------------------------------------------------
 
@@ -107,13 +114,15 @@ class GraphTask:
 
     def plan(self, roots: list[Node]) -> None:
         zero_nodes = self.walk(roots)
+        if self.only is not None:
+            self.leaves = {leaf: left for leaf, left in self.leaves.items() if leaf in self.only}
         if zero_nodes:
             self._behind_zero(roots, list(zero_nodes))
         if zero_nodes:
             self._watch()
         if self.accumulate:
-            if zero_nodes:
-                self._exec_info({*self.leaves, *self.watchers})
+            if zero_nodes or self.only is not None:
+                self._exec_info({*self.leaves, *self.captures, *self.watchers})
         elif self.prune or zero_nodes or self.floor:  # else every leaf is asked for, and so every node is needed
             self._exec_info({*self.captures, *self.watchers})
 
@@ -180,11 +189,12 @@ class GraphTask:
 
     # ---- 4: execution ------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, here: Here) -> None:
         """The hot loop. It stays one function: on a small graph a call per node would be a tenth of the time."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, recording, watchers = not self.keep, self.recording, self.watchers
-        watched = self.watched = bool(counters.ACTIVE) or LOGGER.isEnabledFor(DEBUG)
+        watched = self.watched = bool(counters.ACTIVE or here.starts or here.anomaly) or LOGGER.isEnabledFor(DEBUG)
+        adding = accumulate and not here.starts and not here.anomaly
         sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
@@ -195,16 +205,16 @@ class GraphTask:
                 continue
             extra = node.extra
             if extra is not None:
-                g = self.tensor_hooks(node, g)
+                g = run_tensor_hooks(self, node, g)
             if node in captures:
                 self.capture(node, g)
             if not need and node not in watchers:
                 continue
             if watched:
-                observe(node, g, need)
+                extra = observe(self, node, g, need)
             if extra is not None:
-                grads = self.run_with_hooks(node, g, need)
-            elif accumulate and node.adds and (into := addable_grads(self, node, g, need)):
+                grads = run_with_hooks(self, node, g, need, extra)
+            elif adding and node.adds and (into := addable_grads(self, node, g, need)):
                 grads = run_adding(self, node, g, need, into)
             else:
                 grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
@@ -231,41 +241,6 @@ class GraphTask:
         if accumulate:
             self.fire_rest()
 
-    def run_with_hooks(self, node: Node, g: Any, need: int) -> Any:
-        """Pre-hooks, the node, post-hooks: on tensors, whatever the node itself runs on."""
-        release, recording = not self.keep, self.recording
-        extra = node.extra
-        assert extra is not None
-        gs = tuple(map(self.to_tensor, g)) if node.outputs != 1 else (self.to_tensor(g),)
-        if extra.pre:
-            with user_code(recording):
-                gs = hooks.run_pre_hooks(node, gs)
-            g = [self.from_tensor(g) for g in gs] if node.outputs != 1 else self.from_tensor(gs[0])
-        grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
-        if extra.post:
-            with user_code(recording):
-                done = hooks.run_post_hooks(node, tuple(map(self.to_tensor, grads)), gs)
-            grads = tuple(map(self.from_tensor, done))
-        return grads
-
-    def tensor_hooks(self, node: Node, g: Any) -> Any:
-        """Tensor hooks and retain_grad of each output of `node`."""
-        extra = node.extra
-        assert extra is not None
-        if not extra.tensor and not extra.retained:
-            return g
-        with user_code(self.recording):
-            if node.outputs == 1:
-                return self.from_tensor(hooks.run_tensor_hooks(node, 0, self.to_tensor(g)))
-            return [None if x is None else self.from_tensor(hooks.run_tensor_hooks(node, nr, self.to_tensor(x)))
-                    for nr, x in enumerate(g, 1)]
-
-    def to_tensor(self, g: Any) -> Any:
-        return g if self.recording or g is None else wrap(as_array(g))
-
-    def from_tensor(self, g: Any) -> Any:
-        return g if self.recording or g is None else g._array
-
     # ---- 5: sums -----------------------------------------------------------------------------------
 
     def add(self, node: Node, nr: int, g: Any) -> None:
@@ -291,7 +266,7 @@ class GraphTask:
         if key in self.owned:
             held += g
             return held
-        total = held + g
+        total = held + g if self.recording else added(held, g)
         if not self.recording and total.ndim and total.dtype in NATIVE_FLOATS:
             self.owned.add(key)  # not a NumPy scalar, nor a type that would not take a wider summand
         return total
@@ -315,24 +290,28 @@ class GraphTask:
         for leaf in list(self.leaves):
             self.fire(leaf)
         for leaf, _ in self.used or ():
-            variable = leaf.variable if isinstance(leaf, AccumulateGrad) else None
+            wanted = isinstance(leaf, AccumulateGrad) and (self.only is None or leaf in self.only)
+            variable = leaf.living() if wanted else None  # type: ignore[attr-defined]
             if variable is not None and (variable._grad is None or hooks.watch(leaf)):
                 self.buffers[leaf] = wrap(zeros(variable._array)) if self.recording else zeros(variable._array)
                 self.fire(leaf)
 
     def fire(self, leaf: Any) -> None:
         g = self.buffers.pop(leaf, None)
-        variable = leaf._ref()
-        if g is None or variable is None:
+        if g is None:
             return
         if leaf.extra is not None:
-            g = self.tensor_hooks(leaf, g)
-            if leaf.extra.pre:
-                with user_code(self.recording):
-                    g = self.from_tensor(hooks.run_pre_hooks(leaf, (self.to_tensor(g),))[0])
+            g = run_tensor_hooks(self, leaf, g)
         if self.watched:
-            observe(leaf, g, 0)
-        accumulate(leaf, g if self.recording else wrap(own(g, variable._array.dtype)), self.recording)
+            observe(self, leaf, g, 0)
+        if leaf.extra is not None and leaf.extra.pre:
+            g = run_leaf_pre_hooks(self, leaf, g)
+        variable = leaf._ref() if leaf.extra is None else leaf.living()
+        if g is None:  # a hook took it away
+            return
+        if not self.recording:
+            g = wrap(as_array(g) if variable is None else own(g, variable._array.dtype))
+        accumulate(leaf, variable, g, self.recording)
 
     # ---- 7: captures -------------------------------------------------------------------------------
 
@@ -355,7 +334,7 @@ class GraphTask:
             elif self.used is not None and (node, nr) in self.used:
                 g = wrap(zeros(like)) if recording else zeros(like)
                 if node.topological_nr == 0 and node.extra is not None:
-                    g = self.tensor_hooks(node, g)
+                    g = run_tensor_hooks(self, node, g)
                 found.append(g if recording else wrap(g))
             else:
                 found.append(None)
@@ -364,16 +343,19 @@ class GraphTask:
     def leaf_hooks(self, leaf: Node, g: Any) -> Any:
         """Tensor hooks of a captured leaf, once however often it was asked for."""
         if self.captures.pop(leaf, None) is not None:
-            self.buffers[leaf] = g = self.tensor_hooks(leaf, g)
+            self.buffers[leaf] = g = run_tensor_hooks(self, leaf, g)
         return g
 
 
-def accumulate(leaf: AccumulateGrad, g: Tensor, recording: bool) -> None:
+def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recording: bool) -> None:
     """Adds `g`, the caller's to give away unless recording, to the leaf's `.grad`; then come the leaf's hooks."""
-    leaf.accumulate(RECORD.clone(g) if recording else g, recording)
+    if variable is not None:
+        leaf.accumulate(variable, RECORD.clone(g) if recording else g, recording)
     extra = leaf.extra
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(recording):
             hooks.run_post_hooks(leaf, (), (g,))
-            for hook in list(extra.post_accumulate.values()):
-                hook(leaf.variable)
+            if variable is not None:
+                hooks.run_post_accumulate_hooks(leaf, variable)
+        if extra.stands_in and not recording:
+            extra.leaf._grad = variable._grad  # type: ignore[union-attr]

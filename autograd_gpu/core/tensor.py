@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend, errors
+from .. import backend
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
+from .exchange import Exchange
 from .history import refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
 from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
 
 
-class Tensor:
+class Tensor(Exchange):
     """A NumPy array (CPU) or CuPy array (CUDA) that autograd can follow.
 
     Made by `ag.tensor`, `ag.zeros` and the other factories, never by calling the class.
@@ -113,31 +114,6 @@ class Tensor:
 
     def is_floating_point(self) -> bool:
         return self.dtype in FLOATS or self.dtype in STORAGE
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as a NumPy array: shared memory on the CPU.
-
-        RuntimeError if the tensor requires grad, TypeError if it is on a CUDA device; `force=True` detaches and
-        copies to the host instead.
-
-        >>> ag.ones(2).numpy()
-        array([1., 1.], dtype=float32)
-        """
-        if not force and self._node is not None:
-            raise errors.needs_detach()
-        if not force and self.is_cuda:
-            raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
-        return backend.to_numpy(self._array)
-
-    def item(self) -> Any:
-        """The value of a one-element tensor as a Python number (synchronises a CUDA device)."""
-        if self._array.size != 1:
-            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
-        return self.numpy(force=True).item()
-
-    def tolist(self) -> Any:
-        """The values as nested lists of Python numbers."""
-        return self.numpy(force=True).tolist()
 
     # ---- autograd ------------------------------------------------------------------------------
 
@@ -237,14 +213,14 @@ class Tensor:
         """Calls `hook(grad)` each time this tensor's gradient is computed; a returned tensor replaces it."""
         if self._node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        by_output = hooks.extra_of(self._fn).tensor.setdefault(self._nr, {})
-        return hooks.add(self._fn, by_output, hook)
+        return hooks.add_to_tensor(self._fn, self._nr, hook)
 
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(tensor)` as soon as the gradient of this leaf has been accumulated, in mid-backward."""
         if type(self._node) is not AccumulateGrad:
-            raise RuntimeError("post accumulate grad hooks can only be registered on leaf tensors that require grad")
-        return hooks.add(self._fn, hooks.extra_of(self._fn).post_accumulate, hook)
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient" if self._fn is None
+                               else "post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return hooks.add_to_leaf(self._fn, self, hook)
 
     def retain_grad(self) -> None:
         """Keeps `.grad` of this tensor although it is not a leaf."""
@@ -257,29 +233,7 @@ class Tensor:
     def retains_grad(self) -> bool:
         return not self.is_leaf and self._fn.extra is not None and self._nr in self._fn.extra.retained  # type: ignore[union-attr]
 
-    # ---- exchange ------------------------------------------------------------------------------
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return np.array(array, dtype=dtype, copy=copy)
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        self._check_exportable()
-        return self._array.__dlpack__(**kwargs)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        if not self.is_cuda:
-            raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy() or .cuda()")
-        self._check_exportable()
-        return self._array.__cuda_array_interface__
-
-    def _check_exportable(self) -> None:
-        if self._node is not None:
-            raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
+    # ---- copies ----------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:

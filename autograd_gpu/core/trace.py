@@ -1,22 +1,40 @@
-"""What a task tells about each node that it runs: the DEBUG log of semantics section 7, and the profiler's rules."""
+"""What a task tells about each node that it runs: to the log, to the profiler, and to `on_node_start`'s hooks."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backend import counters, device_of
 from ..backend.dtypes import short_name
+from .hooks import NONE, NodeExtra
+from .nesting import NESTING, user_code
 from .node import Node
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .task import GraphTask
 
 LOGGER = logging.getLogger("autograd_gpu.autograd.graph")
 
 
-def observe(node: Node, g: Any, need: int) -> None:
-    """Called before `node` runs, if a profiler counts or the log is on; nothing is formatted otherwise."""
+def observe(task: GraphTask, node: Node, g: Any, need: int) -> NodeExtra | None:
+    """Called before `node` runs, if anyone wants to know; answers with the hooks that the node is to be run with."""
+    here = NESTING.here
+    if here.anomaly:
+        task.current = node
+    report(node, g, need)
+    if here.starts:
+        with user_code(task.recording):
+            for hook in list(here.starts.values()):
+                hook(node)
+    return NONE if node.extra is None and here.anomaly else node.extra
+
+
+def report(node: Node, g: Any, need: int) -> None:
+    """For the profiler and the log; nothing is formatted if it is off."""
     if counters.ACTIVE:
         for name in node.rules(need):
             counters.rule(name)

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..core.hooks import RemovableHandle
+from ..core.hooks import Hooks, RemovableHandle, add
 from .backward_hooks import BackwardHooks
 
 PRE, POST, BACKWARD_PRE, BACKWARD = "forward_pre", "forward", "backward_pre", "backward"
@@ -34,25 +34,7 @@ class Hook(NamedTuple):
     always_call: bool = False
 
 
-EVERYWHERE: dict[int, Hook] = {}  # the hooks of all modules
-
-
-class _Keys:
-    """Numbers for hooks, never used twice."""
-
-    last = 0
-
-
-def add(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
-    """Puts `hook` at the end, or at the front, of `hooks`."""
-    _Keys.last += 1
-    key = _Keys.last
-    later = dict(hooks) if prepend else {}
-    if prepend:
-        hooks.clear()
-    hooks[key] = hook
-    hooks.update(later)
-    return RemovableHandle(hooks, key)
+EVERYWHERE = Hooks()  # the hooks of all modules
 
 
 # ---- a call ------------------------------------------------------------------------------------------
@@ -128,7 +110,7 @@ class _Run:
 class Hookable:
     """The methods of a Module that register hooks. Each returns a handle whose `remove()` takes the hook away."""
 
-    _hooks: dict[int, Hook]
+    _hooks: Hooks
 
     def register_forward_pre_hook(
         self, hook: Function, *, prepend: bool = False, with_kwargs: bool = False

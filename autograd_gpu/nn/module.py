@@ -57,7 +57,7 @@ class Module(Movable, Stateful, Hookable):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hooks = {}
+        self._hooks = hooks.Hooks()
         self.training = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

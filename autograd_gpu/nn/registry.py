@@ -34,7 +34,7 @@ class Registry:
         """Fills a copy or an unpickled module; what changes in a shallow copy leaves its model alone."""
         plain, slots = state if isinstance(state, tuple) else (state, None)
         for name, value in {**(plain or {}), **(slots or {})}.items():
-            object.__setattr__(self, name, dict(value) if name in ("_kinds", "_hooks") else value)
+            object.__setattr__(self, name, type(value)(value) if name in ("_kinds", "_hooks") else value)
 
     if TYPE_CHECKING:
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..config import no_grad
-from ..core.hooks import RemovableHandle
+from ..core.hooks import Hooks, RemovableHandle, add
 from ..core.tensor import Parameter, Tensor
 from .foreign import as_own
-from .hooks import add
 from .parameter import UninitializedParameter, is_lazy
 from .registry import BUFFER, MODULE, PARAMETER
 from .tree import Tree
@@ -41,7 +40,7 @@ class Stateful(Tree):
     """The part of Module that saves and loads."""
 
     _version = 1  # of the layout of a class's state, handed to the hooks in `local_metadata`
-    _state_hooks: dict[int, tuple[str, Callable[..., Any]]] | None = None
+    _state_hooks: Hooks | None = None
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
@@ -123,7 +122,7 @@ class Stateful(Tree):
 
     def _add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
         if self._state_hooks is None:
-            self._state_hooks = {}
+            self._state_hooks = Hooks()
         return add(self._state_hooks, (kind, hook))
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

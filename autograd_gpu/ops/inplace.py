@@ -98,7 +98,8 @@ def check_writable(name: str, x: Tensor, *others: Any) -> bool:
 
 
 def _in_graph(x: Tensor, others: tuple[Any, ...]) -> bool:
-    if x._node is not None or (x._base is not None and x._made and x._base._node is not None):
+    base = x._base
+    if (x._fn if base is None else x._node) is not None or (base is not None and x._made and base._fn is not None):
         return True
     for other in others:
         if isinstance(other, Tensor) and other._node is not None:

@@ -13,6 +13,7 @@ from .radam import RAdam
 from .rmsprop import RMSprop
 from .rprop import Rprop
 from .sgd import SGD
+from .step_in_backward import step_in_backward
 
 __all__ = [
     "ASGD",
@@ -30,5 +31,6 @@ __all__ = [
     "Rprop",
     "hooks",
     "lr_scheduler",
+    "step_in_backward",
     "swa_utils",
 ]

@@ -52,15 +52,17 @@ class ASGD(Optimizer):
     def _new_state(self, group: Group) -> dict[str, Any]:
         return {"step": 0, "eta": float(group["lr"]), "mu": 1.0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
-        keys = []
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         lr, lambd = group["lr"], group["lambd"]
         for state in states:
-            keys.append((state["eta"], state["mu"]))
-            state["step"] = step = state["step"] + 1
-            state["eta"] = lr / (1.0 + lambd * lr * step) ** group["alpha"]
-            state["mu"] = 1.0 / max(1, step - group["t0"])
-        return keys
+            key, step = (state["eta"], state["mu"]), state["step"] + 1
+            eta, mu = lr / (1.0 + lambd * lr * step) ** group["alpha"], 1.0 / max(1, step - group["t0"])
+            state["step"], state["eta"], state["mu"] = step, eta, mu
+            keys.append(key)
+
+    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        super()._retreat(state, key)
+        state["eta"], state["mu"] = key
 
     def _numbers(self, group: Group, *key: Any) -> ASGDNumbers:
         eta, mu = key

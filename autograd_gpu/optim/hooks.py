@@ -6,14 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.hooks import RemovableHandle
-from ..nn.hooks import add
+from ..core.hooks import Hooks, RemovableHandle, add
 
 Hook = Callable[..., Any]
-Hooks = dict[int, Hook]
 
 BEFORE, AFTER, SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST = "before", "after", "save_pre", "save", "load_pre", "load"
-EVERYWHERE: dict[str, Hooks] = {BEFORE: {}, AFTER: {}}  # around the steps of all optimizers
+EVERYWHERE: dict[str, Hooks] = {BEFORE: Hooks(), AFTER: Hooks()}  # around the steps of all optimizers
 
 
 class Hookable:
@@ -23,7 +21,8 @@ class Hookable:
     _steps_taken: int
 
     def _forget_hooks(self) -> None:
-        self._hooks: dict[str, Hooks] = {kind: {} for kind in (BEFORE, AFTER, SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST)}
+        kinds = (BEFORE, AFTER, SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST)
+        self._hooks: dict[str, Hooks] = {kind: Hooks() for kind in kinds}
 
     def _hooks_of(self, kind: str) -> list[Hook]:
         return [*EVERYWHERE.get(kind, {}).values(), *self._hooks[kind].values()]

@@ -60,16 +60,19 @@ class NAdam(Optimizer):
     def _new_state(self, group: Group) -> dict[str, Any]:
         return {"step": 0, "mu_product": 1.0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
-        keys = []
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         for state in states:
-            state["step"] += 1
-            state["mu_product"] *= _momentum(group, state["step"])
-            keys.append((state["step"], state["mu_product"]))
-        return keys
+            step, before = state["step"] + 1, state["mu_product"]
+            product = before * _momentum(group, step)
+            state["step"], state["mu_product"] = step, product
+            keys.append((step, product, before))
+
+    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        super()._retreat(state, key)
+        state["mu_product"] = key[2]
 
     def _numbers(self, group: Group, *key: Any) -> NAdamNumbers:
-        step, product = key
+        step, product, _ = key
         beta1, beta2 = group["betas"]
         lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
         now, after = _momentum(group, step), _momentum(group, step + 1)

@@ -88,7 +88,8 @@ class Optimizer(Hookable):
         """Updates every parameter that has a gradient; returns the result of `closure`.
 
         The closure, which computes the loss and the gradients, is called first, with grad on. RuntimeError if a
-        gradient has another shape, dtype or device than its parameter.
+        gradient has another shape, dtype or device than its parameter. If memory runs out on the way, each parameter
+        was stepped together with its state or not at all; an interrupt may leave the one being stepped halfway.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
@@ -108,23 +109,32 @@ class Optimizer(Hookable):
         """One step for `group`, on arrays, so that nothing is recorded, with `bump_version` for each.
 
         1. Make the state that is missing. 2. Count the step. 3. Run the formula on parameter, gradient and state.
+        4. Where that fails, parameters that the formula has not run on get their state back.
         """
         slots = self._slots(group)
         params, arrays, grads = with_grads(group)
         if not params:
             return
         states = [self.state[param] for param in params] if slots else [{} for _ in params]
-        fresh = [False] * len(params)
+        fresh, before = [False] * len(params), None
+        keys: list[tuple[Any, ...]] = []
+        done: list[int] = []
         try:
-            columns = [[state[name].array for state in states] for name in slots]
-        except KeyError:
-            fresh = self._prepare(group, params, slots)  # 1
-            columns = [[state[name].array for state in states] for name in slots]
-        keys = self._advance(states, group, fresh)  # 2
-        numbers = {key: self._numbers(group, *key) for key in set(keys)}
-        self._buckets.update(self._kernel, [arrays, grads, *columns], [numbers[key] for key in keys])  # 3
-        for param in params:
-            bump_version(param)
+            try:
+                columns = [[state[name].array for state in states] for name in slots]
+            except KeyError:
+                before = [dict(state) for state in states]
+                fresh = self._prepare(group, params, slots)  # 1
+                columns = [[state[name].array for state in states] for name in slots]
+            self._advance(states, group, fresh, keys)  # 2
+            numbers = {key: self._numbers(group, *key) for key in set(keys)}
+            self._buckets.update(self._kernel, [arrays, grads, *columns], [numbers[key] for key in keys], done)  # 3
+        except BaseException:
+            self._take_back(states, keys, before, done)  # 4
+            raise
+        finally:
+            for param in params:
+                bump_version(param)
 
     def _slots(self, group: Group) -> dict[str, float]:
         """The state that is an array like the parameter, and what it is filled with at first."""
@@ -134,31 +144,51 @@ class Optimizer(Hookable):
         """The numbers of a new state."""
         return {"step": 0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
-        """Counts the step in each state, new if `fresh`, and answers what `_numbers` needs to know of it."""
-        keys = []
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+        """Counts the step in each state, new if `fresh`, and appends to `keys` what `_numbers` needs to know of it."""
         for state in states:
             state["step"] = step = state.get("step", 0) + 1
             keys.append((step,))
-        return keys
+
+    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        """Undoes `_advance`, which appended `key`."""
+        state["step"] -= 1
+
+    def _take_back(
+        self, states: list[dict[str, Any]], keys: list[tuple[Any, ...]], before: list[dict[str, Any]] | None,
+        done: list[int],
+    ) -> None:
+        """Undoes `_advance` for all rows but `done`, and `_prepare`, if it ran: then `before` is what it found."""
+        for i in set(range(len(states))).difference(done):
+            if before is None:
+                if i < len(keys):
+                    self._retreat(states[i], keys[i])
+                continue
+            made = [t.array for name, t in states[i].items() if name not in before[i] and isinstance(t, Tensor)]
+            self._buckets.forget(made)
+            states[i].clear()
+            states[i].update(before[i])
 
     def _numbers(self, group: Group, *key: Any) -> Any:
         """The formula's numbers for this step."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update()")
 
     def _prepare(self, group: Group, params: list[Tensor], slots: dict[str, float]) -> list[bool]:
-        """Makes the state that `params` lack, and says of each whether it had none."""
-        fresh = []
+        """Makes the state that `params` lack, and says of each whether it had none; if that fails, nobody has any."""
+        made = []
         for param in params:
+            lacking = [name for name in slots if name not in self.state[param]]
+            made.append(tuple([namespace(param.array).full_like(param.array, slots[name]) for name in lacking]))
+        fresh = [len(arrays) == len(slots) for arrays in made]
+        new = [i for i, is_new in enumerate(fresh) if is_new]
+        packed = self._buckets.pack([params[i].array for i in new], [made[i] for i in new])
+        for i, arrays in zip(new, packed, strict=True):
+            made[i] = arrays
+        for param, arrays, is_new in zip(params, made, fresh, strict=True):
             state = self.state[param]
-            lacking = slots.keys() - state.keys()
-            fresh.append(len(lacking) == len(slots))
-            if fresh[-1]:
-                state.update({**self._new_state(group), **state})
-            for name in slots:
-                if name in lacking:
-                    state[name] = wrap(namespace(param.array).full_like(param.array, slots[name]))
-        self._pack([param for param, new in zip(params, fresh, strict=True) if new], slots)
+            lacking = [name for name in slots if name not in state]
+            start = {**self._new_state(group), **state} if is_new else {}
+            state.update(start | {name: wrap(array) for name, array in zip(lacking, arrays, strict=True)})
         return fresh
 
     def _pack(self, params: list[Tensor], slots: dict[str, float]) -> None:

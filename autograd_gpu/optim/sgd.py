@@ -57,9 +57,11 @@ class SGD(Optimizer):
             super()._update(group)
             return
         params, arrays, grads = with_grads(group)
-        descend(arrays, grads, self._numbers(group, False))
-        for param in params:
-            bump_version(param)
+        try:
+            descend(arrays, grads, self._numbers(group, False))
+        finally:
+            for param in params:
+                bump_version(param)
 
     def _slots(self, group: Group) -> dict[str, float]:
         return {"momentum_buffer": 0.0} if group["momentum"] else {}
@@ -67,8 +69,11 @@ class SGD(Optimizer):
     def _new_state(self, group: Group) -> dict[str, Any]:
         return {}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool]) -> list[tuple[Any, ...]]:
-        return [(first,) for first in fresh]
+    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+        keys += [(first,) for first in fresh]
+
+    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        """Nothing is counted."""
 
     def _numbers(self, group: Group, *key: Any) -> SGDNumbers:
         (first,) = key

@@ -1,6 +1,6 @@
-"""Data loading, and saving and loading."""
+"""Checkpoints, data loading, saving and loading, and the handles of hooks."""
 
-from . import data
+from . import checkpoint, data, hooks
 from .serialization import load, save
 
-__all__ = ["data", "load", "save"]
+__all__ = ["checkpoint", "data", "hooks", "load", "save"]

@@ -1,0 +1,47 @@
+"""What the engine calls besides the graph's own hooks: at the start of each node, and at the end of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.hooks import RemovableHandle, add
+from ..core.late import late_of, running_task
+from ..core.nesting import NESTING
+from ..core.node import Node
+
+
+def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:
+    """Calls `fn(node)` before each node that a backward or grad of this thread runs, from the next call on.
+
+    AccumulateGrad nodes are among them. `fn` runs after the node's tensor hooks and before its pre-hooks; what it
+    returns is ignored. The handle's `remove()` takes it away; as a context manager it does so at its end.
+
+    >>> x = ag.ones(2, requires_grad=True)
+    >>> y = x.exp().sum()
+    >>> with ag.autograd.graph.on_node_start(lambda node: print(node.name())):
+    ...     y.backward()
+    SumBackward0
+    ExpBackward0
+    AccumulateGrad
+    """
+    return add(NESTING.here.starts, fn)
+
+
+def queue_callback(fn: Callable[[], Any]) -> None:
+    """Calls `fn()` at the end of the running backward or grad, when every gradient is in its place.
+
+    For use in hooks and in a Function's backward; of backwards inside one another the innermost is meant. Callbacks
+    run in the order in which they were queued, also those that a callback queues. They do not run if the backward
+    fails; what one of them raises comes out of the backward. RuntimeError outside of a backward.
+
+    >>> x = ag.ones(2, requires_grad=True)
+    >>> done = lambda: print("x.grad is", x.grad)
+    >>> handle = x.register_hook(lambda g: ag.autograd.graph.queue_callback(done))
+    >>> (x * 2).sum().backward()
+    x.grad is tensor([2., 2.])
+    """
+    task = running_task()
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    late_of(task).callbacks.append(fn)

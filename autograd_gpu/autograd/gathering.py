@@ -1,0 +1,113 @@
+"""One hook on the gradients of several tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.hooks import MultiHandle
+from ..core.late import late_of, running_task, will_reach
+from ..core.node import Node
+from ..core.task import GraphTask
+from ..core.tensor import Tensor
+
+MODES = ("all", "any")
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all") -> MultiHandle:
+    """Calls `fn` once per backward with the gradients of `tensors`; `remove()` of the handle takes it away.
+
+    mode "all": `fn(grads)` as soon as every gradient is there that this backward computes; `grads` is a list with None
+    for each tensor that gets none. mode "any": `fn(grad)` with the first gradient that comes. A backward that reaches
+    none of the tensors calls nothing. `fn` must not write to the gradients; what it returns is ignored. RuntimeError
+    for a tensor that does not require grad, unless mode is "any".
+
+    >>> a, b = ag.ones(2, requires_grad=True), ag.ones(2, requires_grad=True)
+    >>> c, d = a * b, a * b
+    >>> show = lambda grads: print([g is not None for g in grads])
+    >>> handle = ag.autograd.graph.register_multi_grad_hook((a, b, c, d), show)
+    >>> c.sum().backward()
+    [True, True, True, False]
+    """
+    if mode not in MODES:
+        raise ValueError(f"Expects mode to be one of {MODES} but got {mode}")
+    tensors = tuple(tensors)
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"register_multi_grad_hook: expected Tensors, got {type(tensor).__name__}")
+        if mode == "all" and not tensor.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if mode == "any":
+        first = _First(fn)
+        return MultiHandle(tuple([t.register_hook(first) for t in tensors if t.requires_grad]))
+    # The outputs, not the tensors: a hook on a tensor's node that held the tensor would be a circle.
+    gather = _Gather(fn, [(t._node, t._nr) for t in tensors])  # type: ignore[misc]
+    return MultiHandle(tuple([t.register_hook(_Arrival(gather, i)) for i, t in enumerate(tensors)]))
+
+
+class _First:
+    """mode "any": the gradient that comes first in each task."""
+
+    def __init__(self, fn: Callable[[Any], None]) -> None:
+        self.fn, self.__name__ = fn, getattr(fn, "__name__", type(fn).__name__)
+
+    def __call__(self, g: Tensor) -> None:
+        task = running_task()
+        assert task is not None
+        gathered = late_of(task).gathered
+        if self not in gathered:
+            gathered[self] = self
+            self.fn(g)
+
+    def finish(self) -> None:
+        """Nothing is left to do at the end of the task."""
+
+
+class _Gather:
+    """mode "all": what one registration waits for."""
+
+    def __init__(self, fn: Callable[[Any], None], outputs: list[tuple[Node, int]]) -> None:
+        self.fn, self.outputs = fn, outputs
+
+    def of(self, task: GraphTask, i: int) -> _Gathered:
+        """What has arrived in `task`; made at the first arrival, that of output `i`."""
+        gathered = late_of(task).gathered
+        if self not in gathered:
+            here = self.outputs[i]
+            coming = sum([output == here or will_reach(task, *output) for output in self.outputs])
+            gathered[self] = _Gathered(self.fn, len(self.outputs), coming)
+        return gathered[self]
+
+
+class _Arrival:
+    """The hook on one of the tensors."""
+
+    takes_none = True
+
+    def __init__(self, gather: _Gather, i: int) -> None:
+        self.gather, self.i = gather, i
+
+    def __call__(self, g: Tensor | None) -> None:
+        task = running_task()
+        assert task is not None
+        self.gather.of(task, self.i).arrive(self.i, g)
+
+
+class _Gathered:
+    """The gradients of one task."""
+
+    def __init__(self, fn: Callable[[Any], None], count: int, coming: int) -> None:
+        self.fn, self.coming = fn, coming
+        self.grads: list[Tensor | None] = [None] * count
+        self.called = False
+
+    def arrive(self, i: int, g: Tensor | None) -> None:
+        self.grads[i] = g
+        self.coming -= 1
+        if self.coming == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        if not self.called and any(g is not None for g in self.grads):
+            self.called = True
+            self.fn(self.grads)

@@ -1,0 +1,73 @@
+"""Running a node around which there is more than its rules: hooks, and what anomaly mode looks at.
+
+Hooks get tensors whatever the task runs on; the task hands over what it has and gets the same back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import hooks
+from .anomaly import check_nan
+from .arrays import as_array
+from .nesting import NESTING, user_code
+from .node import Node
+from .op import RAW, RECORD
+from .tensor import wrap
+
+if TYPE_CHECKING:
+    from .task import GraphTask
+
+
+def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: hooks.NodeExtra) -> Any:
+    """Pre-hooks, the node, post-hooks."""
+    recording = task.recording
+    gs = tuple([to_tensor(task, x) for x in g]) if node.outputs != 1 else (to_tensor(task, g),)
+    if extra.pre:
+        with user_code(recording):
+            gs = hooks.run_pre_hooks(node, gs)
+        g = [from_tensor(task, x) for x in gs] if node.outputs != 1 else from_tensor(task, gs[0])
+    if all(x is None for x in gs):  # the hooks took the gradients away
+        grads: Any = (None,) * len(node.edges)
+    else:
+        grads = node.run_recorded(g, need, not task.keep) if recording else node.run_raw(g, need, not task.keep)
+    extra = node.extra or extra  # a pre-hook may have registered the first post-hook
+    if extra.post:
+        shapes = node.shapes or (None,) * len(grads)
+        sum_to = RECORD.sum_to if recording else RAW.sum_to
+        grads = [x if x is None or s is None or x.shape == s else sum_to(x, s)
+                 for x, s in zip(grads, shapes, strict=False)]
+        with user_code(recording):
+            done = hooks.run_post_hooks(node, tuple([to_tensor(task, x) for x in grads]), gs)
+        grads = tuple([from_tensor(task, x) for x in done])
+    if NESTING.here.anomaly:
+        check_nan(node, grads)
+    return grads
+
+
+def run_tensor_hooks(task: GraphTask, node: Node, g: Any) -> Any:
+    """Tensor hooks and retain_grad of each output of `node`."""
+    extra = node.extra
+    assert extra is not None
+    if not extra.tensor and not extra.retained:
+        return g
+    if task.watched:
+        task.current = node
+    with user_code(task.recording):
+        if node.outputs == 1:
+            return from_tensor(task, hooks.run_tensor_hooks(node, 0, to_tensor(task, g)))
+        return [from_tensor(task, hooks.run_tensor_hooks(node, nr, to_tensor(task, x))) for nr, x in enumerate(g, 1)]
+
+
+def run_leaf_pre_hooks(task: GraphTask, leaf: Node, g: Any) -> Any:
+    """Pre-hooks of an AccumulateGrad."""
+    with user_code(task.recording):
+        return from_tensor(task, hooks.run_pre_hooks(leaf, (to_tensor(task, g),))[0])
+
+
+def to_tensor(task: GraphTask, g: Any) -> Any:
+    return g if task.recording or g is None else wrap(as_array(g))
+
+
+def from_tensor(task: GraphTask, g: Any) -> Any:
+    return g if task.recording or g is None else g._array

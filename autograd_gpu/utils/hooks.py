@@ -1,0 +1,5 @@
+"""The handle that every function that registers a hook returns."""
+
+from ..core.hooks import RemovableHandle
+
+__all__ = ["RemovableHandle"]
