@@ -361,8 +361,8 @@ GRAPHS = [written_view, written_base, result_written_into_its_own_view, mutated_
 
 
 def watched(tensors):
-    """Weak references to the tensors, all their nodes, and what those saved."""
-    nodes, found = [t.grad_fn for t in tensors], [weakref.ref(t) for t in tensors]
+    """Weak references to the tensors, their memory, all their nodes, and what those saved."""
+    nodes, found = [t.grad_fn for t in tensors], [weakref.ref(x) for t in tensors for x in (t, t._array)]
     seen = set()
     while nodes:
         node = nodes.pop()
@@ -370,7 +370,8 @@ def watched(tensors):
             continue
         seen.add(node)
         found.append(weakref.ref(node))
-        found += [weakref.ref(s.tensor) for _, s in node.saved_by_name() if s.tensor is not None]
+        kept = [s.tensor for _, s in node.saved_by_name() if s.tensor is not None]
+        found += [weakref.ref(x) for t in kept for x in (t, t._array)]
         nodes += [child for child, _ in node.next_functions]
     return found
 

@@ -23,10 +23,10 @@ class saved_tensors_hooks:
     """Sets the hooks that pack and unpack what is saved for backward, while the context lasts, in this thread.
 
     pack_hook(tensor) gets each tensor that an operation saves, detached, and answers with anything; unpack_hook makes a
-    tensor of the same shape, dtype and content of that when backward needs it. Both run without recording. Contexts
-    nest; the innermost counts. with_info=True: pack_hook(tensor, info) is told what is saved by whom, see
-    `ag.autograd.graph.SaveInfo`. Python numbers are never packed. Behind hooks no version is checked: a pack hook
-    that keeps its input, which must not be written to, sees later writes.
+    tensor of the same shape, dtype, device and content of that each time backward needs it, RuntimeError if it is
+    another. Both run without recording. Contexts nest; the innermost counts. with_info=True: pack_hook(tensor, info) is
+    told what is saved by whom, see `ag.autograd.graph.SaveInfo`. Python numbers are never packed. Behind hooks no
+    version is checked: a pack hook that keeps its input, which must not be written to, sees later writes.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda packed: packed.float()):
@@ -74,7 +74,8 @@ class save_on_cpu(saved_tensors_hooks):
         def unpack(packed: tuple[Device, Any, int | None]) -> Tensor:
             device, held, version = packed
             if version is None:
-                return wrap(cuda.from_host(held, device.index, blocking=pin_memory))  # nobody holds `held` after that
+                # blocking: `held` may be given back before a copy from page-locked memory has run
+                return wrap(cuda.from_host(held, cuda.device_index(device), blocking=pin_memory))
             check_unmodified(held, version)
             return held
 

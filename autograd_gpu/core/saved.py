@@ -1,4 +1,4 @@
-"""SavedTensor: what a node keeps of one of its inputs or outputs.
+"""SavedTensor: what a node keeps of one of its inputs or outputs. A user meets it as SavedTensorHandle.
 
 Note [No cycles]
 A node may hold an input tensor itself: the input's own history was complete before the node existed. Of a view it
@@ -168,7 +168,7 @@ FREED.tensor = NOTHING.tensor = None
 FREED.version = NOTHING.version = 0
 
 
-class Handle:
+class SavedTensorHandle:
     """What `grad_fn._raw_saved_NAME` is: where hooks of one saved tensor are set. It keeps the node, not the tensor."""
 
     __slots__ = ("_index", "_node", "_slot")
@@ -204,12 +204,12 @@ class Handle:
         kept.hand_to(pack_hook, unpack_hook)
 
 
-def handles(node: Node, slot: str) -> Handle | tuple[Handle, ...]:
-    """The handle of what `node` holds in `slot`; of a list one each. RuntimeError for a list that was freed."""
+def handles(node: Node, slot: str) -> SavedTensorHandle | tuple[SavedTensorHandle, ...]:
+    """The handle of what `node` holds in `slot`; of a list a tuple of them."""
     kept = getattr(node, slot)
     if isinstance(kept, (list, tuple)):
-        return tuple([Handle(node, slot, i) for i in range(len(kept))])
-    return Handle(node, slot)
+        return tuple([SavedTensorHandle(node, slot, i) for i in range(len(kept))])
+    return SavedTensorHandle(node, slot)
 
 
 def save_output(tensor: Tensor, node: Node) -> SavedOutput:
