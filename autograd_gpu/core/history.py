@@ -144,6 +144,7 @@ def rebase(x: Tensor, node: Node | None, nr: int) -> None:
     base = x._base
     if base is not None:
         rewrite(base, CopySlices(base, x._array, (node, nr)), 0)
+        x._seen = -1  # it may have been looked at since the version moved on
     elif node is not None:
         rewrite(x, node, nr)
 

@@ -152,11 +152,11 @@ class SavedOutput(SavedTensor):
         """The output lies in the memory of `tensor` now."""
         self.tensor, self.version = alias(tensor), version_of(tensor)
 
-    def keep(self, copies: dict[int, Tensor]) -> None:
-        """Takes a copy, because the memory is about to be written to."""
+    def keep(self, copies: dict[int, Tensor] | None = None) -> None:
+        """Takes a copy, because the memory is about to be written to; one in `copies` is shared."""
         tensor = self.tensor
         if tensor is not None and version_of(tensor) == self.version:
-            self.tensor, self.version = copied(tensor, copies), 0
+            self.tensor, self.version = copied(tensor, {} if copies is None else copies), 0
 
     def _where(self) -> str:
         return f"output {max(self.nr - 1, 0)} of {self.kind.__name__}"
