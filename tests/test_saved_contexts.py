@@ -267,6 +267,16 @@ class TestMutation:
 
         both(program)
 
+    def test_a_write_in_inference_mode(self, device):
+        with graph.allow_mutation_on_saved_tensors():
+            x = leaf(ag)
+            b = x * 1
+            y = b.exp() * b
+            with ag.inference_mode():
+                b.mul_(2)
+            y.sum().backward()
+        np.testing.assert_allclose(x.grad.tolist(), np.exp([1, 2]) * [2, 3], rtol=1e-6)
+
     def test_a_write_that_is_not_seen_coming_raises(self):
         with graph.allow_mutation_on_saved_tensors():
             x = leaf(ag)

@@ -12,9 +12,8 @@ from typing import Any
 from ..backend import is_array
 from .node import Node
 from .op import OpDef
-from .saved import NOTHING, SavedTensor, handles, saved
+from .saved import NOTHING, SavedTensor, constant, handles, saved
 from .source import Source, write_refresh
-from .tensor import wrap
 
 PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d", "extra": "e"}
 READABLE = ("input", "out", "extra", "attribute")  # as `_saved_NAME`
@@ -210,7 +209,7 @@ class OpNode(Node):
         """The arrays that forward left become saved tensors, which hooks may see."""
         for slot_name in self.saved_slots.values():
             if slot_name[0] == PREFIX["extra"] and is_array(array := getattr(self, slot_name)):
-                setattr(self, slot_name, saved(wrap(array)))
+                setattr(self, slot_name, saved(constant(array)))
 
     def __getattr__(self, name: str) -> Any:
         """`_saved_NAME` is the unpacked value, `_raw_saved_NAME` where its hooks are set; of a list a tuple of them."""

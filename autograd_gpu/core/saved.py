@@ -116,11 +116,18 @@ def saved(tensor: Tensor) -> SavedTensor:
     return result
 
 
+def constant(array: Any) -> Tensor:
+    """A tensor that may be saved, in inference mode, too."""
+    result = wrap(array)
+    result._storage = None
+    return result
+
+
 def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
     """A constant copy; one for all savers of the same array, which `copies` remembers."""
     key = id(tensor._array)
     if key not in copies:
-        copies[key] = wrap(tensor._array.copy())
+        copies[key] = constant(tensor._array.copy())
     return copies[key]
 
 
