@@ -75,6 +75,7 @@ def read_all(nodes):
     return [getattr(node, name) for node in nodes for name in dir(node) if name.startswith(names)]
 
 
+@pytest.mark.cpu
 @rows
 def test_each_save_is_packed_once_and_numbers_never(row, device):
     for sample in row.draw():
@@ -90,6 +91,7 @@ def test_each_save_is_packed_once_and_numbers_never(row, device):
             assert not [t for t in packed if t.ndim == 0 and t.item() in given], str(sample)
 
 
+@pytest.mark.cpu
 @rows
 def test_no_reference_cycles_behind_hooks(row, device):
     """With what hooks get and keep, and with saved tensors that were read, all dies with the last tensor."""
