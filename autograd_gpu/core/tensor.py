@@ -54,7 +54,7 @@ class Tensor:
 
     @property
     def array(self) -> Any:
-        """The NumPy or CuPy array itself, not a copy. After a write to it call `core.views.bump_version(tensor)`."""
+        """The NumPy or CuPy array itself, not a copy. After a write to it call `graph.increment_version(tensor)`."""
         return self._array
 
     @property
