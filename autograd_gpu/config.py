@@ -16,6 +16,7 @@ GRAD_OFF = 1
 INFERENCE = 2  # nothing is recorded, and results cannot enter a graph later
 SAVING = 4  # saved tensors are handed to hooks
 ANOMALY = 8  # nodes remember where they were made
+INTERCEPTED = 16  # every call of an op passes through `MODES.interceptors`
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -24,6 +25,8 @@ class _Modes(threading.local):
     bits = 0
     saving: tuple[Any, ...] = ()  # pairs of saved-tensor hooks, innermost last
     saving_refused: str | None = None  # why hooks may not be set
+    interceptors: tuple[Any, ...] = ()  # innermost last, see core/interception.py
+    drawing: tuple[Any, ...] = ()  # blocks of random numbers, innermost last, see random/places.py
 
 
 MODES = _Modes()

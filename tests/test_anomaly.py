@@ -88,6 +88,20 @@ class TestForwardTraceback:
                     todo += [n for n, _ in node.next_functions if n is not None]
         assert "traceback_" not in call(leaf()).grad_fn.metadata
 
+    def test_in_place_operations(self):
+        with set_detect_anomaly(True):
+            y, viewed, set_to, copied = (leaf() * 1 for _ in range(4))
+            y.exp_()
+            view = viewed[:2]
+            view.mul_(2)
+            set_to[0] = 5.0
+            copied.copy_(y)
+            for tensor in (y, viewed, view, set_to, copied):
+                assert "test_in_place_operations" in "".join(tensor.grad_fn.metadata["traceback_"])
+        assert viewed.grad_fn.name() == "CopySlices"
+        written, _ = viewed.grad_fn.next_functions[1]
+        assert written.metadata["traceback_"][-1].rstrip().endswith("view.mul_(2)")
+
     def test_on_in_backward_only(self):
         y = make_root(leaf(-1.0))
         with set_detect_anomaly(True):

@@ -179,6 +179,27 @@ class TestNodes:
 
 
 class TestFunction:
+    @pytest.mark.parametrize("shape", [(2, 2), (1,)])
+    def test_a_result_that_is_a_view_of_something_else(self, shape):
+        """Values do not count: at shape (1,) what the result views equals the argument."""
+
+        class Same(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return (x * 1).view(1, -1)
+
+            @staticmethod
+            def backward(ctx, g):
+                return g.view(shape) * 3
+
+        x = ag.ones(shape, requires_grad=True)
+        y = Same.apply(x)
+        assert y._base is not x
+        with pytest.raises(RuntimeError, match="This view was created inside a custom Function"):
+            y.mul_(2)
+        y.sum().backward()
+        assert x.grad.tolist() == (3 * ag.ones(shape)).tolist()
+
     def test_setup_context_form(self):
         class Cube(Function):
             @staticmethod

@@ -699,6 +699,16 @@ class TestNode:
             node.register_hook(print).remove()
             node.register_prehook(print).remove()
 
+    def test_input_metadata(self):
+        x = leaf()
+        nodes = [(x.sin().grad_fn, [(3,)]), (x.split([1, 2])[0].grad_fn, [(1,), (2,)]), (accumulator(x), [(3,)])]
+        for node, shapes in nodes:
+            assert [m.shape for m in node._input_metadata] == shapes
+            assert {m.dtype for m in node._input_metadata} == {ag.float64}
+        node = accumulator(x)
+        del x, nodes
+        assert node._input_metadata == []
+
     def test_is_abstract(self):
         with pytest.raises(TypeError, match="Node"):
             Node()

@@ -108,7 +108,9 @@ ELSEWHERE = {  # name -> the file that tests it
     "from_numpy": "test_tensor.py",
     "nn.functional.gumbel_softmax": "test_nn_overwriting.py",
 }
-OTHERS = {"Layers", "Modules", "Optimizers", "Properties, dtypes, modes", "Derivatives"}  # which have their own tests
+OTHERS = {  # which have their own tests
+    "Checkpoints", "Derivatives", "Layers", "Modules", "Optimizers", "Properties, dtypes, modes",
+}  # fmt: skip
 
 
 def made_of_ops():

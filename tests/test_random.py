@@ -1,5 +1,6 @@
 """Seeds, generators and the random factories."""
 
+import concurrent.futures
 import contextlib
 import copy
 import pickle
@@ -11,6 +12,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.dtypes import bfloat16
+from autograd_gpu.random.places import Places, Repeat
 
 
 def test_manual_seed_repeats(device):
@@ -298,3 +300,61 @@ def test_numbers_like_those_of_a_tensor(name, device):
     low, high = {"rand_like": (0, 1), "randn_like": (-6, 6), "randint_like": (2, 5)}[name]
     assert low <= drawn.min().item() < drawn.max().item() < high
     assert getattr(ag, name)(x, *bounds, dtype=ag.float32, requires_grad=True).requires_grad
+
+
+def test_blocks_whose_numbers_come_again(device):
+    own = ag.Generator(device)
+
+    def draw():
+        drawn = [ag.rand(2), ag.rand(2, generator=own)]
+        return [t.tolist() for t in drawn]
+
+    def states():
+        return ag.get_rng_state(device), own.get_state()
+
+    outer, inner, deeper = Places(), Places(), Places()
+    with outer:
+        before = draw()
+        with inner:
+            first = draw()
+        assert set(inner.noted) == set(outer.noted) == {own, ag.random.default_generator(device)}
+        after = draw()
+    where = states()
+    with Repeat(inner):
+        assert draw() == first
+        assert own.initial_seed() == inner.noted[own][0]
+    with Repeat(outer):
+        assert draw() == before
+        with deeper:
+            assert draw() == first
+        with Repeat(deeper):  # noted in a repeat, repeated in one
+            assert draw() == first
+        assert draw() == after
+        ag.manual_seed(3)
+        own.manual_seed(4)
+    np.testing.assert_equal(states(), where)
+    with Repeat(Places()):  # which noted nothing: the numbers go on
+        further = draw()
+    np.testing.assert_equal(states(), where)
+    assert draw() == further
+
+
+def test_a_generator_first_used_in_a_block_repeats_from_its_seed(device):
+    own = ag.Generator(device).manual_seed(5)
+    places = Places()
+    with places:
+        first = ag.rand(3, generator=own).tolist()
+        own.manual_seed(6)
+    with Repeat(places):
+        assert ag.rand(3, generator=own).tolist() == first
+        assert own.initial_seed() == 5
+    assert own.initial_seed() == 6
+
+
+def test_a_repeat_is_of_one_thread(device):
+    places = Places()
+    with places:
+        first = ag.rand(2, device=device).tolist()
+    with Repeat(places), concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: ag.rand(2, device=device).tolist()).result() != first
+        assert ag.rand(2, device=device).tolist() == first

@@ -46,6 +46,7 @@ def test_methods_exist(family):
 
 PREFIXES = (
     "", "autograd.", "autograd.graph.", "linalg.", "nn.", "nn.functional.", "optim.", "optim.lr_scheduler.", "special.",
+    "utils.checkpoint.",
 )
 
 

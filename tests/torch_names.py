@@ -126,6 +126,14 @@ FAMILIES = {
         nn.utils.clip_grad_norm_ nn.utils.clip_grad_value_ nn.utils.clip_grads_with_norm_ nn.utils.get_total_norm
         nn.utils.parameters_to_vector nn.utils.vector_to_parameters
     """,
+    "Checkpoints": """
+        utils.checkpoint.CheckpointError utils.checkpoint.CheckpointFunction utils.checkpoint.CheckpointPolicy
+        utils.checkpoint.SelectiveCheckpointContext utils.checkpoint.check_backward_validity
+        utils.checkpoint.checkpoint utils.checkpoint.checkpoint_sequential
+        utils.checkpoint.create_selective_checkpoint_contexts utils.checkpoint.detach_variable
+        utils.checkpoint.noop_context_fn utils.checkpoint.set_checkpoint_debug_enabled
+        utils.checkpoint.set_checkpoint_early_stop
+    """,
     "Optimizers": """
         optim.ASGD optim.Adadelta optim.Adagrad optim.Adam optim.AdamW optim.Adamax optim.LBFGS optim.NAdam
         optim.Optimizer optim.RAdam optim.RMSprop optim.Rprop optim.SGD

@@ -20,7 +20,7 @@ from ..backend import is_array, namespace_on
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
-from ..core.anomaly import noted
+from ..core.anomaly import note
 from ..core.history import check_recordable, rebase
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
@@ -293,6 +293,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
     if not pairs:
         return outputs
     node.sequence_nr = next_sequence_nr()
+    note(node)
     _link(node, pairs, {id(t) for t in ctx._non_differentiable})
     numbers = iter(range(len(pairs)))
     node.slots = tuple([next(numbers) if isinstance(o, Tensor) else None for o in returned])
@@ -302,7 +303,6 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
             rebase(old, node, new._nr)
         else:
             _mark_view(new, old, [a for _, a in linked])
-    noted(tuple(returned))
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
                   for old, new in zip(outputs, returned, strict=True)])
 
@@ -317,13 +317,15 @@ def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[
 
 
 def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:
-    """An output that shows the memory of an input is a view that must not be written to: its gradient is the user's."""
+    """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
     for x in inputs:
-        if old is x or (old._base is not None and old._base in (x, x._base)):
+        if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
             new._base, new._made = x if x._base is None else x._base, IN_FUNCTION
             new._storage = storage_of(x)
             new._seen = version_of(x)
             return
+    if new._base is not None:
+        new._made = IN_FUNCTION
 
 
 def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:

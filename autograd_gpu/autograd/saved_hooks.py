@@ -12,7 +12,7 @@ from typing import Any
 from .. import errors
 from ..backend import cuda, to_device
 from ..backend.device import Device
-from ..config import MODES
+from ..config import ANOMALY, MODES
 from ..core import saving
 from ..core.tensor import Tensor, wrap
 from ..core.views import bump_version, save_before_write, storage_of, version_of
@@ -165,7 +165,8 @@ def check_unmodified(tensor: Tensor, version: int) -> None:
     """RuntimeError if `tensor` was written to since it was packed at `version`."""
     if version_of(tensor) != version:
         kind = f"autograd_gpu.{tensor.dtype}"
-        raise errors.modified_in_place(kind, tensor.shape, "", version_of(tensor), version)
+        anomaly = bool(MODES.bits & ANOMALY)
+        raise errors.modified_in_place(kind, tensor.shape, "", version_of(tensor), version, anomaly)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

@@ -14,7 +14,6 @@ from ..config import ANOMALY, MODES
 from .nesting import NESTING
 from .node import Node
 from .op import RAW
-from .tensor import Tensor
 
 TRACEBACK, PARENT = "traceback_", "parent_"
 OURS = (str(Path(__file__).parents[1]), "<generated ")  # files of the library itself
@@ -49,18 +48,17 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def noted(outs: Any) -> Any:
-    """The results of a recorded operation, handed through; in anomaly mode their node is noted."""
-    if MODES.bits & ANOMALY:
-        for out in outs if isinstance(outs, tuple) else (outs,):
-            node = out.grad_fn if isinstance(out, Tensor) else None
-            if node is not None and TRACEBACK not in node.metadata:
-                note(node)
-                break
+    """The results of a recorded operation, handed through after `note` of their node."""
+    node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
+    if node is not None:
+        note(node)
     return outs
 
 
 def note(node: Node) -> None:
-    """Remembers where `node` was made, and of which running node it is a part (in a double backward)."""
+    """In anomaly mode: remembers where `node` was made, and which running node made it (in a double backward)."""
+    if not MODES.bits & ANOMALY or TRACEBACK in node.metadata:
+        return
     stack = traceback.extract_stack()
     while len(stack) > 1 and stack[-1].filename.startswith(OURS):
         stack.pop()
@@ -96,5 +94,5 @@ def check_nan(node: Node, grads: Any) -> None:
     if not NESTING.here.check_nan:
         return
     for i, g in enumerate(grads):
-        if g is not None and RAW.isnan(g._array if isinstance(g, Tensor) else g).any():
+        if g is not None and RAW.isnan(getattr(g, "_array", g)).any():
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

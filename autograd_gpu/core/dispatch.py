@@ -17,9 +17,10 @@ import numpy as np
 from .. import backend, errors
 from ..backend import dtypes, is_array
 from ..backend.dtypes import FLOATS
-from ..config import MODES, SAVING
+from ..config import INTERCEPTED, MODES, SAVING
 from . import generate, listgen, nodegen
 from .anomaly import noted
+from .interception import intercepted
 from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .saving import hand_over
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
@@ -80,21 +81,31 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         if _half_beside_number(op, prepared):
             return _in_float32(op, prepared, attributes)
         prepared = _promote(op, prepared)
+    bits = MODES.bits
+    outs = intercepted(op, prepared, attributes, _run) if bits & INTERCEPTED else _run(op, prepared, attributes)
+    return outs if bits < SAVING else _shown(outs, args, prepared)
+
+
+def _run(op: OpDef, args: list[Any], attributes: tuple[Any, ...], forward: Any = None) -> Any:
+    """Step 4, by the op's own forward unless another is given."""
+    kinds = ("*",) if op.variadic else _kinds(tuple(args))
+    key = kinds if forward is None else (*kinds, "forward")
+    core = op.cores.get(key)
+    if core is None:
+        core = op.cores[key] = _make_core(op, kinds, forward is not None)
+    rest = (args, *attributes) if op.variadic else (*args, *attributes)
     try:
-        if op.variadic:
-            if not op.cores:
-                op.cores["*",] = listgen.make_list_core(op)
-            outs = op.cores["*",](prepared, *attributes)
-        else:
-            kinds = _kinds(tuple(prepared))
-            core = op.cores.get(kinds)
-            if core is None:
-                core = op.cores[kinds] = generate.make_core(op, kinds)
-                _add_variants(op, kinds)
-            outs = core(*prepared, *attributes)
+        return core(*rest) if forward is None else core(forward, *rest)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
-        raise _explained(op, prepared, error) from (None if isinstance(error, errors.ArgumentError) else error)
-    return outs if MODES.bits < SAVING else _shown(outs, args, prepared)
+        raise _explained(op, args, error) from (None if isinstance(error, errors.ArgumentError) else error)
+
+
+def _make_core(op: OpDef, kinds: tuple[str, ...], given_forward: bool) -> Any:
+    if op.variadic:
+        return listgen.make_list_core(op, given_forward)
+    if not given_forward:
+        _add_variants(op, kinds)
+    return generate.make_core(op, kinds, given_forward=given_forward)
 
 
 def _shown(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:

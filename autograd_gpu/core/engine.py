@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -81,7 +82,13 @@ def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
 
     running = threading.Lock()
     running.acquire()
-    threading.Thread(target=body, name="autograd_gpu-engine").start()
+    try:
+        _thread.start_new_thread(body, ())  # threading.Thread.start can be interrupted halfway
+    except RuntimeError:  # no thread could be started
+        raise
+    except BaseException:
+        _wait(running)
+        raise
     _wait(running)
     if errors:
         error = errors.pop()  # else its traceback would hold this frame, and this frame it

@@ -94,10 +94,14 @@ def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any])
     return w.compile(op.name, _scope(op, general))
 
 
-def make_core(op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False) -> Callable[..., Any]:
-    """The same body without checks, for arguments that the general path has prepared; `keep_saved`: with `extras`."""
+def make_core(
+    op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False, given_forward: bool = False
+) -> Callable[..., Any]:
+    """The same body without checks, for arguments that the general path has prepared; `keep_saved`: with `extras`;
+    `given_forward`: the caller's `forward` comes first among the arguments."""
     w = Source()
-    w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
+    first = ["forward"] if given_forward else []
+    w(f"def {op.name}({', '.join([*first, *op.inputs, *op.attributes])}):")
     w.depth = 1
     w("mode = MODES.bits & 3")
     _unwrap(w, op, kinds)

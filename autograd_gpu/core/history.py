@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .. import errors
 from ..backend import strides
 from ..backend.strides import Place
+from .anomaly import note
 from .hooks import extra_of
 from .node import AccumulateGrad, Node, next_sequence_nr
 from .op import RAW, RECORD
@@ -43,6 +44,7 @@ class HistoryNode(Node):
         self.mask = sum([1 << i for i, node in enumerate(self.edges) if node is not None])
         self.topological_nr = 1 + max([-1, *(node.topological_nr for node in self.edges if node is not None)])
         self.sequence_nr = next_sequence_nr()
+        note(self)
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         return self._run(RAW, g, need)

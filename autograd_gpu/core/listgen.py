@@ -39,10 +39,11 @@ def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) ->
     w(f"return {call_general}")
 
 
-def make_list_core(op: OpDef) -> Callable[..., Any]:
-    """The same without checks, for tensors that the general path has prepared: core(tensors, *attributes)."""
+def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]:
+    """The same without checks, for tensors that the general path has prepared: core(tensors, *attributes), or
+    core(forward, tensors, *attributes)."""
     w = Source()
-    w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
+    w(f"def {op.name}({', '.join([*(['forward'] if given_forward else []), *op.inputs, *op.attributes])}):")
     w.depth = 1
     w("mode = MODES.bits & 3")
     _write_walk(w, op, ["_array = _x._array"])

@@ -6,7 +6,7 @@ import itertools
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import hooks
 from .views import bump_version
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
 next_sequence_nr = itertools.count().__next__
+
+
+class InputMetadata(NamedTuple):
+    """What a node knows of one of the gradients that it gets."""
+
+    shape: tuple[int, ...]
+    dtype: Any
 
 
 class Node:
@@ -88,6 +95,15 @@ class Node:
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for the user's own notes on this node."""
         return hooks.extra_of(self).metadata
+
+    @property
+    def _input_metadata(self) -> list[InputMetadata]:
+        """Shape and dtype of each gradient that arrives here; nothing for a leaf that is gone."""
+        if self.shape is None:
+            return []
+        if self.outputs == 1:
+            return [InputMetadata(self.shape, self.dtype)]
+        return [InputMetadata(shape, dtype) for shape, dtype in zip(self.shape, self.dtype, strict=True)]
 
     def _topological_nr(self) -> int:
         """The longest path from here to a leaf; a leaf has 0."""

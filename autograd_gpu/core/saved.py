@@ -46,7 +46,7 @@ class SavedTensor:
     version: int
     packed: Packed
 
-    def unpack(self, node: Node) -> Tensor:
+    def unpack(self, node: Node | None) -> Tensor:
         """The tensor as it was saved, linked to the graph it came from.
 
         RuntimeError: its memory was written to since, `detach_()` cut it off, or the node's buffers were freed.
@@ -109,7 +109,7 @@ class SavedTensor:
         self.packed = Packed(packed, unpack, tensor.shape, tensor.dtype, tensor._fn, tensor._nr)
         self.tensor = None
 
-    def _from_hook(self, node: Node) -> Tensor:
+    def _from_hook(self, node: Node | None) -> Tensor:
         """What the unpack hook answers, linked to the graph."""
         if not hasattr(self, "packed"):
             raise errors.freed_twice()
@@ -150,7 +150,7 @@ class SavedOutput(SavedTensor):
     nr: int  # as Tensor._nr
     kind: type[Node]  # for messages
 
-    def unpack(self, node: Node) -> Tensor:
+    def unpack(self, node: Node | None) -> Tensor:
         result = alias(super().unpack(node))
         result._fn, result._nr = node, self.nr
         return result

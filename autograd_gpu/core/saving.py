@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import MODES, SAVING
-from .saved import SavedTensor
+from .node import next_sequence_nr
+from .saved import SavedTensor, saved
 from .tensor import Parameter, Tensor
 from .views import Storage, storage_of
 
@@ -64,11 +65,22 @@ def hand_over(node: Node, exempt: Sequence[Tensor]) -> None:
 
 def give(kept: SavedTensor, node: Node, name: str) -> None:
     """Gives one saved tensor of `node` to the innermost pair of hooks."""
+    _pack(kept, node.op_name(), name, node.sequence_nr)
+
+
+def keep(tensor: Tensor, op: str, name: str) -> SavedTensor:
+    """Keeps a tensor for what is no node; the innermost pair of hooks gets it, too."""
+    kept = saved(tensor)
+    if MODES.bits & SAVING:
+        _pack(kept, op, name, next_sequence_nr())
+    return kept
+
+
+def _pack(kept: SavedTensor, op: str, name: str, node_seq: int) -> None:
     pair, tensor = MODES.saving[-1], kept.tensor
     assert tensor is not None
     if not pair.with_info:
         kept.hand_to(pair.pack, pair.unpack)
         return
-    info = SaveInfo(node.op_name(), name, kept.of_leaf(), isinstance(tensor, Parameter), storage_of(tensor),
-                    kept.version, node.sequence_nr)
+    info = SaveInfo(op, name, kept.of_leaf(), isinstance(tensor, Parameter), storage_of(tensor), kept.version, node_seq)
     kept.hand_to(pair.pack, pair.unpack, info)

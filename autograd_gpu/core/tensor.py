@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend, errors
+from .. import backend
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
+from .exchange import Exchange
 from .history import refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
 from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
 
 
-class Tensor:
+class Tensor(Exchange):
     """A NumPy array (CPU) or CuPy array (CUDA) that autograd can follow.
 
     Made by `ag.tensor`, `ag.zeros` and the other factories, never by calling the class.
@@ -113,31 +114,6 @@ class Tensor:
 
     def is_floating_point(self) -> bool:
         return self.dtype in FLOATS or self.dtype in STORAGE
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as a NumPy array: shared memory on the CPU.
-
-        RuntimeError if the tensor requires grad, TypeError if it is on a CUDA device; `force=True` detaches and
-        copies to the host instead.
-
-        >>> ag.ones(2).numpy()
-        array([1., 1.], dtype=float32)
-        """
-        if not force and self._node is not None:
-            raise errors.needs_detach()
-        if not force and self.is_cuda:
-            raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
-        return backend.to_numpy(self._array)
-
-    def item(self) -> Any:
-        """The value of a one-element tensor as a Python number (synchronises a CUDA device)."""
-        if self._array.size != 1:
-            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
-        return self.numpy(force=True).item()
-
-    def tolist(self) -> Any:
-        """The values as nested lists of Python numbers."""
-        return self.numpy(force=True).tolist()
 
     # ---- autograd ------------------------------------------------------------------------------
 
@@ -257,29 +233,7 @@ class Tensor:
     def retains_grad(self) -> bool:
         return not self.is_leaf and self._fn.extra is not None and self._nr in self._fn.extra.retained  # type: ignore[union-attr]
 
-    # ---- exchange ------------------------------------------------------------------------------
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return np.array(array, dtype=dtype, copy=copy)
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        self._check_exportable()
-        return self._array.__dlpack__(**kwargs)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        if not self.is_cuda:
-            raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy() or .cuda()")
-        self._check_exportable()
-        return self._array.__cuda_array_interface__
-
-    def _check_exportable(self) -> None:
-        if self._node is not None:
-            raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
+    # ---- copies ----------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:

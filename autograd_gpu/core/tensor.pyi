@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend, errors
+from .. import backend
 
 from ..backend.device import Device
 
@@ -19,6 +19,8 @@ from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 
 from . import hooks
+
+from .exchange import Exchange
 
 from .history import refresh
 
@@ -35,7 +37,7 @@ from ..random import Generator
 
 TensorLike = Any
 
-class Tensor:
+class Tensor(Exchange):
     _array: Any
     _fn: Node | None
     _nr: builtins.int
@@ -104,15 +106,6 @@ class Tensor:
     def is_floating_point(self) -> builtins.bool:
         ...
 
-    def numpy(self, *, force: builtins.bool=False) -> np.ndarray:
-        ...
-
-    def item(self) -> Any:
-        ...
-
-    def tolist(self) -> Any:
-        ...
-
     @property
     def _node(self) -> Node | None:
         ...
@@ -176,22 +169,6 @@ class Tensor:
 
     @property
     def retains_grad(self) -> builtins.bool:
-        ...
-
-    def __array__(self, dtype: Any=None, copy: builtins.bool | None=None) -> np.ndarray:
-        ...
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        ...
-
-    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        ...
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        ...
-
-    def _check_exportable(self) -> None:
         ...
 
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:

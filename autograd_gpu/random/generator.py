@@ -13,6 +13,8 @@ import numpy as np
 
 from .. import backend
 from ..backend.device import CPU, Device, or_default
+from ..config import MODES
+from .places import Place, used
 
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
 
@@ -30,7 +32,7 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         self.device = backend.resolve(Device(device))
         self._lock = threading.Lock()
-        self.seed()
+        self._begin(secrets.randbits(63))
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream that belongs to `seed`, and returns this generator.
@@ -44,10 +46,13 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < _HIGHEST:
             raise RuntimeError(f"manual_seed: Overflow when unpacking long, seed {seed} is not in [-2^63, 2^64)")
+        (used(self) if MODES.drawing else self)._begin(seed)
+        return self
+
+    def _begin(self, seed: int) -> None:
         with self._lock:
             self._seed = seed % _HIGHEST
             self._stream = self._make()
-        return self
 
     def seed(self) -> int:
         """Starts an unpredictable stream, and returns its seed, with which `manual_seed` starts it again.
@@ -56,8 +61,7 @@ class Generator:
         >>> g.seed() == g.initial_seed()
         True
         """
-        self.manual_seed(secrets.randbits(63))
-        return self._seed
+        return self.manual_seed(secrets.randbits(63)).initial_seed()
 
     def initial_seed(self) -> int:
         """The seed that the current stream began with.
@@ -65,7 +69,7 @@ class Generator:
         >>> ag.random.Generator().manual_seed(7).initial_seed()
         7
         """
-        return self._seed
+        return (used(self) if MODES.drawing else self)._seed
 
     def _make(self) -> Any:
         if self.device == CPU:
@@ -80,12 +84,8 @@ class Generator:
         >>> ag.random.Generator().get_state()["bit_generator"]
         'PCG64'
         """
-        with self._lock:
-            if self.device == CPU:
-                return copy.deepcopy(self._stream.bit_generator.state)
-            # CuPy's only public door is state(), an address without a length; copying or pickling the bit generator
-            # fails at the lock that it holds.
-            return backend.to_numpy(self._stream.bit_generator._state)
+        _, state = self.place()
+        return state if self.device == CPU else backend.to_numpy(state)
 
     def set_state(self, state: Any) -> None:
         """Continues where a generator on a device of the same type was at its `get_state`.
@@ -96,11 +96,44 @@ class Generator:
         >>> bool((ag.rand(2, generator=g) == first).all())
         True
         """
+        self.return_to((self.initial_seed(), state))
+
+    def place(self) -> Place:
+        """Seed and state, for `return_to`; on CUDA the state stays on the device."""
+        return (used(self) if MODES.drawing else self)._place()
+
+    def _place(self) -> Place:
         with self._lock:
+            if self.device == CPU:
+                return self._seed, copy.deepcopy(self._stream.bit_generator.state)
+            # CuPy's only public door is state(), an address without a length; copying or pickling the bit generator
+            # fails at the lock that it holds.
+            return self._seed, self._stream.bit_generator._state.copy()
+
+    def return_to(self, place: Place) -> None:
+        """Goes on from a `place`.
+
+        >>> g = ag.random.Generator()
+        >>> place, first = g.place(), ag.rand(2, generator=g)
+        >>> g.return_to(place)
+        >>> bool((ag.rand(2, generator=g) == first).all())
+        True
+        """
+        (used(self) if MODES.drawing else self)._return_to(place)
+
+    def _return_to(self, place: Place) -> None:
+        with self._lock:
+            self._seed, state = place
             if self.device == CPU:
                 self._stream.bit_generator.state = state
             else:
                 self._stream.bit_generator._state[...] = backend.to_device(state, self.device)
+
+    def at(self, place: Place) -> Generator:
+        """Another generator on the same device, at `place`."""
+        result = object.__new__(Generator)
+        result.__setstate__({"device": self.device, "seed": place[0], "state": place[1]})
+        return result
 
     def clone_state(self) -> Generator:
         """Another generator at the same place of the same stream, as `copy.deepcopy` gives.
@@ -113,12 +146,12 @@ class Generator:
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"device": str(self.device), "seed": self._seed, "state": self.get_state()}
+        return {"device": str(self.device), "seed": self.initial_seed(), "state": self.get_state()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.device, self._lock = Device(state["device"]), threading.Lock()
-        self.manual_seed(state["seed"])
-        self.set_state(state["state"])
+        self._begin(state["seed"])
+        self._return_to((state["seed"], state["state"]))
 
     def draw(self, distribution: str, *args: Any, **kwargs: Any) -> Any:
         """An array on the generator's device from the method `distribution` of numpy.random.Generator.
@@ -126,6 +159,8 @@ class Generator:
         >>> ag.random.Generator().draw("random", (2, 3)).shape
         (2, 3)
         """
+        if MODES.drawing:
+            self = used(self)
         with self._lock:
             stream = self._stream
             if type(stream) is np.random.Generator:
@@ -152,7 +187,7 @@ class _Defaults:
             if found is None:
                 found = self.generators[device] = Generator(device)
                 if self.seed is not None:
-                    found.manual_seed(self.seed)
+                    found._begin(self.seed)
                 if device == CPU:
                     self.home = found
             return found
@@ -246,7 +281,7 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iter
     with _DEFAULTS.lock:
         seed = _DEFAULTS.seed
         found = {d: g for d, g in _DEFAULTS.generators.items() if chosen is None or d in chosen}
-        before = {d: (g.initial_seed(), g.get_state()) for d, g in found.items()}
+        before = {d: g.place() for d, g in found.items()}
     try:
         yield
     finally:
@@ -254,9 +289,8 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iter
             _DEFAULTS.seed = seed
             for device in [d for d in _DEFAULTS.generators if d not in before and (chosen is None or d in chosen)]:
                 del _DEFAULTS.generators[device]
-            for device, (began, state) in before.items():
-                found[device]._seed = began
-                found[device].set_state(state)
+            for device, place in before.items():
+                found[device].return_to(place)
                 _DEFAULTS.generators[device] = found[device]
 
 

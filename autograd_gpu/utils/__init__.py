@@ -1,6 +1,6 @@
-"""Data loading, saving and loading, and the handles of hooks."""
+"""Checkpoints, data loading, saving and loading, and the handles of hooks."""
 
-from . import data, hooks
+from . import checkpoint, data, hooks
 from .serialization import load, save
 
-__all__ = ["data", "hooks", "load", "save"]
+__all__ = ["checkpoint", "data", "hooks", "load", "save"]

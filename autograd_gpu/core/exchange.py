@@ -1,0 +1,62 @@
+"""How a tensor's values leave the library: as NumPy array, number, list, by DLPack and CUDA's array interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend, errors
+
+
+class Exchange:
+    """Tensor's methods for it."""
+
+    __slots__ = ()
+
+    def numpy(self: Any, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array: shared memory on the CPU.
+
+        RuntimeError if the tensor requires grad, TypeError if it is on a CUDA device; `force=True` detaches and
+        copies to the host instead.
+
+        >>> ag.ones(2).numpy()
+        array([1., 1.], dtype=float32)
+        """
+        if not force and self._node is not None:
+            raise errors.needs_detach()
+        if not force and self.is_cuda:
+            raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
+        return backend.to_numpy(self._array)
+
+    def item(self: Any) -> Any:
+        """The value of a one-element tensor as a Python number (synchronises a CUDA device)."""
+        if self._array.size != 1:
+            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
+        return self.numpy(force=True).item()
+
+    def tolist(self: Any) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self.numpy(force=True).tolist()
+
+    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return np.array(array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self: Any, **kwargs: Any) -> Any:
+        self._check_exportable()
+        return self._array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self: Any) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self: Any) -> dict[str, Any]:
+        if not self.is_cuda:
+            raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy() or .cuda()")
+        self._check_exportable()
+        return self._array.__cuda_array_interface__
+
+    def _check_exportable(self: Any) -> None:
+        if self._node is not None:
+            raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")

@@ -1,0 +1,37 @@
+"""Around the second run of a checkpointed function: its random numbers come again, then everything goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from ...core.interception import intercept
+from ...random.places import Places, Repeat
+
+
+@contextmanager
+def repeated(places: Places | None) -> Iterator[None]:
+    """The random numbers of `places` come again, without places just more of them.
+
+    Whoever watches the calls of ops outside does not see those inside: they are no part of the forward pass.
+    """
+    with intercept(), nullcontext() if places is None else Repeat(places):
+        yield
+
+
+class Anew:
+    """A context that begins anew each time that it is entered, on any thread."""
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make, self._here = make, threading.local()
+
+    def __enter__(self) -> Any:
+        context = self._make()
+        value = context.__enter__()
+        self._here.__dict__.setdefault("open", []).append(context)
+        return value
+
+    def __exit__(self, *exc: Any) -> bool | None:
+        return self._here.open.pop().__exit__(*exc)

@@ -1,0 +1,216 @@
+"""Checkpoints that keep the results of some operations: a policy says of which; the second run does not compute them.
+
+What is kept is what the op's forward returned, with all that it saves for its derivative. In the second run an op takes
+the place of its n-th call in the first; an entry is used up, so that a second backward computes it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from ... import backend
+from ...core.interception import intercept
+from ...core.op import ALWAYS, RECORD, REGISTRY, OpDef
+from ...core.tensor import Tensor
+from ...core.views import Storage, shares_memory, storage_of
+from ...random import Generator
+from ...random.places import Places, is_repeating
+from .repetition import Anew
+
+Policy = Callable[..., Any]
+MISMATCH = ("This can happen if the operations in the checkpointed region are nondeterministic or depend on global "
+            "state that changed between forward and backward.")
+
+
+class CheckpointPolicy(enum.Enum):
+    """What a policy function answers: whether the result of an operation is saved, or computed again.
+
+    PREFER_ is leave for other subsystems to decide otherwise; here it means what MUST_ means. CPU_OFFLOAD saves in the
+    host's memory. Views are always made again, since they hold nothing.
+
+    >>> ag.utils.checkpoint.CheckpointPolicy.MUST_SAVE.name
+    'MUST_SAVE'
+    """
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+SAVE = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+OFFLOAD = (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD)
+
+
+class SelectiveCheckpointContext:
+    """What a policy function learns of a call beside its operation and arguments: `op_output`, the result.
+
+    The policy is asked in the forward pass only; `is_recompute` is always False.
+
+    >>> ag.utils.checkpoint.SelectiveCheckpointContext(is_recompute=False).is_recompute
+    False
+    """
+
+    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
+        self.is_recompute = is_recompute
+        self.op_output = op_output
+
+
+class Entry(NamedTuple):
+    """The result of one call: what forward returned, the versions of its memory, where it left the generators."""
+
+    result: Any
+    versions: list[tuple[Storage, int]]
+    after: dict[Generator, tuple[int, Any]]
+    home: Any  # the device to move the result back to, None if it stayed there
+
+
+class Kept:
+    """What one forward pass has kept: entries by op and number of the call."""
+
+    def __init__(self, policy: Policy, mutation: bool) -> None:
+        self.policy, self.mutation = policy, mutation
+        self.calls: Counter[str] = Counter()
+        self.entries: dict[tuple[str, int], Entry] = {}
+
+
+class Caching:
+    """The interceptor of the forward pass."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+
+    def around(self, op: OpDef, args: list[Any], attributes: dict[str, Any], forward: Any) -> tuple[Any, Any]:
+        results: list[Any] = []
+        places = Places()
+
+        def noting(xp: Any, *arrays: Any, **named: Any) -> Any:
+            with places:
+                results.append(forward(xp, *arrays, **named))
+            return results[0]
+
+        def done(out: Any) -> None:
+            kept = self.kept
+            number = kept.calls[op.name]
+            kept.calls[op.name] += 1
+            given = [list(args)] if op.variadic else args
+            context = SelectiveCheckpointContext(is_recompute=False, op_output=out)
+            policy = kept.policy(context, getattr(RECORD, op.name), *given, **attributes)
+            if policy is True or policy in SAVE or policy in OFFLOAD:
+                outs = (out,) if isinstance(out, Tensor) else out
+                if not _is_view(op, outs, args):
+                    entry = Entry(results[0], [(s, s.version) for s in map(storage_of, outs)], places.now(), None)
+                    kept.entries[op.name, number] = _on_host(entry) if policy in OFFLOAD else entry
+
+        return noting, done
+
+
+class Cached:
+    """The interceptor of a second run."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.calls: Counter[str] = Counter()
+
+    def around(self, op: OpDef, args: list[Any], attributes: dict[str, Any], forward: Any) -> tuple[Any, Any]:
+        kept, number = self.kept, self.calls[op.name]
+        self.calls[op.name] += 1
+        if number >= kept.calls[op.name]:
+            raise RuntimeError(f"{op.name} invocation index {number} encountered during backward but not found in "
+                               f"storage. {MISMATCH}")
+        entry = kept.entries.pop((op.name, number), None)
+        if entry is None:
+            return forward, None
+        if not kept.mutation and any(storage.version != version for storage, version in entry.versions):
+            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
+
+        def recall(xp: Any, *arrays: Any, **named: Any) -> Any:
+            if is_repeating():  # what draws next draws what came next
+                for generator, place in entry.after.items():
+                    generator.return_to(place)
+            if entry.home is None:
+                return entry.result
+            return _mapped(entry.result, lambda array: backend.to_device(array, entry.home))
+
+        return recall, None
+
+
+def _is_view(op: OpDef, outs: tuple[Tensor, ...], args: list[Any]) -> bool:
+    if op.view == ALWAYS:
+        return True
+    given = [a._array for a in args if isinstance(a, Tensor)]
+    return bool(op.view) and any(shares_memory(out._array, array) for out in outs for array in given)
+
+
+def _on_host(entry: Entry) -> Entry:
+    """The entry with its arrays in the host's memory; one that is there already is kept as it is."""
+    homes = {backend.device_of(array) for array in _arrays(entry.result)}
+    if homes <= {backend.CPU}:
+        return entry
+    return Entry(_mapped(entry.result, backend.to_numpy), [], entry.after, homes.pop())
+
+
+def _mapped(result: Any, move: Callable[[Any], Any]) -> Any:
+    """What a forward returned, an array or tuples and dicts of such, with `move` applied to each array."""
+    if isinstance(result, dict):
+        return {name: _mapped(value, move) for name, value in result.items()}
+    if isinstance(result, (tuple, list)):
+        return tuple([_mapped(value, move) for value in result])
+    return move(result) if backend.is_array(result) else result
+
+
+def _arrays(result: Any) -> list[Any]:
+    found: list[Any] = []
+    _mapped(result, found.append)
+    return found
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """The two contexts of a checkpoint that keeps results of operations: the `context_fn`, by functools.partial.
+
+    policy_fn_or_list: a function policy_fn(ctx, op, *args, **kwargs), called after each operation of the forward pass
+        with a SelectiveCheckpointContext, the operation (`ag.matmul`, ...) and what it was called with, which answers a
+        CheckpointPolicy; or a list of operations, or their names, whose results are saved.
+    allow_cache_entry_mutation: what was kept may be modified in place before it is used; else that is a RuntimeError.
+
+    TypeError or ValueError: policy_fn_or_list is neither, or names what is no operation.
+
+    >>> import functools
+    >>> save = functools.partial(ag.utils.checkpoint.create_selective_checkpoint_contexts, [ag.matmul])
+    >>> x = ag.ones(2, 2, requires_grad=True)
+    >>> y = ag.utils.checkpoint.checkpoint(lambda x: (x @ x).exp(), x, use_reentrant=False, context_fn=save)
+    >>> with ag.profiler.count() as c:
+    ...     y.sum().backward()
+    >>> sum(c.matmuls.values())  # both of the derivative, none of forward
+    2
+    """
+    if isinstance(policy_fn_or_list, list):
+        policy = _from_list(policy_fn_or_list)
+    elif callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    kept = Kept(policy, allow_cache_entry_mutation)
+    return intercept(Caching(kept)), Anew(lambda: intercept(Cached(kept)))
+
+
+def _from_list(ops: list[Any]) -> Policy:
+    names = {op if isinstance(op, str) else getattr(getattr(op, "op", None), "name", None) for op in ops}
+    if not names <= REGISTRY.keys():
+        wrong = next(op for op in ops if op not in REGISTRY and not hasattr(op, "op"))
+        raise ValueError(f"Expected op in `op_list` to be an operation, or the name of one, but got: {wrong} of type "
+                         f"{type(wrong)}; functions that are made of operations are not: list those, which a policy "
+                         "function shows")
+
+    def policy(context: SelectiveCheckpointContext, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+        return CheckpointPolicy.MUST_SAVE if op.op.name in names else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return policy
