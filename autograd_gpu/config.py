@@ -54,7 +54,8 @@ class _Mode:
         MODES.bits = previous & ~self._mask | self._on
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~self._mask | self._previous.pop() & self._mask
+        MODES.bits = MODES.bits & ~self._mask | self._previous[-1] & self._mask
+        del self._previous[-1]  # last, so that an interrupt in between leaves the mode right
 
     def _clone(self) -> _Mode:
         return type(self)()

@@ -4,6 +4,7 @@
 for CuPy, and our kernels compiled for the CPU. The report says which, and an emulated run is never a GPU result.
 """
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -95,3 +96,13 @@ def device(request):
 def _seed():
     """Seed NumPy's global generator, so that a test sees the same numbers alone and in the whole suite."""
     np.random.seed(0)
+
+
+@pytest.fixture
+def no_gc():
+    """Nothing is freed but by reference counts."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.unfreeze()
+    gc.enable()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import pool
+from autograd_gpu.backend import faults, pool
 
 pytestmark = pytest.mark.cpu
 
@@ -81,3 +81,15 @@ def test_a_leaf_takes_a_fresh_gradient_over():
     y = x @ w
     (y + y + y).sum().backward(create_graph=False)
     assert isinstance(w.grad.array.base, pool.Block)
+
+
+def test_waiting_memory_is_given_back_before_memory_runs_out():
+    waiting = pool.empty(SHAPE, np.dtype("float32"))
+    del waiting
+    with faults.out_of_memory(ag.device("cpu"), at=1) as allocations:
+        a = pool.empty((1024, 1024), np.dtype("float32"))
+    assert a.size == 1 << 20
+    assert allocations.count == 2
+    assert pool.held_bytes() == 0
+    with pytest.raises(MemoryError, match="Unable to allocate"), faults.out_of_memory(ag.device("cpu"), at=1):
+        pool.empty((1024, 1024), np.dtype("float32"))

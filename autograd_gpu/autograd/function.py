@@ -145,13 +145,15 @@ class FunctionNode(Node):
         wanted = [False] * self.arguments
         for i, position in enumerate(self.positions):
             wanted[position] = bool(need >> i & 1)
-        RUNNING.stack.append((self.ctx, tuple(wanted)))
+        running = RUNNING.stack
+        depth = len(running)
         try:
+            running.append((self.ctx, tuple(wanted)))
             with user_code(recording):
                 result = self.function.backward(self.ctx, *[None if k is None else gs[k] for k in self.slots])
                 grads = self._checked(result if isinstance(result, tuple) else (result,), need)
         finally:
-            RUNNING.stack.pop()
+            del running[depth:]
         if release and self.saved:
             self.saved = FREED
         return grads

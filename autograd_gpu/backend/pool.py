@@ -58,10 +58,21 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         memory = _free[size].pop()
         _Waiting.size -= size
     except (KeyError, IndexError):
-        memory = np.empty(size, np.uint8)
+        memory = _fresh(size)
     block: Any = _block_type(size).from_buffer(memory)  # type: ignore[attr-defined]
     block.memory = memory
     return np.ndarray(shape, dtype, block)
+
+
+def _fresh(size: int) -> np.ndarray:
+    """New memory; if there is none, what waits here goes back to the system first."""
+    try:
+        return np.empty(size, np.uint8)
+    except MemoryError:
+        if not held_bytes():
+            raise
+        release()
+        return np.empty(size, np.uint8)
 
 
 def held_bytes() -> int:

@@ -17,6 +17,13 @@ def zeros(like: Any) -> Any:
     return backend.make(home, "zeros", like.shape, like.dtype)
 
 
+def added(a: Any, b: Any) -> Any:
+    """a + b; a large sum of NumPy arrays goes to reused memory, which saves more time than the addition takes."""
+    if type(a) is np.ndarray is type(b) and a.nbytes >= pool.SMALLEST and a.dtype is b.dtype and a.shape == b.shape:
+        return np.add(a, b, out=pool.empty(a.shape, a.dtype))
+    return a + b
+
+
 def as_array(g: Any, dtype: Any = None) -> Any:
     """A gradient as an array of `dtype`: rules may leave NumPy scalars, and bfloat16 may have been widened."""
     if g.base is not None and 0 in g.strides:

@@ -24,7 +24,7 @@ from ..backend import counters
 from ..backend.dtypes import NATIVE_FLOATS
 from . import hooks
 from .adding import addable_grads, run_adding
-from .arrays import as_array, own, zeros
+from .arrays import added, as_array, own, zeros
 from .hooked import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .late import Late
 from .nesting import Here, user_code
@@ -266,7 +266,7 @@ class GraphTask:
         if key in self.owned:
             held += g
             return held
-        total = held + g
+        total = held + g if self.recording else added(held, g)
         if not self.recording and total.ndim and total.dtype in NATIVE_FLOATS:
             self.owned.add(key)  # not a NumPy scalar, nor a type that would not take a wider summand
         return total

@@ -75,11 +75,25 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Minimizes for up to max_iter iterations; returns the loss that `closure` gave at first.
 
-        1. A direction from the history. 2. A step along it. 3. Loss and gradient there, and whether that is enough.
+        If `closure` raises, memory runs out or the user interrupts, parameters and state are as they were before.
         """
+        params = self.param_groups[0]["params"]
+        state = self.state[params[0]]
+        before, origin = dict(state), [param.array.copy() for param in params]
+        try:
+            return self._minimize(closure, state)
+        except BaseException:
+            state.clear()
+            state.update(before)
+            for param, array in zip(params, origin, strict=True):
+                param.array[...] = array
+                bump_version(param)
+            raise
+
+    def _minimize(self, closure: Callable[[], Any], state: dict[str, Any]) -> Any:
+        """1. A direction from the history. 2. A step along it. 3. Loss and gradient there, and if that is enough."""
         group = with_number(self.param_groups[0])
         params = group["params"]
-        state = self.state[params[0]]
         if not state:
             state.update(self._new_state(group))
         with enable_grad():

@@ -88,7 +88,8 @@ class Optimizer(Hookable):
         """Updates every parameter that has a gradient; returns the result of `closure`.
 
         The closure, which computes the loss and the gradients, is called first, with grad on. RuntimeError if a
-        gradient has another shape, dtype or device than its parameter.
+        gradient has another shape, dtype or device than its parameter. If memory runs out on the way, each parameter
+        was stepped together with its state or not at all; an interrupt may leave the one being stepped halfway.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
