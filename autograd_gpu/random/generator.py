@@ -108,7 +108,8 @@ class Generator:
                 return self._seed, copy.deepcopy(self._stream.bit_generator.state)
             # CuPy's only public door is state(), an address without a length; copying or pickling the bit generator
             # fails at the lock that it holds.
-            return self._seed, self._stream.bit_generator._state.copy()
+            with backend.namespace_on(self.device).cuda.Device(self.device.index):
+                return self._seed, self._stream.bit_generator._state.copy()
 
     def return_to(self, place: Place) -> None:
         """Goes on from a `place`.

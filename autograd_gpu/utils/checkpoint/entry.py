@@ -54,14 +54,7 @@ def checkpoint(
     >>> y = ag.utils.checkpoint.checkpoint(lambda x: (x @ x).exp().sin(), x, use_reentrant=False)
     >>> y.sum().backward()
     """
-    if use_reentrant is None:
-        warnings.warn(
-            "autograd_gpu.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
-            "use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can "
-            "pass use_reentrant=True.", stacklevel=2,
-        )
-        use_reentrant = True
-    if not use_reentrant:
+    if not is_reentrant(use_reentrant, NAME):
         frame = _frame(context_fn, determinism_check, debug)
         if not is_grad_enabled():
             return function(*args, **kwargs)
@@ -73,6 +66,16 @@ def checkpoint(
     if context_fn is not noop_context_fn or debug is not False:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
+
+
+def is_reentrant(use_reentrant: bool | None, caller: str) -> bool:
+    """None warns whoever called our caller, and means True."""
+    if use_reentrant is None:
+        warnings.warn(
+            f"{caller}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended, "
+            "but if you need to preserve the current default behavior, you can pass use_reentrant=True.", stacklevel=3,
+        )
+    return use_reentrant is None or bool(use_reentrant)
 
 
 def _frame(context_fn: Callable[[], Contexts], determinism_check: str, debug: bool) -> Frame:

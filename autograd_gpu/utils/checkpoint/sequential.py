@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .entry import checkpoint
+from .determinism import NAME
+from .entry import checkpoint, is_reentrant
 
 
 def checkpoint_sequential(
@@ -23,13 +23,7 @@ def checkpoint_sequential(
     >>> x.grad.shape
     (3, 2)
     """
-    if use_reentrant is None:
-        warnings.warn(
-            "autograd_gpu.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
-            "explicitly. use_reentrant=False is recommended, but if you need to preserve the current default behavior, "
-            "you can pass use_reentrant=True.", stacklevel=2,
-        )
-        use_reentrant = True
+    reentrant = is_reentrant(use_reentrant, f"{NAME}.checkpoint_sequential")
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
@@ -39,7 +33,7 @@ def checkpoint_sequential(
                          f"{len(chain)}; got {segments}")
     size = len(chain) // segments
     for start in range(0, size * (segments - 1), size):
-        input = checkpoint(_run(chain[start : start + size]), input, use_reentrant=use_reentrant,
+        input = checkpoint(_run(chain[start : start + size]), input, use_reentrant=reentrant,
                            preserve_rng_state=preserve)
     return _run(chain[size * (segments - 1) :])(input)
 

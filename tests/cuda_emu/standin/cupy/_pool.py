@@ -139,8 +139,8 @@ class PooledMemory(BaseMemory):
             with _hooks.around("free", device_id=self.device_id, mem_size=self.size, mem_ptr=ptr, pmem_id=id(self)):
                 pool.free(self._chunk)
 
-    def __del__(self) -> None:
-        if getattr(self, "_block", None) is not None and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:  # at the end `sys` is gone
+        if getattr(self, "_block", None) is not None and not is_finalizing():
             self.free()
 
 
