@@ -136,3 +136,10 @@ def sizes_differ(shapes: list[tuple[int, ...]]) -> str | None:
 
 def needs_detach() -> RuntimeError:
     return RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+def foreign_grad(what: str, given: object, own: object) -> RuntimeError:
+    """`what` is size, dtype or device."""
+    how = "of size" if what == "size" else f"with {what}"
+    return RuntimeError(f"attempting to assign a gradient {how} '{given}' to a tensor {how} '{own}'. Please ensure "
+                        f"that the gradient and the tensor are the same {what}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
@@ -180,11 +180,12 @@ class Tensor(Exchange):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
-            for what in ("shape", "dtype", "device"):
-                mine, theirs = getattr(self, what), getattr(value, what)
-                if mine != theirs:
-                    raise RuntimeError(f"assigned grad has data of a different {what}: {theirs}, expected {mine}")
+                kind = type(value).__name__
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {kind}")
+            for what, given, own in (("size", list(value.shape), list(self.shape)),
+                                     ("dtype", value.dtype, self.dtype), ("device", value.device, self.device)):
+                if given != own:
+                    raise errors.foreign_grad(what, given, own)
         self._grad = value
 
     @grad.deleter

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 
 from ..backend.device import Device
 
