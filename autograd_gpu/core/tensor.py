@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 import weakref
 from typing import Any
 
@@ -174,6 +175,8 @@ class Tensor(Exchange):
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf (or of a tensor with `retain_grad`), None before the first backward."""
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(errors.NO_LEAF_GRAD, stacklevel=2)
         return self._grad
 
     @grad.setter

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+import warnings
+
 import weakref
 
 from typing import Any
