@@ -137,3 +137,18 @@ def sizes_differ(shapes: list[tuple[int, ...]]) -> str | None:
 
 def needs_detach() -> RuntimeError:
     return RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+NO_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
+    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf Tensor instead."
+)
+
+
+def foreign_grad(what: str, given: object, own: object) -> RuntimeError:
+    """`what` is size, dtype or device."""
+    how = "of size" if what == "size" else f"with {what}"
+    return RuntimeError(f"attempting to assign a gradient {how} '{given}' to a tensor {how} '{own}'. Please ensure "
+                        f"that the gradient and the tensor are the same {what}")

@@ -152,6 +152,8 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
         grads = (None,) * len(outputs)
     elif isinstance(grads, Tensor) or is_array(grads):
         grads = (grads,)  # type: ignore[assignment]
+    elif isinstance(grads, (bool, int, float)):
+        grads = (_gradient(grads, 0),)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     roots: list[tuple[Node, int, Tensor]] = []

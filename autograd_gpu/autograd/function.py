@@ -190,7 +190,7 @@ class FunctionNode(Node):
         """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
         if g is None:
             return None
-        g = wrap(g) if is_array(g) else g
+        g = _result(g)
         position, shape, (dtype, _) = self.positions[i], self.shapes[i], self.inputs[i]
         if not isinstance(g, Tensor):
             raise TypeError(f"{self.function.__name__}.backward returned a {type(g).__name__} for argument {position}; "
@@ -207,7 +207,7 @@ class Function:
 
     Write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
     `setup_context(ctx, inputs, output)`; call `apply`. backward returns one gradient, or None, per argument of forward,
-    and may skip those that `ctx.needs_input_grad` does not ask for.
+    and may skip those that `ctx.needs_input_grad` does not ask for. Arrays that either returns become tensors.
 
     >>> class Double(ag.autograd.Function):
     ...     @staticmethod
@@ -231,7 +231,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The operation; runs without recording."""
+        """The operation; runs without recording. Returns a tensor or an array, or a tuple of such and other things."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
@@ -258,6 +258,7 @@ class Function:
         recording = not MODES.bits & GRAD_OFF and any(ctx._forward_needs)
         with no_grad():
             output = cls.forward(*args) if separate else cls.forward(ctx, *args)
+            output = tuple(map(_result, output)) if isinstance(output, tuple) else _result(output)
             if separate:
                 cls.setup_context(ctx, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
@@ -265,6 +266,13 @@ class Function:
         if recording:
             outputs = _record(cls, ctx, args, outputs)
         return tuple(outputs) if isinstance(output, tuple) else outputs[0]
+
+
+def _result(value: Any) -> Any:
+    """What a user's forward or backward returned, an array as tensor; other things stay as they are."""
+    if isinstance(value, np.generic):  # NumPy's sum of an array, where CuPy's is an array of no dimensions
+        value = np.asarray(value)
+    return wrap(value) if is_array(value) else value
 
 
 def _check_dirty(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
@@ -369,7 +377,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             result = fn(ctx, *gs)
         if not recording:
             return result
-        results = result if isinstance(result, tuple) else (result,)
+        results = tuple(map(_result, result)) if isinstance(result, tuple) else (_result(result),)
         found = [r for r in results if isinstance(r, Tensor)]
         sources = [t for t in (*gs, *ctx.saved_tensors) if isinstance(t, Tensor)]
         if not found or not any(s._node is not None for s in sources):

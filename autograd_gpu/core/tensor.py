@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import warnings
 import weakref
 from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
@@ -55,7 +56,7 @@ class Tensor(Exchange):
 
     @property
     def array(self) -> Any:
-        """The NumPy or CuPy array itself, not a copy. After a write to it call `core.views.bump_version(tensor)`."""
+        """The NumPy or CuPy array itself, not a copy. After a write to it call `graph.increment_version(tensor)`."""
         return self._array
 
     @property
@@ -174,17 +175,20 @@ class Tensor(Exchange):
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf (or of a tensor with `retain_grad`), None before the first backward."""
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(errors.NO_LEAF_GRAD, stacklevel=2)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
-            for what in ("shape", "dtype", "device"):
-                mine, theirs = getattr(self, what), getattr(value, what)
-                if mine != theirs:
-                    raise RuntimeError(f"assigned grad has data of a different {what}: {theirs}, expected {mine}")
+                kind = type(value).__name__
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {kind}")
+            for what, given, own in (("size", list(value.shape), list(self.shape)),
+                                     ("dtype", value.dtype, self.dtype), ("device", value.device, self.device)):
+                if given != own:
+                    raise errors.foreign_grad(what, given, own)
         self._grad = value
 
     @grad.deleter

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 
+import warnings
+
 import weakref
 
 from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 
 from ..backend.device import Device
 
