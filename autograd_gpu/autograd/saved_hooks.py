@@ -25,8 +25,9 @@ class saved_tensors_hooks:
     pack_hook(tensor) gets each tensor that an operation saves, detached, and answers with anything; unpack_hook makes a
     tensor of the same shape, dtype, device and content of that each time backward needs it, RuntimeError if it is
     another. Both run without recording. Contexts nest; the innermost counts. with_info=True: pack_hook(tensor, info) is
-    told what is saved by whom, see `ag.autograd.graph.SaveInfo`. Python numbers are never packed. Behind hooks no
-    version is checked: a pack hook that keeps its input, which must not be written to, sees later writes.
+    told what is saved by whom, and whether it was a Parameter: `ag.autograd.graph.SaveInfo`. Python numbers are never
+    packed. Behind hooks no version is checked: a pack hook that keeps its input, which must not be written to, sees
+    later writes.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda packed: packed.float()):
