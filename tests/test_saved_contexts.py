@@ -267,6 +267,25 @@ class TestMutation:
 
         both(program)
 
+    @pytest.mark.parametrize("make", [
+        lambda m, x: m.optim.SGD([x], lr=0.5), lambda m, x: m.optim.SGD([x], lr=0.5, momentum=0.9),
+        lambda m, x: m.optim.Adam([x], lr=0.5), lambda m, x: m.optim.LBFGS([x], lr=0.5),
+    ])  # fmt: skip
+    def test_a_step_of_an_optimizer(self, make):
+        def program(m):
+            with m.autograd.graph.allow_mutation_on_saved_tensors():
+                x = leaf(m)
+                step = make(m, x).step
+                x.grad = m.ones(2)
+                y = (x * x).sum()
+                step(lambda: x.sum())
+                found = x.tolist()
+                x.grad = None
+                y.backward()
+            return found, x.grad
+
+        both(program)
+
     def test_a_write_in_inference_mode(self, device):
         with graph.allow_mutation_on_saved_tensors():
             x = leaf(ag)

@@ -116,8 +116,8 @@ class _Handle:
 def allow_mutation_on_saved_tensors() -> Iterator[None]:
     """Inside, a saved tensor may be written to in place: it is copied just before, once however often it was saved.
 
-    Also a decorator. Backward has to run inside, too: RuntimeError otherwise. Contexts do not nest. Writes that bypass
-    the in-place methods (an optimizer's step, `tensor.array`) are not seen coming and raise at backward as ever.
+    Also a decorator. Backward has to run inside, too: RuntimeError otherwise. Contexts do not nest. Writes to
+    `tensor.array` are not seen coming.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.allow_mutation_on_saved_tensors():

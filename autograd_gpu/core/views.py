@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
@@ -108,6 +109,14 @@ def about_to_write(storage: Storage) -> None:
     copies: dict[int, Tensor] = {}  # by the id of the array, which its saver still holds
     for saver in list(savers or ()):
         saver.keep(copies)
+
+
+def before_write(tensors: Iterable[Tensor]) -> None:
+    """`about_to_write` for all of them, by code that writes to arrays."""
+    for tensor in tensors:
+        storage = tensor._storage
+        if storage is not None and storage.savers is not None:
+            about_to_write(storage)
 
 
 def bump_version(tensor: Tensor) -> None:

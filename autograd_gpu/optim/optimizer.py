@@ -11,9 +11,9 @@ from ..autograd.zeroing import zero_grad
 from ..backend import Array, namespace
 from ..backend.buckets import Buckets
 from ..backend.chunks import Kernel
-from ..config import enable_grad
+from ..config import MODES, SAVING, enable_grad
 from ..core.tensor import Tensor, wrap
-from ..core.views import bump_version
+from ..core.views import before_write, bump_version
 from .groups import Group, Params, check_execution, check_lr, check_nonnegative, completed, from_params, with_number
 from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
 from .loading import loaded_group, loaded_state
@@ -297,7 +297,7 @@ class Optimizer(Hookable):
 
 
 def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
-    """The parameters of `group` that have a gradient, their arrays and their gradients' arrays."""
+    """The parameters of `group` that have a gradient and are about to be written to, and both's arrays."""
     params, arrays, grads = [], [], []
     for param in group["params"]:
         grad = param.grad
@@ -309,6 +309,8 @@ def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
         params.append(param)
         arrays.append(array)
         grads.append(g)
+    if MODES.bits & SAVING:  # allow_mutation_on_saved_tensors
+        before_write(params)
     return params, arrays, grads
 
 
