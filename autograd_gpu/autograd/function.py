@@ -21,14 +21,14 @@ from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.anomaly import note
-from ..core.history import check_recordable, rebase
+from ..core.history import check_recordable, freshen, rebase
 from ..core.nesting import user_code
-from ..core.node import Node, next_sequence_nr
+from ..core.node import AccumulateGrad, Node, next_sequence_nr
 from ..core.op import RECORD
 from ..core.saved import FREED, SavedTensor, handles, save_output, saved
 from ..core.saving import hand_over
 from ..core.tensor import Tensor, alias, wrap
-from ..core.views import IN_FUNCTION, bump_version, storage_of, version_of
+from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, NO_GRAD, bump_version, storage_of
 from ..errors import MissingRuleError
 
 
@@ -254,17 +254,20 @@ class Function:
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args = (*bound.args, *bound.kwargs.values())
-        ctx = Context(tuple(isinstance(a, Tensor) and a._node is not None for a in args))
+        ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
         recording = not MODES.bits & GRAD_OFF and any(ctx._forward_needs)
+        if recording:
+            for a in args:
+                if isinstance(a, Tensor):
+                    freshen(a)
         with no_grad():
             output = cls.forward(*args) if separate else cls.forward(ctx, *args)
             output = tuple(map(_result, output)) if isinstance(output, tuple) else _result(output)
             if separate:
                 cls.setup_context(ctx, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
-        _check_dirty(ctx, args, outputs)
-        if recording:
-            outputs = _record(cls, ctx, args, outputs)
+        _check_dirty(cls, ctx, args, outputs)
+        outputs = _record(cls, ctx, args, outputs) if recording else _unrecorded(ctx, args, outputs)
         return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
@@ -275,9 +278,10 @@ def _result(value: Any) -> Any:
     return wrap(value) if is_array(value) else value
 
 
-def _check_dirty(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+def _check_dirty(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """What mark_dirty asks for: inputs, that are returned, and no leaves."""
     for t in ctx._dirty:
+        bump_version(t)
         if not any(t is a for a in args):
             raise RuntimeError("Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, "
                                "there is no need to pass it to mark_dirty().")
@@ -285,8 +289,24 @@ def _check_dirty(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) 
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
         if not MODES.bits & GRAD_OFF and any(ctx._forward_needs):
+            if type(t._fn) is AccumulateGrad and t._base is None:
+                raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation. Wrap "
+                                   f"the call of {cls.__name__} in ag.no_grad(), or give it a clone() of the leaf.")
             check_recordable("ctx.mark_dirty", t)
-        bump_version(t)
+
+
+def _unrecorded(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An input handed through becomes a tensor of its own that does not require grad."""
+    given, dirty, found = {id(a) for a in args}, {id(t) for t in ctx._dirty}, []
+    for o in outputs:
+        if isinstance(o, Tensor) and id(o) in given:
+            x = o
+            if x.requires_grad:
+                o = alias(x)
+            elif id(x) not in dirty:
+                o = _show(alias(x), x, NO_GRAD)
+        found.append(o)
+    return tuple(found)
 
 
 def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -296,7 +316,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
     node.positions = tuple([i for i, _ in linked])
     node.shapes = tuple([a.shape for _, a in linked])
     node.inputs = tuple([(a.dtype, a.device) for _, a in linked])
-    node.edges = tuple([a._node for _, a in linked])
+    node.edges = tuple([a._fn for _, a in linked])  # as of before forward, which may have written to what they show
     node.nrs = tuple([a._nr for _, a in linked]) if any(a._nr for _, a in linked) else None
     node.mask = sum([1 << k for k, child in enumerate(node.edges) if child is not None])
     node.topological_nr = 1 + max([child.topological_nr for child in node.edges if child is not None])
@@ -335,12 +355,18 @@ def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:
     """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
     for x in inputs:
         if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
-            new._base, new._made = x if x._base is None else x._base, IN_FUNCTION
-            new._storage = storage_of(x)
-            new._seen = version_of(x)
+            _show(new, x, IN_FUNCTION)
             return
     if new._base is not None:
         new._made = IN_FUNCTION
+
+
+def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
+    """Makes `view` a view of x, that was made as core/views.py numbers it; not of a tensor of inference mode."""
+    storage = view._storage = storage_of(x)
+    if storage is not INFERENCE_STORAGE:
+        view._base, view._made, view._seen = x if x._base is None else x._base, made, storage.version
+    return view
 
 
 def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:

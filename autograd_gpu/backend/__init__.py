@@ -148,7 +148,9 @@ def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
         strides.append(stride if size == wanted else 0)
     if array.flags.c_contiguous and array.dtype.isbuiltin == 1:
         return np.ndarray(shape, array.dtype, array, 0, strides)
-    return np.broadcast_to(array, shape)  # not as_strided, which hides whose view this is
+    result = np.broadcast_to(array, shape)  # not as_strided, which hides whose view this is
+    result.flags.writeable = array.flags.writeable  # as above
+    return result
 
 
 def sum_to(array: Any, shape: tuple[int, ...]) -> Any:

@@ -56,7 +56,7 @@ class SavedTensor:
         if tensor is None:
             return self._from_hook(node)
         if version_of(tensor) != self.version:
-            if tensor._fn is None and type(tensor._storage) is DetachedStorage:
+            if type(tensor._storage) is DetachedStorage and tensor.is_leaf:
                 raise errors.detached_since()
             kind = f"autograd_gpu.{tensor.dtype}"
             found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
@@ -160,9 +160,9 @@ class SavedOutput(SavedTensor):
         self.tensor, self.version = alias(tensor), version_of(tensor)
 
     def keep(self, copies: dict[int, Tensor] | None = None) -> None:
-        """Takes a copy, because the memory is about to be written to; one in `copies` is shared."""
+        """Takes a copy, once, because the memory is about to be written to; one in `copies` is shared."""
         tensor = self.tensor
-        if tensor is not None and version_of(tensor) == self.version:
+        if tensor is not None and tensor._storage is not None and version_of(tensor) == self.version:
             self.tensor, self.version = copied(tensor, {} if copies is None else copies), 0
 
     def _where(self) -> str:

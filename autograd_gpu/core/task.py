@@ -132,7 +132,7 @@ class GraphTask:
         for node in self.nodes:
             if any(child in leads for child in node.edges) or any(child in leads for _, child, _ in node.zero_edges):
                 leads.add(node)
-        if self.accumulate:
+        if self.accumulate and self.only is None:
             leads.update(self.nodes)
         self.watchers = {n for n in self.nodes if n in leads and (n.materialize or hooks.watch(n))}
 
@@ -349,6 +349,8 @@ class GraphTask:
 
 def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recording: bool) -> None:
     """Adds `g`, the caller's to give away unless recording, to the leaf's `.grad`; then come the leaf's hooks."""
+    if variable is not None and variable._fn is None:
+        variable = None  # does not require grad any more
     if variable is not None:
         leaf.accumulate(variable, RECORD.clone(g) if recording else g, recording)
     extra = leaf.extra

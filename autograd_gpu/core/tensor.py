@@ -18,7 +18,7 @@ from .exchange import Exchange
 from .history import refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
-from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
+from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
 
 
 class Tensor(Exchange):
@@ -127,7 +127,11 @@ class Tensor(Exchange):
 
     @property
     def requires_grad(self) -> bool:
-        return self._node is not None
+        base = self._base
+        if self._fn is not None or base is None or base._fn is None:
+            return self._fn is not None
+        stale = self._seen != self._storage.version  # type: ignore[union-attr]
+        return stale and base._array.dtype is self._array.dtype  # also of a view that refuses to get its node
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -204,7 +208,7 @@ class Tensor(Exchange):
         """How often the memory was written to, by any view of it. RuntimeError for an inference tensor."""
         if self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
-        return version_of(self)
+        return writes_to(self)
 
     def is_inference(self) -> bool:
         """Whether this tensor was made in `ag.inference_mode`."""

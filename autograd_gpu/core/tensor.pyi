@@ -30,7 +30,7 @@ from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
-from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
+from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
 
 import builtins
 from collections.abc import Iterator, Sequence

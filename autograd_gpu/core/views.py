@@ -96,6 +96,14 @@ def version_of(tensor: Tensor) -> int:
     return 0 if storage is None else storage.version
 
 
+def writes_to(tensor: Tensor) -> int:
+    """How often the memory was written to: its version, but for what `detach_()` added."""
+    storage = tensor._storage
+    while type(storage) is DetachedStorage:
+        storage = storage.origin
+    return 0 if storage is None else storage.version
+
+
 def save_before_write(storage: Storage, saver: Any) -> None:
     """`saver.keep(copies)` is called before the next in-place operation writes to the buffer, once."""
     if storage.savers is None:
