@@ -32,7 +32,7 @@ class PinnedMemory:
         return self.ptr
 
     def __del__(self) -> None:
-        if getattr(self, "_block", None) is not None and sys is not None and not sys.is_finalizing():  # at the end `sys` is gone
+        if sys is not None and not sys.is_finalizing() and getattr(self, "_block", None) is not None:
             rest(self._block)
             self._block.kill()
 
