@@ -80,35 +80,6 @@ def detached_since() -> RuntimeError:
     )
 
 
-_MODES_OF_VIEWS = {1: "no_grad", 2: "inference", 3: "inference"}
-
-
-def forbidden_view(made: int, view: str, what: str) -> RuntimeError:
-    """A view whose history may not be rewritten: `made` as in core/views.py, `what`: "is being"."""
-    if made in _MODES_OF_VIEWS:
-        mode = _MODES_OF_VIEWS[made]
-        block = "no_grad" if made == 1 else "inference_mode"
-        return RuntimeError(
-            f"A view was created in {mode} mode and {what} modified inplace "
-            f"{'with grad mode enabled' if made == 1 else 'in normal mode'}. Given that this use case is ambiguous and "
-            "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
-            f"both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want "
-            "the inplace to be tracked)."
-        )
-    if made == 4:
-        return RuntimeError(
-            f"{view} is a view and {what} modified inplace. This view is the output of a function that returns "
-            "multiple views. Such functions do not allow the output views to be modified inplace. You should replace "
-            "the inplace operation by an out-of-place one."
-        )
-    return RuntimeError(
-        f"{view} is a view and {what} modified inplace. This view was created inside a custom Function (or because an "
-        "input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward "
-        "associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
-        "this by cloning the output of the custom Function."
-    )
-
-
 def mixed_devices(op: str, devices: list[str]) -> RuntimeError:
     first, *rest = dict.fromkeys(devices)
     return RuntimeError(

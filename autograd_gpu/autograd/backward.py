@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import is_array
-from ..backend.dtypes import FLOATS
+from ..backend.dtypes import STORAGE
 from ..core.arrays import zeros
 from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node
@@ -29,6 +29,7 @@ def grad(
     grad_outputs: Grads = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -39,6 +40,7 @@ def grad(
     grad_outputs: per output its cotangent, of the output's shape; None for a one-element output means 1.
     retain_graph: keep the saved tensors for another call; default: the value of create_graph.
     create_graph: record the computation, so that the result can be differentiated.
+    only_inputs: for PyTorch's sake; other gradients are never accumulated, so that it can only be True.
     allow_unused: None in the result for an input that was not reached, instead of a RuntimeError.
     is_grads_batched: dimension 0 of every grad_output numbers cotangents; the result is batched the same way.
     materialize_grads: zeros instead of None.
@@ -47,6 +49,8 @@ def grad(
     >>> ag.autograd.grad((x ** 3).sum(), x)
     (tensor([ 3., 12.]),)
     """
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported; use backward() to accumulate gradients in leaves")
     if allow_unused is None:
         allow_unused = materialize_grads
     elif materialize_grads and not allow_unused:
@@ -192,8 +196,8 @@ def _implicit(array: Any) -> Tensor:
 
 
 def _cast(g: Tensor, dtype: np.dtype) -> Tensor:
-    if g.dtype not in FLOATS:
-        raise RuntimeError(f"expected a floating-point gradient for an output of dtype {dtype}, got {g.dtype}")
+    if g.dtype in STORAGE:
+        raise RuntimeError(f"expected a gradient to compute with for an output of dtype {dtype}, got {g.dtype}")
     return RECORD.cast(g, dtype) if g.dtype != dtype else g
 
 

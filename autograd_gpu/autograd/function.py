@@ -288,7 +288,8 @@ def _check_dirty(cls: type[Function], ctx: Context, args: tuple[Any, ...], outpu
         if not any(t is o for o in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
-        if not MODES.bits & GRAD_OFF and any(ctx._forward_needs):
+        hidden = t._base is not None and t._made and t._base._fn is not None  # a view that may not be rewritten
+        if not MODES.bits & GRAD_OFF and (hidden or any(ctx._forward_needs)):
             if type(t._fn) is AccumulateGrad and t._base is None:
                 raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation. Wrap "
                                    f"the call of {cls.__name__} in ag.no_grad(), or give it a clone() of the leaf.")
@@ -305,6 +306,8 @@ def _unrecorded(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
                 o = alias(x)
             elif id(x) not in dirty:
                 o = _show(alias(x), x, NO_GRAD)
+        elif isinstance(o, Tensor) and o.requires_grad:  # forward recorded, by enable_grad
+            o = alias(o)
         found.append(o)
     return tuple(found)
 
@@ -338,6 +341,8 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
             rebase(old, node, new._nr)
         else:
             _mark_view(new, old, [a for _, a in linked])
+    if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
+        hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
                   for old, new in zip(outputs, returned, strict=True)])
 
@@ -377,8 +382,6 @@ def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:
         kept.append(None if new is None else save_output(new, node) if new._fn is node else saved(new))
     node.saved = tuple(kept)
     ctx._to_save, ctx._non_differentiable, ctx._dirty, ctx._node = (), (), (), weakref.ref(node)
-    if MODES.bits & SAVING:
-        hand_over(node, ())
 
 
 class _NotTwice(Function):

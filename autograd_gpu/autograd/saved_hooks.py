@@ -109,7 +109,8 @@ class _Handle:
         save_before_write(storage_of(tensor), self)
 
     def keep(self, copies: dict[int, Tensor]) -> None:
-        self.tensor, self.version = copied(self.tensor, copies), 0
+        if version_of(self.tensor) == self.version:  # else it is too late, which backward will say
+            self.tensor, self.version = copied(self.tensor, copies), 0
 
 
 @contextlib.contextmanager

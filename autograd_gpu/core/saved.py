@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import errors
 from ..config import ANOMALY, GRAD_OFF, MODES
+from .history import freshen
 from .nesting import user_code
-from .tensor import Tensor, alias, wrap
+from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 from .views import DetachedStorage, Storage, version_of
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class SavedTensor:
 
 def saved(tensor: Tensor) -> SavedTensor:
     """Keeps `tensor`, an input."""
+    freshen(tensor)
     result = SavedTensor()
     result.tensor, result.version = tensor if tensor._base is None else plain(tensor), version_of(tensor)
     return result
@@ -125,9 +127,10 @@ def constant(array: Any) -> Tensor:
 
 def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
     """A constant copy; one for all savers of the same array, which `copies` remembers."""
-    key = id(tensor._array)
+    key, array = id(tensor._array), tensor._array
     if key not in copies:
-        copies[key] = constant(tensor._array.copy())
+        codes = type(tensor) is StorageTensor
+        copies[key] = wrap_codes(array.copy(), tensor.dtype) if codes else constant(array.copy())
     return copies[key]
 
 

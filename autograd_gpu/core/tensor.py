@@ -15,7 +15,7 @@ from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
 from .exchange import Exchange
-from .history import refresh
+from .history import freshen, refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
 from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
@@ -71,6 +71,8 @@ class Tensor(Exchange):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor) or value.dtype != self.dtype:
             raise TypeError(f"data must be a Tensor of dtype {self.dtype}; got {value!r:.60}")
+        freshen(self)
+        self._base = None  # a view has its own memory from now on
         self._array, self._storage = value._array, storage_of(value)
 
     @property
@@ -189,6 +191,8 @@ class Tensor(Exchange):
             if not isinstance(value, Tensor):
                 kind = type(value).__name__
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {kind}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
             for what, given, own in (("size", list(value.shape), list(self.shape)),
                                      ("dtype", value.dtype, self.dtype), ("device", value.device, self.device)):
                 if given != own:

@@ -24,7 +24,7 @@ from . import hooks
 
 from .exchange import Exchange
 
-from .history import refresh
+from .history import freshen, refresh
 
 from .node import AccumulateGrad, Node
 

@@ -37,23 +37,25 @@ class Storage:
 
 
 class DetachedStorage(Storage):
-    """The storage of a tensor after `detach_()`: one version ahead of the original, with which it counts on.
+    """The storage of a tensor after `detach_()`: one version `ahead` of what it was, and counting on with `origin`.
 
     So whoever saved the tensor for backward notices, and nobody who saved a view of it.
     """
 
-    __slots__ = ("origin",)
+    __slots__ = ("ahead", "origin")
 
-    def __init__(self, origin: Storage) -> None:
-        self.origin = origin
+    def __init__(self, before: Storage) -> None:
+        self.origin, self.ahead = before, 1
+        if isinstance(before, DetachedStorage):  # else a chain would grow
+            self.origin, self.ahead = before.origin, before.ahead + 1
 
     @property
     def version(self) -> int:
-        return self.origin.version + 1
+        return self.origin.version + self.ahead
 
     @version.setter
     def version(self, value: int) -> None:
-        self.origin.version = value - 1
+        self.origin.version = value - self.ahead
 
     @property
     def savers(self) -> weakref.WeakSet[Any] | None:
@@ -99,7 +101,7 @@ def version_of(tensor: Tensor) -> int:
 def writes_to(tensor: Tensor) -> int:
     """How often the memory was written to: its version, but for what `detach_()` added."""
     storage = tensor._storage
-    while type(storage) is DetachedStorage:
+    if isinstance(storage, DetachedStorage):
         storage = storage.origin
     return 0 if storage is None else storage.version
 

@@ -34,6 +34,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None or isinstance(value, str):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
+    if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == 1:
+        value = _without_leading_ones(value)
     array = value._array if isinstance(value, Tensor) else value
     if backend.is_array(array) and backend.device_of(array) != x.device:
         if array.ndim:
@@ -46,13 +48,31 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             _record_assignment(x, index, value)
             return
         target, key = _place(x, index)
-        target[key] = array
+        _assign(x, target, key, array)
     except IndexError as error:
         raise IndexError(in_our_words(str(error), x.ndim)) from None
     except ValueError as error:
         raise RuntimeError(f"shape mismatch: value tensor of shape {list(np.shape(array))} cannot be broadcast to "
                            f"indexing result of shape {list(x[index].shape)}") from error
-    bump_version(x)
+
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """They broadcast away, and NumPy does not take them for a mask; a vector keeps its one."""
+    first = next((d for d, n in enumerate(value.shape[:-1]) if n != 1), value.ndim - 1)
+    return reshape(value, value.shape[first:])
+
+
+def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
+    """target[key] = array in x's memory; what does not fit is refused before anything is written."""
+    written = True
+    try:
+        target[key] = array
+    except (IndexError, ValueError):
+        written = False
+        raise
+    finally:
+        if written:
+            bump_version(x)
 
 
 def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
@@ -61,8 +81,6 @@ def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
     values = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
     if not any(isinstance(part, Tensor) for part in parts):
         view = x if parts == [...] else x[tuple(parts)]
-        if values.ndim > view.ndim:  # leading dimensions of size 1 go, as in NumPy
-            values = reshape(values, values.shape[values.ndim - view.ndim :])
         copy_(view, values)
         return
     view, indices, dims = sort_out(x, parts)

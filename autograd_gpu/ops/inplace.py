@@ -1,7 +1,8 @@
 """Operations that write into their first operand.
 
-Each moves the version on, so that backward notices a saved tensor that changed. Where it has to be recorded, the op
-runs out of place on what the tensor was, and the tensor's history is rewritten: core/history.py.
+Each moves the version on before it writes, so that backward notices a saved tensor that changed, or may have. Where it
+has to be recorded, the op runs out of place on what the tensor was, and the tensor's history is rewritten:
+core/history.py.
 """
 
 from __future__ import annotations
@@ -77,17 +78,17 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
                            f"{list(x.shape)} and {list(shape)}")
 
 
-def check_writable(name: str, x: Tensor, *others: Any) -> bool:
+def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) -> bool:
     """Whether writing to x, with values that depend on `others`, has to be recorded.
 
-    RuntimeError where x cannot be written to: a stretched view (but by one number), a leaf that requires grad, an
-    inference tensor.
+    RuntimeError where x cannot be written to: a leaf that requires grad, an inference tensor, and a stretched view,
+    unless `stretched` says that all its elements get the same constant.
     """
     array, storage = x._array, x._storage
     recorded = is_recorded(x, others)
     if recorded:
         check_recordable(name, x)
-    if 0 in array.strides and array.size and _stretched(array) and name not in ("fill_", "zero_"):
+    if 0 in array.strides and array.size and not stretched and _stretched(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
     if storage is not None:
@@ -144,11 +145,11 @@ def refuse_storage(name: str, *values: Any) -> None:
 def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
     array = x._array
     compute = getattr(np if type(array) is np.ndarray else backend.namespace(array), ufunc)
+    bump_version(x)
     if array.dtype in dtypes.HALF and not backend.is_array(value):  # NumPy would round the number to half first
         array[...] = compute(array.astype(dtypes.float32), value)
     else:
         compute(array, value, out=array, casting="unsafe")
-    bump_version(x)
     return x
 
 
@@ -192,6 +193,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     if _alike(x, other):
         if recorded:
             freshen(other)
+        bump_version(x)
         x._array[...] = other._array
     else:
         value = other if isinstance(other, Tensor) else as_tensor(other)
@@ -201,8 +203,9 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         if recorded:
             other = value = to(value, x.device, x.dtype)
             freshen(value)
-        x._array[...] = backend.to_device(value._array, x.device)
-    bump_version(x)
+        array = backend.to_device(value._array, x.device)
+        bump_version(x)
+        x._array[...] = array
     if recorded:
         overwrite(x, other)
     return x
@@ -210,7 +213,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, everywhere in x."""
-    recorded = check_writable("fill_", x, value)
+    recorded = check_writable("fill_", x, value, stretched=not (isinstance(value, Tensor) and value.requires_grad))
     if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
         return put(x, value, recorded)
     if isinstance(value, Tensor) and value.ndim:
@@ -219,8 +222,8 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     value = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
     if recorded:
         freshen(value)
-    x._array[...] = value._array
     bump_version(x)
+    x._array[...] = value._array
     if recorded:
         overwrite(x, value)
     return x
@@ -228,13 +231,13 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 def zero_(x: Tensor) -> Tensor:
     """Zeros everywhere in x."""
-    return put(x, 0, check_writable("zero_", x))
+    return put(x, 0, check_writable("zero_", x, stretched=True))
 
 
 def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
     """Constants into x, broadcasting; `recorded`: what check_writable answered."""
-    x._array[...] = values
     bump_version(x)
+    x._array[...] = values
     if recorded:
         overwrite(x, None)
     return x
@@ -250,8 +253,8 @@ def in_place(function: Any, name: str) -> Any:
         if result is x:  # dropout in evaluation
             return x
         _check_result(name, x, result)
-        x._array[...] = result._array
         bump_version(x)
+        x._array[...] = result._array
         return x
 
     return _named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
@@ -263,6 +266,15 @@ def _check_result(name: str, x: Tensor, result: Tensor) -> None:
                            f"{list(result.shape)}")
     if result.dtype != x.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
         raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
+
+
+def _calibrate() -> int:
+    """References to an object that nothing but a local variable holds, as `record` counts them on this Python."""
+    original = object()
+    return sys.getrefcount(original)
+
+
+ALONE = _calibrate()
 
 
 def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Tensor:
@@ -277,18 +289,19 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     apart = op is None or bool(op.saved) or MODES.bits != 0  # who else looks at the memory cannot be told
     if apart:
         original._array = x._array.copy()
-    given = [original if a is x else a for a in args]
-    result = function(original, *given, **{key: original if a is x else a for key, a in kwargs.items()})
+    itself = (id(x), id(x._array))
+    given = [original if id(a) in itself else a for a in args]
+    result = function(original, *given, **{key: original if id(a) in itself else a for key, a in kwargs.items()})
     del given
     if result is original:
         return x
     _check_result(name, x, result)
     if result.dtype != x.dtype:
         result = RECORD.cast(result, x.dtype)
-    if not apart and sys.getrefcount(original) > 2:  # a node saved it
+    if not apart and sys.getrefcount(original) > ALONE:  # a node saved it
         original._array = x._array.copy()
-    x._array[...] = result._array
     bump_version(x)
+    x._array[...] = result._array
     node, nr = result._node, result._nr
     if node is None:
         overwrite(x, None)
@@ -353,6 +366,6 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
         chosen = xp.zeros(x.shape, dtypes.bool_)
         xp.fill_diagonal(chosen, True, wrap)
         return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
-    xp.fill_diagonal(x._array, fill_value, wrap)
     bump_version(x)
+    xp.fill_diagonal(x._array, fill_value, wrap)
     return x

@@ -312,7 +312,7 @@ def _erase(xp, x, *, source, target):
     buffer = _laid_out(xp, x, source, start, length)
     if buffer.base is not None:  # x itself
         buffer = buffer.copy()
-    if min(*source[1], *target[1], 0) < 0:
+    if min((*source[1], *target[1]), default=0) < 0:
         buffer[_numbers(xp, target, start)] = 0
         return buffer[_numbers(xp, source, start)]
     _shown(xp, buffer, target, start)[...] = 0
