@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import types
 import weakref
 
 import numpy as np
@@ -211,7 +212,8 @@ def test_other_operations_in_the_second_run():
 def test_errors():
     with pytest.raises(TypeError, match="policy_fn_or_list must be either a function or a list of ops"):
         create_selective_checkpoint_contexts("matmul")
-    for wrong in (ag.dropout, "matmull", 3):
+    unnamed = types.SimpleNamespace(op=None)
+    for wrong in (ag.dropout, "matmull", 3, [1], unnamed):
         with pytest.raises(ValueError, match="Expected op in `op_list` to be an operation, or the name of one"):
             create_selective_checkpoint_contexts([wrong])
 
