@@ -3,7 +3,6 @@
 Policies are in test_checkpoint_selection.py, what is reentrant only and chains in test_checkpoint_reentrant.py.
 """
 
-import gc
 import threading
 import weakref
 from pathlib import Path
@@ -422,14 +421,6 @@ def test_contexts():
     assert order == ["first", "end first", "second", "end second"]
     with pytest.raises(RuntimeError, match="the forward context provided by context_fn suppressed an exception"):
         again(lambda x: 1 / 0, leaf(1), context_fn=lambda: (Context("first", True), Context("second")))
-
-
-@pytest.fixture
-def no_gc():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

@@ -1,7 +1,6 @@
 """utils.checkpoint with a policy: whose results are kept, that they are not computed again, and what goes wrong."""
 
 import functools
-import gc
 import types
 import weakref
 
@@ -223,14 +222,6 @@ def test_errors():
     with pytest.raises(ValueError, match=r"^exp$"):
         keeping(policy, ag.exp, leaf(2))
     assert leaf(2).exp().requires_grad  # no mode is left on
-
-
-@pytest.fixture
-def no_gc():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def test_no_reference_cycles(no_gc):
