@@ -96,6 +96,26 @@ class TestGrad:
         (g,) = grad(x * x, x, ag.eye(2, dtype=ag.float64), is_grads_batched=True)
         assert g.tolist() == [[2.0, 0.0], [0.0, 4.0]]
 
+    def test_batch_of_no_cotangents(self):
+        x = leaf(1.0, 2.0)
+        with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 0 with size 0"):
+            grad(x * x, x, ag.ones(0, 2, dtype=ag.float64), is_grads_batched=True)
+
+    def test_batch_of_which_some_reach_the_input(self):
+        class Some(ag.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2 if g[1].item() else None
+
+        x = leaf(1.0, 2.0)
+        (g,) = grad(Some.apply(x), x, ag.eye(2, dtype=ag.float64), is_grads_batched=True, allow_unused=True)
+        assert g.tolist() == [[0.0, 0.0], [0.0, 2.0]]
+        assert ag.autograd.functional.jacobian(Some.apply, x).tolist() == [[0.0, 0.0], [0.0, 2.0]]
+
     def test_multi_output_op(self):
         x = leaf(1.0, 2.0, 3.0)
         a, b, _c = x.unbind()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 
 import numpy as np
@@ -25,14 +24,6 @@ def weight(device):
     return ag.tensor(W, device=device)
 
 
-@pytest.fixture
-def no_collector():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def values(x):
     return x.numpy(force=True)
 
@@ -40,6 +31,28 @@ def values(x):
 def gradient(x, leaf, weight):
     """d(x * weight).sum() by leaf."""
     return values(grad((x * weight).sum(), leaf, retain_graph=True)[0])
+
+
+class Double(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+class Add(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        return x.add_(y)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g
 
 
 # ---- histories -------------------------------------------------------------------------------------
@@ -305,97 +318,10 @@ def test_writes_of_every_kind_may_be_copied_for(leaf, weight, write):
         np.testing.assert_allclose(gradient(y, leaf, weight), 2 * W * values(leaf))
 
 
-# ---- custom Functions ------------------------------------------------------------------------------
-
-
-class Double(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.mark_dirty(x)
-        return x.mul_(2)
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * 2
-
-
-class Add(Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.mark_dirty(x)
-        return x.add_(y)
-
-    @staticmethod
-    def backward(ctx, g):
-        return g, g
-
-
-class FirstRow(Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x[0]
-
-    @staticmethod
-    def backward(ctx, g):
-        return ag.stack([g, ag.zeros_like(g)])
-
-
-class Same(Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * 3
-
-
-def test_mark_dirty(leaf, weight):
-    x = leaf * 1
-    row = x[0]
-    assert Double.apply(x) is x
-    assert x.grad_fn.name() == "DoubleBackward"
-    assert Double.apply(row) is row
-    assert x.grad_fn.name() == "CopySlices"
-    np.testing.assert_allclose(gradient(x, leaf, weight), W * [[4], [2]])
-
-
-def test_mark_dirty_refusals(leaf):
-    with pytest.raises(RuntimeError, match=r"^a leaf Variable that requires grad has been used in an in-place"):
-        Double.apply(leaf)
-    with pytest.raises(RuntimeError, match=r"^a view of a leaf Variable that requires grad is being used"):
-        Double.apply(leaf[0])
-    part = (leaf * 1).unbind(0)[0]
-    with pytest.raises(RuntimeError, match="Output 0 of UnbindBackward0 is a view and is being modified inplace"):
-        Double.apply(part)
-
-
-def test_a_view_made_in_a_function(leaf):
-    for x in (leaf * 1, (leaf * 1)[:]):
-        row = FirstRow.apply(x)
-        assert row._is_view()
-        with pytest.raises(RuntimeError, match="This view was created inside a custom Function"):
-            row.zero_()
-
-
-@pytest.mark.parametrize("function", [Same, Double])
-def test_an_input_handed_through_without_recording(leaf, function):
-    x = leaf * 1
-    for given in (x, x[:]):
-        with ag.no_grad():
-            y = function.apply(given)
-        assert y is not given
-        assert (y.requires_grad, y.grad_fn, y._is_view()) == (False, None, False)
-        assert given.requires_grad
-    constant = leaf.detach()
-    assert (Same.apply(constant) is constant, Same.apply(constant)._is_view()) == (False, True)
-    assert Double.apply(constant) is constant
-
-
 # ---- memory ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("no_gc")
 @pytest.mark.parametrize("write", [
     lambda x: x.exp_(), lambda x: x[0].exp_(), lambda x: x[0][1:].mul_(x.sum()), lambda x: x.__setitem__(0, x[1].sin()),
     lambda x: x.view(-1).sigmoid_(), lambda x: x[0].div_(x[1] + 1), lambda x: x.t_(), lambda x: Double.apply(x[0]),
@@ -411,7 +337,7 @@ def test_no_cycles(leaf, write):
     assert [ref() for ref in watched] == [None] * 4
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("no_gc")
 @pytest.mark.parametrize("name", ["relu_", "sigmoid_", "tanh_", "exp_"])
 def test_an_activation_in_place_keeps_one_array(leaf, name):
     x = (leaf @ leaf.mT) * 1

@@ -20,7 +20,7 @@ import autograd_gpu as ag
 hypothesis = pytest.importorskip("hypothesis")
 given, settings, st = hypothesis.given, hypothesis.settings, pytest.importorskip("hypothesis.strategies")
 
-EXAMPLES = int(os.environ.get("PROGRAMS", "1500"))
+EXAMPLES = int(os.environ.get("PROGRAMS", "1200"))
 PROFILE = settings(
     deadline=None, report_multiple_bugs=False, database=None, derandomize="PROGRAMS" not in os.environ,
 )  # fmt: skip

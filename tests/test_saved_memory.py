@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 
 import numpy as np
@@ -80,13 +79,6 @@ def watched(tensors):
         found += [weakref.ref(x) for t in kept for x in (t, t._array)]
         nodes += [child for child, _ in node.next_functions]
     return found
-
-
-@pytest.fixture
-def no_gc():
-    gc.disable()
-    yield
-    gc.enable()
 
 
 class TestMemory:

@@ -165,6 +165,14 @@ class TestReading:
             "_raw_saved_other", "_raw_saved_self", "_saved_other", "_saved_self"]  # fmt: skip
         assert "_raw_saved_other" not in dir((x * 3).grad_fn)
 
+    def test_listing_them_changes_no_node(self):
+        node = ag.nn.functional.dropout(ag.ones(4, requires_grad=True)).grad_fn
+        before = node.e_mask
+        assert {"_saved_mask", "_raw_saved_mask"} <= set(dir(node))
+        assert node.e_mask is before
+        assert node._saved_mask.shape == (4,)
+        assert "_raw_saved_mask" in dir(node)
+
     def test_of_a_function(self):
         def program(m):
             class Scale(m.autograd.Function):

@@ -227,10 +227,19 @@ def _batched(
         raise RuntimeError("is_grads_batched=True needs grad_outputs whose dimension 0 is the same batch size; "
                            f"got sizes {sorted(sizes)}")
     size = sizes.pop()
+    if size == 0:
+        raise IndexError("index 0 is out of bounds for dimension 0 with size 0: is_grads_batched=True needs at least "
+                         "one cotangent; without one, take zeros of shape (0, *input.shape)")
     keep = create_graph if retain_graph is None else retain_graph
     rows = []
     for b in range(size):
         row = [None if g is None else g[b] for g in given]
         last = b == size - 1
         rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused, False, materialize_grads))
-    return tuple(None if column[0] is None else RECORD.stack(list(column)) for column in zip(*rows, strict=True))
+    return tuple(map(stacked, zip(*rows, strict=True)))
+
+
+def stacked(rows: Sequence[Tensor | None]) -> Tensor | None:
+    """Gradients of one input, stacked; None for an input that no row reached, else a row of None is zeros."""
+    like = next((g for g in rows if g is not None), None)
+    return None if like is None else RECORD.stack([like.new_zeros(like.shape) if g is None else g for g in rows])

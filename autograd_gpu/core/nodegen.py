@@ -226,15 +226,15 @@ class OpNode(Node):
                              f"{', '.join(self._names_of_saved()) or 'nothing'}")
 
     def __dir__(self) -> list[str]:
-        self.keep_extras()
         named = {f"_saved_{called}": self.saved_slots[what] for called, what in self._names_of_saved().items()}
         return [*dir(type(self)), *named, *(f"_raw{name}" for name, where in named.items() if self._takes_hooks(where))]
 
     def _takes_hooks(self, slot_name: str) -> bool:
-        """Whether a slot is one of a tensor, or of several, and holds no number."""
+        """Whether a slot is one of a tensor, or of several, and holds no number; `keep_extras` may not have run."""
         kept = getattr(self, slot_name)
-        attribute = slot_name[0] == PREFIX["attribute"]
-        return isinstance(kept, SavedTensor) or (not attribute and (kept is None or isinstance(kept, list)))
+        if slot_name[0] == PREFIX["attribute"]:
+            return isinstance(kept, SavedTensor)
+        return kept is None or isinstance(kept, (SavedTensor, list)) or is_array(kept)
 
     def _names_of_saved(self) -> dict[str, str]:
         """What a user calls it -> what the rules call it; self and result are PyTorch's words."""

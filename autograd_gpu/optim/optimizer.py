@@ -89,7 +89,8 @@ class Optimizer(Hookable):
 
         The closure, which computes the loss and the gradients, is called first, with grad on. RuntimeError if a
         gradient has another shape, dtype or device than its parameter. If memory runs out on the way, each parameter
-        was stepped together with its state or not at all; an interrupt may leave the one being stepped halfway.
+        was stepped together with its state or not at all; an interrupt may leave the one being stepped halfway, or the
+        small ones that are stepped together.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
