@@ -235,7 +235,8 @@ def _batched(
     for b in range(size):
         row = [None if g is None else g[b] for g in given]
         last = b == size - 1
-        rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused, False, materialize_grads))
+        rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused=allow_unused,
+                         materialize_grads=materialize_grads))
     return tuple(map(stacked, zip(*rows, strict=True)))
 
 
