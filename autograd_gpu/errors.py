@@ -80,34 +80,6 @@ def detached_since() -> RuntimeError:
     )
 
 
-_MODES_OF_VIEWS = {1: "no_grad", 2: "inference", 3: "inference"}
-
-
-def forbidden_view(made: int, view: str, what: str) -> RuntimeError:
-    """A view whose history may not be rewritten: `made` as in core/views.py, `what`: "is being"."""
-    if made in _MODES_OF_VIEWS:
-        mode = _MODES_OF_VIEWS[made]
-        return RuntimeError(
-            f"A view was created in {mode} mode and {what} modified inplace "
-            f"{'with grad mode enabled' if made == 1 else 'in normal mode'}. Given that this use case is ambiguous and "
-            "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
-            f"both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want "
-            "the inplace to be tracked)."
-        )
-    if made == 4:
-        return RuntimeError(
-            f"{view} is a view and {what} modified inplace. This view is the output of a function that returns "
-            "multiple views. Such functions do not allow the output views to be modified inplace. You should replace "
-            "the inplace operation by an out-of-place one."
-        )
-    return RuntimeError(
-        f"{view} is a view and {what} modified inplace. This view was created inside a custom Function (or because an "
-        "input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward "
-        "associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
-        "this by cloning the output of the custom Function."
-    )
-
-
 def mixed_devices(op: str, devices: list[str]) -> RuntimeError:
     first, *rest = dict.fromkeys(devices)
     return RuntimeError(
@@ -136,3 +108,18 @@ def sizes_differ(shapes: list[tuple[int, ...]]) -> str | None:
 
 def needs_detach() -> RuntimeError:
     return RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+NO_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
+    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf Tensor instead."
+)
+
+
+def foreign_grad(what: str, given: object, own: object) -> RuntimeError:
+    """`what` is size, dtype or device."""
+    how = "of size" if what == "size" else f"with {what}"
+    return RuntimeError(f"attempting to assign a gradient {how} '{given}' to a tensor {how} '{own}'. Please ensure "
+                        f"that the gradient and the tensor are the same {what}")

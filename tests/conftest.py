@@ -101,7 +101,6 @@ def _seed():
 @pytest.fixture
 def no_gc():
     """Nothing is freed but by reference counts."""
-    gc.collect()
     gc.disable()
     yield
     gc.unfreeze()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,14 @@ class TestForwardTraceback:
         assert note.rstrip().endswith("return x.sqrt()  # the forward line that notes show")  # none of the library's
         assert "test_of_an_op" in note
         assert note in "".join(traceback.format_exception(error))
+
+    def test_of_a_package_beside_the_library(self):
+        """Whose path begins as the library's does."""
+        scope = {}
+        exec(compile("def beside(x):\n    return x.sqrt()", f"{Path(ag.__file__).parent}_demo/model.py", "exec"), scope)
+        with set_detect_anomaly(True):
+            error = failure(scope["beside"](leaf(-1.0)).backward)
+        assert "_demo/model.py" in notes_of(error)
 
     def test_of_a_function(self):
         with set_detect_anomaly(True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 
 import pytest
@@ -94,6 +95,26 @@ class TestGrad:
         x = leaf(1.0, 2.0)
         (g,) = grad(x * x, x, ag.eye(2, dtype=ag.float64), is_grads_batched=True)
         assert g.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+    def test_batch_of_no_cotangents(self):
+        x = leaf(1.0, 2.0)
+        with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 0 with size 0"):
+            grad(x * x, x, ag.ones(0, 2, dtype=ag.float64), is_grads_batched=True)
+
+    def test_batch_of_which_some_reach_the_input(self):
+        class Some(ag.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2 if g[1].item() else None
+
+        x = leaf(1.0, 2.0)
+        (g,) = grad(Some.apply(x), x, ag.eye(2, dtype=ag.float64), is_grads_batched=True, allow_unused=True)
+        assert g.tolist() == [[0.0, 0.0], [0.0, 2.0]]
+        assert ag.autograd.functional.jacobian(Some.apply, x).tolist() == [[0.0, 0.0], [0.0, 2.0]]
 
     def test_multi_output_op(self):
         x = leaf(1.0, 2.0, 3.0)
@@ -356,6 +377,62 @@ class TestFunction:
         assert y is not x
         assert x.is_leaf
         assert grad(y, x)[0].item() == 5.0
+
+    def test_arrays_become_tensors(self):
+        """forward and backward may compute on arrays; NumPy's sums are scalars of its own."""
+
+        class Sums(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.array * 2, x.array.sum(), "no array"
+
+            @staticmethod
+            def backward(ctx, g, g_sum, _):
+                assert isinstance(g_sum, ag.Tensor)
+                return g.array * 2 + g_sum.array
+
+        x = leaf(1.0, 2.0)
+        double, total, text = Sums.apply(x)
+        assert (double.tolist(), total.tolist(), text) == ([2.0, 4.0], 3.0, "no array")
+        assert double.grad_fn is total.grad_fn is not None
+        assert grad(double.sum() + total, x)[0].tolist() == [3.0, 3.0]
+        with ag.no_grad():
+            assert isinstance(Sums.apply(x)[0], ag.Tensor)
+
+    def test_setup_context_sees_tensors(self):
+        class Exp(Function):
+            @staticmethod
+            def forward(x):
+                return 2 ** x.array
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.save_for_backward(output)
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.saved_tensors[0] * math.log(2)
+
+        assert gradcheck(Exp.apply, (leaf(1.0, 2.0),))
+
+    def test_arrays_of_a_once_differentiable_backward_are_marked(self):
+        class Cube(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x.array**3
+
+            @staticmethod
+            @once_differentiable
+            def backward(ctx, g):
+                return g.array * 3 * ctx.saved_tensors[0].array ** 2
+
+        x = leaf(1.0, 2.0)
+        (g,) = grad(Cube.apply(x).sum(), x, create_graph=True)
+        assert g.tolist() == [3.0, 12.0]
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            grad((g + x).sum(), x)
+
 
 
 class TestModes:

@@ -3,9 +3,9 @@
 Policies are in test_checkpoint_selection.py, what is reentrant only and chains in test_checkpoint_reentrant.py.
 """
 
-import gc
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -346,6 +346,11 @@ def test_debug_lists_the_operations():
         again(longer([], 3, 1), leaf(2), debug=True).sum().backward()
     with ag.utils.checkpoint.set_checkpoint_debug_enabled(True), pytest.raises(CheckpointError, match="in original"):
         again(longer([], 3, 1), leaf(2)).sum().backward()
+    scope = {"sometimes": longer([], 3, 1)}
+    code = compile("def beside(x):\n    return sometimes(x)", f"{Path(ag.__file__).parent}_demo/model.py", "exec")
+    exec(code, scope)  # its path begins as the library's does
+    with pytest.raises(CheckpointError, match=r"_demo/model\.py"):
+        again(scope["beside"], leaf(2), debug=True).sum().backward()
     with pytest.raises(ValueError, match="debug=True is incompatible with non-default context_fn"):
         again(mlp, leaf(2), debug=True, context_fn=lambda: None)
 
@@ -371,7 +376,9 @@ def test_what_was_written_to_is_noticed():
             z.detach().zero_()
         return z.sin()
 
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*Hint: enable anomaly detection"):
+        again(overwriting, x).sum().backward()
+    with ag.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match="Hint: the backtrace further above"):
         again(overwriting, x).sum().backward()
 
 
@@ -414,14 +421,6 @@ def test_contexts():
     assert order == ["first", "end first", "second", "end second"]
     with pytest.raises(RuntimeError, match="the forward context provided by context_fn suppressed an exception"):
         again(lambda x: 1 / 0, leaf(1), context_fn=lambda: (Context("first", True), Context("second")))
-
-
-@pytest.fixture
-def no_gc():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

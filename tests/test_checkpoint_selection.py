@@ -1,7 +1,7 @@
 """utils.checkpoint with a policy: whose results are kept, that they are not computed again, and what goes wrong."""
 
 import functools
-import gc
+import types
 import weakref
 
 import numpy as np
@@ -211,7 +211,8 @@ def test_other_operations_in_the_second_run():
 def test_errors():
     with pytest.raises(TypeError, match="policy_fn_or_list must be either a function or a list of ops"):
         create_selective_checkpoint_contexts("matmul")
-    for wrong in (ag.dropout, "matmull", 3):
+    unnamed = types.SimpleNamespace(op=None)
+    for wrong in (ag.dropout, "matmull", 3, [1], unnamed):
         with pytest.raises(ValueError, match="Expected op in `op_list` to be an operation, or the name of one"):
             create_selective_checkpoint_contexts([wrong])
 
@@ -221,14 +222,6 @@ def test_errors():
     with pytest.raises(ValueError, match=r"^exp$"):
         keeping(policy, ag.exp, leaf(2))
     assert leaf(2).exp().requires_grad  # no mode is left on
-
-
-@pytest.fixture
-def no_gc():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def test_no_reference_cycles(no_gc):

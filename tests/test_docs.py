@@ -14,13 +14,16 @@ import pytest
 
 import autograd_gpu as ag
 
-pytestmark = pytest.mark.cpu
-
+cpu = pytest.mark.cpu
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gpu."))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+GUIDE = (ROOT / "docs/autograd.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.DOTALL | re.MULTILINE))
+SESSION = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
 
 
+@cpu
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
     module = importlib.import_module(name)
@@ -31,6 +34,7 @@ def test_docstrings(name):
     assert runner.summarize(verbose=False).failed == 0
 
 
+@cpu
 def test_readme():
     """The blocks in order, in one process, print what their comments say; the first leaves what the second needs."""
     assert len(BLOCKS) >= 2
@@ -45,6 +49,43 @@ def test_readme():
     assert [*map(ast.literal_eval, printed)] == [*map(ast.literal_eval, promised)]
 
 
+@cpu
 def test_public_functions_have_docstrings():
     bare = [name for name in ag.__all__ if callable(getattr(ag, name)) and not getattr(ag, name).__doc__]
     assert not bare
+
+
+class OnAnyDevice(doctest.OutputChecker):
+    """The guide shows what the CPU prints; elsewhere tensors say where they are."""
+
+    def check_output(self, want, got, optionflags):
+        return super().check_output(want, re.sub(r", device='cuda:0'|(?<=\])cuda:0", "", got), optionflags)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_guide(section, device):
+    """Each section of the guide runs after its head alone, on the device of this run, and prints what it shows."""
+    session = SESSION.findall(GUIDE)[0] + "".join(SESSION.findall(SECTIONS[section]))
+    test = doctest.DocTestParser().get_doctest(session, {}, section, None, 0)
+    said = []
+    runner = doctest.DocTestRunner(OnAnyDevice(), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    ag.manual_seed(0)
+    runner.run(test, out=said.append)
+    assert not runner.failures, "".join(said)
+
+
+def anchors(page):
+    """What GitHub calls the headings of a page."""
+    titles = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@cpu
+@pytest.mark.parametrize("name", ["README.md", "docs/autograd.md", "docs/design.md"])
+def test_links_lead_somewhere(name):
+    found = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", (ROOT / name).read_text())
+    assert found
+    for file, anchor in found:
+        page = (ROOT / name).parent / file if file else ROOT / name
+        assert page.exists(), file
+        assert not anchor or anchor in anchors(page), anchor

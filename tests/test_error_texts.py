@@ -38,6 +38,8 @@ CALLS = [
     lambda m: place(m, lambda m: (0, 0, 0), lambda m: 0.0),
     lambda m: place(m, lambda m: m.tensor([0, 1]), lambda m: m.ones(3, 5)),
     lambda m: place(m, lambda m: m.tensor([0, 1]), lambda m: m.ones(4)),
+    lambda m: setattr(m.ones(2), "grad", m.ones(3)),
+    lambda m: setattr(m.ones(2), "grad", 3),
 ]  # fmt: skip
 
 
@@ -58,3 +60,7 @@ def test_texts_of_our_own():
         place(ag, lambda m: 0, lambda m: "1")
     with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
         ag.tensor(1.0).size(0)
+    with pytest.raises(RuntimeError, match="a gradient with dtype 'float64' to a tensor with dtype 'float32'"):
+        ag.ones(2).grad = ag.ones(2, dtype=ag.float64)
+    with pytest.raises(TypeError, match="gradients can be either Tensors or None, but got float"):
+        ag.ones(2, requires_grad=True).exp().backward(2.0)

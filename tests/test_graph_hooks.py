@@ -498,18 +498,22 @@ class TestMultiGradHook:
         y.sum().backward()
         assert log == [2]
 
-    def test_no_circle(self):
-        gc.collect()
-        gc.disable()
-        try:
-            x = leaf()
-            y = x * 2
-            register_multi_grad_hook((x,), lambda gs: None)
-            alive = weakref.ref(x)
-            del x, y
-            assert alive() is None
-        finally:
-            gc.enable()
+    def test_no_circle(self, no_gc):
+        x = leaf()
+        y = x * 2
+        z = y.exp()
+        register_multi_grad_hook((x, y, z), lambda gs: None)
+        alive = [weakref.ref(held) for held in (x, y.grad_fn, z.grad_fn, z.grad_fn._saved_result._storage)]
+        del x, y, z
+        assert [ref() for ref in alive] == [None] * 4
+
+    def test_tensor_that_is_gone(self):
+        log, x = [], leaf()
+        y, unused = x * 2, x * 3
+        register_multi_grad_hook((y, unused), log.append)
+        del unused
+        y.sum().backward()
+        assert [[g is not None for g in grads] for grads in log] == [[True, False]]
 
     def test_refused(self):
         x = leaf()

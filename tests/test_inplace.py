@@ -97,3 +97,14 @@ def test_every_method_of_pytorch_that_has_an_op():
     theirs = {name for name in dir(torch.Tensor) if name.endswith("_") and not name.startswith("_")}
     missing = {name for name in theirs if hasattr(ag.Tensor, name[:-1]) and not hasattr(ag.Tensor, name)}
     assert not missing - {"index_", "map_", "set_"}
+
+
+@pytest.mark.parametrize("write", [lambda v: v.zero_(), lambda v: v.fill_(2.0), lambda v: v.copy_(ag.ones(2)),
+                                   lambda v: v.view(2).zero_(), lambda v: v[:].fill_(3.0)])
+def test_a_view_that_constants_were_written_to_has_no_gradient(write, device):
+    x = ag.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    h = x * 1
+    v, w = h[:2], h[1:]
+    write(v)
+    ((v * v).sum() + v.sum() + w.sum()).backward()
+    assert x.grad.tolist() == [0, 0, 1]

@@ -44,11 +44,12 @@ class Interrupts:
         self.at, self.count, self.file = at, 0, ""
 
     def __enter__(self):
+        self.before = sys.gettrace()
         sys.settrace(self._trace)
         return self
 
     def __exit__(self, *exc):
-        sys.settrace(None)
+        sys.settrace(self.before)
 
     def _trace(self, frame, event, arg):
         if frame.f_code.co_name in ("__del__", "__exit__"):
@@ -292,8 +293,11 @@ def test_interrupt_waits_for_the_helper_thread(delay):
 
 @pytest.mark.cpu
 def test_signals_at_random_times(device):
-    """The real thing: SIGINT, caused by another thread, at times that a seed draws."""
-    expected, draw, armed, struck = Expected("plain", device, 1), random.Random(0), [], 0
+    """The real thing: SIGINT, caused by another thread, at times that a seed draws; until some have struck.
+
+    How many do depends on the machine's speed: those that come when the step is over strike nothing.
+    """
+    expected, draw, armed, struck, tries = Expected("plain", device, 1), random.Random(0), [], 0, 0
 
     def interrupt(signum, frame):
         if armed and frame.f_code.co_name not in ("__del__", "__exit__"):
@@ -303,7 +307,8 @@ def test_signals_at_random_times(device):
     before, interval = signal.signal(signal.SIGINT, interrupt), sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        for _ in range(100):
+        while tries < 100 or (struck < 5 and tries < 5000):
+            tries += 1
             world = World("plain", device)
             timer = threading.Timer(draw.uniform(0, 1e-3), _thread.interrupt_main)
             timer.start()
@@ -319,4 +324,4 @@ def test_signals_at_random_times(device):
     finally:
         signal.signal(signal.SIGINT, before)
         sys.setswitchinterval(interval)
-    assert struck
+    assert struck >= 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import doctest
-import gc
 import itertools
 import weakref
 
@@ -377,14 +376,6 @@ def test_layouts(row, device, layout, plain):
 
 
 # ---- memory -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def no_gc():
-    """Without the cycle collector: memory falls by reference counts alone."""
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @check("cycles")

@@ -358,3 +358,14 @@ def test_a_repeat_is_of_one_thread(device):
     with Repeat(places), concurrent.futures.ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: ag.rand(2, device=device).tolist()).result() != first
         assert ag.rand(2, device=device).tolist() == first
+
+
+def test_an_in_place_draw_is_recorded_as_other_writes_are(device):
+    """In inference mode it is not, and no more where grad is on inside it."""
+    x = ag.ones(3, requires_grad=True)
+    y, z = x * 2, x * 2
+    y.normal_()
+    with ag.inference_mode(), ag.enable_grad():
+        z.normal_()
+    assert y.grad_fn.name() != z.grad_fn.name() == "MulBackward0"
+    assert ag.autograd.grad(y.sum() + z.sum(), x)[0].tolist() == [2, 2, 2]

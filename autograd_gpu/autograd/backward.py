@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import is_array
-from ..backend.dtypes import FLOATS
+from ..backend.dtypes import STORAGE
 from ..core.arrays import zeros
 from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node
@@ -29,6 +29,7 @@ def grad(
     grad_outputs: Grads = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -39,6 +40,7 @@ def grad(
     grad_outputs: per output its cotangent, of the output's shape; None for a one-element output means 1.
     retain_graph: keep the saved tensors for another call; default: the value of create_graph.
     create_graph: record the computation, so that the result can be differentiated.
+    only_inputs: for PyTorch's sake; other gradients are never accumulated, so that it can only be True.
     allow_unused: None in the result for an input that was not reached, instead of a RuntimeError.
     is_grads_batched: dimension 0 of every grad_output numbers cotangents; the result is batched the same way.
     materialize_grads: zeros instead of None.
@@ -47,6 +49,8 @@ def grad(
     >>> ag.autograd.grad((x ** 3).sum(), x)
     (tensor([ 3., 12.]),)
     """
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported; use backward() to accumulate gradients in leaves")
     if allow_unused is None:
         allow_unused = materialize_grads
     elif materialize_grads and not allow_unused:
@@ -152,6 +156,8 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
         grads = (None,) * len(outputs)
     elif isinstance(grads, Tensor) or is_array(grads):
         grads = (grads,)  # type: ignore[assignment]
+    elif isinstance(grads, (bool, int, float)):
+        grads = (_gradient(grads, 0),)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     roots: list[tuple[Node, int, Tensor]] = []
@@ -190,8 +196,8 @@ def _implicit(array: Any) -> Tensor:
 
 
 def _cast(g: Tensor, dtype: np.dtype) -> Tensor:
-    if g.dtype not in FLOATS:
-        raise RuntimeError(f"expected a floating-point gradient for an output of dtype {dtype}, got {g.dtype}")
+    if g.dtype in STORAGE:
+        raise RuntimeError(f"expected a gradient to compute with for an output of dtype {dtype}, got {g.dtype}")
     return RECORD.cast(g, dtype) if g.dtype != dtype else g
 
 
@@ -221,10 +227,20 @@ def _batched(
         raise RuntimeError("is_grads_batched=True needs grad_outputs whose dimension 0 is the same batch size; "
                            f"got sizes {sorted(sizes)}")
     size = sizes.pop()
+    if size == 0:
+        raise IndexError("index 0 is out of bounds for dimension 0 with size 0: is_grads_batched=True needs at least "
+                         "one cotangent; without one, take zeros of shape (0, *input.shape)")
     keep = create_graph if retain_graph is None else retain_graph
     rows = []
     for b in range(size):
         row = [None if g is None else g[b] for g in given]
         last = b == size - 1
-        rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused, False, materialize_grads))
-    return tuple(None if column[0] is None else RECORD.stack(list(column)) for column in zip(*rows, strict=True))
+        rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused=allow_unused,
+                         materialize_grads=materialize_grads))
+    return tuple(map(stacked, zip(*rows, strict=True)))
+
+
+def stacked(rows: Sequence[Tensor | None]) -> Tensor | None:
+    """Gradients of one input, stacked; None for an input that no row reached, else a row of None is zeros."""
+    like = next((g for g in rows if g is not None), None)
+    return None if like is None else RECORD.stack([like.new_zeros(like.shape) if g is None else g for g in rows])

@@ -21,14 +21,14 @@ from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.anomaly import note
-from ..core.history import check_recordable, rebase
+from ..core.history import check_recordable, freshen, rebase
 from ..core.nesting import user_code
-from ..core.node import Node, next_sequence_nr
+from ..core.node import AccumulateGrad, Node, next_sequence_nr
 from ..core.op import RECORD
-from ..core.saved import FREED, SavedTensor, save_output, saved
+from ..core.saved import FREED, SavedTensor, handles, save_output, saved
 from ..core.saving import hand_over
 from ..core.tensor import Tensor, alias, wrap
-from ..core.views import IN_FUNCTION, bump_version, storage_of, version_of
+from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, NO_GRAD, bump_version, storage_of
 from ..errors import MissingRuleError
 
 
@@ -115,6 +115,19 @@ class FunctionNode(Node):
             FREED.unpack(self)
         return tuple(None if s is None else s.unpack(self) for s in self.saved)
 
+    @property
+    def _raw_saved_tensors(self) -> Any:
+        """Per saved tensor where its hooks are set."""
+        if self.saved is FREED:
+            FREED.unpack(self)
+        return handles(self, "saved")
+
+    def __getattr__(self, name: str) -> Any:
+        """What the user put on ctx, which in PyTorch is the node."""
+        if name != "ctx" and name in vars(self.ctx):
+            return vars(self.ctx)[name]
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+
     def op_name(self) -> str:
         return self.function.__name__
 
@@ -177,7 +190,7 @@ class FunctionNode(Node):
         """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
         if g is None:
             return None
-        g = wrap(g) if is_array(g) else g
+        g = _result(g)
         position, shape, (dtype, _) = self.positions[i], self.shapes[i], self.inputs[i]
         if not isinstance(g, Tensor):
             raise TypeError(f"{self.function.__name__}.backward returned a {type(g).__name__} for argument {position}; "
@@ -194,7 +207,7 @@ class Function:
 
     Write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
     `setup_context(ctx, inputs, output)`; call `apply`. backward returns one gradient, or None, per argument of forward,
-    and may skip those that `ctx.needs_input_grad` does not ask for.
+    and may skip those that `ctx.needs_input_grad` does not ask for. Arrays that either returns become tensors.
 
     >>> class Double(ag.autograd.Function):
     ...     @staticmethod
@@ -218,7 +231,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The operation; runs without recording."""
+        """The operation; runs without recording. Returns a tensor or an array, or a tuple of such and other things."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
@@ -241,31 +254,62 @@ class Function:
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args = (*bound.args, *bound.kwargs.values())
-        ctx = Context(tuple(isinstance(a, Tensor) and a._node is not None for a in args))
+        ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
         recording = not MODES.bits & GRAD_OFF and any(ctx._forward_needs)
+        if recording:
+            for a in args:
+                if isinstance(a, Tensor):
+                    freshen(a)
         with no_grad():
             output = cls.forward(*args) if separate else cls.forward(ctx, *args)
+            output = tuple(map(_result, output)) if isinstance(output, tuple) else _result(output)
             if separate:
                 cls.setup_context(ctx, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
-        _check_dirty(ctx, args, outputs)
-        if recording:
-            outputs = _record(cls, ctx, args, outputs)
+        _check_dirty(cls, ctx, args, outputs)
+        outputs = _record(cls, ctx, args, outputs) if recording else _unrecorded(ctx, args, outputs)
         return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
-def _check_dirty(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+def _result(value: Any) -> Any:
+    """What a user's forward or backward returned, an array as tensor; other things stay as they are."""
+    if isinstance(value, np.generic):  # NumPy's sum of an array, where CuPy's is an array of no dimensions
+        value = np.asarray(value)
+    return wrap(value) if is_array(value) else value
+
+
+def _check_dirty(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """What mark_dirty asks for: inputs, that are returned, and no leaves."""
     for t in ctx._dirty:
+        bump_version(t)
         if not any(t is a for a in args):
             raise RuntimeError("Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, "
                                "there is no need to pass it to mark_dirty().")
         if not any(t is o for o in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
-        if not MODES.bits & GRAD_OFF and any(ctx._forward_needs):
+        hidden = t._base is not None and t._made and t._base._fn is not None  # a view that may not be rewritten
+        if not MODES.bits & GRAD_OFF and (hidden or any(ctx._forward_needs)):
+            if type(t._fn) is AccumulateGrad and t._base is None:
+                raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation. Wrap "
+                                   f"the call of {cls.__name__} in ag.no_grad(), or give it a clone() of the leaf.")
             check_recordable("ctx.mark_dirty", t)
-        bump_version(t)
+
+
+def _unrecorded(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An input handed through becomes a tensor of its own that does not require grad."""
+    given, dirty, found = {id(a) for a in args}, {id(t) for t in ctx._dirty}, []
+    for o in outputs:
+        if isinstance(o, Tensor) and id(o) in given:
+            x = o
+            if x.requires_grad:
+                o = alias(x)
+            elif id(x) not in dirty:
+                o = _show(alias(x), x, NO_GRAD)
+        elif isinstance(o, Tensor) and o.requires_grad:  # forward recorded, by enable_grad
+            o = alias(o)
+        found.append(o)
+    return tuple(found)
 
 
 def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -275,7 +319,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
     node.positions = tuple([i for i, _ in linked])
     node.shapes = tuple([a.shape for _, a in linked])
     node.inputs = tuple([(a.dtype, a.device) for _, a in linked])
-    node.edges = tuple([a._node for _, a in linked])
+    node.edges = tuple([a._fn for _, a in linked])  # as of before forward, which may have written to what they show
     node.nrs = tuple([a._nr for _, a in linked]) if any(a._nr for _, a in linked) else None
     node.mask = sum([1 << k for k, child in enumerate(node.edges) if child is not None])
     node.topological_nr = 1 + max([child.topological_nr for child in node.edges if child is not None])
@@ -297,6 +341,8 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
             rebase(old, node, new._nr)
         else:
             _mark_view(new, old, [a for _, a in linked])
+    if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
+        hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
                   for old, new in zip(outputs, returned, strict=True)])
 
@@ -314,12 +360,18 @@ def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:
     """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
     for x in inputs:
         if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
-            new._base, new._made = x if x._base is None else x._base, IN_FUNCTION
-            new._storage = storage_of(x)
-            new._seen = version_of(x)
+            _show(new, x, IN_FUNCTION)
             return
     if new._base is not None:
         new._made = IN_FUNCTION
+
+
+def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
+    """Makes `view` a view of x, that was made as core/views.py numbers it; not of a tensor of inference mode."""
+    storage = view._storage = storage_of(x)
+    if storage is not INFERENCE_STORAGE:
+        view._base, view._made, view._seen = x if x._base is None else x._base, made, storage.version
+    return view
 
 
 def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:
@@ -330,8 +382,6 @@ def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:
         kept.append(None if new is None else save_output(new, node) if new._fn is node else saved(new))
     node.saved = tuple(kept)
     ctx._to_save, ctx._non_differentiable, ctx._dirty, ctx._node = (), (), (), weakref.ref(node)
-    if MODES.bits & SAVING:
-        hand_over(node, ())
 
 
 class _NotTwice(Function):
@@ -356,7 +406,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             result = fn(ctx, *gs)
         if not recording:
             return result
-        results = result if isinstance(result, tuple) else (result,)
+        results = tuple(map(_result, result)) if isinstance(result, tuple) else (_result(result),)
         found = [r for r in results if isinstance(r, Tensor)]
         sources = [t for t in (*gs, *ctx.saved_tensors) if isinstance(t, Tensor)]
         if not found or not any(s._node is not None for s in sources):

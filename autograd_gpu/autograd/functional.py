@@ -7,9 +7,8 @@ from typing import Any
 
 from ..config import enable_grad
 from ..core.arrays import zeros
-from ..core.op import RECORD
 from ..core.tensor import Tensor, wrap
-from .backward import grad
+from .backward import grad, stacked
 from .strict import check_reached, check_requires_grad, filled
 
 Tensors = tuple[Tensor, ...]
@@ -262,16 +261,15 @@ def _gradients(
 
 def _rows(i: int, out: Tensor, point: Tensors, create_graph: bool, strict: bool) -> Tensors:
     """The Jacobian of output i by each input: a backward per element, and none for an output that is constant."""
-    columns: list[list[Tensor]] = [[] for _ in point]
+    columns: list[list[Tensor | None]] = [[] for _ in point]
     for one in _basis(out) if out.requires_grad else ():
         found = _gradients((out,), point, (one,), create_graph, retain_graph=True)
         if strict:
             check_reached(found, "jacobian", create_graph, i)
         for column, g in zip(columns, found, strict=True):
-            if g is not None:
-                column.append(g)
+            column.append(g)
     shapes = [out.shape + x.shape for x in point]
-    return tuple([RECORD.stack(column).reshape(shape) if column else x.new_zeros(shape)
+    return tuple([x.new_zeros(shape) if (rows := stacked(column)) is None else rows.reshape(shape)
                   for column, x, shape in zip(columns, point, shapes, strict=True)])  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..core.node import Node
 from ..core.task import GraphTask
 from ..core.tensor import Tensor
 
-MODES = ("all", "any")
+CALLED_WITH = ("all", "any")
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all") -> MultiHandle:
@@ -29,8 +30,8 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
     >>> c.sum().backward()
     [True, True, True, False]
     """
-    if mode not in MODES:
-        raise ValueError(f"Expects mode to be one of {MODES} but got {mode}")
+    if mode not in CALLED_WITH:
+        raise ValueError(f"Expects mode to be one of {CALLED_WITH} but got {mode}")
     tensors = tuple(tensors)
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
@@ -40,8 +41,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
     if mode == "any":
         first = _First(fn)
         return MultiHandle(tuple([t.register_hook(first) for t in tensors if t.requires_grad]))
-    # The outputs, not the tensors: a hook on a tensor's node that held the tensor would be a circle.
-    gather = _Gather(fn, [(t._node, t._nr) for t in tensors])  # type: ignore[misc]
+    gather = _Gather(fn, [(weakref.ref(t._node), t._nr) for t in tensors])  # type: ignore[arg-type]
     return MultiHandle(tuple([t.register_hook(_Arrival(gather, i)) for i, t in enumerate(tensors)]))
 
 
@@ -64,17 +64,19 @@ class _First:
 
 
 class _Gather:
-    """mode "all": what one registration waits for."""
+    """mode "all": what one registration waits for. The nodes have hooks that hold this: it refers to them weakly."""
 
-    def __init__(self, fn: Callable[[Any], None], outputs: list[tuple[Node, int]]) -> None:
+    def __init__(self, fn: Callable[[Any], None], outputs: list[tuple[weakref.ref[Node], int]]) -> None:
         self.fn, self.outputs = fn, outputs
 
     def of(self, task: GraphTask, i: int) -> _Gathered:
         """What has arrived in `task`; made at the first arrival, that of output `i`."""
         gathered = late_of(task).gathered
         if self not in gathered:
-            here = self.outputs[i]
-            coming = sum([output == here or will_reach(task, *output) for output in self.outputs])
+            ref, nr = self.outputs[i]
+            here = (ref(), nr)
+            alive = [(node, nr) for ref, nr in self.outputs if (node := ref()) is not None]
+            coming = sum([output == here or will_reach(task, *output) for output in alive])
             gathered[self] = _Gathered(self.fn, len(self.outputs), coming)
         return gathered[self]
 

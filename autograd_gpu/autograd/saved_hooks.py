@@ -5,15 +5,16 @@ The hooks of one saved tensor are set by `grad_fn._raw_saved_NAME.register_hooks
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import errors
-from ..backend import cuda, to_device
+from ..backend import cuda
 from ..backend.device import Device
 from ..config import ANOMALY, MODES
 from ..core import saving
+from ..core.saved import copied
 from ..core.tensor import Tensor, wrap
 from ..core.views import bump_version, save_before_write, storage_of, version_of
 
@@ -22,10 +23,11 @@ class saved_tensors_hooks:
     """Sets the hooks that pack and unpack what is saved for backward, while the context lasts, in this thread.
 
     pack_hook(tensor) gets each tensor that an operation saves, detached, and answers with anything; unpack_hook makes a
-    tensor of the same shape, dtype and content of that when backward needs it. Both run without recording. Contexts
-    nest; the innermost counts. with_info=True: pack_hook(tensor, info) is told what is saved by whom, see
-    `ag.autograd.graph.SaveInfo`. Python numbers are never packed. Behind hooks no version is checked: a pack hook
-    that keeps its input, which must not be written to, sees later writes.
+    tensor of the same shape, dtype, device and content of that each time backward needs it, RuntimeError if it is
+    another. Both run without recording. Contexts nest; the innermost counts. with_info=True: pack_hook(tensor, info) is
+    told what is saved by whom, and whether it was a Parameter: `ag.autograd.graph.SaveInfo`. Python numbers are never
+    packed. Behind hooks no version is checked: a pack hook that keeps its input, which must not be written to, sees
+    later writes.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda packed: packed.float()):
@@ -73,42 +75,30 @@ class save_on_cpu(saved_tensors_hooks):
         def unpack(packed: tuple[Device, Any, int | None]) -> Tensor:
             device, held, version = packed
             if version is None:
-                return wrap(to_device(held, device))
+                # blocking: `held` may be given back before a copy from page-locked memory has run
+                return wrap(cuda.from_host(held, cuda.device_index(device), blocking=pin_memory))
             check_unmodified(held, version)
             return held
 
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Makes `saved_tensors_hooks` raise a RuntimeError of this text while the context lasts, in this thread.
 
-    Also a decorator. Hooks that are on already when it is entered raise it at once.
+    Also a decorator. Where hooks are on already, entering raises it at once. `register_hooks` is not affected.
 
     >>> with ag.autograd.graph.disable_saved_tensors_hooks("not here"):
     ...     pass
     """
-
-    def __init__(self, error_message: str) -> None:
-        self.message = error_message
-        self._before: list[str | None] = []
-
-    def __enter__(self) -> None:
-        if MODES.saving:
-            raise RuntimeError(self.message)
-        self._before.append(MODES.saving_refused)
-        MODES.saving_refused = self.message
-
-    def __exit__(self, *exc: object) -> None:
-        MODES.saving_refused = self._before.pop()
-
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with disable_saved_tensors_hooks(self.message):
-                return fn(*args, **kwargs)
-
-        return wrapped
+    if MODES.saving:
+        raise RuntimeError(error_message)
+    before, MODES.saving_refused = MODES.saving_refused, error_message
+    try:
+        yield
+    finally:
+        MODES.saving_refused = before
 
 
 class _Handle:
@@ -118,16 +108,17 @@ class _Handle:
         self.tensor, self.version = tensor, version_of(tensor)
         save_before_write(storage_of(tensor), self)
 
-    def keep(self) -> None:
-        self.tensor = wrap(self.tensor.array.copy())
-        self.version = 0
+    def keep(self, copies: dict[int, Tensor]) -> None:
+        if version_of(self.tensor) == self.version:  # else it is too late, which backward will say
+            self.tensor, self.version = copied(self.tensor, copies), 0
 
 
-class allow_mutation_on_saved_tensors(saved_tensors_hooks):
-    """Inside, a saved tensor may be written to in place: it is copied just before.
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[None]:
+    """Inside, a saved tensor may be written to in place: it is copied just before, once however often it was saved.
 
-    Backward has to run inside, too. Contexts do not nest. Writes that bypass the in-place methods (an optimizer's step,
-    `tensor.array`) are not seen coming and raise at backward as ever.
+    Also a decorator. Backward has to run inside, too: RuntimeError otherwise. Contexts do not nest. Writes to
+    `tensor.array` are not seen coming.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.allow_mutation_on_saved_tensors():
@@ -138,27 +129,22 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
     >>> x.grad
     tensor([-0.8323, -0.8323])
     """
+    inside = True
 
-    def __init__(self) -> None:
-        super().__init__(_Handle, self._unpack)
-        self._entered = False
-
-    def __enter__(self) -> None:
-        if any(pair.pack is _Handle for pair in MODES.saving):
-            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        super().__enter__()
-        self._entered = True
-
-    def __exit__(self, *exc: object) -> None:
-        self._entered = False
-        super().__exit__(*exc)
-
-    def _unpack(self, handle: _Handle) -> Tensor:
-        if not self._entered:
+    def unpack(handle: _Handle) -> Tensor:
+        if not inside:
             raise RuntimeError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
                                "the graph was originally recorded.")
         check_unmodified(handle.tensor, handle.version)
         return handle.tensor
+
+    if any(pair.pack is _Handle for pair in MODES.saving):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    try:
+        with saved_tensors_hooks(_Handle, unpack):
+            yield
+    finally:
+        inside = False
 
 
 def check_unmodified(tensor: Tensor, version: int) -> None:
@@ -172,7 +158,8 @@ def check_unmodified(tensor: Tensor, version: int) -> None:
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Says that the memory of one or more tensors was written to, so that whoever saved it for backward will notice.
 
-    For writes that bypass the in-place methods: to `tensor.array`, or by a kernel. RuntimeError for inference tensors.
+    For writes that bypass the in-place methods: to `tensor.array`, or by a kernel. Inference tensors count no versions
+    and are passed over.
 
     >>> x = ag.ones(2)
     >>> x.array[0] = 5
@@ -180,9 +167,10 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     >>> x._version
     1
     """
+    if not isinstance(tensor, (Tensor, Iterable)):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     tensors = [tensor] if isinstance(tensor, Tensor) else list(tensor)
-    for t in tensors:
-        if t.is_inference():
-            raise RuntimeError("Inference tensors do not track version counter.")
+    if not all(isinstance(t, Tensor) for t in tensors):
+        raise RuntimeError("increment_version expects each element of the iterable to be a tensor")
     for t in tensors:
         bump_version(t)

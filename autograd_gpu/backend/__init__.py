@@ -116,9 +116,11 @@ def add_matmul(into: Any, a: Any, b: Any) -> None:
 
 
 def may_share_memory(a: Any, b: Any) -> bool:
-    """Whether two CuPy arrays lie in one allocation, or in allocations that overlap, such as two imports by DLPack."""
+    """Whether two arrays may overlap: NumPy arrays by their bounds, CuPy arrays if they lie in one allocation."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
     x, y = a.data.mem, b.data.mem
-    return x is y or (x.ptr < y.ptr + y.size and y.ptr < x.ptr + x.size)
+    return x is y or x.ptr == y.ptr
 
 
 def special(xp: Any) -> Any:
@@ -148,7 +150,9 @@ def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
         strides.append(stride if size == wanted else 0)
     if array.flags.c_contiguous and array.dtype.isbuiltin == 1:
         return np.ndarray(shape, array.dtype, array, 0, strides)
-    return np.broadcast_to(array, shape)  # not as_strided, which hides whose view this is
+    result = np.broadcast_to(array, shape)  # not as_strided, which hides whose view this is
+    result.flags.writeable = array.flags.writeable  # as above
+    return result
 
 
 def sum_to(array: Any, shape: tuple[int, ...]) -> Any:

@@ -103,7 +103,8 @@ class Buckets:
     ) -> None:
         """Runs `kernel` over columns of parameters, gradients, and each kind of state; by buckets where it can.
 
-        `numbers` has one entry per row; rows of one bucket have to share theirs. `done` gets the rows that are updated.
+        `numbers` has one entry per row; rows of one bucket have to share theirs. `done` gets the rows that are updated,
+        those of a bucket at its end: an interrupt before leaves all of them halfway.
         """
         alone: Sequence[int] = range(len(numbers))
         if len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):

@@ -62,11 +62,11 @@ def require_device(index: int) -> Any:
     return cupy()
 
 
-def from_host(array: np.ndarray, index: int) -> Any:
-    """A copy of a NumPy array on device `index`."""
+def from_host(array: np.ndarray, index: int, blocking: bool = False) -> Any:
+    """A copy of a NumPy array on device `index`; `blocking`: page-locked memory has been read on return."""
     module = require_device(index)
     with module.cuda.Device(index):
-        return module.asarray(array)
+        return module.asarray(array, blocking=blocking)
 
 
 def to_host(array: Any, pinned: bool = False) -> np.ndarray:

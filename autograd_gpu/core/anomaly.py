@@ -6,6 +6,7 @@ one with hooks, and looks for NaN in what it gives. What a node remembers is in 
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from .node import Node
 from .op import RAW
 
 TRACEBACK, PARENT = "traceback_", "parent_"
-OURS = (str(Path(__file__).parents[1]), "<generated ")  # files of the library itself
+OURS = (f"{Path(__file__).parents[1]}{os.sep}", "<generated ")  # files of the library itself
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:

@@ -14,15 +14,16 @@ same.
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from .. import errors
-from ..backend import strides
+from ..backend import may_share_memory, strides
 from ..backend.strides import Place
 from .anomaly import note
 from .hooks import extra_of
 from .node import AccumulateGrad, Node, next_sequence_nr
 from .op import RAW, RECORD
+from .views import IN_INFERENCE, IN_INFERENCE_NO_GRAD, NO_GRAD, ONE_OF_SEVERAL
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -42,7 +43,7 @@ class HistoryNode(Node):
         self.nrs = tuple([nr for _, nr in children]) if any(nr for _, nr in children) else None
         self.shapes = self.extra = None
         self.mask = sum([1 << i for i, node in enumerate(self.edges) if node is not None])
-        self.topological_nr = 1 + max([-1, *(node.topological_nr for node in self.edges if node is not None)])
+        self.topological_nr = 1 + max([0, *(node.topological_nr for node in self.edges if node is not None)])
         self.sequence_nr = next_sequence_nr()
         note(self)
 
@@ -104,7 +105,7 @@ class CopyBackward0(HistoryNode):
     input_names = ("self", "src")
 
     def __init__(self, x: Tensor, src: Tensor | None) -> None:
-        self._link(x._array, (None, 0), (None, 0) if src is None else (src._node, src._nr))
+        self._link(x._array, (None, 0), (None, 0) if src is None else (src._fn, src._nr))
         if src is not None and src._array.shape != x._array.shape:
             self.shapes = (None, src._array.shape)
         self.zero_edges = ()
@@ -121,12 +122,24 @@ def refresh(view: Tensor) -> None:
     base = view._base
     assert base is not None
     assert view._storage is not None
-    version, follows = view._storage.version, base._fn is not None and base._array.dtype is view._array.dtype
-    if follows and view._made:
-        raise errors.forbidden_view(view._made, _origin_of(view), "its base or another view of its base has been")
-    view._seen = version
-    if follows:
+    version, followed = view._storage.version, base._fn is not None or type(view._fn) not in (NoneType, AccumulateGrad)
+    if followed and base._array.dtype is view._array.dtype and not parted(view):
+        if view._made:
+            raise forbidden(view, "its base or another view of its base has been")
         rewrite(view, AsStridedBackward0(base, view._array), 0)
+    view._seen = version  # last: until then another thread finds the view stale and does the same
+
+
+def parted(view: Tensor) -> bool:
+    """Whether a view and its base have nothing to do with each other any more: `.data` was set, or a module moved."""
+    base = view._base
+    return base is not None and view._array.size > 0 and not may_share_memory(view._array, base._array)
+
+
+def freshen(x: Tensor) -> None:
+    """Makes sure that `_fn` holds, in particular before a write: afterwards a stale view means something else."""
+    if x._base is not None and x._seen != x._storage.version:  # type: ignore[union-attr]
+        refresh(x)
 
 
 def rewrite(x: Tensor, node: Node, nr: int) -> None:
@@ -141,39 +154,66 @@ def rewrite(x: Tensor, node: Node, nr: int) -> None:
 
 def rebase(x: Tensor, node: Node | None, nr: int) -> None:
     """x's memory holds output `nr` of `node` now, or constants (steps 2 and 3); its version has moved on already."""
+    if parted(x):
+        x._base = None
     base = x._base
     if base is not None:
         rewrite(base, CopySlices(base, x._array, (node, nr)), 0)
+        x._seen = -1  # it may have been looked at since the version moved on
     elif node is not None:
         rewrite(x, node, nr)
 
 
 def overwrite(x: Tensor, src: Tensor | None) -> None:
-    """x's memory holds the values of `src`, broadcasting, or constants now, whatever it held before; if in a graph."""
-    constant = src is None or src._node is None
-    if constant and x._node is None:
+    """x's memory holds the values of `src`, broadcasting, or constants now, whatever it held before; if in a graph.
+
+    Both were made fresh before the write.
+    """
+    constant = src is None or src._fn is None
+    if constant and x._fn is None:
         return
     rebase(x, None if constant and x._base is not None else CopyBackward0(x, src), 0)
 
 
 def check_recordable(name: str, x: Tensor) -> None:
     """RuntimeError where an in-place operation on x cannot be recorded: on a leaf, on some views."""
-    node, base = x._node, x._base
-    if type(node) is AccumulateGrad:
+    base = x._base
+    if base is not None:
+        if x._made:  # before `_node` is read: of a stale view that says something else
+            raise forbidden(x, "is being")
+        if base.is_leaf and (base._fn is not None or x._node is not None):
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
+                               f"wrap {name} in ag.no_grad(), or work on a clone() of the leaf")
+        if base._array.dtype is not x._array.dtype:
+            raise RuntimeError(f"{name}: this view shows memory of dtype {base.dtype} as {x.dtype}, and gradients do "
+                               "not flow through that; write to a clone() of it")
+    if type(x._node) is AccumulateGrad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
                            f"wrap {name} in ag.no_grad(), or work on a clone() of it")
-    if base is None:
-        return
-    if x._made:
-        raise errors.forbidden_view(x._made, _origin_of(x), "is being")
-    if node is not None and type(base._fn) is AccumulateGrad:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
-                           f"wrap {name} in ag.no_grad(), or work on a clone() of the leaf")
-    if base._array.dtype is not x._array.dtype:
-        raise RuntimeError(f"{name}: this view shows memory of dtype {base.dtype} as {x.dtype}, and gradients do not "
-                           "flow through that; write to a clone() of it")
 
 
-def _origin_of(view: Tensor) -> str:
-    """Output 1 of UnbindBackward0; of a view without node nothing more than "it"."""
-    return "This" if view._fn is None else f"Output {max(view._nr - 1, 0)} of {view._fn.name()}"
+def forbidden(view: Tensor, what: str) -> RuntimeError:
+    """A view whose history may not be rewritten, because of how it was made; `what`: "is being"."""
+    made = view._made
+    if made in (NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD):
+        mode, block = ("no_grad", "no_grad") if made == NO_GRAD else ("inference", "inference_mode")
+        return RuntimeError(
+            f"A view was created in {mode} mode and {what} modified inplace "
+            f"{'with grad mode enabled' if made == NO_GRAD else 'in normal mode'}. Given that this use case is "
+            "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the "
+            f"inplace either both inside the {block} block (if you don't want the inplace to be tracked) or both "
+            "outside (if you want the inplace to be tracked)."
+        )
+    origin = "This" if view._fn is None else f"Output {max(view._nr - 1, 0)} of {view._fn.name()}"
+    if made == ONE_OF_SEVERAL:
+        return RuntimeError(
+            f"{origin} is a view and {what} modified inplace. This view is the output of a function that returns "
+            "multiple views. Such functions do not allow the output views to be modified inplace. You should replace "
+            "the inplace operation by an out-of-place one."
+        )
+    return RuntimeError(
+        f"{origin} is a view and {what} modified inplace. This view was created inside a custom Function (or because "
+        "an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
+        "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You "
+        "can fix this by cloning the output of the custom Function."
+    )

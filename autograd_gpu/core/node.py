@@ -203,5 +203,8 @@ class AccumulateGrad(Node):
                 leaf._grad = grad + g
             else:
                 array = grad._array
+                if array.shape != g._array.shape:
+                    raise RuntimeError(f"a leaf's gradient of shape {list(g.shape)} cannot be added to its .grad of "
+                                       f"shape {list(array.shape)}; set .grad to None where the leaf's shape changes")
                 array += g._array
                 bump_version(grad)

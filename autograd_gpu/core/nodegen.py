@@ -12,9 +12,8 @@ from typing import Any
 from ..backend import is_array
 from .node import Node
 from .op import OpDef
-from .saved import NOTHING, SavedTensor, saved
+from .saved import NOTHING, SavedTensor, constant, handles, saved
 from .source import Source, write_refresh
-from .tensor import wrap
 
 PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d", "extra": "e"}
 READABLE = ("input", "out", "extra", "attribute")  # as `_saved_NAME`
@@ -208,21 +207,40 @@ class OpNode(Node):
 
     def keep_extras(self) -> None:
         """The arrays that forward left become saved tensors, which hooks may see."""
-        for name in self.op.saved:
-            array = getattr(self, slot("extra", name), None)
-            if is_array(array):
-                setattr(self, slot("extra", name), saved(wrap(array)))
+        for slot_name in self.saved_slots.values():
+            if slot_name[0] == PREFIX["extra"] and is_array(array := getattr(self, slot_name)):
+                setattr(self, slot_name, saved(constant(array)))
 
     def __getattr__(self, name: str) -> Any:
-        """`_saved_NAME` is the unpacked value, `_raw_saved_NAME` the SavedTensor, or a tuple of them for a list."""
-        for prefix in ("_saved_", "_raw_saved_"):
-            key = self._rule_name(name[len(prefix) :])
-            if name.startswith(prefix) and key in self.saved_slots:
-                kept = getattr(self, self.saved_slots[key])
-                if prefix == "_raw_saved_":
-                    return NOTHING if kept is None else tuple(kept) if isinstance(kept, list) else kept
+        """`_saved_NAME` is the unpacked value, `_raw_saved_NAME` where its hooks are set; of a list a tuple of them."""
+        raw = name.startswith("_raw_saved_")
+        slot_name = self.saved_slots.get(self._rule_name(name[11:] if raw else name[7:]))
+        if slot_name is not None and (raw or name.startswith("_saved_")):
+            self.keep_extras()
+            kept = getattr(self, slot_name)
+            if not raw:
                 return tuple(map(self._unpacked, kept)) if isinstance(kept, list) else self._unpacked(kept)
-        raise AttributeError(f"{self.name()} has no attribute {name!r}; it saves {sorted(self.saved_slots)}")
+            if self._takes_hooks(slot_name):
+                return handles(self, slot_name)
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'; it saves "
+                             f"{', '.join(self._names_of_saved()) or 'nothing'}")
+
+    def __dir__(self) -> list[str]:
+        named = {f"_saved_{called}": self.saved_slots[what] for called, what in self._names_of_saved().items()}
+        return [*dir(type(self)), *named, *(f"_raw{name}" for name, where in named.items() if self._takes_hooks(where))]
+
+    def _takes_hooks(self, slot_name: str) -> bool:
+        """Whether a slot is one of a tensor, or of several, and holds no number; `keep_extras` may not have run."""
+        kept = getattr(self, slot_name)
+        if slot_name[0] == PREFIX["attribute"]:
+            return isinstance(kept, SavedTensor)
+        return kept is None or isinstance(kept, (SavedTensor, list)) or is_array(kept)
+
+    def _names_of_saved(self) -> dict[str, str]:
+        """What a user calls it -> what the rules call it; self and result are PyTorch's words."""
+        op = self.op
+        words = {**op.called, op.inputs[0]: "self", "out": "result"}
+        return {words.get(what, what): what for what in self.saved_slots}
 
     def _rule_name(self, name: str) -> str:
         """What the rules call `name`: PyTorch says self for the first input, result for the output."""
@@ -289,9 +307,7 @@ def _load(w: Source, op: OpDef, kind: str, what: str, bits: int, recorded: bool)
         w.depth += 1
         w(f"s = {source}")
         if kind == "input" and (op.numbers or what in op.optional):
-            w("if type(s) is not SavedTensor:")
-            w("if s is FREED: s.unpack(self)", 1)
-            w(f"{local} = s", 1)
+            w(f"if type(s) is not SavedTensor: {local} = s")
             w("else:")
             w.depth += 1
             _unpack(w, local, recorded)

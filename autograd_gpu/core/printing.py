@@ -69,7 +69,10 @@ def tensor_repr(tensor: Tensor) -> str:
         notes.append(f"device='{tensor.device}'")
     if tensor.dtype not in (*_IMPLIED, dtypes.get_default_dtype()):
         notes.append(f"dtype={tensor.dtype}")
-    if tensor.grad_fn is not None:
+    if tensor._base is not None and tensor._made:  # a view that is out of date may not be asked for its node
+        if tensor._fn is not None:
+            notes.append("grad_fn=<Invalid>")
+    elif tensor.grad_fn is not None:
         notes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         notes.append("requires_grad=True")

@@ -1,4 +1,4 @@
-"""SavedTensor: what a node keeps of one of its inputs or outputs.
+"""SavedTensor: what a node keeps of one of its inputs or outputs. A user meets it as SavedTensorHandle.
 
 Note [No cycles]
 A node may hold an input tensor itself: the input's own history was complete before the node existed. Of a view it
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import errors
 from ..config import ANOMALY, GRAD_OFF, MODES
+from .history import freshen
 from .nesting import user_code
-from .tensor import Tensor, alias, wrap
+from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 from .views import DetachedStorage, Storage, version_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Packed(NamedTuple):
     unpack: Callable[[Any], Any]
     shape: tuple[int, ...]
     dtype: Any
+    device: Any
     fn: Node | None  # of an input; an output gets the node that unpacks it
     nr: int
 
@@ -37,7 +39,7 @@ class Packed(NamedTuple):
 class SavedTensor:
     """An input, kept as the tensor itself with its version at the time of the save.
 
-    `tensor` is None if it was handed to hooks, which `packed` says, or freed.
+    `tensor` is None if it was handed to hooks, and then `packed` is what came of it.
     """
 
     __slots__ = ("packed", "tensor", "version")
@@ -55,7 +57,7 @@ class SavedTensor:
         if tensor is None:
             return self._from_hook(node)
         if version_of(tensor) != self.version:
-            if tensor._fn is None and type(tensor._storage) is DetachedStorage:
+            if type(tensor._storage) is DetachedStorage and tensor.is_leaf:
                 raise errors.detached_since()
             kind = f"autograd_gpu.{tensor.dtype}"
             found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
@@ -69,27 +71,6 @@ class SavedTensor:
     def _where(self) -> str:
         producer = None if self.tensor is None else self.tensor.grad_fn
         return "" if producer is None else f"output {self.tensor.output_nr} of {producer.name()}"  # type: ignore[union-attr]
-
-    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Keeps pack_hook(tensor) in place of the tensor; unpack_hook makes the tensor of it again for backward.
-
-        RuntimeError: hooks were set already, the buffers were freed, or pack_hook wrote to its input.
-
-        >>> x = ag.ones(2, requires_grad=True)
-        >>> y = x.exp()
-        >>> y.grad_fn._raw_saved_out.register_hooks(lambda t: t.numpy(), lambda packed: ag.as_tensor(packed))
-        >>> y.sum().backward()
-        """
-        for hook in (pack_hook, unpack_hook):
-            if not callable(hook):
-                raise TypeError(f"register_hooks(): expected two functions, pack_hook and unpack_hook, got {hook!r}")
-        if self.tensor is None:
-            if hasattr(self, "packed"):
-                raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
-                                   "only one pair of hooks is allowed at a time.")
-            raise RuntimeError("Calling register_hooks on a saved tensor after it has been freed. "
-                               f"{errors.FREED_HINT}")
-        self.hand_to(pack_hook, unpack_hook)
 
     def hand_to(self, pack: Callable[..., Any], unpack: Callable[[Any], Any], *info: Any) -> None:
         """Keeps pack(tensor, *info) in place of the tensor."""
@@ -106,22 +87,24 @@ class SavedTensor:
             raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
                                "pack hook cannot be modified by in-place operations as this can lead to unexpected "
                                "side-effects. Clone the input in the hook before writing to it.")
-        self.packed = Packed(packed, unpack, tensor.shape, tensor.dtype, tensor._fn, tensor._nr)
+        self.packed = Packed(packed, unpack, tensor.shape, tensor.dtype, tensor.device, tensor._fn, tensor._nr)
         self.tensor = None
 
     def _from_hook(self, node: Node | None) -> Tensor:
         """What the unpack hook answers, linked to the graph."""
         if not hasattr(self, "packed"):
             raise errors.freed_twice()
-        packed, unpack, shape, dtype, fn, nr = self.packed
+        packed, unpack, *expected, fn, nr = self.packed
         with user_code(False):
             found = unpack(packed)
         if not isinstance(found, Tensor):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                             f"{type(found).__name__}")
-        if (found.shape, found.dtype) != (shape, dtype):
-            raise RuntimeError(f"Output of saved tensor unpack_hook has shape {list(found.shape)} and dtype "
-                               f"{found.dtype}, but {list(shape)} {dtype} was packed; return a tensor of that content")
+        if [found.shape, found.dtype, found.device] != expected:
+            shape, dtype, device = expected
+            raise RuntimeError(f"Output of saved tensor unpack_hook is {list(found.shape)} {found.dtype} on "
+                               f"{found.device}, but {list(shape)} {dtype} on {device} was packed; return a tensor of "
+                               "that content")
         result = alias(found)
         result._fn, result._nr = fn, nr
         return result
@@ -129,9 +112,26 @@ class SavedTensor:
 
 def saved(tensor: Tensor) -> SavedTensor:
     """Keeps `tensor`, an input."""
+    freshen(tensor)
     result = SavedTensor()
     result.tensor, result.version = tensor if tensor._base is None else plain(tensor), version_of(tensor)
     return result
+
+
+def constant(array: Any) -> Tensor:
+    """A tensor that may be saved, in inference mode, too."""
+    result = wrap(array)
+    result._storage = None
+    return result
+
+
+def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
+    """A constant copy; one for all savers of the same array, which `copies` remembers."""
+    key, array = id(tensor._array), tensor._array
+    if key not in copies:
+        codes = type(tensor) is StorageTensor
+        copies[key] = wrap_codes(array.copy(), tensor.dtype) if codes else constant(array.copy())
+    return copies[key]
 
 
 def plain(view: Tensor) -> Tensor:
@@ -162,31 +162,64 @@ class SavedOutput(SavedTensor):
         """The output lies in the memory of `tensor` now."""
         self.tensor, self.version = alias(tensor), version_of(tensor)
 
-    def keep(self) -> None:
-        """Takes a copy, because the memory is about to be written to."""
+    def keep(self, copies: dict[int, Tensor] | None = None) -> None:
+        """Takes a copy, once, because the memory is about to be written to; one in `copies` is shared."""
         tensor = self.tensor
-        if tensor is not None and version_of(tensor) == self.version:
-            self.tensor, self.version = wrap(tensor._array.copy()), 0
+        if tensor is not None and tensor._storage is not None and version_of(tensor) == self.version:
+            self.tensor, self.version = copied(tensor, {} if copies is None else copies), 0
 
     def _where(self) -> str:
         return f"output {max(self.nr - 1, 0)} of {self.kind.__name__}"
 
 
-class _Freed(SavedTensor):
-    __slots__ = ()
-
-
-class _Nothing(SavedTensor):
-    __slots__ = ()
-
-    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
-        raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-
-
-FREED = _Freed()  # what a node's slots hold after its buffers were released
-NOTHING = _Nothing()  # stands for an input that was None, or that no needed rule reads
+FREED = SavedTensor()  # what a node's slots hold after its buffers were released
+NOTHING = SavedTensor()  # stands for an input that was None, or that no needed rule reads
 FREED.tensor = NOTHING.tensor = None
 FREED.version = NOTHING.version = 0
+
+
+class SavedTensorHandle:
+    """What `grad_fn._raw_saved_NAME` is: where hooks of one saved tensor are set. It keeps the node, not the tensor."""
+
+    __slots__ = ("_index", "_node", "_slot")
+
+    def __init__(self, node: Node, slot: str, index: int | None = None) -> None:
+        self._node, self._slot, self._index = node, slot, index  # index: in the slot's list
+
+    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Keeps pack_hook(tensor) in place of the tensor; unpack_hook makes the tensor of it again for backward.
+
+        RuntimeError: hooks were set already, the buffers were freed, nothing is saved, or pack_hook wrote to its input.
+        If pack_hook raises, all is as it was.
+
+        >>> x = ag.ones(2, requires_grad=True)
+        >>> y = x.exp()
+        >>> y.grad_fn._raw_saved_out.register_hooks(lambda t: t.numpy(), lambda packed: ag.as_tensor(packed))
+        >>> y.sum().backward()
+        """
+        for hook in (pack_hook, unpack_hook):
+            if not callable(hook):
+                raise TypeError(f"register_hooks(): expected two functions, pack_hook and unpack_hook, got {hook!r}")
+        kept = getattr(self._node, self._slot)
+        if self._index is not None and kept is not FREED:
+            kept = kept[self._index]
+        if kept is None or kept is NOTHING:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if kept is FREED:
+            raise RuntimeError("Calling register_hooks on a saved tensor after it has been freed. "
+                               f"{errors.FREED_HINT}")
+        if kept.tensor is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
+                               "only one pair of hooks is allowed at a time.")
+        kept.hand_to(pack_hook, unpack_hook)
+
+
+def handles(node: Node, slot: str) -> SavedTensorHandle | tuple[SavedTensorHandle, ...]:
+    """The handle of what `node` holds in `slot`; of a list a tuple of them."""
+    kept = getattr(node, slot)
+    if isinstance(kept, (list, tuple)):
+        return tuple([SavedTensorHandle(node, slot, i) for i in range(len(kept))])
+    return SavedTensorHandle(node, slot)
 
 
 def save_output(tensor: Tensor, node: Node) -> SavedOutput:

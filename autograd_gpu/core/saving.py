@@ -18,9 +18,17 @@ if TYPE_CHECKING:
 class SaveInfo(NamedTuple):
     """What a pack hook is told under `with_info=True`.
 
-    op: the op's name, "mul", or that of a Function; name: what its derivative calls the tensor, "input" or "out";
-    is_leaf, is_parameter: of the tensor that was saved; storage: identity of the memory, shared by views, weakly
-    referenceable; version: how often it was written to; node_seq: `grad_fn._sequence_nr()` of the node that saves.
+    op: the op's name, "mul", or that of a Function; name: what its derivative calls the tensor, "weight" or "out", of a
+    Function "saved_tensors[0]"; is_leaf, is_parameter: of the tensor that was saved; storage: identity of the memory,
+    shared by views, weakly referenceable; version: how often it was written to; node_seq: `grad_fn._sequence_nr()` of
+    the node that saves.
+
+    >>> def pack(t, info):
+    ...     print(info.op, info.name, info.is_leaf)
+    ...     return t
+    >>> with ag.autograd.graph.saved_tensors_hooks(pack, lambda t: t, with_info=True):
+    ...     y = ag.ones(2, requires_grad=True).exp()
+    exp out False
     """
 
     op: str

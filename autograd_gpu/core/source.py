@@ -52,8 +52,8 @@ class Source:
 
 
 def write_refresh(w: Source, name: str) -> None:
-    """Before `_fn` of a tensor is read: Note [Stale views] in core/history.py."""
-    w(f"if {name}._base is not None and {name}._seen != {name}._storage.version: refresh({name})")
+    """Before `_fn` of a tensor is read, where that counts: Note [Stale views] in core/history.py."""
+    w(f"if {name}._base is not None and mode == 0 and {name}._seen != {name}._storage.version: refresh({name})")
 
 
 def write_result(w: Source, op: OpDef, first: str) -> None:

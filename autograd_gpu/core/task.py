@@ -43,8 +43,8 @@ class GraphTask:
     """The state of one call."""
 
     __slots__ = (
-        "accumulate", "buffers", "captures", "current", "floor", "keep", "late", "leaves", "needs", "nodes", "only",
-        "owned", "prune", "recording", "results", "used", "watched", "watchers",
+        "accumulate", "beyond", "buffers", "captures", "current", "floor", "keep", "late", "leaves", "needs", "nodes",
+        "only", "owned", "prune", "recording", "results", "used", "watched", "watchers",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class GraphTask:
         self.prune = False  # whether some reached leaf is not asked for
         self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
         self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
+        self.beyond: set[Node] | tuple[()] = ()  # nodes that only ZERO edges reach
         self.watchers: set[Node] | tuple[()] = ()  # nodes that run though nothing behind them is needed
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with output numbers
         self.floor = 0
@@ -128,11 +129,11 @@ class GraphTask:
 
     def _watch(self) -> None:
         """Nodes that a user watches run although only ZERO edges lead on from them to what is asked for."""
-        leads = set(self.leaves if self.accumulate else self.captures)
-        for node in self.nodes:
+        leads: set[Node] = {*self.captures, *(self.only or ()), *(self.leaves if self.accumulate else ())}
+        for node in sorted([*self.nodes, *self.beyond], key=_by_sequence):
             if any(child in leads for child in node.edges) or any(child in leads for _, child, _ in node.zero_edges):
                 leads.add(node)
-        if self.accumulate:
+        if self.accumulate and self.only is None:
             leads.update(self.nodes)
         self.watchers = {n for n in self.nodes if n in leads and (n.materialize or hooks.watch(n))}
 
@@ -166,7 +167,8 @@ class GraphTask:
                         seen.add(child)
                         stack.append(child)
         self.used = {edge for edge in used if edge[0] not in self.leaves}
-        watched = [n for n in seen - live if n.topological_nr and (n.materialize or hooks.watch(n))]
+        self.beyond = {n for n in seen - live if n.topological_nr}
+        watched = [n for n in self.beyond if n.materialize or hooks.watch(n)]
         if watched:
             self._run_on_zeros(roots, watched)
 
@@ -349,6 +351,8 @@ class GraphTask:
 
 def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recording: bool) -> None:
     """Adds `g`, the caller's to give away unless recording, to the leaf's `.grad`; then come the leaf's hooks."""
+    if variable is not None and variable._fn is None:
+        variable = None  # does not require grad any more
     if variable is not None:
         leaf.accumulate(variable, RECORD.clone(g) if recording else g, recording)
     extra = leaf.extra

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import copy
+import warnings
 import weakref
 from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
 from .exchange import Exchange
-from .history import refresh
+from .history import freshen, refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
-from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
+from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
 
 
 class Tensor(Exchange):
@@ -55,7 +56,7 @@ class Tensor(Exchange):
 
     @property
     def array(self) -> Any:
-        """The NumPy or CuPy array itself, not a copy. After a write to it call `core.views.bump_version(tensor)`."""
+        """The NumPy or CuPy array itself, not a copy. After a write to it call `graph.increment_version(tensor)`."""
         return self._array
 
     @property
@@ -70,6 +71,8 @@ class Tensor(Exchange):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor) or value.dtype != self.dtype:
             raise TypeError(f"data must be a Tensor of dtype {self.dtype}; got {value!r:.60}")
+        freshen(self)
+        self._base = None  # a view has its own memory from now on
         self._array, self._storage = value._array, storage_of(value)
 
     @property
@@ -126,7 +129,11 @@ class Tensor(Exchange):
 
     @property
     def requires_grad(self) -> bool:
-        return self._node is not None
+        base = self._base
+        if self._fn is not None or base is None or base._fn is None:
+            return self._fn is not None
+        stale = self._seen != self._storage.version  # type: ignore[union-attr]
+        return stale and base._array.dtype is self._array.dtype  # also of a view that refuses to get its node
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -174,17 +181,22 @@ class Tensor(Exchange):
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf (or of a tensor with `retain_grad`), None before the first backward."""
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(errors.NO_LEAF_GRAD, stacklevel=2)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
-            for what in ("shape", "dtype", "device"):
-                mine, theirs = getattr(self, what), getattr(value, what)
-                if mine != theirs:
-                    raise RuntimeError(f"assigned grad has data of a different {what}: {theirs}, expected {mine}")
+                kind = type(value).__name__
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {kind}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            for what, given, own in (("size", list(value.shape), list(self.shape)),
+                                     ("dtype", value.dtype, self.dtype), ("device", value.device, self.device)):
+                if given != own:
+                    raise errors.foreign_grad(what, given, own)
         self._grad = value
 
     @grad.deleter
@@ -200,7 +212,7 @@ class Tensor(Exchange):
         """How often the memory was written to, by any view of it. RuntimeError for an inference tensor."""
         if self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
-        return version_of(self)
+        return writes_to(self)
 
     def is_inference(self) -> bool:
         """Whether this tensor was made in `ag.inference_mode`."""
@@ -370,7 +382,8 @@ def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> A
     known = as_dtype(array.dtype)
     result = object.__new__(cls)
     result._array = array if array.dtype is known else array.view(known)  # a pickled dtype is not NumPy's own object
-    result._fn = result._storage = result._grad = result._base = None
+    result._fn = result._grad = result._base = None
+    result._storage = INFERENCE_STORAGE if MODES.bits & INFERENCE else None
     result._nr = 0
     if state is not None:
         result._codes_dtype = state  # type: ignore[attr-defined]

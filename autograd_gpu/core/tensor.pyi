@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 
+import warnings
+
 import weakref
 
 from typing import Any
 
 import numpy as np
 
-from .. import backend
+from .. import backend, errors
 
 from ..backend.device import Device
 
@@ -22,13 +24,13 @@ from . import hooks
 
 from .exchange import Exchange
 
-from .history import refresh
+from .history import freshen, refresh
 
 from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
-from .views import INFERENCE_STORAGE, Storage, storage_of, version_of
+from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
 
 import builtins
 from collections.abc import Iterator, Sequence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
@@ -36,24 +37,33 @@ class Storage:
 
 
 class DetachedStorage(Storage):
-    """The storage of a tensor after `detach_()`: one version ahead of the original, with which it counts on.
+    """The storage of a tensor after `detach_()`: one version `ahead` of what it was, and counting on with `origin`.
 
     So whoever saved the tensor for backward notices, and nobody who saved a view of it.
     """
 
-    __slots__ = ("origin",)
+    __slots__ = ("ahead", "origin")
 
-    def __init__(self, origin: Storage) -> None:
-        self.origin = origin
-        self.savers = origin.savers
+    def __init__(self, before: Storage) -> None:
+        self.origin, self.ahead = before, 1
+        if isinstance(before, DetachedStorage):  # else a chain would grow
+            self.origin, self.ahead = before.origin, before.ahead + 1
 
     @property
     def version(self) -> int:
-        return self.origin.version + 1
+        return self.origin.version + self.ahead
 
     @version.setter
     def version(self, value: int) -> None:
-        self.origin.version = value - 1
+        self.origin.version = value - self.ahead
+
+    @property
+    def savers(self) -> weakref.WeakSet[Any] | None:
+        return self.origin.savers
+
+    @savers.setter
+    def savers(self, value: weakref.WeakSet[Any] | None) -> None:
+        self.origin.savers = value
 
 
 class _InferenceStorage(Storage):
@@ -88,8 +98,16 @@ def version_of(tensor: Tensor) -> int:
     return 0 if storage is None else storage.version
 
 
+def writes_to(tensor: Tensor) -> int:
+    """How often the memory was written to: its version, but for what `detach_()` added."""
+    storage = tensor._storage
+    if isinstance(storage, DetachedStorage):
+        storage = storage.origin
+    return 0 if storage is None else storage.version
+
+
 def save_before_write(storage: Storage, saver: Any) -> None:
-    """From now on `saver.keep()` is called before an in-place operation writes to the buffer, once."""
+    """`saver.keep(copies)` is called before the next in-place operation writes to the buffer, once."""
     if storage.savers is None:
         storage.savers = weakref.WeakSet()
     storage.savers.add(saver)
@@ -98,8 +116,17 @@ def save_before_write(storage: Storage, saver: Any) -> None:
 def about_to_write(storage: Storage) -> None:
     """Whoever saved the buffer for its present content takes a copy."""
     savers, storage.savers = storage.savers, None
+    copies: dict[int, Tensor] = {}  # by the id of the array, which its saver still holds
     for saver in list(savers or ()):
-        saver.keep()
+        saver.keep(copies)
+
+
+def before_write(tensors: Iterable[Tensor]) -> None:
+    """`about_to_write` for all of them, by code that writes to arrays."""
+    for tensor in tensors:
+        storage = tensor._storage
+        if storage is not None and storage.savers is not None:
+            about_to_write(storage)
 
 
 def bump_version(tensor: Tensor) -> None:

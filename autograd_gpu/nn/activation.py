@@ -8,7 +8,7 @@ from .module import Module
 
 
 class Overwriting(Module):
-    """Base of activations that may put their result into the memory of the input, where nothing is recorded."""
+    """Base of activations that are in-place operations with `inplace`."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Overwriting(Module):
 
 
 class ReLU(Overwriting):
-    """max(x, 0). With `inplace` the result takes the input's memory where nothing is recorded.
+    """max(x, 0). With `inplace` the result is written into the input, as by `relu_`.
 
     >>> ag.nn.ReLU()(ag.tensor([-1.0, 2.0]))
     tensor([0., 2.])

@@ -17,6 +17,7 @@ from ..core.batching import moved, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ..core.views import storage_of
 from .batched_key import BatchedKey
 from .places import sums_at
 from .shape import reshape
@@ -139,7 +140,12 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     (tensor([2., 4.]), tensor([3., 4.]), tensor([3., 1.]))
     """
     if type(x) is StorageTensor:
-        return wrap_codes(getitem(wrap(x._array), key)._array, x._codes_dtype)
+        codes = wrap(x._array)
+        codes._storage = storage_of(x)
+        found = getitem(codes, key)
+        result = wrap_codes(found._array, x._codes_dtype)
+        result._storage = found._storage
+        return result
     try:
         if type(key) in BASIC or (type(key) is tuple and BASIC.issuperset(map(type, key))):
             return basic_index(x, key)

@@ -1,7 +1,8 @@
 """Operations that write into their first operand.
 
-Each moves the version on, so that backward notices a saved tensor that changed. Where it has to be recorded, the op
-runs out of place on what the tensor was, and the tensor's history is rewritten: core/history.py.
+Each moves the version on before it writes, so that backward notices a saved tensor that changed, or may have. Where it
+has to be recorded, the op runs out of place on what the tensor was, and the tensor's history is rewritten:
+core/history.py.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import numpy as np
 from .. import backend, errors
 from ..backend import dtypes
 from ..config import GRAD_OFF, INFERENCE, MODES
-from ..core.history import check_recordable, overwrite, rebase
+from ..core.history import check_recordable, freshen, overwrite, rebase, rewrite
 from ..core.op import RECORD
 from ..core.saved import SavedOutput, plain
-from ..core.tensor import StorageTensor, Tensor, wrap
+from ..core.tensor import StorageTensor, Tensor
 from ..core.views import (
     INFERENCE_STORAGE,
+    Storage,
     about_to_write,
     bump_version,
     save_before_write,
@@ -30,10 +32,9 @@ from .arithmetic import add, mul, sub
 from .convert import to
 from .creation import as_tensor
 from .division import div, divide
-from .index import MOST, advanced_key, in_our_words, key_part, numbered, sort_out
+from .erf import erfinv
 from .masks import masked_fill
-from .place import advanced_set
-from .shape import broadcast_to, reshape
+from .trigonometric import sinc
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -77,29 +78,55 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
                            f"{list(x.shape)} and {list(shape)}")
 
 
-def check_writable(name: str, x: Tensor, *others: Any) -> bool:
+def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) -> bool:
     """Whether writing to x, with values that depend on `others`, has to be recorded.
 
-    RuntimeError where x cannot be written to: a stretched view, a leaf that requires grad, an inference tensor.
+    RuntimeError where x cannot be written to: a leaf that requires grad, an inference tensor, and a stretched view,
+    unless `stretched` says that all its elements get the same constant.
     """
     array, storage = x._array, x._storage
-    if 0 in array.strides and array.size and _stretched(array):
-        raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
-                           "single memory location. Please clone() the tensor before performing the operation.")
-    recorded = not MODES.bits & (GRAD_OFF | INFERENCE) and _in_graph(x, others)
+    recorded = is_recorded(x, others)
     if recorded:
         check_recordable(name, x)
+    if 0 in array.strides and array.size and not stretched and _stretched(array):
+        raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
+                           "single memory location. Please clone() the tensor before performing the operation.")
     if storage is not None:
-        if storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
-            raise errors.inference_written()
-        if storage.savers is not None:
-            about_to_write(storage)
+        _announce(storage)
+        node = x._fn if x._base is None else x._base._fn
+        if type(node) in _SPARED:
+            _spare(node)
     return recorded
 
 
-def _in_graph(x: Tensor, others: tuple[Any, ...]) -> bool:
+def _announce(storage: Storage) -> None:
+    """Before a write. RuntimeError for a tensor of inference mode outside of it."""
+    if storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
+        raise errors.inference_written()
+    if storage.savers is not None:
+        about_to_write(storage)
+
+
+# Their derivatives read the output where PyTorch's read the input: a write to the output is allowed there.
+_SPARED = frozenset(function.op.node for function in (div, sinc, erfinv))
+
+
+def _spare(node: Any) -> None:
+    """Gives `node` a copy of its output, which is about to be written to."""
+    for _, kept in node.saved_by_name():
+        if type(kept) is SavedOutput:
+            kept.keep()
+
+
+def is_recorded(x: Tensor, others: tuple[Any, ...]) -> bool:
+    """Whether this thread records, and x or what is written to it is in a graph."""
+    if MODES.bits & (GRAD_OFF | INFERENCE):
+        return False
     base = x._base
-    if (x._fn if base is None else x._node) is not None or (base is not None and x._made and base._fn is not None):
+    if base is None:
+        if x._fn is not None:
+            return True
+    elif base._fn is not None or (x._fn if x._made else x._node) is not None:  # `_node` refuses some stale views
         return True
     for other in others:
         if isinstance(other, Tensor) and other._node is not None:
@@ -118,18 +145,18 @@ def refuse_storage(name: str, *values: Any) -> None:
 def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
     array = x._array
     compute = getattr(np if type(array) is np.ndarray else backend.namespace(array), ufunc)
+    bump_version(x)
     if array.dtype in dtypes.HALF and not backend.is_array(value):  # NumPy would round the number to half first
         array[...] = compute(array.astype(dtypes.float32), value)
     else:
         compute(array, value, out=array, casting="unsafe")
-    bump_version(x)
     return x
 
 
 def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     if check_writable("add_", x, other):
-        return _record("add_", x, add, other, alpha=alpha)
+        return record("add_", x, add, other, alpha=alpha)
     value = _operand("add_", x, other)
     return _update(x, "add", value if alpha == 1 else value * alpha)
 
@@ -137,7 +164,7 @@ def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
     if check_writable("sub_", x, other):
-        return _record("sub_", x, sub, other, alpha=alpha)
+        return record("sub_", x, sub, other, alpha=alpha)
     value = _operand("sub_", x, other)
     return _update(x, "subtract", value if alpha == 1 else value * alpha)
 
@@ -145,7 +172,7 @@ def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 def mul_(x: Tensor, other: Any) -> Tensor:
     """x *= other."""
     if check_writable("mul_", x, other):
-        return _record("mul_", x, mul, other)
+        return record("mul_", x, mul, other)
     return _update(x, "multiply", _operand("mul_", x, other))
 
 
@@ -156,7 +183,7 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"result type float can't be cast to the desired output type {x.dtype}")
     if check_writable("div_", x, other):
-        return _record("div_", x, div, other)
+        return record("div_", x, div, other)
     return _update(x, "true_divide", _operand("div_", x, other))
 
 
@@ -164,6 +191,9 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """The values of `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
     recorded = check_writable("copy_", x, other)
     if _alike(x, other):
+        if recorded:
+            freshen(other)
+        bump_version(x)
         x._array[...] = other._array
     else:
         value = other if isinstance(other, Tensor) else as_tensor(other)
@@ -172,8 +202,10 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
             value = value.to(x.device, x.dtype)
         if recorded:
             other = value = to(value, x.device, x.dtype)
-        x._array[...] = backend.to_device(value._array, x.device)
-    bump_version(x)
+            freshen(value)
+        array = backend.to_device(value._array, x.device)
+        bump_version(x)
+        x._array[...] = array
     if recorded:
         overwrite(x, other)
     return x
@@ -181,15 +213,17 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, everywhere in x."""
-    recorded = check_writable("fill_", x, value)
+    recorded = check_writable("fill_", x, value, stretched=not (isinstance(value, Tensor) and value.requires_grad))
     if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
         return put(x, value, recorded)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
     value = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
-    x._array[...] = value._array
+    if recorded:
+        freshen(value)
     bump_version(x)
+    x._array[...] = value._array
     if recorded:
         overwrite(x, value)
     return x
@@ -197,13 +231,13 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 def zero_(x: Tensor) -> Tensor:
     """Zeros everywhere in x."""
-    return put(x, 0, check_writable("zero_", x))
+    return put(x, 0, check_writable("zero_", x, stretched=True))
 
 
 def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
     """Constants into x, broadcasting; `recorded`: what check_writable answered."""
-    x._array[...] = values
     bump_version(x)
+    x._array[...] = values
     if recorded:
         overwrite(x, None)
     return x
@@ -214,13 +248,13 @@ def in_place(function: Any, name: str) -> Any:
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if check_writable(name, x, *args, *kwargs.values()):
-            return _record(name, x, function, *args, **kwargs)
+            return record(name, x, function, *args, **kwargs)
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
         if result is x:  # dropout in evaluation
             return x
         _check_result(name, x, result)
-        x._array[...] = result._array
         bump_version(x)
+        x._array[...] = result._array
         return x
 
     return _named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
@@ -234,7 +268,16 @@ def _check_result(name: str, x: Tensor, result: Tensor) -> None:
         raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
 
 
-def _record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Tensor:
+def _calibrate() -> int:
+    """References to an object that nothing but a local variable holds, as `record` counts them on this Python."""
+    original = object()
+    return sys.getrefcount(original)
+
+
+ALONE = _calibrate()
+
+
+def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Writes function(x, ...) into x and makes its node the one of x (core/history.py, steps 1 to 3).
 
     What x was lives on as `original` in the nodes of the function, with memory of its own if one of them saved it.
@@ -246,18 +289,19 @@ def _record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> T
     apart = op is None or bool(op.saved) or MODES.bits != 0  # who else looks at the memory cannot be told
     if apart:
         original._array = x._array.copy()
-    given = [original if a is x else a for a in args]
-    result = function(original, *given, **{key: original if a is x else a for key, a in kwargs.items()})
+    itself = (id(x), id(x._array))
+    given = [original if id(a) in itself else a for a in args]
+    result = function(original, *given, **{key: original if id(a) in itself else a for key, a in kwargs.items()})
     del given
     if result is original:
         return x
     _check_result(name, x, result)
     if result.dtype != x.dtype:
         result = RECORD.cast(result, x.dtype)
-    if not apart and sys.getrefcount(original) > 2:  # a node saved it
+    if not apart and sys.getrefcount(original) > ALONE:  # a node saved it
         original._array = x._array.copy()
-    x._array[...] = result._array
     bump_version(x)
+    x._array[...] = result._array
     node, nr = result._node, result._nr
     if node is None:
         overwrite(x, None)
@@ -265,7 +309,7 @@ def _record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> T
     for _, kept in node.saved_by_name():
         if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
             kept.move_to(x)
-            if op is div.op:  # PyTorch's reads the input here, and allows another write
+            if type(node) in _SPARED:
                 save_before_write(storage_of(x), kept)
     rebase(x, node, nr)
     return x
@@ -275,11 +319,19 @@ def in_place_view(function: Any, name: str) -> Any:
     """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not MODES.bits & (GRAD_OFF | INFERENCE) and x._node is not None:
+        recorded = not MODES.bits & (GRAD_OFF | INFERENCE)
+        if is_recorded(x, ()):
             check_recordable(name, x)
+        if x._storage is not None:
+            _announce(x._storage)
         result = function(x, *args, **kwargs)
+        if not recorded and not x.is_leaf and result.shape != x.shape:
+            raise RuntimeError(f"{name}: without recording a result of recorded ops cannot go from shape "
+                               f"{list(x.shape)} to {list(result.shape)}; use x.{name[:-1]}(...) or detach() first")
         bump_version(x)
-        x._array, x._fn, x._nr = result._array, result._fn, result._nr
+        x._array = result._array
+        if recorded and result._fn is not None:
+            rewrite(x, result._fn, result._nr)
         if x._base is not None:
             x._seen = version_of(x)
         return x
@@ -313,66 +365,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     if check_writable("fill_diagonal_", x):
         chosen = xp.zeros(x.shape, dtypes.bool_)
         xp.fill_diagonal(chosen, True, wrap)
-        return _record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
+        return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
+    bump_version(x)
     xp.fill_diagonal(x._array, fill_value, wrap)
-    bump_version(x)
     return x
-
-
-def _place(x: Tensor, key: Any) -> tuple[Any, Any]:
-    """The array and the key of it that x[key] stands for, by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
-    parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
-    if not any(isinstance(part, Tensor) for part in parts):
-        return x._array, tuple(parts)
-    view, indices, dims = sort_out(wrap(x._array), parts)
-    return view._array, advanced_key(view.ndim, dims, [index._array for index in indices])
-
-
-def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value: a tensor that broadcasts to x[index], or a number."""
-    recorded = check_writable("x[index] = value", x, value)
-    if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
-        value = as_tensor(value).to(x.device, x.dtype)
-    if value is None or isinstance(value, str):
-        raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
-    array = value._array if isinstance(value, Tensor) else value
-    if backend.is_array(array) and backend.device_of(array) != x.device:
-        if array.ndim:
-            raise errors.mixed_devices("setitem", [str(x.device), str(backend.device_of(array))])
-        array = array.item()
-    if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
-        raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
-    try:
-        if recorded:
-            _record_assignment(x, index, value)
-            return
-        target, key = _place(x, index)
-        target[key] = array
-    except IndexError as error:
-        raise IndexError(in_our_words(str(error), x.ndim)) from None
-    except ValueError as error:
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(np.shape(array))} cannot be broadcast to "
-                           f"indexing result of shape {list(x[index].shape)}") from error
-    bump_version(x)
-
-
-def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value as an in-place operation on the view of x by the basic parts of the key."""
-    parts = [key_part(x, part) for part in (index if type(index) is tuple else (index,))]
-    values = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
-    if not any(isinstance(part, Tensor) for part in parts):
-        view = x[tuple(parts)]
-        if values.ndim > view.ndim:  # leading dimensions of size 1 go, as in NumPy
-            values = reshape(values, values.shape[values.ndim - view.ndim :])
-        copy_(view, values)
-        return
-    view, indices, dims = sort_out(x, parts)
-    _record("x[index] = value", view, _assigned, values, indices, dims)
-
-
-def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
-    if len(indices) <= MOST:
-        return advanced_set(view, values, *indices, dims=dims)
-    numbers = numbered(view, indices, dims)
-    values = broadcast_to(values, numbers.shape)
-    return reshape(advanced_set(reshape(view, (-1,)), values, numbers, dims=(-1,)), view.shape)

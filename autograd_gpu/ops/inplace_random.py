@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
-from ..config import is_grad_enabled
 from ..core.tensor import Tensor
 from ..random import Generator
 from ..random.factories import floats
@@ -20,18 +19,14 @@ from .inplace import check_writable, put, refuse_storage
 from .sampling import check_probability, random_bernoulli
 
 
-def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool = True) -> Generator:
-    """Where the numbers come from, after the checks of an in-place operation."""
-    check_writable(name, x)
+def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool = True) -> tuple[Generator, bool]:
+    """Where the numbers come from, and whether the write is recorded, after the checks of an in-place operation."""
+    recorded = check_writable(name, x)
     refuse_storage(name, x)
     if floating and x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"{name} is not implemented for {x.dtype}: it gives numbers of a continuous distribution; "
                            "convert with .float() first")
-    return source(x.device, generator)
-
-
-def _put(x: Tensor, values: Any) -> Tensor:
-    return put(x, values, is_grad_enabled() and x.requires_grad)
+    return source(x.device, generator), recorded
 
 
 def _wide(x: Tensor) -> Any:
@@ -52,10 +47,10 @@ def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator 
     >>> ag.zeros(2).normal_(mean=3.0, std=0.0)
     tensor([3., 3.])
     """
-    stream = _prepare("normal_", x, generator)
+    stream, recorded = _prepare("normal_", x, generator)
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    return _put(x, floats("standard_normal", x.shape, x.dtype, stream, std, mean))
+    return put(x, floats("standard_normal", x.shape, x.dtype, stream, std, mean), recorded)
 
 
 def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -64,10 +59,10 @@ def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator
     >>> ag.zeros(2).uniform_(3.0, 3.0)
     tensor([3., 3.])
     """
-    stream = _prepare("uniform_", x, generator)
+    stream, recorded = _prepare("uniform_", x, generator)
     if start > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={start:g} > to={to:g}")
-    return _put(x, floats("random", x.shape, x.dtype, stream, to - start, start))
+    return put(x, floats("random", x.shape, x.dtype, stream, to - start, start), recorded)
 
 
 def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -76,9 +71,9 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
     >>> bool((ag.zeros(3).exponential_(2.0) >= 0).all())
     True
     """
-    stream = _prepare("exponential_", x, generator)
+    stream, recorded = _prepare("exponential_", x, generator)
     _positive("exponential_", "lambda", lambd)
-    return _put(x, floats("standard_exponential", x.shape, x.dtype, stream, 1 / lambd))
+    return put(x, floats("standard_exponential", x.shape, x.dtype, stream, 1 / lambd), recorded)
 
 
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
@@ -87,10 +82,10 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
     >>> bool((ag.zeros(3).log_normal_() > 0).all())
     True
     """
-    stream = _prepare("log_normal_", x, generator)
+    stream, recorded = _prepare("log_normal_", x, generator)
     _positive("log_normal_", "std", std)
     values = floats("standard_normal", x.shape, _wide(x), stream, std, mean)
-    return _put(x, backend.namespace(x._array).exp(values))
+    return put(x, backend.namespace(x._array).exp(values), recorded)
 
 
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -99,10 +94,10 @@ def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Genera
     >>> bool(ag.zeros(3).cauchy_().isfinite().all())
     True
     """
-    stream = _prepare("cauchy_", x, generator)
+    stream, recorded = _prepare("cauchy_", x, generator)
     _positive("cauchy_", "sigma", sigma)
     turns = floats("random", x.shape, _wide(x), stream, math.pi, -math.pi / 2)
-    return _put(x, backend.namespace(x._array).tan(turns) * sigma + median)
+    return put(x, backend.namespace(x._array).tan(turns) * sigma + median, recorded)
 
 
 # ---- discrete -----------------------------------------------------------------------------------------
@@ -114,12 +109,12 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
     >>> ag.zeros(2).bernoulli_(1.0)
     tensor([1., 1.])
     """
-    stream = _prepare("bernoulli_", x, generator, floating=False)
+    stream, recorded = _prepare("bernoulli_", x, generator, floating=False)
     if isinstance(p, Tensor):
         probabilities = backend.namespace(x._array).broadcast_to(p.detach()._array, x.shape)
-        return _put(x, random_bernoulli(probabilities, stream)._array)
+        return put(x, random_bernoulli(probabilities, stream)._array, recorded)
     check_probability("bernoulli_", p)
-    return _put(x, stream.draw("random", x.shape, dtype=dtypes.float32) < p)
+    return put(x, stream.draw("random", x.shape, dtype=dtypes.float32) < p, recorded)
 
 
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
@@ -128,12 +123,12 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     >>> bool((ag.zeros(3).geometric_(0.5) >= 1).all())
     True
     """
-    stream = _prepare("geometric_", x, generator, floating=False)
+    stream, recorded = _prepare("geometric_", x, generator, floating=False)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     xp = backend.namespace(x._array)
     failing = xp.log1p(-stream.draw("random", x.shape, dtype=dtypes.float64))
-    return _put(x, xp.maximum(xp.ceil(failing / math.log1p(-p)), 1))
+    return put(x, xp.maximum(xp.ceil(failing / math.log1p(-p)), 1), recorded)
 
 
 def _largest(dtype: np.dtype) -> int:
@@ -153,7 +148,7 @@ def random_(
     >>> ag.zeros(2).random_(3, 4)
     tensor([3., 3.])
     """
-    stream = _prepare("random_", x, generator, floating=False)
+    stream, recorded = _prepare("random_", x, generator, floating=False)
     if start is None or to is None:
         start, to = 0, _largest(x.dtype) + 1 if start is None else start
     if start >= to:
@@ -166,5 +161,5 @@ def random_(
     if x.dtype in dtypes.FULL_FLOATS and to - start <= 1 << 32:  # `integers` takes five times as long for few elements
         values = stream.draw("random", x.shape, dtype=dtypes.float64) * float(to - start)
         values = (np if type(values) is np.ndarray else backend.namespace(values)).floor(values)
-        return _put(x, values + start if start else values)
-    return _put(x, stream.draw("integers", start, to, x.shape, dtype=dtypes.int64))
+        return put(x, values + start if start else values, recorded)
+    return put(x, stream.draw("integers", start, to, x.shape, dtype=dtypes.int64), recorded)

@@ -16,6 +16,7 @@ from . import (
     aliases,
     along,
     arithmetic,
+    assignment,
     bessel,
     bitwise,
     bounds,
@@ -183,7 +184,7 @@ RENAMED: dict[str, Any] = {
     "__abs__": elementwise.abs,
     "__neg__": elementwise.neg,
     "__getitem__": index.getitem,
-    "__setitem__": inplace.setitem,
+    "__setitem__": assignment.setitem,
     "__invert__": bitwise.bitwise_not,
     "__pos__": convert.itself,
 }

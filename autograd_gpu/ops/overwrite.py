@@ -1,4 +1,4 @@
-"""Activations and dropouts that are written into their input. As in inplace.py: where nothing is recorded."""
+"""Activations and dropouts that are written into their input."""
 
 from __future__ import annotations
 

@@ -261,11 +261,14 @@ def _restride(xp, x, *, source, target):
     return xp.array(_shown(xp, buffer, target, start), order="C")
 
 
+def _in_examples(n, *places):
+    """The same places in n buffers one behind the other."""
+    start, length = _span(*places)
+    return [((n, *size), (length, *stride), offset - start) for size, stride, offset in places]
+
+
 def _restride_batch(F, n, batched, x, *, source, target):
-    """One buffer of examples one behind the other."""
-    start, length = _span(source, target)
-    source, target = [((n, *size), (length, *stride), offset - start) for size, stride, offset in (source, target)]
-    return F.restride(x, source, target)
+    return F.restride(x, *_in_examples(n, source, target))
 
 
 def _strided_view_batch(F, n, batched, x, *, place, origin):
@@ -312,7 +315,7 @@ def _erase(xp, x, *, source, target):
     buffer = _laid_out(xp, x, source, start, length)
     if buffer.base is not None:  # x itself
         buffer = buffer.copy()
-    if min(*source[1], *target[1], 0) < 0:
+    if min((*source[1], *target[1]), default=0) < 0:
         buffer[_numbers(xp, target, start)] = 0
         return buffer[_numbers(xp, source, start)]
     _shown(xp, buffer, target, start)[...] = 0
@@ -321,9 +324,7 @@ def _erase(xp, x, *, source, target):
 
 
 def _erase_batch(F, n, batched, x, *, source, target):
-    start, length = _span(source, target)
-    source, target = [((n, *size), (length, *stride), offset - start) for size, stride, offset in (source, target)]
-    return F.erase(x, source, target)
+    return F.erase(x, *_in_examples(n, source, target))
 
 
 @defop

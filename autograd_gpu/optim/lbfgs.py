@@ -9,7 +9,7 @@ from ..backend import Array, namespace
 from ..backend.dtypes import HALF, float32
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
-from ..core.views import bump_version
+from ..core.views import before_write, bump_version
 from .groups import Group, Params, with_number
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
@@ -206,6 +206,7 @@ def _flat_grad(params: list[Tensor]) -> Array:
 def _place(params: list[Tensor], origin: list[Array], d: Array, t: float) -> None:
     """Sets the parameters to origin + t d."""
     start = 0
+    before_write(params)
     for param, array in zip(params, origin, strict=True):
         moved = array + t * d[start : start + array.size].reshape(array.shape)
         param.array[...] = moved.astype(array.dtype, copy=False)

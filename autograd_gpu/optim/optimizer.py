@@ -11,9 +11,9 @@ from ..autograd.zeroing import zero_grad
 from ..backend import Array, namespace
 from ..backend.buckets import Buckets
 from ..backend.chunks import Kernel
-from ..config import enable_grad
+from ..config import MODES, SAVING, enable_grad
 from ..core.tensor import Tensor, wrap
-from ..core.views import bump_version
+from ..core.views import before_write, bump_version
 from .groups import Group, Params, check_execution, check_lr, check_nonnegative, completed, from_params, with_number
 from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
 from .loading import loaded_group, loaded_state
@@ -89,7 +89,8 @@ class Optimizer(Hookable):
 
         The closure, which computes the loss and the gradients, is called first, with grad on. RuntimeError if a
         gradient has another shape, dtype or device than its parameter. If memory runs out on the way, each parameter
-        was stepped together with its state or not at all; an interrupt may leave the one being stepped halfway.
+        was stepped together with its state or not at all; an interrupt may leave the one being stepped halfway, or the
+        small ones that are stepped together.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
@@ -297,7 +298,7 @@ class Optimizer(Hookable):
 
 
 def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
-    """The parameters of `group` that have a gradient, their arrays and their gradients' arrays."""
+    """The parameters of `group` that have a gradient and are about to be written to, and both's arrays."""
     params, arrays, grads = [], [], []
     for param in group["params"]:
         grad = param.grad
@@ -309,6 +310,8 @@ def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
         params.append(param)
         arrays.append(array)
         grads.append(g)
+    if MODES.bits & SAVING:  # allow_mutation_on_saved_tensors
+        before_write(params)
     return params, arrays, grads
 
 

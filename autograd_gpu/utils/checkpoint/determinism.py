@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from ...core.views import version_of
 NAME = "autograd_gpu.utils.checkpoint"
 TIP = ("Tip: To see a more detailed error message, either pass `debug=True` to `checkpoint(...)` or wrap the code "
        "block with `with autograd_gpu.utils.checkpoint.set_checkpoint_debug_enabled(True):`.")
-PACKAGE = str(Path(__file__).parents[2])
+PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 class CheckpointError(RuntimeError):

@@ -23,6 +23,7 @@ from typing import Any
 from ... import errors
 from ...autograd import inference_mode
 from ...autograd.graph import saved_tensors_hooks
+from ...config import ANOMALY, MODES
 from ...core.saved import SavedTensor
 from ...core.saving import keep
 from ...core.tensor import Tensor
@@ -136,8 +137,8 @@ class Frame:
 
     def _modified(self, tensor: Tensor, expected: int) -> RuntimeError:
         where = "saved by a checkpointed function"
-        kind = f"autograd_gpu.{tensor.dtype}"
-        return errors.modified_in_place(kind, tensor.shape, where, version_of(tensor), expected)
+        kind, anomaly = f"autograd_gpu.{tensor.dtype}", bool(MODES.bits & ANOMALY)
+        return errors.modified_in_place(kind, tensor.shape, where, version_of(tensor), expected, anomaly)
 
 
 class Recomputation:

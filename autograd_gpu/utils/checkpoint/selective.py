@@ -203,12 +203,14 @@ def create_selective_checkpoint_contexts(
 
 
 def _from_list(ops: list[Any]) -> Policy:
-    names = {op if isinstance(op, str) else getattr(getattr(op, "op", None), "name", None) for op in ops}
-    if not names <= REGISTRY.keys():
-        wrong = next(op for op in ops if op not in REGISTRY and not hasattr(op, "op"))
-        raise ValueError(f"Expected op in `op_list` to be an operation, or the name of one, but got: {wrong} of type "
-                         f"{type(wrong)}; functions that are made of operations are not: list those, which a policy "
-                         "function shows")
+    names = set()
+    for op in ops:
+        name = op if isinstance(op, str) else getattr(getattr(op, "op", None), "name", None)
+        if not isinstance(name, str) or name not in REGISTRY:
+            raise ValueError(f"Expected op in `op_list` to be an operation, or the name of one, but got: {op} of type "
+                             f"{type(op)}; functions that are made of operations are not: list those, which a policy "
+                             "function shows")
+        names.add(name)
 
     def policy(context: SelectiveCheckpointContext, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
         return CheckpointPolicy.MUST_SAVE if op.op.name in names else CheckpointPolicy.PREFER_RECOMPUTE

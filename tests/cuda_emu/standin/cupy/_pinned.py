@@ -32,7 +32,7 @@ class PinnedMemory:
         return self.ptr
 
     def __del__(self) -> None:
-        if getattr(self, "_block", None) is not None and not sys.is_finalizing():
+        if sys is not None and not sys.is_finalizing() and getattr(self, "_block", None) is not None:
             rest(self._block)
             self._block.kill()
 
@@ -89,7 +89,7 @@ class _PooledPinnedMemory:
         self.ptr = self.size = 0
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
+        if sys is not None and not sys.is_finalizing():
             self.free()
 
 

@@ -55,7 +55,7 @@ class Memory(BaseMemory):
         return self._block.ptr
 
     def __del__(self) -> None:
-        if getattr(self, "_home", None) is not None and not sys.is_finalizing():
+        if getattr(self, "_home", None) is not None and sys is not None and not sys.is_finalizing():
             device = DEVICES[self.device_id]
             device.allocated -= self.size
             if self._block is not None:

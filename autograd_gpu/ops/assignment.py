@@ -1,0 +1,96 @@
+"""x[key] = value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend, errors
+from ..core.tensor import StorageTensor, Tensor, wrap
+from ..core.views import bump_version
+from .creation import as_tensor
+from .index import MOST, advanced_key, in_our_words, key_part, numbered, sort_out
+from .inplace import check_writable, copy_, is_recorded, record
+from .place import advanced_set
+from .shape import broadcast_to, reshape
+
+
+def _place(x: Tensor, key: Any) -> tuple[Any, Any]:
+    """The array and the key of it that x[key] stands for, by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
+    parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
+    if not any(isinstance(part, Tensor) for part in parts):
+        return x._array, tuple(parts)
+    view, indices, dims = sort_out(wrap(x._array), parts)
+    return view._array, advanced_key(view.ndim, dims, [index._array for index in indices])
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value: a tensor that broadcasts to x[index], or a number."""
+    recorded = is_recorded(x, (value,))
+    if not recorded:  # else what is checked is the view of x that is written to
+        check_writable("x[index] = value", x)
+    if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
+        value = as_tensor(value).to(x.device, x.dtype)
+    if value is None or isinstance(value, str):
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
+    if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == 1:
+        value = _without_leading_ones(value)
+    array = value._array if isinstance(value, Tensor) else value
+    if backend.is_array(array) and backend.device_of(array) != x.device:
+        if array.ndim:
+            raise errors.mixed_devices("setitem", [str(x.device), str(backend.device_of(array))])
+        array = array.item()
+    if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
+        raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
+    try:
+        if recorded:
+            _record_assignment(x, index, value)
+            return
+        target, key = _place(x, index)
+        _assign(x, target, key, array)
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error), x.ndim)) from None
+    except ValueError as error:
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(np.shape(array))} cannot be broadcast to "
+                           f"indexing result of shape {list(x[index].shape)}") from error
+
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """They broadcast away, and NumPy does not take them for a mask; a vector keeps its one."""
+    first = next((d for d, n in enumerate(value.shape[:-1]) if n != 1), value.ndim - 1)
+    return reshape(value, value.shape[first:])
+
+
+def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
+    """target[key] = array in x's memory; what does not fit is refused before anything is written."""
+    written = True
+    try:
+        target[key] = array
+    except (IndexError, ValueError):
+        written = False
+        raise
+    finally:
+        if written:
+            bump_version(x)
+
+
+def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value as an in-place operation on the view of x by the basic parts of the key."""
+    parts = [key_part(x, part) for part in (index if type(index) is tuple else (index,))]
+    values = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
+    if not any(isinstance(part, Tensor) for part in parts):
+        view = x if parts == [...] else x[tuple(parts)]
+        copy_(view, values)
+        return
+    view, indices, dims = sort_out(x, parts)
+    check_writable("x[index] = value", view, values)
+    record("x[index] = value", view, _assigned, values, indices, dims)
+
+
+def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
+    if len(indices) <= MOST:
+        return advanced_set(view, values, *indices, dims=dims)
+    numbers = numbered(view, indices, dims)
+    values = broadcast_to(values, numbers.shape)
+    return reshape(advanced_set(reshape(view, (-1,)), values, numbers, dims=(-1,)), view.shape)

@@ -1,0 +1,112 @@
+"""Saved-tensor hooks on every row of the op table (op_db.py)."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+
+import pytest
+from op_db import Call, assert_close, values
+from op_rows import ROWS
+
+import autograd_gpu as ag
+from autograd_gpu.autograd.backward import grad
+from autograd_gpu.autograd.graph import saved_tensors_hooks
+from autograd_gpu.core.op import REGISTRY
+
+RULED = [row for row in ROWS if row.op in REGISTRY and row.definition.has_rules]
+rows = pytest.mark.parametrize("row", RULED, ids=[row.op for row in RULED])
+
+
+def copying(device):
+    return lambda t: t.clone(), lambda t: t
+
+
+def through_numpy(device):
+    return lambda t: t.numpy(force=True).copy(), lambda a: ag.as_tensor(a, device=device)
+
+
+def differentiated(row, sample, device, hooks=None):
+    """The call, its result and gradients, and second gradients with respect to inputs and cotangents."""
+    call = Call(row, sample, device)
+    if hooks is None:
+        call.run()
+    else:
+        with saved_tensors_hooks(*hooks):
+            call.run()
+    if not call.differentiable:
+        return call, list(call.outs)
+    cotangents = [g.requires_grad_() for g in call.cotangents()]
+    first = grad(call.differentiable, call.inputs, cotangents, create_graph=True, allow_unused=True)
+    again = [g for g in first if g is not None and g.requires_grad]
+    ones = [ag.ones_like(g) for g in again]
+    second = grad(again, [*call.inputs, *cotangents], ones, allow_unused=True) if again else ()
+    return call, [*call.outs, *first, *second]
+
+
+@rows
+@pytest.mark.parametrize("pair", [copying, through_numpy])
+def test_hooks_change_nothing(row, pair, device):
+    """Result, gradients and second gradients; a copy may be laid out in another way, and sum in another order."""
+    for sample in row.draw():
+        _, plain = differentiated(row, sample, device)
+        _, hooked = differentiated(row, sample, device, pair(device))
+        for a, b in itertools.zip_longest(plain, hooked):
+            assert (a is None) == (b is None)
+            if a is not None:
+                assert_close(b, values(a), 1e-13, sample)
+                assert (a.dtype, a.requires_grad) == (b.dtype, b.requires_grad)
+
+
+def nodes_of(tensors):
+    found, stack = [], [t.grad_fn for t in tensors]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in found:
+            found.append(node)
+            stack += [child for child, _ in node.next_functions]
+    return found
+
+
+def read_all(nodes):
+    """Everything that the nodes say they save, by `_saved_NAME` and `_raw_saved_NAME`."""
+    names = ("_saved_", "_raw_saved_")
+    return [getattr(node, name) for node in nodes for name in dir(node) if name.startswith(names)]
+
+
+@pytest.mark.cpu
+@rows
+def test_each_save_is_packed_once_and_numbers_never(row, device):
+    for sample in row.draw():
+        call, packed = Call(row, sample, device), []
+        with saved_tensors_hooks(lambda t, into=packed: into.append(t) or t, lambda t: t):
+            call.run()
+        saved = [s for node in nodes_of(call.outs) for _, s in node.saved_by_name()]
+        numbers = [s for s in saved if s.tensor is not None]  # what was not packed
+        assert len(packed) == len(saved) - len(numbers)
+        given = [a for a in sample.args if isinstance(a, (int, float))]
+        assert all(s.tensor.ndim == 0 and s.tensor.item() in given for s in numbers)
+        if given and all(a.ndim for a in sample.arrays):
+            assert not [t for t in packed if t.ndim == 0 and t.item() in given], str(sample)
+
+
+@pytest.mark.cpu
+@rows
+def test_no_reference_cycles_behind_hooks(row, device):
+    """With what hooks get and keep, and with saved tensors that were read, all dies with the last tensor."""
+    gc.disable()
+    try:
+        for sample in row.draw():
+            call, results = differentiated(row, sample, device, (lambda t: t, lambda t: t))
+            tensors = [t for t in (*results, *call.inputs) if t is not None]
+            died = [weakref.ref(x) for x in (*tensors, *nodes_of(tensors))]
+            del call, results, tensors
+            assert not [ref() for ref in died if ref() is not None], f"{sample}: behind hooks"
+            call = Call(row, sample, device).run()
+            read_all(nodes_of(call.outs))
+            died = [weakref.ref(x) for x in (*call.outs, *call.inputs, *nodes_of(call.outs))]
+            del call
+            assert not [ref() for ref in died if ref() is not None], f"{sample}: after reading"
+    finally:
+        gc.enable()
