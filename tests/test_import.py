@@ -24,7 +24,7 @@ def in_new_process(code, **environment):
 
 
 def test_takes_less_than_the_limit(tmp_path):
-    """Processor time beside NumPy's, so that a slow machine does not matter; on a busy one the best of some, compiled."""
+    """Processor time beside NumPy's, so that a slow machine does not matter; the best of some on a busy one."""
     code = (
         "from time import process_time as now; begin = now(); import numpy; middle = now(); import autograd_gpu;"
         "print((now() - middle) / (middle - begin))"
