@@ -92,6 +92,8 @@ class Machine:
             return None
         if hasattr(x, "untyped_storage"):
             return x.untyped_storage().data_ptr()
+        if x.is_cuda:
+            return x.array.data.mem.ptr
         return strides.address(strides.buffer_of(x.array))
 
     def mode(self, name):

@@ -7,11 +7,9 @@ time, so the answer lives in the thread, not on the ctx.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -190,7 +188,7 @@ class FunctionNode(Node):
         """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
         if g is None:
             return None
-        g = _result(g)
+        g = as_result(g)
         position, shape, (dtype, _) = self.positions[i], self.shapes[i], self.inputs[i]
         if not isinstance(g, Tensor):
             raise TypeError(f"{self.function.__name__}.backward returned a {type(g).__name__} for argument {position}; "
@@ -262,7 +260,7 @@ class Function:
                     freshen(a)
         with no_grad():
             output = cls.forward(*args) if separate else cls.forward(ctx, *args)
-            output = tuple(map(_result, output)) if isinstance(output, tuple) else _result(output)
+            output = tuple(map(as_result, output)) if isinstance(output, tuple) else as_result(output)
             if separate:
                 cls.setup_context(ctx, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
@@ -271,7 +269,7 @@ class Function:
         return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
-def _result(value: Any) -> Any:
+def as_result(value: Any) -> Any:
     """What a user's forward or backward returned, an array as tensor; other things stay as they are."""
     if isinstance(value, np.generic):  # NumPy's sum of an array, where CuPy's is an array of no dimensions
         value = np.asarray(value)
@@ -382,37 +380,3 @@ def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:
         kept.append(None if new is None else save_output(new, node) if new._fn is node else saved(new))
     node.saved = tuple(kept)
     ctx._to_save, ctx._non_differentiable, ctx._dirty, ctx._node = (), (), (), weakref.ref(node)
-
-
-class _NotTwice(Function):
-    """Hands out `results`, which then depend on `sources` by a node that refuses to be differentiated."""
-
-    @staticmethod
-    def forward(ctx: Any, results: list[Tensor], *sources: Tensor) -> Any:
-        return tuple(wrap(t._array) for t in results)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
-
-
-def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a Function's backward as not differentiable: differentiating its result raises instead of giving zeros."""
-
-    @functools.wraps(fn)
-    def wrapped(ctx: Any, *gs: Any) -> Any:
-        recording = not MODES.bits & GRAD_OFF
-        with no_grad():
-            result = fn(ctx, *gs)
-        if not recording:
-            return result
-        results = tuple(map(_result, result)) if isinstance(result, tuple) else (_result(result),)
-        found = [r for r in results if isinstance(r, Tensor)]
-        sources = [t for t in (*gs, *ctx.saved_tensors) if isinstance(t, Tensor)]
-        if not found or not any(s._node is not None for s in sources):
-            return result
-        marked = iter(_NotTwice.apply(found, *sources))
-        results = tuple([next(marked) if isinstance(r, Tensor) else r for r in results])
-        return results if isinstance(result, tuple) else results[0]
-
-    return wrapped

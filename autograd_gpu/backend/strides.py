@@ -53,4 +53,5 @@ def offset_of(array: Any) -> int:
 def place_of(view: Any, base: Any) -> Place:
     """Where `view` lies, counted from the first element of `base`, an array of the same dtype in the same memory."""
     size = view.itemsize
-    return view.shape, tuple([s // size for s in view.strides]), (address(view) - address(base)) // size
+    offset = 0 if view is base else (address(view) - address(base)) // size
+    return view.shape, tuple([s // size for s in view.strides]), offset

@@ -53,12 +53,15 @@ def execute(
         raise
     finally:
         here.task = outer
-    if not recording:
-        for i, result in enumerate(found):
-            for _, _, g in roots:
-                if result is not None and result._array is g._array:
-                    found[i] = alias(g)  # handed through: one memory, one version counter
-    return found
+    return found if recording else [_handed_through(result, roots) for result in found]
+
+
+def _handed_through(result: Tensor | None, roots: Sequence[tuple[Node, int, Tensor]]) -> Tensor | None:
+    """A gradient that is one of those given shares its version counter with it."""
+    for _, _, g in roots:
+        if result is not None and result._array is g._array:
+            return alias(g)
+    return result
 
 
 def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:

@@ -11,7 +11,7 @@ from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
 from .index import MOST, advanced_key, in_our_words, key_part, numbered, sort_out
-from .inplace import check_writable, copy_, is_recorded, record
+from .inplace import check_writable, copy_, is_recorded, put, record
 from .place import advanced_set
 from .shape import broadcast_to, reshape
 
@@ -78,14 +78,21 @@ def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
 def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value as an in-place operation on the view of x by the basic parts of the key."""
     parts = [key_part(x, part) for part in (index if type(index) is tuple else (index,))]
-    values = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
     if not any(isinstance(part, Tensor) for part in parts):
         view = x if parts == [...] else x[tuple(parts)]
-        copy_(view, values)
+        if isinstance(value, (bool, int, float)):
+            put(view, value, check_writable("x[index] = value", view))
+        else:
+            copy_(view, _as_values(x, value))
         return
     view, indices, dims = sort_out(x, parts)
+    values = _as_values(x, value)
     check_writable("x[index] = value", view, values)
     record("x[index] = value", view, _assigned, values, indices, dims)
+
+
+def _as_values(x: Tensor, value: Any) -> Tensor:
+    return value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
 
 
 def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:

@@ -289,24 +289,26 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     apart = op is None or bool(op.saved) or MODES.bits != 0  # who else looks at the memory cannot be told
     if apart:
         original._array = x._array.copy()
-    itself = (id(x), id(x._array))
-    given = [original if id(a) in itself else a for a in args]
-    result = function(original, *given, **{key: original if id(a) in itself else a for key, a in kwargs.items()})
-    del given
+    array = x._array
+    given = [original if a is x or a is array else a for a in args]
+    if kwargs:
+        kwargs = {key: original if a is x or a is array else a for key, a in kwargs.items()}
+    result = function(original, *given, **kwargs)
+    del given, kwargs
     if result is original:
         return x
     _check_result(name, x, result)
-    if result.dtype != x.dtype:
+    if result._array.dtype is not array.dtype:
         result = RECORD.cast(result, x.dtype)
     if not apart and sys.getrefcount(original) > ALONE:  # a node saved it
-        original._array = x._array.copy()
+        original._array = array.copy()
     bump_version(x)
-    x._array[...] = result._array
+    array[...] = result._array
     node, nr = result._node, result._nr
     if node is None:
         overwrite(x, None)
         return x
-    for _, kept in node.saved_by_name():
+    for _, kept in node.saved_by_name() if node.keeps_output else ():
         if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
             kept.move_to(x)
             if type(node) in _SPARED:
