@@ -229,7 +229,7 @@ def _silu_grad(xp, h, x):
     return times(xp, h, t)
 
 
-def _silu_curve(F, x):
+def silu_curve(F, x):
     """The second derivative: s (1 - s) (2 + x (1 - 2 s)), s = sigmoid(x)."""
     s = F.sigmoid(x)
     return s * (1 - s) * (x * (1 - s * 2) + 2)
@@ -260,7 +260,7 @@ class silu_grad:
 
     forward = in_float32(_silu_grad)
     def grad_h(F, g, x): return F.silu_grad(g, x)
-    def grad_x(F, g, h, x): return g * h * _silu_curve(F, x)
+    def grad_x(F, g, h, x): return g * h * silu_curve(F, x)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -323,7 +323,7 @@ def _gelu_grad(xp, h, x, *, approximate="none"):
     return h * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
 
 
-def _gelu_curve(F, x, approximate):
+def gelu_curve(F, x, approximate):
     """The second derivative."""
     if _gelu_is_exact(approximate):
         return F.exp(x * x * -0.5) * (2 - x * x) * (1 / math.sqrt(2 * math.pi))
@@ -358,7 +358,7 @@ class gelu_grad:
 
     forward = in_float32(_gelu_grad)
     def grad_h(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
-    def grad_x(F, g, h, x, approximate): return g * h * _gelu_curve(F, x, approximate)
+    def grad_x(F, g, h, x, approximate): return g * h * gelu_curve(F, x, approximate)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 

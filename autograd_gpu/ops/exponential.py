@@ -35,9 +35,14 @@ def _elu(xp, x, scale, negative, inner):
     return out
 
 
-def _elu_back(F, g, x, scale, negative, inner):
+def elu_back(F, g, x, scale, negative, inner):
     e = F.exp(F.clamp(x, None, 0.0) * inner)
     return F.where(x <= 0, g * e * (negative * inner), g if scale == 1 else g * scale)
+
+
+def elu_curve(F, x, alpha, inner):
+    """The second derivative of alpha * (exp(inner * x) - 1) below 0, and 0 above."""
+    return F.where(x <= 0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner), 0.0)
 
 
 @defop
@@ -50,7 +55,7 @@ class elu:
 
     @in_float32
     def forward(xp, x, *, alpha=1.0): return _elu(xp, x, 1, alpha, 1)
-    def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1)
+    def grad_x(F, g, x, alpha): return elu_back(F, g, x, 1, alpha, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -70,7 +75,7 @@ class celu:
     """
 
     forward = in_float32(_celu)
-    def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1 / alpha)
+    def grad_x(F, g, x, alpha): return elu_back(F, g, x, 1, alpha, 1 / alpha)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -85,7 +90,7 @@ class selu:
 
     @in_float32
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
-    def grad_x(F, g, x): return _elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    def grad_x(F, g, x): return elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -111,6 +116,16 @@ def _softplus(xp, x, *, beta=1.0, threshold=20.0):
     return backend.where(xp, x * beta > threshold, x, out)
 
 
+def softplus_back(F, g, x, beta, threshold):
+    return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
+
+
+def softplus_curve(F, x, beta, threshold):
+    """The second derivative."""
+    s = F.sigmoid(x * beta)
+    return F.where(x * beta > threshold, 0.0, s * (1 - s) * beta)
+
+
 @defop
 class softplus:
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
@@ -120,7 +135,7 @@ class softplus:
     """
 
     forward = in_float32(_softplus)
-    def grad_x(F, g, x, beta, threshold): return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
+    grad_x = softplus_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
