@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .activation import gelu_curve, silu_curve
+from .activation import silu_curve
 from .exponential import elu_back, elu_curve, softplus_back, softplus_curve
+from .gelu import gelu_curve
 
 Function = Callable[..., Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -10,7 +10,9 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
-from .activation import in_float32, times
+from .activation import times
+from .launched import launches, slope, value_forward
+from .precision import in_float32
 
 # ---- elu and its kin ---------------------------------------------------------------------------------
 
@@ -45,6 +47,10 @@ def elu_curve(F, x, alpha, inner):
     return F.where(x <= 0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner), 0.0)
 
 
+def _back_of_elu(F, g, x, alpha):
+    return slope("elu", g, x, alpha=alpha) if launches(F, g) else elu_back(F, g, x, 1, alpha, 1)
+
+
 @defop
 class elu:
     """x where x > 0, else alpha * (exp(x) - 1).
@@ -53,9 +59,8 @@ class elu:
     tensor([-0.6321,  2.    ])
     """
 
-    @in_float32
-    def forward(xp, x, *, alpha=1.0): return _elu(xp, x, 1, alpha, 1)
-    def grad_x(F, g, x, alpha): return elu_back(F, g, x, 1, alpha, 1)
+    forward = in_float32(lambda xp, x, *, alpha=1.0: _elu(xp, x, 1, alpha, 1), value_forward("elu"))
+    grad_x = _back_of_elu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -66,6 +71,10 @@ def _celu(xp, x, *, alpha=1.0):
     return _elu(xp, x, 1, alpha, 1 / alpha)
 
 
+def _back_of_celu(F, g, x, alpha):
+    return slope("celu", g, x, alpha=alpha) if launches(F, g) else elu_back(F, g, x, 1, alpha, 1 / alpha)
+
+
 @defop
 class celu:
     """x where x > 0, else alpha * (exp(x / alpha) - 1), whose derivative at 0 is 1; RuntimeError if alpha is 0.
@@ -74,8 +83,8 @@ class celu:
     tensor([-0.7869,  2.    ])
     """
 
-    forward = in_float32(_celu)
-    def grad_x(F, g, x, alpha): return elu_back(F, g, x, 1, alpha, 1 / alpha)
+    forward = in_float32(_celu, value_forward("celu"))
+    grad_x = _back_of_celu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -102,7 +111,7 @@ STRAIGHT = 20.0  # beyond it softplus and mish are x, to the last bit of float32
 
 
 def _softplus(xp, x, *, beta=1.0, threshold=20.0):
-    if xp is np and beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # a look costs less than the limits
+    if beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # a look costs less than the limits
         out = np.exp(x, out=backend.empty(xp, x.shape, x.dtype))
         return np.log1p(out, out=out)
     limit = backend.constant(xp, threshold, x.dtype)
@@ -117,6 +126,8 @@ def _softplus(xp, x, *, beta=1.0, threshold=20.0):
 
 
 def softplus_back(F, g, x, beta, threshold):
+    if launches(F, g):
+        return slope("softplus", g, x, beta=beta, threshold=threshold)
     return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
 
 
@@ -134,7 +145,7 @@ class softplus:
     tensor([  0.6931, 100.    ])
     """
 
-    forward = in_float32(_softplus)
+    forward = in_float32(_softplus, value_forward("softplus"))
     grad_x = softplus_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
