@@ -10,7 +10,7 @@
 // One thread's share: the columns from `column` on, `step` apart, of one row.
 template <int WIDTH> struct RowShare {
     const long long rows, cols;
-    const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
+    long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
     const long long column = WIDTH * (static_cast<long long>(blockIdx.y) * blockDim.x + threadIdx.x);
     const long long step = WIDTH * static_cast<long long>(gridDim.y) * blockDim.x;
 
@@ -24,6 +24,13 @@ template <int WIDTH> struct RowShare {
             strips[d] = {};
             if (from + d * step < cols) strips[d] = Strip<T, WIDTH>::load(matrix + row * cols + from + d * step);
         }
+    }
+
+    template <int DEPTH, typename T>
+    __device__ void store(const Strip<T, WIDTH> (&strips)[DEPTH], T* matrix, long long from) const {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d)
+            if (from + d * step < cols) strips[d].store(matrix + row * cols + from + d * step);
     }
 };
 

@@ -17,6 +17,8 @@ ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECT
 NAMED = {row[0] for row in ROWS}
 FLAT = [name for name, activation in ACTIVATIONS.items() if activation.bend is None]
 COLS = 64
+ALONG = ("row_sum", "softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward")  # threads walk along rows
+ZEROS = dict.fromkeys(("by_result", "smoothing", "reduction"), 0)
 
 
 def documented(name):
@@ -32,20 +34,20 @@ def documented(name):
 def argument(parameter, shape, matrices):
     """A matrix, a vector that is long enough for rows and columns, or a number."""
     if parameter.kind == "scalar":
-        return {"rows": shape[0], "cols": shape[1], "by_result": 0}.get(parameter.name, 1)
+        return {"rows": shape[0], "cols": shape[1], **ZEROS}.get(parameter.name, 1)
     if parameter.name == "partials":
         return None
     return Placed(np.ones(shape if parameter.name in matrices else max(shape), parameter.dtype))
 
 
 def traffic(name, times):
-    """Bytes that an instance reads and writes of a matrix whose columns, of row_sum its rows, are `times` as long."""
+    """Bytes that an instance reads and writes of a matrix, `times` as long where its threads walk."""
     file, kernel, parameters, _ = kernels.INSTANCES[name]
-    along, wide = kernel == "row_sum", not name.endswith(" 1>")
+    along, wide = kernel in ALONG, not name.endswith(" 1>")
     shape = (64, COLS * times) if along else (64 * times, COLS)
     reads, writes, _ = documented(name)
     width = kernels.VECTOR // parameters[0].dtype.itemsize if wide else 1
-    launch = ((8, 1), (32, 8)) if along else ((COLS // (width * 8), 1), (8, 32))
+    launch = ((16, 1), (64, 4)) if along else ((COLS // (width * 8), 1), (8, 32))
     emulated.launch(name, launch, *(argument(p, shape, (*reads, *writes)) for p in parameters), check="races")
     return np.array(emulated.compiled(file, "races").kernels[name].traffic())
 

@@ -23,16 +23,60 @@ from .bias_activation import (
     bias_relu_reference,
 )
 from .column_sum import column_sum, column_sum_reference
+from .cross_entropy import (
+    Classes,
+    Kept,
+    cross_entropy,
+    cross_entropy_backward,
+    cross_entropy_backward_reference,
+    cross_entropy_reference,
+)
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .launcher import contiguous
 from .loader import OPTIONS, folder, source
 from .row_sum import row_sum, row_sum_reference
-from .tiles import THREADS, VECTOR, row_tiles, sum_tiles, tiles
+from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
+from .tiles import THREADS, VECTOR, held_tiles, row_tiles, sum_tiles, tiles
 
 __all__ = [
-    "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_activation",
-    "bias_activation_backward", "bias_activation_backward_reference", "bias_activation_double_backward",
-    "bias_activation_double_backward_reference", "bias_activation_reference", "bias_relu", "bias_relu_backward",
-    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "contiguous", "folder",
-    "instances_of", "row_sum", "row_sum_reference", "row_tiles", "source", "sum_tiles", "tiles", "wide",
+    "C_NAMES",
+    "INSTANCES",
+    "OPTIONS",
+    "THREADS",
+    "VECTOR",
+    "Classes",
+    "Instance",
+    "Kept",
+    "Parameter",
+    "bias_activation",
+    "bias_activation_backward",
+    "bias_activation_backward_reference",
+    "bias_activation_double_backward",
+    "bias_activation_double_backward_reference",
+    "bias_activation_reference",
+    "bias_relu",
+    "bias_relu_backward",
+    "bias_relu_backward_reference",
+    "bias_relu_reference",
+    "column_sum",
+    "column_sum_reference",
+    "contiguous",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "cross_entropy_backward_reference",
+    "cross_entropy_reference",
+    "folder",
+    "held_tiles",
+    "instances_of",
+    "row_sum",
+    "row_sum_reference",
+    "row_tiles",
+    "softmax",
+    "softmax_backward",
+    "softmax_backward_reference",
+    "softmax_reference",
+    "source",
+    "sum_tiles",
+    "tiles",
+    "wide",
 ]  # fmt: skip
