@@ -24,14 +24,24 @@ from .bias_activation import (
 )
 from .column_sum import column_sum, column_sum_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
+from .layer_norm import (
+    layer_norm,
+    layer_norm_backward,
+    layer_norm_backward_reference,
+    layer_norm_reference,
+    rms_norm,
+    rms_norm_backward,
+)
 from .loader import OPTIONS, folder, source
 from .row_sum import row_sum, row_sum_reference
-from .tiles import THREADS, VECTOR, row_tiles, sum_tiles, tiles
+from .tiles import THREADS, VECTOR, held, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
     "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_activation",
     "bias_activation_backward", "bias_activation_backward_reference", "bias_activation_double_backward",
     "bias_activation_double_backward_reference", "bias_activation_reference", "bias_relu", "bias_relu_backward",
-    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "folder",
-    "instances_of", "row_sum", "row_sum_reference", "row_tiles", "source", "sum_tiles", "tiles", "wide",
+    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "folder", "held",
+    "instances_of", "layer_norm", "layer_norm_backward", "layer_norm_backward_reference", "layer_norm_reference",
+    "rms_norm", "rms_norm_backward", "row_sum", "row_sum_reference", "row_tiles", "row_turns", "source", "sum_tiles",
+    "tiles", "wide",
 ]  # fmt: skip
