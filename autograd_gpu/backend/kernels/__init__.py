@@ -33,10 +33,18 @@ from .cross_entropy import (
 )
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .launcher import contiguous
+from .layer_norm import (
+    layer_norm,
+    layer_norm_backward,
+    layer_norm_backward_reference,
+    layer_norm_reference,
+    rms_norm,
+    rms_norm_backward,
+)
 from .loader import OPTIONS, folder, source
 from .row_sum import row_sum, row_sum_reference
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
-from .tiles import THREADS, VECTOR, held_tiles, row_tiles, sum_tiles, tiles
+from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
     "C_NAMES",
@@ -66,11 +74,19 @@ __all__ = [
     "cross_entropy_backward_reference",
     "cross_entropy_reference",
     "folder",
+    "held",
     "held_tiles",
     "instances_of",
+    "layer_norm",
+    "layer_norm_backward",
+    "layer_norm_backward_reference",
+    "layer_norm_reference",
+    "rms_norm",
+    "rms_norm_backward",
     "row_sum",
     "row_sum_reference",
     "row_tiles",
+    "row_turns",
     "softmax",
     "softmax_backward",
     "softmax_backward_reference",
