@@ -17,6 +17,7 @@ ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECT
 NAMED = {row[0] for row in ROWS}
 FLAT = [name for name, activation in ACTIVATIONS.items() if activation.bend is None]
 COLS = 64
+ALONG = ("row_sum", "channel_dropout")
 
 
 def documented(name):
@@ -39,9 +40,10 @@ def argument(parameter, shape, matrices):
 
 
 def traffic(name, times):
-    """Bytes that an instance reads and writes of a matrix whose columns, of row_sum its rows, are `times` as long."""
+    """Bytes that an instance reads and writes of a matrix whose columns, or rows if it goes along those, are `times` as
+    long."""
     file, kernel, parameters, _ = kernels.INSTANCES[name]
-    along, wide = kernel == "row_sum", not name.endswith(" 1>")
+    along, wide = kernel in ALONG, not name.endswith(" 1>")
     shape = (64, COLS * times) if along else (64 * times, COLS)
     reads, writes, _ = documented(name)
     width = kernels.VECTOR // parameters[0].dtype.itemsize if wide else 1
