@@ -77,7 +77,8 @@ class PhiloxStream:
 
     def poisson(self, rates: Array) -> Array:
         """Numbers of events, as float64 like `rates`."""
-        return kernels.random_events(rates, *self.take(rates.size))
+        dense = rates if rates.flags.c_contiguous else rates.copy()
+        return kernels.random_events(dense, *self.take(rates.size))
 
 
 def _shape(size: Shape) -> tuple[int, ...]:
