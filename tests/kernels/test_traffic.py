@@ -17,7 +17,9 @@ ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECT
 NAMED = {row[0] for row in ROWS}
 FLAT = [name for name, activation in ACTIVATIONS.items() if activation.bend is None]
 COLS = 64
-ALONG = ("row_sum", "softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward")  # threads walk along rows
+ALONG = (  # threads walk along rows
+    "row_sum", "softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward", "channel_dropout"
+)  # fmt: skip
 ZEROS = dict.fromkeys(("by_result", "smoothing", "reduction"), 0)
 
 

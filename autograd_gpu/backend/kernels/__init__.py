@@ -31,6 +31,7 @@ from .cross_entropy import (
     cross_entropy_backward_reference,
     cross_entropy_reference,
 )
+from .dropout import Mask, dropout, dropout_reference, mask_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .launcher import contiguous
 from .layer_norm import (
@@ -42,12 +43,24 @@ from .layer_norm import (
     rms_norm_backward,
 )
 from .loader import OPTIONS, folder, source
+from .philox import words_reference
+from .random import (
+    DISTRIBUTIONS,
+    counters,
+    random_bits,
+    random_events,
+    random_integers,
+    random_integers_reference,
+    random_numbers,
+    random_numbers_reference,
+)
 from .row_sum import row_sum, row_sum_reference
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
 from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
     "C_NAMES",
+    "DISTRIBUTIONS",
     "INSTANCES",
     "OPTIONS",
     "THREADS",
@@ -55,6 +68,7 @@ __all__ = [
     "Classes",
     "Instance",
     "Kept",
+    "Mask",
     "Parameter",
     "bias_activation",
     "bias_activation_backward",
@@ -69,10 +83,13 @@ __all__ = [
     "column_sum",
     "column_sum_reference",
     "contiguous",
+    "counters",
     "cross_entropy",
     "cross_entropy_backward",
     "cross_entropy_backward_reference",
     "cross_entropy_reference",
+    "dropout",
+    "dropout_reference",
     "folder",
     "held",
     "held_tiles",
@@ -81,6 +98,13 @@ __all__ = [
     "layer_norm_backward",
     "layer_norm_backward_reference",
     "layer_norm_reference",
+    "mask_reference",
+    "random_bits",
+    "random_events",
+    "random_integers",
+    "random_integers_reference",
+    "random_numbers",
+    "random_numbers_reference",
     "rms_norm",
     "rms_norm_backward",
     "row_sum",
@@ -95,4 +119,5 @@ __all__ = [
     "sum_tiles",
     "tiles",
     "wide",
+    "words_reference",
 ]  # fmt: skip
