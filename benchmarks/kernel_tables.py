@@ -26,8 +26,8 @@ def speeds(cases: Sequence[Case]) -> str:
     dtypes = list(dict.fromkeys(case["case"].rpartition(", ")[2] for case in cases))
     cells = {case["case"]: speed(case) for case in cases}
     lines = [row(["GB/s (of a copy)", *dtypes]), row(["---", *["---:"] * len(dtypes)])]
-    return "\n".join([*lines, *[row([f"`{each}`", *[cells[f"{each}, {dtype}"] for dtype in dtypes]])
-                                for each in families]])  # fmt: skip
+    lines += [row([f"`{each}`", *[cells.get(f"{each}, {dtype}", "") for dtype in dtypes]]) for each in families]
+    return "\n".join(lines)
 
 
 def speed(case: Case) -> str:

@@ -19,11 +19,10 @@ from types import ModuleType
 import numpy as np
 
 import autograd_gpu as ag
-from autograd_gpu.backend.kernels import C_NAMES
 
 from . import train_mlp
 from .common import device_kind, make_parser, require_agreement, run_workload
-from .kernel_families import FAMILIES, Make
+from .kernel_families import FAMILIES, Make, dtypes
 from .peers import clock_for, load_peers
 from .report import OURS, Report, print_table
 from .timing import Call, Clock, Contender, Timing, cupy_clock, interleave
@@ -122,10 +121,10 @@ def contenders_of(name: str, dtype: np.dtype, clock: Clock, args: argparse.Names
 
 
 def measure_kernels(report: Report, args: argparse.Namespace) -> None:
-    """Time every family in every dtype."""
+    """Time every family in each of its dtypes."""
     clock = DeviceClock(1024 if args.tiny else DELAY)
     for name in args.families.split(","):
-        found = {f"{name}, {dtype}": contenders_of(name, dtype, clock, args) for dtype in C_NAMES}
+        found = {f"{name}, {dtype}": contenders_of(name, dtype, clock, args) for dtype in dtypes(name)}
         timings = measure({label: group for label, (_, group) in found.items()}, args)
         for label, (nbytes, _) in found.items():
             counts = {each: {"GB/s": round(nbytes / t.median / 1e9)} for each, t in timings[label].items()}

@@ -248,7 +248,7 @@ def test_kernels_are_shown_by_family_and_dtype():
     text = kernel_tables.summary({"title": "Kernels", "cases": report.cases})
     assert "| GB/s (of a copy) | float32 | float16 |" in text
     assert "| `softmax` | 60 (75%) | 60 (75%) |" in text
-    assert "| products of TF32, median of sizes and layouts |  | 0.50x (0.25 to 1.00x) |" in text
+    assert "| products of TF32, median of sizes and layouts | | 0.50x (0.25 to 1.00x) |" in text
     assert "| SGD, batch 128 | 3 ms | 1.50x |" in text
 
 
