@@ -256,7 +256,7 @@ def test_a_stale_pointer_table(cp, schedule, kernels):
 
 def test_a_pointer_table_whose_arrays_die_behind_it(cp, schedule, kernels):
     """As with arrays that are arguments: their memory goes back in the order of the stream."""
-    first, second = two_streams(cp)
+    _, other = two_streams(cp)
     a, b = ready(cp, 1, 2)
     table = cp.asarray(np.array([a.data.ptr, b.data.ptr], np.uint64))
     arguments = (table, np.int32(2), np.float32(2), np.int32(N))
@@ -265,12 +265,12 @@ def test_a_pointer_table_whose_arrays_die_behind_it(cp, schedule, kernels):
     assert b[0] == 4
     c = cp.ones(N, "float32")
     table = cp.asarray(np.array([c.data.ptr, b.data.ptr], np.uint64))
-    second.wait_event(cp.cuda.Stream.null.record())
-    with second:
+    other.wait_event(cp.cuda.Stream.null.record())
+    with other:
         kernels["scale_all"]((1,), (N,), (table, *arguments[1:]))
     with found("HazardError", "freed"):
         del c
-        second.synchronize()
+        other.synchronize()
     cp.cuda.Device().synchronize()
 
 

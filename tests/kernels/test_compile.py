@@ -130,11 +130,22 @@ def test_only_kernels_of_double_compute_in_double(ptx):
 
 
 def test_wide_instances_load_sixteen_bytes_at_once(ptx):
-    wide = {name: re.findall(r"ld\.global\S*", text) for name, text in ptx.items() if not name.endswith(" 1>")}
-    assert len(wide) == len(ptx) / 2
+    by_width = {name: text for name, text in ptx.items() if re.search(r" \d+>$", name)}
+    wide = {name: re.findall(r"ld\.global\S*", text) for name, text in by_width.items() if not name.endswith(" 1>")}
+    assert len(wide) == len(by_width) / 2
     for name, loads in wide.items():
         assert loads, name
         assert all(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", load) for load in loads), (name, loads)
+
+
+def test_kernels_over_lists_move_sixteen_bytes_of_global_memory_at_once(ptx):
+    """Their addresses come out of memory, where the compiler cannot see that they are global."""
+    over_lists = [name for name, instance in kernels.INSTANCES.items() if instance.parameters[0].kind == "table"]
+    assert over_lists
+    for name in over_lists:
+        moves = re.findall(r"\b(?:ld|st)\.(?!param|shared)\S*", ptx[name])
+        assert [move for move in moves if not re.search(r"\.global\.", move)] == [], name
+        assert any(re.search(r"ld\.global\.v(4\.[bfu]32|2\.[bfu]64)$", move) for move in moves), (name, moves)
 
 
 def test_inputs_that_nobody_writes_go_through_the_read_only_path(ptx):
