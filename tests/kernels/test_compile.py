@@ -146,6 +146,16 @@ def test_wide_instances_load_sixteen_bytes_at_once(ptx):
         assert all(at_once) or name.startswith("cross_entropy"), (name, loads)
 
 
+def test_kernels_over_lists_move_sixteen_bytes_of_global_memory_at_once(ptx):
+    """Their addresses come out of memory, where the compiler cannot see that they are global."""
+    over_lists = [name for name, instance in kernels.INSTANCES.items() if instance.parameters[0].kind == "table"]
+    assert over_lists
+    for name in over_lists:
+        moves = re.findall(r"\b(?:ld|st)\.(?!param|shared)\S*", ptx[name])
+        assert [move for move in moves if not re.search(r"\.global\.", move)] == [], name
+        assert any(re.search(r"ld\.global\.v(4\.[bfu]32|2\.[bfu]64)$", move) for move in moves), (name, moves)
+
+
 def test_inputs_that_nobody_writes_go_through_the_read_only_path(ptx):
     reading = "column_sum", "row_sum", "layer_norm"
     assert all("ld.global.nc" in text for name, text in ptx.items() if name.startswith(reading))
