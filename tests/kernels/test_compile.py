@@ -129,12 +129,24 @@ def test_only_kernels_of_double_compute_in_double(ptx):
     assert computing == {name for name in ptx if re.search(r"\bdouble\b", name)}
 
 
-def test_wide_instances_load_sixteen_bytes_at_once(ptx):
-    wide = {name: re.findall(r"ld\.global\S*", text) for name, text in ptx.items() if not name.endswith(" 1>")}
+# What a wide instance moves 16 bytes at a time: what it reads, but for codes of fewer bytes and numbers of a row.
+WIDE_MOVES = {"quantize": r"ld\.global\.nc\S*", "dequantize": r"st\.global\S*"}
+
+
+def test_wide_instances_move_sixteen_bytes_at_once(ptx):
+    wide = {name: text for name, text in ptx.items() if not name.endswith(" 1>")}
     assert len(wide) == len(ptx) / 2
-    for name, loads in wide.items():
-        assert loads, name
-        assert all(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", load) for load in loads), (name, loads)
+    for name, text in wide.items():
+        moves = re.findall(WIDE_MOVES.get(name.partition("<")[0], r"ld\.global\S*"), text)
+        assert moves, name
+        assert all(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", move) for move in moves), (name, moves)
+
+
+def test_codes_are_written_in_one_piece(ptx):
+    """Four or more of them; two of one byte make no better piece than two bytes."""
+    for name, text in ptx.items():
+        if name.startswith("quantize") and not name.endswith((" 1>", " 2>")):
+            assert set(re.findall(r"st\.global\.(\w+)", text)) <= {"f32", "u32", "u64", "b32", "b64"}, name
 
 
 def test_inputs_that_nobody_writes_go_through_the_read_only_path(ptx):

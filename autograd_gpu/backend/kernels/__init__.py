@@ -25,6 +25,7 @@ from .bias_activation import (
 from .column_sum import column_sum, column_sum_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .loader import OPTIONS, folder, source
+from .quantize import dequantize, dequantize_reference, held_tiles, quantize, quantize_reference
 from .row_sum import row_sum, row_sum_reference
 from .tiles import THREADS, VECTOR, row_tiles, sum_tiles, tiles
 
@@ -32,6 +33,7 @@ __all__ = [
     "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_activation",
     "bias_activation_backward", "bias_activation_backward_reference", "bias_activation_double_backward",
     "bias_activation_double_backward_reference", "bias_activation_reference", "bias_relu", "bias_relu_backward",
-    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "folder",
-    "instances_of", "row_sum", "row_sum_reference", "row_tiles", "source", "sum_tiles", "tiles", "wide",
+    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "dequantize",
+    "dequantize_reference", "folder", "held_tiles", "instances_of", "quantize", "quantize_reference", "row_sum",
+    "row_sum_reference", "row_tiles", "source", "sum_tiles", "tiles", "wide",
 ]  # fmt: skip
