@@ -17,10 +17,6 @@ from .bias_activation import (
     bias_activation_double_backward,
     bias_activation_double_backward_reference,
     bias_activation_reference,
-    bias_relu,
-    bias_relu_backward,
-    bias_relu_backward_reference,
-    bias_relu_reference,
 )
 from .column_sum import column_sum, column_sum_reference
 from .cross_entropy import (
@@ -46,6 +42,7 @@ from .list_norm import limit_norm, limit_norm_reference, list_norm, list_norm_re
 from .loader import OPTIONS, folder, source
 from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
 from .philox import words_reference
+from .quantize import codes_tiles, dequantize, dequantize_reference, quantize, quantize_reference
 from .random import (
     DISTRIBUTIONS,
     counters,
@@ -82,10 +79,7 @@ __all__ = [
     "bias_activation_double_backward",
     "bias_activation_double_backward_reference",
     "bias_activation_reference",
-    "bias_relu",
-    "bias_relu_backward",
-    "bias_relu_backward_reference",
-    "bias_relu_reference",
+    "codes_tiles",
     "column_sum",
     "column_sum_reference",
     "contiguous",
@@ -94,6 +88,8 @@ __all__ = [
     "cross_entropy_backward",
     "cross_entropy_backward_reference",
     "cross_entropy_reference",
+    "dequantize",
+    "dequantize_reference",
     "dropout",
     "dropout_reference",
     "folder",
@@ -109,6 +105,8 @@ __all__ = [
     "list_norm",
     "list_norm_reference",
     "mask_reference",
+    "quantize",
+    "quantize_reference",
     "random_bits",
     "random_events",
     "random_integers",
