@@ -1,0 +1,6 @@
+"""Saved-tensor hooks that are ready to use: they make what is kept for backward take less memory."""
+
+from .base import MemoryHook
+from .quantize import quantize
+
+__all__ = ["MemoryHook", "quantize"]

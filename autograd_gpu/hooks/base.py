@@ -1,0 +1,51 @@
+"""MemoryHook: saved-tensor hooks that pack what is saved, once per memory and version."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ..autograd.graph import saved_tensors_hooks
+from ..core.hooks import RemovableHandle
+from .codec import Stage
+from .table import Table
+
+Self = TypeVar("Self", bound="MemoryHook")
+
+
+class MemoryHook:
+    """What `ag.hooks` offers: a context manager, under which what is saved for backward is packed.
+
+    It can be entered again, within itself, and by several threads; `attach` turns it on for the calls of one module.
+    Memory that several nodes save is packed once per version, views of it with it. Backward needs no context.
+    """
+
+    def __init__(self, stages: tuple[Stage, ...]) -> None:
+        self.stages = stages
+        self._table = Table(stages)
+        self._hooks = saved_tensors_hooks(self._table.pack, self._table.unpack, with_info=True)
+
+    def __enter__(self: Self) -> Self:
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._hooks.__exit__(*exc)
+
+    def attach(self, module: Any) -> RemovableHandle:
+        """Turns the hook on for the calls of `module`, an `nn.Module`, until the handle's `remove()`."""
+        return module.register_forward_context(self)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that what graphs hold packed takes now on the devices of the tensors."""
+        return sum([packed.encoded.device_bytes for packed in self._table.living()])
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes that graphs would hold now beyond `bytes_held`, had these tensors been saved as they are."""
+        return sum([packed.nbytes - packed.encoded.device_bytes for packed in self._table.living()])
+
+    @property
+    def bytes_on_host(self) -> int:
+        """Bytes that what graphs hold packed takes now in host memory, of tensors of other devices."""
+        return sum([packed.encoded.host_bytes for packed in self._table.living()])
