@@ -25,10 +25,13 @@ class Mark:
 
     @property
     def event(self) -> Any:
-        """Recorded by the first who asks: just behind the copy, or later if an interrupt came between."""
+        """Recorded just behind the copy; if an interrupt came between, behind all that is on the lane now."""
         if self._event is None:
-            self._event = record(self.lane.stream)
+            self.record()
         return self._event
+
+    def record(self) -> None:
+        self._event = record(self.lane.stream)
 
 
 def latest(marks: Iterable[Mark]) -> tuple[Mark, ...]:

@@ -175,6 +175,13 @@ def slab(nbytes: int) -> Slab:
     return found
 
 
+def warn_if_full(nbytes: int) -> None:
+    """Says once that the slab of so many bytes was too small, if there is one."""
+    found = _slabs.get(nbytes)
+    if found is not None:
+        found.warn_if_full()
+
+
 def release() -> None:
     """Gives the slabs in which nothing is kept back to the system; waits for copies that still use them."""
     with _lock:

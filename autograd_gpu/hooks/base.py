@@ -30,6 +30,8 @@ class MemoryHook:
 
     def __exit__(self, *exc: object) -> None:
         self._hooks.__exit__(*exc)
+        for stage in self.stages:
+            stage.codec.leave()
 
     def attach(self, module: Any) -> RemovableHandle:
         """Turns the hook on for the calls of `module`, an `nn.Module`, until the handle's `remove()`."""

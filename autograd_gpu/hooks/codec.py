@@ -42,10 +42,17 @@ class Codec:
     def pack(self, array: Array) -> Handle:
         """`array` is C-contiguous, not empty, and not the codec's to write to or to keep.
 
-        Its memory may be written to, in the order of the stream that is current, as soon as this returns. If it raises,
-        nothing has happened.
+        Its memory may be written to, in the order of the stream that is current, as soon as this returns, unless
+        `reader` answers. If it raises, nothing has happened.
         """
         raise NotImplementedError
+
+    def reader(self, handle: Any) -> Any:
+        """What still reads the array that `handle` was packed of, weakly referenceable, else None.
+
+        Its `keep(copies)` is called before an operation writes to the memory.
+        """
+        return None
 
     def unpack(self, handle: Any) -> Array:
         """The array again: C-contiguous, new memory of nobody else's, same shape, dtype and device.
@@ -57,6 +64,12 @@ class Codec:
 
     def prefetch(self, handle: Any) -> None:
         """`handle` will probably be unpacked soon, by this thread; called any number of times."""
+
+    def forget(self, handle: Any) -> None:
+        """`handle` will not be unpacked soon, although `prefetch` was called."""
+
+    def leave(self) -> None:
+        """A thread has left the context of the hook."""
 
     def split(self, handle: Any) -> tuple[tuple[Array, ...], Any]:
         """The arrays that `handle` holds, for the next codec of a chain, and what else `join` needs."""
@@ -108,13 +121,23 @@ class Encoded(NamedTuple):
         arrays = [part.decode() if isinstance(part, Encoded) else part for part in self.parts]
         return self.codec.unpack(self.codec.join(tuple(arrays), self.handle))
 
+    def reader(self) -> Any:
+        """What still reads the array that was packed; codes that a chain goes on with are nobody else's to write to."""
+        return self.codec.reader(self.handle) if self.parts is None else None
+
     def prefetch(self) -> None:
+        for codec, handle in self._whole():
+            codec.prefetch(handle)
+
+    def forget(self) -> None:
+        for codec, handle in self._whole():
+            codec.forget(handle)
+
+    def _whole(self) -> list[tuple[Codec, Any]]:
+        """The handles of the last codecs, with these."""
         if self.parts is None:
-            self.codec.prefetch(self.handle)
-            return
-        for part in self.parts:
-            if isinstance(part, Encoded):
-                part.prefetch()
+            return [(self.codec, self.handle)]
+        return [pair for part in self.parts if isinstance(part, Encoded) for pair in part._whole()]
 
 
 def encode(codecs: tuple[Codec, ...], array: Array, info: SaveInfo) -> Encoded | None:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import bisect
 import threading
 import weakref
 from typing import Any, NamedTuple
@@ -17,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.graph import SaveInfo
+from ..autograd.order import Order
 from ..autograd.saved_hooks import check_unmodified
 from ..backend import cuda, is_cuda
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from ..core.views import Storage
+from ..core.views import Storage, save_before_write
 from .codec import Array, Codec, Encoded, Stage, encode
 from .region import Region, View, region_of, view_of
 
@@ -30,11 +30,12 @@ Key = tuple[tuple[Codec, ...], Any]  # the codecs chosen, and who may share
 class Packed:
     """A region that was packed."""
 
-    __slots__ = ("__weakref__", "encoded", "key", "nbytes", "region", "shared")
+    __slots__ = ("__weakref__", "encoded", "forget", "key", "nbytes", "prefetch", "region", "shared")
 
     def __init__(self, region: Region, key: Key, encoded: Encoded, nbytes: int) -> None:
         self.region, self.key, self.encoded, self.nbytes = region, key, encoded, nbytes
         self.shared: Any = None
+        self.prefetch, self.forget = encoded.prefetch, encoded.forget
 
     def unpack(self) -> tuple[Array, Storage]:
         """The region's elements, and the storage of all tensors that show them (step 3)."""
@@ -106,7 +107,7 @@ class Table:
             packed = self._packed(region, (codecs, _place(is_cuda(array))), array, info)
             if packed is None:
                 return Kept(tensor, info.version)
-            self.order.add(info.node_seq, packed)
+        self.order.add(info.node_seq, packed)
         float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
         return Saved(packed, view_of(array, region, packed.region), float8, info.node_seq)
 
@@ -122,6 +123,9 @@ class Table:
             return None
         packed = Packed(region, key, encoded, region_bytes(region))
         self.all.add(packed)
+        reader = encoded.reader()
+        if reader is not None:
+            save_before_write(info.storage, reader)
         self.by_storage[info.storage] = info.version, [weakref.ref(p) for p in (*before, packed)]
         return packed
 
@@ -130,52 +134,15 @@ class Table:
         if isinstance(saved, Kept):
             check_unmodified(saved.tensor, saved.version)
             return saved.tensor
-        self._prefetch(saved.node_seq)
+        self.order.advance(saved.node_seq)
         array, storage = saved.packed.unpack()
+        self.order.hold(saved.packed, saved.node_seq, (array, storage))
         array = saved.view.of(array)
         result = wrap(array) if saved.float8 is None else wrap_codes(array, saved.float8)
         result._storage = storage
         return result
 
-    def _prefetch(self, node_seq: int) -> None:
-        if self.order.ahead:
-            with self.lock:
-                soon = self.order.before(node_seq)
-            for packed in soon:
-                packed.encoded.prefetch()
-
 
 def region_bytes(region: Region) -> int:
     return int(np.prod(region.sizes, dtype=np.int64)) * region.dtype.itemsize
 
-
-class Order:
-    """What nodes saved, by their sequence numbers: backward runs from the last to the first."""
-
-    def __init__(self, ahead: int) -> None:
-        self.ahead = ahead
-        self.saves: list[tuple[int, weakref.ref[Packed]]] = []
-        self.room = 64
-
-    def add(self, node_seq: int, packed: Packed) -> None:
-        if not self.ahead:
-            return
-        if len(self.saves) >= self.room:
-            self.saves = [save for save in self.saves if save[1]() is not None]
-            self.room = max(64, 2 * len(self.saves))
-        bisect.insort(self.saves, (node_seq, weakref.ref(packed)), key=lambda save: save[0])
-
-    def before(self, node_seq: int) -> list[Packed]:
-        """What the next `ahead` nodes that still hold something saved."""
-        found: list[Packed] = []
-        seen: set[int] = set()
-        for i in range(bisect.bisect_left(self.saves, node_seq, key=lambda save: save[0]) - 1, -1, -1):
-            seq, ref = self.saves[i]
-            packed = ref()
-            if packed is None:
-                continue
-            seen.add(seq)
-            if len(seen) > self.ahead:
-                break
-            found.append(packed)
-        return found
