@@ -125,6 +125,12 @@ def engine(index: int) -> CopyEngine:
     return found
 
 
+def settle(index: int) -> None:
+    """Lets go of all arrays of device `index` that are being copied to the host; their streams wait for it."""
+    if index in _engines:
+        _engines[index].settle(0)
+
+
 def record(stream: Any) -> Any:
     """An event at the present end of `stream`."""
     return stream.record(cuda.cupy().cuda.Event(disable_timing=True))

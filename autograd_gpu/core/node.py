@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import hooks
-from .views import bump_version
+from .views import before_write, bump_version
 
 if TYPE_CHECKING:
     from .saved import SavedTensor
@@ -207,5 +207,6 @@ class AccumulateGrad(Node):
                 if array.shape != g._array.shape:
                     raise RuntimeError(f"a leaf's gradient of shape {list(g.shape)} cannot be added to its .grad of "
                                        f"shape {list(array.shape)}; set .grad to None where the leaf's shape changes")
+                before_write([grad])
                 array += g._array
                 bump_version(grad)

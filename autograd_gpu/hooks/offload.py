@@ -52,8 +52,8 @@ class offload(MemoryHook):
     does not fit is copied to ordinary memory, with one warning that says how many bytes to ask for. MemoryError if the
     system does not page-lock so much; ValueError for a negative number.
 
-    Writing to `tensor.array` of a saved tensor, other than by operations on tensors, is not seen, and has to wait
-    until backward. Not while the stream is captured in a CUDA graph: RuntimeError.
+    A write to a saved tensor waits for its copy; writes to `tensor.array` and `tensor.data` are not seen, and must not
+    come before backward has run. Not while the stream is captured in a CUDA graph: RuntimeError.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.offload(min_bytes=1024) as hook:

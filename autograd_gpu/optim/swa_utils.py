@@ -13,7 +13,7 @@ from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..backend.optimizers import blend
 from ..core.tensor import Tensor
-from ..core.views import bump_version
+from ..core.views import before_write, bump_version
 from ..nn import Module
 from ..ops.creation import tensor
 from .groups import number
@@ -245,6 +245,7 @@ def _is_batch_norm(module: Module) -> bool:
 
 def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
     """averaged = (1 - weight) averaged + weight current, in place; integers are cut off."""
+    before_write(averaged)
     for a, p in zip(averaged, current, strict=True):
         if weight == 1.0:
             a.array[...] = p.array
@@ -256,5 +257,6 @@ def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float)
 
 
 def _copy(into: Tensor, source: Tensor) -> None:
+    before_write([into])
     into.array[...] = source.array
     bump_version(into)

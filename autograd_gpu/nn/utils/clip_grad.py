@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backend import device_of, namespace, to_device
 from ...backend.list_norms import limit_norms, list_norms
-from ...config import MODES, SAVING, no_grad
+from ...config import no_grad
 from ...core.tensor import Tensor, wrap
 from ...core.views import before_write, bump_version
 from ...errors import ArgumentError
@@ -105,8 +105,7 @@ def _limit(grads: list[Tensor], total_norm: Tensor, max_norm: float) -> list[int
     """Scales those of `grads` that kernels take, and says which they are."""
     if not total_norm.is_cuda or total_norm.numel() != 1 or any(type(g) is not Tensor for g in grads):
         return []
-    if MODES.bits & SAVING:  # allow_mutation_on_saved_tensors
-        before_write(grads)
+    before_write(grads)
     scaled = limit_norms([g.array for g in grads], total_norm.array, max_norm)
     for i in scaled:
         bump_version(grads[i])
