@@ -1,6 +1,8 @@
 """Saved-tensor hooks that are ready to use: they make what is kept for backward take less memory."""
 
 from .base import MemoryHook
+from .compose import compose
 from .quantize import quantize
+from .select import select
 
-__all__ = ["MemoryHook", "quantize"]
+__all__ = ["MemoryHook", "compose", "quantize", "select"]
