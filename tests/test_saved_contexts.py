@@ -24,7 +24,11 @@ class TestInfo:
     @pytest.mark.parametrize(("f", "expected"), [
         (lambda x, p, h: h * p, [("mul", "b", True, True), ("mul", "a", False, False)]),
         (lambda x, p, h: h * x.detach(), [("mul", "b", True, False)]),
-        (lambda x, p, h: x[0] * p, [("mul", "b", True, True), ("mul", "a", False, False)]),
+        (lambda x, p, h: x[0] * p, [("mul", "b", True, True), ("mul", "a", True, False)]),  # a view of a leaf
+        (lambda x, p, h: p.reshape(3, 1).t() * h.t().exp().t(), [
+            ("exp", "out", False, False), ("mul", "a", True, True), ("mul", "b", False, False)]),
+        (lambda x, p, h: h[0] * p.exp(), [
+            ("exp", "out", False, False), ("mul", "a", False, False), ("mul", "b", False, False)]),
         (lambda x, p, h: h.exp(), [("exp", "out", False, False)]),
         (lambda x, p, h: ag.nn.functional.rrelu(h, training=True), [
             ("random_rrelu", "x", False, False), ("random_rrelu", "slopes", True, False)]),

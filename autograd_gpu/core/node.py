@@ -53,6 +53,7 @@ class Node:
 
     zero_edges: tuple[tuple[int, Node, int], ...] = ()
     outputs: int = 1  # how many; 1 is stored bare in the task's buffers, more as a list
+    shows_memory = False  # whether its output may be a view of its first input
     keeps_output = True  # whether it may save one of its own outputs
     materialize = False  # True for a user's Function: not pruned behind ZERO
     input_names: tuple[str, ...] = ()

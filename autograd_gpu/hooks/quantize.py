@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..autograd.graph import SaveInfo
 from ..backend.dtypes import FLOATS, as_dtype
-from ..backend.formats import FORMATS
+from ..backend.formats import FORMATS, needs_scale, wide
 from ..backend.quantization import Quantized, dequantize
 from ..backend.quantization import quantize as quantized
 from ..core.tensor import Tensor
@@ -36,7 +37,13 @@ class Quantizer(Codec):
         self.dtype, self.granularity = dtype, granularity
 
     def takes(self, array: Array, info: SaveInfo) -> bool:
-        return array.dtype in FLOATS and array.dtype.itemsize > self.dtype.itemsize
+        """Where it saves memory."""
+        if array.dtype not in FLOATS or array.dtype.itemsize <= self.dtype.itemsize:
+            return False
+        scales = 0
+        if needs_scale(array.dtype, FORMATS[self.dtype]):
+            scales = math.prod(array.shape[:-1]) if self.granularity == "row" else 1
+        return array.size * self.dtype.itemsize + scales * wide(array.dtype).itemsize < array.nbytes
 
     def pack(self, array: Array) -> Coded:
         return Coded(*quantized(array, self.dtype, self.granularity))

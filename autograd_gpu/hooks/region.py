@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 from typing import Any, NamedTuple
 
 from .. import backend
@@ -50,11 +53,19 @@ class View(NamedTuple):
 
     def of(self, array: Array) -> Array:
         """The view of `array`, which is C-contiguous and has the region's elements."""
-        first = array.reshape(-1)[self.offset :]
+        first, size = array.reshape(-1)[self.offset :], math.prod(self.shape)
+        if not self.flipped and self.strides == _contiguous(self.shape, array.itemsize):
+            return first[:size].reshape(self.shape)  # whose base is known in CuPy, too
         view = strided(backend.namespace(array), first, self.shape, self.strides)
         if not self.flipped:
             return view
         return view[tuple([slice(None, None, -1 if i in self.flipped else 1) for i in range(view.ndim)])]
+
+
+def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides of a C-contiguous array."""
+    strides = itertools.accumulate(reversed(shape[1:]), operator.mul, initial=itemsize)
+    return tuple(strides)[: len(shape)][::-1]
 
 
 def region_of(array: Array) -> Region | None:

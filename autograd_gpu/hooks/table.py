@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from typing import Any, NamedTuple
@@ -32,9 +33,10 @@ class Packed:
 
     __slots__ = ("__weakref__", "encoded", "forget", "key", "nbytes", "prefetch", "region", "shared")
 
-    def __init__(self, region: Region, key: Key, encoded: Encoded, nbytes: int) -> None:
-        self.region, self.key, self.encoded, self.nbytes = region, key, encoded, nbytes
-        self.shared: Any = None
+    def __init__(self, region: Region, key: Key, encoded: Encoded) -> None:
+        self.region, self.key, self.encoded = region, key, encoded
+        self.nbytes = math.prod(region.sizes) * region.dtype.itemsize
+        self.shared: Any = None  # what was unpacked, and where, weakly
         self.prefetch, self.forget = encoded.prefetch, encoded.forget
 
     def unpack(self) -> tuple[Array, Storage]:
@@ -104,10 +106,14 @@ class Table:
         if region is None:
             return Kept(tensor, info.version)
         with self.lock:
-            packed = self._packed(region, (codecs, _place(is_cuda(array))), array, info)
-            if packed is None:
-                return Kept(tensor, info.version)
-        self.order.add(info.node_seq, packed)
+            try:
+                packed = self._packed(region, (codecs, _place(is_cuda(array))), array, info)
+                if packed is None:
+                    return Kept(tensor, info.version)
+                self.order.add(info.node_seq, packed)
+            except BaseException:  # an in-place operation is undone then, and its version comes again
+                self.by_storage.pop(info.storage, None)
+                raise
         float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
         return Saved(packed, view_of(array, region, packed.region), float8, info.node_seq)
 
@@ -121,7 +127,7 @@ class Table:
         encoded = encode(key[0], region.contiguous(array), info)
         if encoded is None:
             return None
-        packed = Packed(region, key, encoded, region_bytes(region))
+        packed = Packed(region, key, encoded)
         self.all.add(packed)
         reader = encoded.reader()
         if reader is not None:
@@ -141,8 +147,3 @@ class Table:
         result = wrap(array) if saved.float8 is None else wrap_codes(array, saved.float8)
         result._storage = storage
         return result
-
-
-def region_bytes(region: Region) -> int:
-    return int(np.prod(region.sizes, dtype=np.int64)) * region.dtype.itemsize
-
