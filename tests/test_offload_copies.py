@@ -130,7 +130,6 @@ def block_filled_before_it_is_read(cp):
     packed, side = offload.pack(numbers(cp), SLAB, ahead=9), cp.cuda.Stream(non_blocking=True)
     with side:
         packed.unpack()
-    cp.cuda.Device().synchronize()
 
 
 def filled_before_it_is_used(cp):
@@ -171,7 +170,8 @@ class TestEachWait:
     """Under the stand-in a missing wait is a race, found where the later access is ordered."""
 
     @pytest.fixture(autouse=True)
-    def _clean(self, schedule, cp):
+    def _clean(self, schedule, cp, monkeypatch):
+        monkeypatch.setattr(copies, "_engines", {})  # with one stream, so that the CPU never waits
         yield
         schedule.forget()
         cp.cuda.Device().synchronize()
@@ -228,6 +228,23 @@ class TestOrder:
         with side:
             array = packed.unpack()
             equal(array)
+
+    @pytest.mark.emulated
+    def test_made_on_a_stream_that_was_told_before(self, cp, schedule, monkeypatch):
+        """It waited for all that was done with the array, as it has to before that is dropped; then the copy comes."""
+        monkeypatch.setattr(cp.cuda.Event, "done", False)
+        main, side = cp.cuda.get_current_stream(), cp.cuda.Stream(non_blocking=True)
+        with side:
+            array = numbers(cp)
+            offload.pack(array, SLAB, ahead=9)
+        main.wait_event(side.record())
+        packed = offload.pack(array, SLAB, ahead=9)
+        side.wait_event(main.record())
+        del array
+        copies.settle(0)
+        with side:
+            numbers(cp)
+        equal(packed.unpack())
 
     def test_refused_while_capturing(self, cp):
         packed, array, stream = offload.pack(numbers(cp), SLAB), numbers(cp), cp.cuda.Stream(non_blocking=True)

@@ -11,6 +11,8 @@ import threading
 import weakref
 from typing import Any, Protocol
 
+from ..core.late import late_of, running_task
+
 
 class Packed(Protocol):
     """What was packed, and can be made ready before it is unpacked."""
@@ -71,8 +73,9 @@ class Order:
         return found
 
     def advance(self, node_seq: int) -> None:
-        """Node `node_seq` unpacks one of its tensors now."""
-        if not self.ahead:
+        """Node `node_seq` unpacks one of its tensors now, if a backward runs: else somebody just looks at it."""
+        task = running_task()
+        if not self.ahead or task is None:
             return
         coming, soon = self.before(node_seq), self._window.soon
         for packed, entry in list(soon.items()):
@@ -80,9 +83,18 @@ class Order:
                 del soon[packed]
                 packed.forget()
         for packed, seq in coming.items():
-            entry = soon.setdefault(packed, _Soon(seq))
-            if entry.found is None:
+            if packed not in soon:
+                soon[packed] = _Soon(seq)
+                late_of(task).callbacks.append(self.finish)
+            if soon[packed].found is None:
                 packed.prefetch()
+
+    def finish(self) -> None:
+        """Forgets what the backward that ends here did not get to."""
+        soon = self._window.soon
+        for packed in list(soon):
+            packed.forget()
+        soon.clear()
 
     def hold(self, packed: Packed, node_seq: int, found: Any) -> None:
         """Node `node_seq` has unpacked `found`: kept for the next node that needs it, if that is soon."""

@@ -57,25 +57,32 @@ class Lane:
 
 
 class Use:
-    """An array that is copied to the host until `mark`; `stream` is where it was current when the copy was ordered."""
+    """An array that is being copied until `mark`; `stream` was current when that began."""
 
-    __slots__ = ("__weakref__", "array", "device", "mark", "stale", "stream")
+    __slots__ = ("__weakref__", "array", "engine", "mark", "stale", "stream")
 
-    def __init__(self, array: Any, device: Any, stream: Any, mark: Mark) -> None:
-        self.array, self.device, self.stream, self.mark = array, device, stream, mark
+    def __init__(self, array: Any, engine: CopyEngine, stream: Any, mark: Mark) -> None:
+        self.array, self.engine, self.stream, self.mark = array, engine, stream, mark
         self.stale = False  # whether the array has been written to since
+        engine.streams.add(stream.ptr)
 
     def end(self) -> None:
-        """Lets go of the array; what its stream does from now on comes behind the copy."""
+        """Lets go of the array; what its stream does from now on comes behind the copy.
+
+        Where there are several streams nobody can say which of them made the array: then the CPU waits.
+        """
         if self.array is not None:
-            with self.device:
-                wait(self.stream, self.mark.event)
+            with self.engine.device:
+                if len(self.engine.streams) > 1:
+                    self.mark.event.synchronize()
+                else:
+                    wait(self.stream, self.mark.event)
             self.array = None
 
     def keep(self, copies: dict[int, Any]) -> None:
         """Before an operation on the current stream writes to the array: it comes behind the copy."""
         self.stale = True
-        with self.device:
+        with self.engine.device:
             current = cuda.cupy().cuda.get_current_stream()
             if current.ptr != self.stream.ptr:
                 wait(current, self.mark.event)
@@ -91,6 +98,7 @@ class CopyEngine:
         with self.device:
             self.out, self.back = Lane(module), Lane(module)
         self.uses: deque[Use] = deque()  # finalizers append
+        self.streams: set[int] = set()  # on which arrays were saved or unpacked
         self._lock = threading.Lock()
 
     def settle(self, ahead: int) -> None:

@@ -39,7 +39,7 @@ class Arrival:
 
     def __del__(self) -> None:
         if getattr(self, "mark", None) is not None and self.array is not None:  # nobody waited for the copy
-            self.engine.uses.append(Use(self.array, self.engine.device, self.stream, self.mark))
+            self.engine.uses.append(Use(self.array, self.engine, self.stream, self.mark))
 
 
 class Source:
@@ -176,7 +176,7 @@ def _send(owner: CopyEngine, block: pinned.Block, array: Array, stream: Any) -> 
                 wait(out.stream, before.event)
         mark = out.next_mark()
         block.used(mark)
-        use = Use(array, owner.device, stream, mark)
+        use = Use(array, owner, stream, mark)
         owner.uses.append(use)
         array.data.copy_to_host_async(block.ptr, array.nbytes, out.stream)
         mark.record()
