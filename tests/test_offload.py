@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
+import subprocess
+import sys
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +19,8 @@ from autograd_gpu import nn
 from autograd_gpu.autograd.graph import on_node_start, save_on_cpu, saved_tensors_hooks
 from autograd_gpu.backend import copies, cuda, faults, offload, pinned
 
+ROOT = Path(__file__).parents[1]
+STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
 SLAB = 1 << 16
 STEPS = {
     "tanh": lambda x, w: x.tanh(),
@@ -164,21 +170,24 @@ class TestMemory:
         assert hook.bytes_on_host == 0
         assert pinned.slab(SLAB).idle()
 
-    def test_parameters_may_be_updated_at_once(self, device, schedule):
+    @pytest.mark.emulated
+    def test_parameters_may_be_updated_at_once(self, device, schedule, monkeypatch):
         """What is still being copied is not overwritten: the step waits for it."""
         net, x = mlp(device)
-        optimizer = ag.optim.SGD(net.parameters(), lr=0.1)
-        with everything(skip_parameters=False, prefetch=9):
+        params = list(net.parameters())
+        expected = [g.numpy(force=True) for g in ag.autograd.grad(net(x).sum(), params)]
+        optimizer = ag.optim.SGD(params, lr=0.1)
+        for p in params:
+            p.grad = ag.ones_like(p)
+        monkeypatch.setattr(cuda.cupy().cuda.Event, "done", False)
+        with everything(skip_parameters=False, prefetch=99):
             y = net(x).sum()
-        expected = ag.autograd.grad(y, list(net.parameters()), retain_graph=True)
-        for p, g in zip(net.parameters(), expected, strict=True):
-            p.grad = g.clone()
         optimizer.step()
+        optimizer.zero_grad()
         x.zero_()
         y.backward()
-        for p, g in zip(net.parameters(), expected, strict=True):
-            np.testing.assert_array_equal(p.grad.numpy(force=True), 2 * g.numpy(force=True))
-
+        for p, g in zip(params, expected, strict=True):
+            np.testing.assert_array_equal(p.grad.numpy(force=True), g)
 
 @pytest.mark.cuda
 class TestPrefetch:
@@ -230,6 +239,22 @@ class TestPrefetch:
         assert hook.bytes_held == 0
         y.backward()
         assert hook.bytes_held == 0
+
+
+    def test_what_is_passed_over_on_the_way_is_let_go(self, device):
+        x, most = lively(device), []
+        others = []
+        with everything() as hook:
+            h = first = x.tanh()
+            for _ in range(6):
+                h = h.tanh()
+                others.append(x.tanh())  # whose derivative is not asked for
+        y = sum(others, h).sum()
+        ag.cuda.synchronize()
+        assert hook.bytes_held == 0
+        with on_node_start(lambda node: most.append(hook.bytes_held)):
+            ag.autograd.grad(y, first)
+        assert 0 < max(most) <= 3 * x.nbytes
 
 
 def lively(device):
@@ -314,6 +339,58 @@ def test_threads(device):
     del shared
     gc.collect()
     assert hook.bytes_on_host == 0
+
+
+@pytest.mark.cuda
+def test_of_codes(device, schedule):
+    """compose(quantize, offload): the codes go to the host, with the result of quantize alone."""
+    net, x = mlp(device)
+    params, found = list(net.parameters()), []
+    for hook in (ag.hooks.quantize(ag.float16), ag.hooks.compose(ag.hooks.quantize(ag.float16), everything())):
+        with hook:
+            y = net(x).sum()
+        found.append([g.numpy(force=True) for g in ag.autograd.grad(y, params, retain_graph=True)])
+    ag.cuda.synchronize()
+    assert (hook.bytes_held, hook.bytes_on_host) == (0, 6 * (16 * 8 * 2 + 4))  # with the scales
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+SECOND_DEVICE = """
+import gc
+import numpy as np
+import autograd_gpu as ag
+from autograd_gpu.backend import pinned
+hook = ag.hooks.offload(min_bytes=0, slab_bytes=1 << 12)
+for i in range(20):
+    grads = []
+    for device in (0, 1):
+        with ag.cuda.device(device):
+            x = ag.linspace(i, i + 1, 200, device="cuda").requires_grad_()
+            with hook:
+                y = (x * 2).sin().exp().tanh().sum()
+            (g,) = ag.autograd.grad(y, x)
+            assert g.device == ag.device("cuda", device)
+            grads.append(g.numpy(force=True))
+    np.testing.assert_array_equal(*grads)
+del x, y, g
+gc.collect()
+assert pinned.slab(1 << 12).idle()
+for i in (0, 1):
+    ag.cuda.synchronize(i)
+ag.cuda.empty_cache()
+print("done")
+"""
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("order", ["late", "eager"])
+def test_two_devices(order):
+    environment = {**os.environ, "PYTHONPATH": str(STAND_IN), "AUTOGRAD_GPU_EMU_DEVICES": "2",
+                   "AUTOGRAD_GPU_EMU_SCHEDULE": order}
+    command = [sys.executable, "-W", "error", "-c", SECOND_DEVICE]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 @pytest.mark.cpu

@@ -83,6 +83,14 @@ class TestValues:
         equal(array)
         equal(packed.unpack())
 
+    def test_written_to_after_prefetch(self, cp):
+        array = numbers(cp)
+        packed = offload.pack(array, SLAB, ahead=1)
+        packed.prefetch()
+        packed.source.keep({})
+        array += 1
+        equal(packed.unpack())
+
     def test_bytes(self, cp):
         array = numbers(cp)
         packed = offload.pack(array, SLAB, ahead=0)

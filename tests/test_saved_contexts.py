@@ -286,6 +286,19 @@ class TestMutation:
             y.sum().backward()
         np.testing.assert_allclose(x.grad.tolist(), np.exp([1, 2]) * [2, 3], rtol=1e-6)
 
+    @pytest.mark.parametrize("write", [
+        lambda p: ag.optim.SGD([p]).zero_grad(set_to_none=False), lambda p: p.sum().backward(),
+        lambda p: ag.nn.functional.linear(ag.ones(1, 2), p).sum().backward(),
+    ], ids=["zero_grad", "accumulation", "accumulation in a product"])  # fmt: skip
+    def test_a_saved_gradient_may_be_written_to(self, write):
+        p = ag.nn.Parameter(ag.ones(2, 2))
+        p.sum().backward()
+        with graph.allow_mutation_on_saved_tensors():
+            y = (p * p.grad).sum()
+            write(p)
+            (g,) = ag.autograd.grad(y, p)
+        assert g.tolist() == [[1, 1], [1, 1]]
+
     def test_a_write_that_is_not_seen_coming_raises(self):
         with graph.allow_mutation_on_saved_tensors():
             x = leaf(ag)
