@@ -36,6 +36,8 @@ class Coded(Quantized):
 class Quantizer(Codec):
     """Arrays as codes of `dtype` with a scale per "tensor" or per "row"."""
 
+    exact = False
+
     def __init__(self, dtype: np.dtype, granularity: str) -> None:
         self.dtype, self.granularity = dtype, granularity
 
