@@ -22,6 +22,7 @@ from benchmarks import (
     ops,
     optimizer_step,
     peers,
+    saved_memory,
     small_graph,
     tables,
     timing,
@@ -32,7 +33,7 @@ from benchmarks.report import OURS, Report
 
 pytestmark = pytest.mark.cpu
 
-MODULES = (small_graph, unrolled, hessian, train_mlp, optimizer_step, kernels, ops)
+MODULES = (small_graph, unrolled, hessian, train_mlp, optimizer_step, saved_memory, kernels, ops)
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"

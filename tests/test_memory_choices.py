@@ -154,6 +154,15 @@ class TestCompose:
         assert hook.bytes_saved == 8 + 4
         assert len(kept) == 4
 
+    def test_scales_are_not_rounded(self, device):
+        """The second quantize would take them for a tensor."""
+        hook = ag.hooks.compose(ag.hooks.quantize(ag.float8_e5m2, "row"), ag.hooks.quantize(ag.float16))
+        x = leaf(8, 64, device=device)
+        with hook:
+            y = (x * 1).sin()
+        assert hook.bytes_held == 8 * 64 + 8 * 4
+        y.sum().backward()
+
     def test_prefetch_reaches_the_parts(self):
         codec = Copying(ahead=1)
         hook = ag.hooks.compose(ag.hooks.quantize(ag.bfloat16), MemoryHook((Stage(codec),)))
@@ -168,8 +177,8 @@ class TestCompose:
         with pytest.raises(TypeError, match=r"compose: expected hooks of ag.hooks, got function"):
             ag.hooks.compose(lambda t: t)
         _, hook = copying()
-        with pytest.raises(TypeError, match="Copying leaves nothing on the device"):
-            gradients(lambda x: (x * 1).sin(), leaf(3), ag.hooks.compose(hook, ag.hooks.quantize(ag.float16)))
+        with pytest.raises(TypeError, match="Copying leaves nothing on the device for another hook; put it last"):
+            ag.hooks.compose(hook, hook)
 
 
 def test_a_codec_takes_what_it_says():

@@ -6,6 +6,7 @@ import gc
 import itertools
 import weakref
 
+import numpy as np
 import pytest
 from copying_codec import copying as memory_hook
 from op_db import Call, assert_close, values
@@ -65,16 +66,18 @@ def test_hooks_change_nothing(row, pair, device):
 
 
 @rows
-def test_every_op_runs_behind_quantize(row, device):
-    """Whatever is saved; results and gradients have the shapes and dtypes that they have without."""
+@pytest.mark.parametrize("skip_leaves", [True, False])
+def test_every_op_runs_behind_quantize(row, skip_leaves, device):
+    """Results and gradients have the shapes and dtypes that they have without, and are finite where they were."""
     for sample in row.draw():
         _, plain = differentiated(row, sample, device)
-        hook = ag.hooks.quantize("float16", skip_leaves=False)
+        hook = ag.hooks.quantize("float16", skip_leaves=skip_leaves)
         call, found = differentiated(row, sample, device, hook)
         for a, b in itertools.zip_longest(plain, found):
             assert (a is None) == (b is None)
             if a is not None:
                 assert (a.dtype, a.shape, a.requires_grad) == (b.dtype, b.shape, b.requires_grad)
+                assert (np.isfinite(values(a)) == np.isfinite(values(b))).all()
         assert hook.bytes_saved > 0 or not hook.bytes_held
         del call, found, a, b
         assert hook.bytes_held == 0

@@ -41,7 +41,7 @@ class MemoryHook:
         """Turns the hook on for the calls of `module`, an `nn.Module`, until the handle's `remove()`.
 
         >>> model = ag.nn.Sequential(ag.nn.Linear(64, 64), ag.nn.Tanh(), ag.nn.Linear(64, 1))
-        >>> hook = ag.hooks.quantize(ag.float16)
+        >>> hook = ag.hooks.quantize(ag.bfloat16)
         >>> handle = hook.attach(model)
         >>> y = model(ag.ones(32, 64))
         >>> hook.bytes_held, hook.bytes_saved

@@ -30,10 +30,12 @@ class Handle(Protocol):
 class Codec:
     """Base of all codecs. One serves several threads at the same time.
 
-    ahead: for how many nodes that are yet to run `prefetch` is called, each time one asks for what it saved.
+    ahead: for how many nodes that are yet to run `prefetch` is called, each time one asks for what it saved. exact:
+    what it unpacks has the same bits, so that it may be given what another codec made: codes, scales.
     """
 
     ahead = 0
+    exact = True
 
     def takes(self, array: Array, info: SaveInfo) -> bool:
         """Whether `array` is to be packed; what no codec takes is kept as it is."""
@@ -72,8 +74,11 @@ class Codec:
         """A thread has left the context of the hook."""
 
     def split(self, handle: Any) -> tuple[tuple[Array, ...], Any]:
-        """The arrays that `handle` holds, for the next codec of a chain, and what else `join` needs."""
-        raise TypeError(f"compose: {type(self).__name__} leaves nothing on the device for another hook; put it last")
+        """The arrays that `handle` holds, for the next codec of a chain, and what else `join` needs.
+
+        A codec that leaves nothing on the device has neither, and comes last.
+        """
+        raise NotImplementedError
 
     def join(self, arrays: tuple[Array, ...], rest: Any) -> Any:
         """The handle again."""
@@ -144,7 +149,7 @@ def encode(codecs: tuple[Codec, ...], array: Array, info: SaveInfo) -> Encoded |
     """`array` through all codecs that take it, one after the other; None if none does."""
     for i, codec in enumerate(codecs):
         if codec.takes(array, info):
-            handle, others = codec.pack(array), codecs[i + 1 :]
+            handle, others = codec.pack(array), tuple([c for c in codecs[i + 1 :] if c.exact])
             if not others:
                 return Encoded(codec, handle)
             arrays, rest = codec.split(handle)

@@ -17,6 +17,9 @@ from ..core.tensor import Tensor
 from .base import MemoryHook
 from .codec import Array, Codec, Condition, Stage
 
+# Their derivatives look for the elements that equal the result: rounded, none might.
+COMPARING = frozenset(("amax", "amin", "median_all", "norm", "scatter_extreme"))
+
 
 class Coded(Quantized):
     """A Quantized array as a handle."""
@@ -32,6 +35,8 @@ class Coded(Quantized):
 
 class Quantizer(Codec):
     """Arrays as codes of `dtype` with a scale per "tensor" or per "row"."""
+
+    exact = False
 
     def __init__(self, dtype: np.dtype, granularity: str) -> None:
         self.dtype, self.granularity = dtype, granularity
@@ -65,14 +70,19 @@ def no_leaf(tensor: Tensor, info: SaveInfo) -> bool:
     return not info.is_leaf
 
 
+def not_compared(tensor: Tensor, info: SaveInfo) -> bool:
+    """Whether the operation that saves does not compare what it saves for equality."""
+    return info.op not in COMPARING
+
+
 class quantize(MemoryHook):
     """Keeps saved tensors as float16, bfloat16, float8_e4m3fn or float8_e5m2 until backward needs them.
 
     dtype: one of these. granularity: a scale per "tensor", or per "row", the dimension that is innermost in memory;
-    scales are powers of two. Floating-point tensors of a longer dtype are packed, and given back in their own;
-    others, and leaves, parameters among them, stay as they are. predicate(tensor, info), with an
-    `ag.autograd.graph.SaveInfo`: only where it is true. skip_leaves=False: leaves, too. What is lost, and what it
-    takes: docs/memory.md. TypeError for another dtype, ValueError for another granularity.
+    scales are powers of two. Floating-point tensors of a longer dtype are packed, and given back in their own. As they
+    are stay leaves, parameters among them (skip_leaves=False: not they), what amax, norm and the like compare, and what
+    predicate(tensor, info) is false for; info is an `ag.autograd.graph.SaveInfo`. What each takes, and what is lost:
+    docs/memory.md. TypeError for another dtype, ValueError for another granularity.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.quantize(ag.bfloat16) as hook:
@@ -93,7 +103,7 @@ class quantize(MemoryHook):
             raise TypeError(f"quantize: {wanted} is not supported; use one of {', '.join(map(str, FORMATS))}")
         if granularity not in ("tensor", "row"):
             raise ValueError(f"quantize: granularity must be 'tensor' or 'row', not {granularity!r}")
-        conditions: list[Condition] = [no_leaf] if skip_leaves else []
+        conditions: list[Condition] = [no_leaf, not_compared] if skip_leaves else [not_compared]
         if predicate is not None:
             conditions.append(predicate)
         super().__init__((Stage(Quantizer(wanted, granularity), tuple(conditions)),))
