@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from autograd_gpu import cuda
 from autograd_gpu.backend import pool
 
 from .timing import Call
@@ -102,6 +103,7 @@ def held_bytes(device: str, call: Call) -> int:
         gc.collect()
         before = device_pool.used_bytes()
         answer = call()
+        cuda.synchronize()  # what is being copied to the host is held until it is there
         held = device_pool.used_bytes() - before
     else:
         with _traced():

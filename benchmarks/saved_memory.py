@@ -30,6 +30,7 @@ PEERS = ("torch",)
 SEGMENTS = 5  # of checkpoint_sequential: about the root of the number of layers
 WITHOUT, CHECKPOINT = "no hooks", "checkpoint"
 MIB = 1 << 20
+SLAB = 512 * MIB  # holds the activations, 16 MiB each
 
 Context = Callable[[], AbstractContextManager[Any]]
 
@@ -58,8 +59,8 @@ def our_hooks(lib: ModuleType, device: str) -> dict[str, Context]:
         CHECKPOINT: nullcontext,
     }
     if device != "cpu" and hasattr(lib.hooks, "offload"):
-        hooks["offload"] = lib.hooks.offload
-        hooks["float8_e4m3fn, offload"] = lambda: lib.hooks.compose(quantize("float8_e4m3fn"), lib.hooks.offload())
+        hooks["offload"] = lambda: lib.hooks.offload(slab_bytes=SLAB)
+        hooks["float8_e4m3fn, offload"] = lambda: lib.hooks.compose(quantize("float8_e4m3fn"), hooks["offload"]())
     return hooks
 
 

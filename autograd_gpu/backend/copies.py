@@ -134,7 +134,7 @@ def engine(index: int) -> CopyEngine:
 
 
 def settle(index: int) -> None:
-    """Lets go of all arrays of device `index` that are being copied to the host; their streams wait for it."""
+    """Lets go of all arrays of device `index` that are being copied; their streams wait for it, unless it is done."""
     if index in _engines:
         _engines[index].settle(0)
 
