@@ -72,6 +72,7 @@ def compile(source: str, names: tuple[str, ...], arch: str) -> Compiled:
     log, ptx = nvrtc.getProgramLog(program), nvrtc.getPTX(program)
     nvrtc.destroyProgram(program)
     parts = (ptx.decode() if isinstance(ptx, bytes) else ptx).split(".entry ")[1:]
+    parts = [part.partition("\n}\n")[0] for part in parts]  # without functions that stand between entries
     usages = {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(log)}
     return Compiled(log, usages, {mangled[part.partition("(")[0].strip()]: part for part in parts})
 

@@ -23,12 +23,13 @@ from .bias_activation import (
     bias_relu_reference,
 )
 from .column_sum import column_sum, column_sum_reference
+from .foreach import foreach, foreach_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .list_norm import limit_norm, limit_norm_reference, list_norm, list_norm_reference
 from .loader import OPTIONS, folder, source
 from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
 from .row_sum import row_sum, row_sum_reference
-from .tables import TensorLists, tensor_lists
+from .tables import TensorLists, fits, tensor_lists
 from .tiles import THREADS, VECTOR, row_tiles, sum_tiles, tiles
 
 __all__ = [
@@ -36,7 +37,7 @@ __all__ = [
     "adam_step_reference", "bias_activation", "bias_activation_backward", "bias_activation_backward_reference",
     "bias_activation_double_backward", "bias_activation_double_backward_reference", "bias_activation_reference",
     "bias_relu", "bias_relu_backward", "bias_relu_backward_reference", "bias_relu_reference", "column_sum",
-    "column_sum_reference", "folder", "instances_of", "limit_norm", "limit_norm_reference", "list_norm",
-    "list_norm_reference", "row_sum", "row_sum_reference", "row_tiles", "sgd_step", "sgd_step_reference", "source",
-    "sum_tiles", "tensor_lists", "tiles", "wide",
+    "column_sum_reference", "fits", "folder", "foreach", "foreach_reference", "instances_of", "limit_norm",
+    "limit_norm_reference", "list_norm", "list_norm_reference", "row_sum", "row_sum_reference", "row_tiles", "sgd_step",
+    "sgd_step_reference", "source", "sum_tiles", "tensor_lists", "tiles", "wide",
 ]  # fmt: skip
