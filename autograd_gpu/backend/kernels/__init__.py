@@ -17,10 +17,6 @@ from .bias_activation import (
     bias_activation_double_backward,
     bias_activation_double_backward_reference,
     bias_activation_reference,
-    bias_relu,
-    bias_relu_backward,
-    bias_relu_backward_reference,
-    bias_relu_reference,
 )
 from .column_sum import column_sum, column_sum_reference
 from .cross_entropy import (
@@ -76,10 +72,6 @@ __all__ = [
     "bias_activation_double_backward",
     "bias_activation_double_backward_reference",
     "bias_activation_reference",
-    "bias_relu",
-    "bias_relu_backward",
-    "bias_relu_backward_reference",
-    "bias_relu_reference",
     "column_sum",
     "column_sum_reference",
     "contiguous",
