@@ -13,7 +13,7 @@ from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import added
 from ..core.tensor import Tensor
-from .activation import in_float32
+from .precision import in_float32
 from .reduce import wide
 from .slicing import from_right, wrap_dim
 

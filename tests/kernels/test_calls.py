@@ -180,3 +180,20 @@ def test_compile_error_names_the_file_and_what_is_wrong(xp, monkeypatch):
     with pytest.raises(RuntimeError, match=r"(?s)column_sum\.cu does not compile for sm_\d+.*nonsense") as caught:
         kernels.column_sum(xp.ones((2, 3), "float32"))
     assert isinstance(caught.value.__cause__, xp.cuda.compiler.CompileException)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("dim", "kernel"),
+    [(-1, "row_sum"), ((1, 2), "row_sum"), (None, "row_sum"), (0, "column_sum"), ((0, 1), "column_sum"), (1, None)],
+)
+def test_sums_of_half_types_use_it(dtype, dim, kernel):
+    x = ag.tensor(np.random.randn(3, 5, 7), dtype=getattr(ag, dtype))
+    for keepdim in (False, True):
+        with ag.profiler.count() as c:
+            found = ag.sum(x, dim, keepdim)
+        assert c.launches == ({kernel: 1} if kernel else {})
+        expected = ag.sum(x.cpu(), dim, keepdim)
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found.tolist(), expected.tolist(), rtol=1e-2)

@@ -33,8 +33,13 @@ extern "C" __global__ void bad(Pointers tensors, float factor) { tensors.at[bloc
 """
 
 
+@pytest.fixture(scope="module")
+def prepared():
+    resources.prepare()
+
+
 @pytest.fixture(scope="module", params=resources.ARCHS)
-def arch(request):
+def arch(request, prepared):
     return request.param
 
 
@@ -44,7 +49,7 @@ def usages(arch):
 
 
 @pytest.fixture
-def ptx():
+def ptx(prepared):
     """The PTX of every instance."""
     return {name: text for file in resources.files() for name, text in resources.compiled(file, "sm_90").ptx.items()}
 

@@ -24,6 +24,7 @@ from .bias_activation import (
 )
 from .column_sum import column_sum, column_sum_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
+from .launcher import contiguous
 from .layer_norm import (
     layer_norm,
     layer_norm_backward,
@@ -40,8 +41,8 @@ __all__ = [
     "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_activation",
     "bias_activation_backward", "bias_activation_backward_reference", "bias_activation_double_backward",
     "bias_activation_double_backward_reference", "bias_activation_reference", "bias_relu", "bias_relu_backward",
-    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "folder", "held",
-    "instances_of", "layer_norm", "layer_norm_backward", "layer_norm_backward_reference", "layer_norm_reference",
-    "rms_norm", "rms_norm_backward", "row_sum", "row_sum_reference", "row_tiles", "row_turns", "source", "sum_tiles",
-    "tiles", "wide",
+    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "contiguous",
+    "folder", "held", "instances_of", "layer_norm", "layer_norm_backward", "layer_norm_backward_reference",
+    "layer_norm_reference", "rms_norm", "rms_norm_backward", "row_sum", "row_sum_reference", "row_tiles", "row_turns",
+    "source", "sum_tiles", "tiles", "wide",
 ]  # fmt: skip

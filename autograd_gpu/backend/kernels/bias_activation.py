@@ -32,13 +32,14 @@ def _declare() -> None:
         x, g, saved = [Parameter(each, "read", dtype) for each in ("x", "g", "saved")]
         bias, gg, ggb = [Parameter(each, "read", dtype, True) for each in ("bias", "gg", "ggb")]
         out, dx = Parameter("out", "write", dtype), Parameter("dx", "write", dtype)
+        g2 = Parameter("g", "read", dtype, True)  # of no use where the second derivative is zero
         dg, dx2 = Parameter("dg", "write", dtype, True), Parameter("dx", "write", dtype, True)
         by_result = Parameter("by_result", "scalar", int32)
         kernels = {
             "bias_activation": (x, bias, out, *numbers, *SIZE),
             "bias_activation_backward": (g, saved, bias, dx, *sums, *numbers, *SIZE),
             "bias_activation_double_backward":
-                (gg, ggb, g, saved, bias, dg, dx2, *sums, *numbers, by_result, *SIZE),
+                (gg, ggb, g2, saved, bias, dg, dx2, *sums, *numbers, by_result, *SIZE),
         }  # fmt: skip
         for functor in ACTIVATIONS:
             for width in (VECTOR // dtype.itemsize, 1):
@@ -151,7 +152,7 @@ def bias_activation_backward_reference(
 
 
 def bias_activation_double_backward(
-    name: str, gg: Array | None, ggb: Array | None, g: Array, saved: Array, bias: Array | None = None,
+    name: str, gg: Array | None, ggb: Array | None, g: Array | None, saved: Array, bias: Array | None = None,
     need: tuple[bool, bool, bool] = (True, True, True), by_result: bool = False, **attributes: Any,
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """The gradients of `bias_activation_backward` for g, x and bias, from those of its dx and dbias, or None for zeros.
