@@ -40,7 +40,10 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
     """
-    mask = source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    stream = source(device, generator)
+    if stream.device != CPU:
+        return stream.draw("bits", keep, shape)
+    mask = stream.draw("random", shape, dtype=dtypes.float32) < keep
     return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # which NumPy makes of a single number
 
 
@@ -178,7 +181,7 @@ def randperm(
     """
     _refuse_negative((n,))
     stream = source(device, generator)
-    # CuPy's Generator has no permutation; the order of random keys is one
+    # on CUDA the order of random keys
     array = stream.draw("permutation", n) if stream.device == CPU else stream.draw("random", (n,)).argsort()
     wanted = dtypes.int64 if dtype is None else dtypes.computing(dtype)
     return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)

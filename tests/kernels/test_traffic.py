@@ -17,6 +17,10 @@ ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECT
 NAMED = {row[0] for row in ROWS}
 FLAT = [name for name, activation in ACTIVATIONS.items() if activation.bend is None]
 COLS = 64
+ALONG = (  # threads walk along rows
+    "row_sum", "softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward", "channel_dropout"
+)  # fmt: skip
+ZEROS = dict.fromkeys(("by_result", "smoothing", "reduction"), 0)
 
 
 def documented(name):
@@ -29,25 +33,26 @@ def documented(name):
     return reads, writes, {"float32": float32, "float16": half, "bfloat16": half, "float64": float64}
 
 
-def argument(parameter, shape, matrices):
+def argument(parameter, shape, matrices, in_turns):
     """A matrix, a vector that is long enough for rows and columns, or a number."""
     if parameter.kind == "scalar":
-        return {"rows": shape[0], "cols": shape[1], "by_result": 0}.get(parameter.name, 1)
+        return {"rows": shape[0], "cols": shape[1], **ZEROS}.get(parameter.name, 1)
     if parameter.name == "partials":  # of a grid of 8 parts, for two vectors
-        return Placed(np.ones((8, 2 * shape[1]), parameter.dtype))
+        return Placed(np.ones((8, 2 * shape[1]), parameter.dtype)) if in_turns else None
     return Placed(np.ones(shape if parameter.name in matrices else max(shape), parameter.dtype))
 
 
 def traffic(name, times):
-    """Bytes that an instance reads and writes of a matrix whose columns, of row_sum its rows, are `times` as long."""
+    """Bytes that an instance reads and writes of a matrix, `times` as long where its threads walk."""
     file, kernel, parameters, _ = kernels.INSTANCES[name]
-    along, wide = kernel == "row_sum", not name.endswith(" 1>")
+    along, wide = kernel in ALONG, not name.endswith(" 1>")
     shape = (64, COLS * times) if along else (64 * times, COLS)
     reads, writes, _ = documented(name)
     width = kernels.VECTOR // parameters[0].dtype.itemsize if wide else 1
     in_turns = kernel in ("layer_norm", "layer_norm_backward")
-    launch = ((8, 1), (32, 8)) if along or in_turns else ((COLS // (width * 8), 1), (8, 32))
-    emulated.launch(name, launch, *(argument(p, shape, (*reads, *writes)) for p in parameters), check="races")
+    launch = ((8, 1), (32, 8)) if in_turns else ((16, 1), (64, 4)) if along else ((COLS // (width * 8), 1), (8, 32))
+    arguments = [argument(p, shape, (*reads, *writes), in_turns) for p in parameters]
+    emulated.launch(name, launch, *arguments, check="races")
     return np.array(emulated.compiled(file, "races").kernels[name].traffic())
 
 

@@ -23,6 +23,15 @@ from .bias_activation import (
     bias_relu_reference,
 )
 from .column_sum import column_sum, column_sum_reference
+from .cross_entropy import (
+    Classes,
+    Kept,
+    cross_entropy,
+    cross_entropy_backward,
+    cross_entropy_backward_reference,
+    cross_entropy_reference,
+)
+from .dropout import Mask, dropout, dropout_reference, mask_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .launcher import contiguous
 from .layer_norm import (
@@ -34,15 +43,81 @@ from .layer_norm import (
     rms_norm_backward,
 )
 from .loader import OPTIONS, folder, source
+from .philox import words_reference
+from .random import (
+    DISTRIBUTIONS,
+    counters,
+    random_bits,
+    random_events,
+    random_integers,
+    random_integers_reference,
+    random_numbers,
+    random_numbers_reference,
+)
 from .row_sum import row_sum, row_sum_reference
-from .tiles import THREADS, VECTOR, held, row_tiles, row_turns, sum_tiles, tiles
+from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
+from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
-    "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_activation",
-    "bias_activation_backward", "bias_activation_backward_reference", "bias_activation_double_backward",
-    "bias_activation_double_backward_reference", "bias_activation_reference", "bias_relu", "bias_relu_backward",
-    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "contiguous",
-    "folder", "held", "instances_of", "layer_norm", "layer_norm_backward", "layer_norm_backward_reference",
-    "layer_norm_reference", "rms_norm", "rms_norm_backward", "row_sum", "row_sum_reference", "row_tiles", "row_turns",
-    "source", "sum_tiles", "tiles", "wide",
+    "C_NAMES",
+    "DISTRIBUTIONS",
+    "INSTANCES",
+    "OPTIONS",
+    "THREADS",
+    "VECTOR",
+    "Classes",
+    "Instance",
+    "Kept",
+    "Mask",
+    "Parameter",
+    "bias_activation",
+    "bias_activation_backward",
+    "bias_activation_backward_reference",
+    "bias_activation_double_backward",
+    "bias_activation_double_backward_reference",
+    "bias_activation_reference",
+    "bias_relu",
+    "bias_relu_backward",
+    "bias_relu_backward_reference",
+    "bias_relu_reference",
+    "column_sum",
+    "column_sum_reference",
+    "contiguous",
+    "counters",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "cross_entropy_backward_reference",
+    "cross_entropy_reference",
+    "dropout",
+    "dropout_reference",
+    "folder",
+    "held",
+    "held_tiles",
+    "instances_of",
+    "layer_norm",
+    "layer_norm_backward",
+    "layer_norm_backward_reference",
+    "layer_norm_reference",
+    "mask_reference",
+    "random_bits",
+    "random_events",
+    "random_integers",
+    "random_integers_reference",
+    "random_numbers",
+    "random_numbers_reference",
+    "rms_norm",
+    "rms_norm_backward",
+    "row_sum",
+    "row_sum_reference",
+    "row_tiles",
+    "row_turns",
+    "softmax",
+    "softmax_backward",
+    "softmax_backward_reference",
+    "softmax_reference",
+    "source",
+    "sum_tiles",
+    "tiles",
+    "wide",
+    "words_reference",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 Launch = tuple[tuple[int, int], tuple[int, int]]  # grid and block
 
 THREADS = 256  # in a block: kernels/include/matrix.cuh has the same number
-VECTOR, LINE = 16, 128  # bytes of the widest load and of a cache line
+VECTOR, SECTOR, LINE = 16, 32, 128  # bytes of the widest load, of the least that memory gives, and of a cache line
 
 # Chosen by latency and bandwidth of sm_80 to sm_100, not by measurements.
 ROWS_PER_THREAD = 2  # of a kernel that sums nothing: all its loads in flight at once
@@ -76,6 +76,18 @@ def row_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) 
         return (blocks, 1), block
     parts = min(-(-strips // (across * ROWS_PER_PART)), MOST_BLOCKS // max(blocks, 1))
     return (blocks, max(parts, 1)), block
+
+
+@functools.lru_cache(4096)
+def held_tiles(rows: int, cols: int, width: int, itemsize: int, held: int) -> Launch:
+    """Grid and block of a kernel that sums along rows, in one part, and has `held` strips of a thread in flight.
+
+    The threads of a row read whole sectors; there are more of them where a row is long or rows are few.
+    """
+    strips = cols // width
+    wanted = max(SECTOR // (width * itemsize), _power_of_two(-(-strips // held)), THREADS // _power_of_two(rows))
+    across = min(_power_of_two(strips), wanted, THREADS)
+    return (-(-rows // (THREADS // across)), 1), (across, THREADS // across)
 
 
 def _held(width: int, itemsize: int) -> int:
