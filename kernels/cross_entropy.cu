@@ -174,18 +174,19 @@ cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, c
     finish(losses.sum, losses.weights, out, factor, reduction);
 }
 
-// dx = g * factor * (counts * softmax(x) - the smoothed target); g is one number, or one per row if by_row.
+// dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_backward(const T* g, const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* lse,
-                       const Wide<T>* counts, const Wide<T>* factor, T* dx, int by_row, long long ignore_index,
-                       Wide<T> smoothing, long long rows, long long cols) {
+                       const Wide<T>* counts, const Wide<T>* factor, T* dx, int g_by_row, int factor_by_row,
+                       long long ignore_index, Wide<T> smoothing, long long rows, long long cols) {
     constexpr int DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
     if (share.row >= rows) return;
     const long long named = target[share.row], place = min(max(named, 0ll), cols - 1);
     // Where no row counts the factor is inf, and the gradient 0.
-    const Wide<T> scale = named == ignore_index ? 0 : widen(g[by_row ? share.row : 0]) * *factor;
+    const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * factor[factor_by_row ? share.row : 0];
+    const Wide<T> scale = named == ignore_index ? 0 : product;
     const Wide<T> less = lse[share.row], of_all = scale * counts[share.row];
     const Wide<T> of_target = scale * (1 - smoothing) * (weight == nullptr ? 1 : weight[place]);
     const Wide<T> of_each = smoothing / static_cast<Wide<T>>(cols) * scale;

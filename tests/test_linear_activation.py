@@ -1,5 +1,7 @@
 """A linear layer and its activation as one op: the numbers of the two, fewer passes, and where it does not apply."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -107,6 +109,27 @@ def test_a_layer_is_a_product_and_a_kernel(activation, parameters):
     with profiler.count() as backward:
         out.backward(ag.ones_like(out))
     assert backward.launches == {"gemm": 2, f"bias_{activation}_backward": 1}
+
+
+@pytest.mark.emulated
+def test_nothing_else_is_launched_in_a_training_step(launches):
+    """Counted with CuPy's own kernels: a layer is a product and a kernel, its backward two products and a kernel."""
+    net = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 4), nn.GELU())
+    x = ag.tensor(np.random.randn(3, 5), dtype=ag.float32, requires_grad=True)
+    with launches() as forward:
+        out = net(x)
+    assert (forward.products, by_template(forward.kernels)) == (3, {"bias_activation": 3})
+    g = ag.ones_like(out)
+    with launches() as backward:
+        out.backward(g)
+    assert (backward.products, by_template(backward.kernels)) == (6, {"bias_activation_backward": 3})
+
+
+def by_template(kernels):
+    found = Counter()
+    for name, count in kernels.items():
+        found[name.partition("<")[0]] += count
+    return found
 
 
 @pytest.mark.cuda

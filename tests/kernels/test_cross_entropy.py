@@ -51,7 +51,7 @@ def backward(g, x, classes, kept, offset=0, **how):
     shape, dx = kernels.row_tiles(rows, cols, width, x.itemsize), unset(x.shape, x.dtype, offset)
     weight = None if classes.weight is None else Placed(classes.weight)
     given = Placed(g), Placed(x, offset), Placed(classes.target), weight
-    numbers = int(g.ndim > 0), classes.ignore_index, classes.smoothing, rows, cols
+    numbers = int(g.ndim > 0), int(kept.factor.ndim > 0), classes.ignore_index, classes.smoothing, rows, cols
     name = f"cross_entropy_backward<{kernels.C_NAMES[x.dtype]}, {width}>"
     emulated.launch(name, shape, *given, *[Placed(each) for each in kept], dx, *numbers, **how)
     return dx.result()
@@ -153,6 +153,14 @@ def test_nan_and_infinity_stay_in_their_row(dtype, cols, smoothing):
     assert found[5] == np.inf
     g = np.ones(9, dtype)
     close(backward(g, x, classes, kept), kernels.cross_entropy_backward_reference(g, x, classes, wanted))
+
+
+def test_a_factor_of_each_row(dtype):
+    x, classes = draw((40, 24), dtype, True, 0.25)
+    kept = forward(x, classes)[1]
+    kept = kept._replace(factor=np.arange(40).astype(kept.factor.dtype) / 8)
+    for g in (np.ones((), dtype), np.ones(40, dtype)):
+        close(backward(g, x, classes, kept), kernels.cross_entropy_backward_reference(g, x, classes, kept))
 
 
 def test_classes_out_of_range_count_as_the_nearest(dtype):

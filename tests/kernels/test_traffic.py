@@ -77,6 +77,28 @@ def test_every_array_is_moved_once(name):
     assert read + written == per_element[str(dtype)] * elements
 
 
+DRAWN = re.findall(r"^\|[^|]*\| `(random_\w+)` \|[^|]*\| ([^|]*) \|$", TEXT, re.MULTILINE)
+RANDOM = {kernel: set(map(int, re.findall(r"\d+", cell))) for kernel, cell in DRAWN}
+
+
+def per_number(name):
+    """Bytes that an instance moves for each random number, from two lengths on one grid."""
+    file, _, parameters, _ = kernels.INSTANCES[name]
+
+    def moved(length):
+        arrays = [Placed(np.ones(length, p.dtype)) if p.kind != "scalar" else 1 for p in parameters[:-1]]
+        emulated.launch(name, ((4, 1), (256, 1)), *arrays, length, check="races")
+        return sum(emulated.compiled(file, "races").kernels[name].traffic())
+
+    return (moved(768) - moved(256)) / 512
+
+
+@pytest.mark.parametrize("kernel", sorted({i.kernel for i in kernels.INSTANCES.values() if i.file == "random.cu"}))
+def test_random_numbers_are_moved_once(kernel):
+    instances = [name for name, instance in kernels.INSTANCES.items() if instance.kernel == kernel]
+    assert {per_number(name) for name in instances} == RANDOM[kernel]
+
+
 def test_page_names_every_kernel():
     assert {instance.kernel for instance in kernels.INSTANCES.values()} <= set(re.findall(r"`(\w+)`", TEXT))
 

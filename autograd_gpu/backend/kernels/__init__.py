@@ -17,10 +17,6 @@ from .bias_activation import (
     bias_activation_double_backward,
     bias_activation_double_backward_reference,
     bias_activation_reference,
-    bias_relu,
-    bias_relu_backward,
-    bias_relu_backward_reference,
-    bias_relu_reference,
 )
 from .column_sum import column_sum, column_sum_reference
 from .cross_entropy import (
@@ -42,8 +38,11 @@ from .layer_norm import (
     rms_norm,
     rms_norm_backward,
 )
+from .list_norm import limit_norm, limit_norm_reference, list_norm, list_norm_reference
 from .loader import OPTIONS, folder, source
+from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
 from .philox import words_reference
+from .quantize import codes_tiles, dequantize, dequantize_reference, quantize, quantize_reference
 from .random import (
     DISTRIBUTIONS,
     counters,
@@ -56,6 +55,7 @@ from .random import (
 )
 from .row_sum import row_sum, row_sum_reference
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
+from .tables import TensorLists, tensor_lists
 from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
@@ -70,16 +70,16 @@ __all__ = [
     "Kept",
     "Mask",
     "Parameter",
+    "TensorLists",
+    "adam_step",
+    "adam_step_reference",
     "bias_activation",
     "bias_activation_backward",
     "bias_activation_backward_reference",
     "bias_activation_double_backward",
     "bias_activation_double_backward_reference",
     "bias_activation_reference",
-    "bias_relu",
-    "bias_relu_backward",
-    "bias_relu_backward_reference",
-    "bias_relu_reference",
+    "codes_tiles",
     "column_sum",
     "column_sum_reference",
     "contiguous",
@@ -88,6 +88,8 @@ __all__ = [
     "cross_entropy_backward",
     "cross_entropy_backward_reference",
     "cross_entropy_reference",
+    "dequantize",
+    "dequantize_reference",
     "dropout",
     "dropout_reference",
     "folder",
@@ -98,7 +100,13 @@ __all__ = [
     "layer_norm_backward",
     "layer_norm_backward_reference",
     "layer_norm_reference",
+    "limit_norm",
+    "limit_norm_reference",
+    "list_norm",
+    "list_norm_reference",
     "mask_reference",
+    "quantize",
+    "quantize_reference",
     "random_bits",
     "random_events",
     "random_integers",
@@ -111,12 +119,15 @@ __all__ = [
     "row_sum_reference",
     "row_tiles",
     "row_turns",
+    "sgd_step",
+    "sgd_step_reference",
     "softmax",
     "softmax_backward",
     "softmax_backward_reference",
     "softmax_reference",
     "source",
     "sum_tiles",
+    "tensor_lists",
     "tiles",
     "wide",
     "words_reference",

@@ -9,7 +9,6 @@ more, and x for the others, to which the bias is added again.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -199,11 +198,3 @@ def bias_activation_double_backward_reference(
         dx = act.pull(dx, s, a, b)
     dg, dbias = act.pull(h, s, a, b), column_sum_reference(dx)
     return dg.astype(g.dtype), dx.astype(g.dtype), dbias.astype(g.dtype)
-
-
-# ---- relu --------------------------------------------------------------------------------------------
-
-bias_relu = functools.partial(bias_activation, "relu")
-bias_relu_backward = functools.partial(bias_activation_backward, "relu")
-bias_relu_reference = functools.partial(bias_activation_reference, "relu")
-bias_relu_backward_reference = functools.partial(bias_activation_backward_reference, "relu")

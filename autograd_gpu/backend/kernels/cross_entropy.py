@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ class Kept(NamedTuple):
     """What the backward needs besides logits and classes, in the wide dtype.
 
     `lse` (rows) is the logarithm of the sum of exponentials, `counts` (rows) how often the softmax of the row is in the
-    gradient of its loss, `factor` () what those gradients are multiplied with.
+    gradient of its loss, `factor`, () or (rows), what those gradients are multiplied with.
     """
 
     lse: Array
@@ -46,14 +47,15 @@ def _declare() -> None:
         read, kept = [[Parameter(each, kind, w) for each in Kept._fields] for kind in ("read", "write")]
         found, partials = Parameter("partials", "read", w), Parameter("partials", "write", w, True)
         options = Parameter("ignore_index", "scalar", int64), Parameter("smoothing", "scalar", w)
-        reduction, parts, by_row = [Parameter(each, "scalar", int32) for each in ("reduction", "parts", "by_row")]
+        reduction, parts, blocks = [Parameter(each, "scalar", int32) for each in ("reduction", "parts", "blocks")]
+        by_row = Parameter("g_by_row", "scalar", int32), Parameter("factor_by_row", "scalar", int32)
         for width in (VECTOR // dtype.itemsize, 1):
             forward = (x, *given, out, *kept, partials, *options, reduction, *SIZE)
-            backward = (Parameter("g", "read", dtype), x, *given, *read, dx, by_row, *options, *SIZE)
+            backward = (Parameter("g", "read", dtype), x, *given, *read, dx, *by_row, *options, *SIZE)
             declare(f"cross_entropy<{name}, {width}>", FILE, "cross_entropy", forward, name)
             declare(f"cross_entropy_backward<{name}, {width}>", FILE, "cross_entropy_backward", backward, name)
         join = (x, *given, found, out, *kept, *options, reduction, parts, *SIZE)
-        total = (found, out, kept[2], reduction, Parameter("blocks", "scalar", int32))
+        total = (found, out, kept[2], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)
         declare(f"cross_entropy_total<{name}>", FILE, "cross_entropy_total", total, name)
 
@@ -90,19 +92,19 @@ def cross_entropy_reference(x: np.ndarray, classes: Classes, reduction: str = "m
     target, weight, ignore_index, smoothing = classes
     w, dtype, cols = x.astype(wide(x.dtype)), wide(x.dtype), x.shape[-1]
     weights = np.ones(cols, dtype) if weight is None else weight
-    counted, place = target != ignore_index, np.clip(target, 0, cols - 1)
+    counted, place = target != ignore_index, np.clip(target, 0, max(cols - 1, 0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        highest = w.max(-1, keepdims=True)
+        highest = w.max(-1, keepdims=True, initial=-np.inf)
         log_sum = np.log(np.exp(w - np.where(highest == -np.inf, 0, highest)).sum(-1, keepdims=True))
         minus = highest - w + log_sum
         losses = (1 - smoothing) * weights[place] * np.take_along_axis(minus, place[..., None], -1)[..., 0]
         if smoothing:
-            losses += smoothing / cols * (weights * minus).sum(-1)
+            losses += smoothing / max(cols, 1) * (weights * minus).sum(-1)
         losses = np.where(counted, losses, 0)
         divisor = np.where(counted, weights[place], 0).sum(dtype=dtype) if reduction == "mean" else dtype.type(1)
         out = np.asarray(losses if reduction == "none" else losses.sum() / divisor)
         factor = np.asarray(1 / divisor)
-    counts = np.where(counted, (1 - smoothing) * weights[place] + smoothing * weights.mean(), 0)
+    counts = np.where(counted, (1 - smoothing) * weights[place] + smoothing * (weights.mean() if cols else 0), 0)
     kept = Kept((highest + log_sum)[..., 0], counts.astype(dtype), factor.astype(dtype))
     return out.astype(x.dtype), kept
 
@@ -113,12 +115,13 @@ def cross_entropy_backward(g: Array, x: Array, classes: Classes, kept: Kept, dx:
     dx = cuda.cupy().empty(x.shape, x.dtype) if dx is None else dx
     check_array(label, "dx", dx, x.shape)
     c_type, rows, cols, width = _checked(label, x, classes, x, dx)
-    check_array(label, "g", g, x.shape[:-1] if g.ndim else ())
-    for name, array in zip(Kept._fields[:2], kept, strict=False):
-        check_array(label, name, array, x.shape[:-1])
+    for name, array in [("g", g), *zip(Kept._fields, kept, strict=True)]:
+        single = name in ("g", "factor") and not array.ndim
+        check_array(label, name, array, () if single else x.shape[:-1])
     shape = row_tiles(rows, cols, width, x.itemsize)
     target, weight, *options = classes
-    launch(f"{label}<{c_type}, {width}>", shape, g, x, target, weight, *kept, dx, g.ndim > 0, *options, rows, cols)
+    by_row = g.ndim > 0, kept.factor.ndim > 0
+    launch(f"{label}<{c_type}, {width}>", shape, g, x, target, weight, *kept, dx, *by_row, *options, rows, cols)
     return dx
 
 
@@ -126,12 +129,12 @@ def cross_entropy_backward_reference(g: np.ndarray, x: np.ndarray, classes: Clas
     target, weight, ignore_index, smoothing = classes
     dtype, cols = wide(x.dtype), x.shape[-1]
     weights = np.ones(cols, dtype) if weight is None else weight
-    place = np.clip(target, 0, cols - 1)
+    place = np.clip(target, 0, max(cols - 1, 0))
     with np.errstate(invalid="ignore", divide="ignore"):
         scale = np.where(target == ignore_index, 0, g.astype(dtype) * kept.factor)
         probs = np.exp(x.astype(dtype) - kept.lse[..., None])
         named = (1 - smoothing) * weights[place][..., None] * (np.arange(cols) == place[..., None])
-        dx = scale[..., None] * (kept.counts[..., None] * probs - named - smoothing / cols * weights)
+        dx = scale[..., None] * (kept.counts[..., None] * probs - named - smoothing / max(cols, 1) * weights)
     return dx.astype(x.dtype)
 
 
@@ -150,7 +153,7 @@ def _checked(label: str, x: Array, classes: Classes, *matrices: Array) -> tuple[
     """The C++ type, rows and columns of x, and how many columns a thread takes at once."""
     check_array(label, "x", x)
     c_type, (rows, cols) = c_name(label, x.dtype), size(label, x)
-    if rows and not cols:
+    if not cols and math.prod(x.shape[:-1]):
         raise ValueError(f"{label}: x of shape {x.shape} has no classes")
     check_array(label, "target", classes.target, x.shape[:-1])
     if classes.weight is not None:
