@@ -34,7 +34,7 @@ def quantize(x, dtype, offset=0, parts=None, scaled=True, **how):
     if not scaled or (x.dtype == float32 and dtype == bfloat16):
         emulated.launch(instance, shape, placed, None, codes, None, 0, rows, cols, **how)
         return codes.result(), None
-    factor, held = unset((rows, 1), kernels.wide(x.dtype)), kernels.held_tiles(rows, cols, width, x.itemsize)
+    factor, held = unset((rows, 1), kernels.wide(x.dtype)), kernels.codes_tiles(rows, cols, width, x.itemsize)
     if parts is None and held is not None:
         emulated.launch(instance, held, placed, None, codes, factor, 0, rows, cols, **how)
         return codes.result(), factor.result()
@@ -210,12 +210,12 @@ def test_no_race_and_no_undefined_behaviour(pair, offset, check_name):
 
 def test_what_threads_hold():
     """One launch for rows of up to 32 KiB, or 8 elements a thread where they cannot be read 16 bytes at a time."""
-    assert kernels.held_tiles(1000, 8192, 4, 4) == ((1000, 1), (256, 1))
-    assert kernels.held_tiles(1000, 8196, 4, 4) is None
-    assert kernels.held_tiles(1000, 2048, 1, 4) == ((1000, 1), (256, 1))
-    assert kernels.held_tiles(1000, 2049, 1, 4) is None
-    assert kernels.held_tiles(1000, 256, 4, 4) == ((32, 1), (8, 32))
-    assert kernels.held_tiles(1, 256, 4, 4) == ((1, 1), (64, 4))
+    assert kernels.codes_tiles(1000, 8192, 4, 4) == ((1000, 1), (256, 1))
+    assert kernels.codes_tiles(1000, 8196, 4, 4) is None
+    assert kernels.codes_tiles(1000, 2048, 1, 4) == ((1000, 1), (256, 1))
+    assert kernels.codes_tiles(1000, 2049, 1, 4) is None
+    assert kernels.codes_tiles(1000, 256, 4, 4) == ((32, 1), (8, 32))
+    assert kernels.codes_tiles(1, 256, 4, 4) == ((1, 1), (64, 4))
 
 
 # ---- bytes -------------------------------------------------------------------------------------------

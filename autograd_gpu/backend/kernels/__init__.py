@@ -17,23 +17,118 @@ from .bias_activation import (
     bias_activation_double_backward,
     bias_activation_double_backward_reference,
     bias_activation_reference,
-    bias_relu,
-    bias_relu_backward,
-    bias_relu_backward_reference,
-    bias_relu_reference,
 )
 from .column_sum import column_sum, column_sum_reference
+from .cross_entropy import (
+    Classes,
+    Kept,
+    cross_entropy,
+    cross_entropy_backward,
+    cross_entropy_backward_reference,
+    cross_entropy_reference,
+)
+from .dropout import Mask, dropout, dropout_reference, mask_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
+from .launcher import contiguous
+from .layer_norm import (
+    layer_norm,
+    layer_norm_backward,
+    layer_norm_backward_reference,
+    layer_norm_reference,
+    rms_norm,
+    rms_norm_backward,
+)
+from .list_norm import limit_norm, limit_norm_reference, list_norm, list_norm_reference
 from .loader import OPTIONS, folder, source
-from .quantize import dequantize, dequantize_reference, held_tiles, quantize, quantize_reference
+from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
+from .philox import words_reference
+from .quantize import codes_tiles, dequantize, dequantize_reference, quantize, quantize_reference
+from .random import (
+    DISTRIBUTIONS,
+    counters,
+    random_bits,
+    random_events,
+    random_integers,
+    random_integers_reference,
+    random_numbers,
+    random_numbers_reference,
+)
 from .row_sum import row_sum, row_sum_reference
-from .tiles import THREADS, VECTOR, row_tiles, sum_tiles, tiles
+from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
+from .tables import TensorLists, tensor_lists
+from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
-    "C_NAMES", "INSTANCES", "OPTIONS", "THREADS", "VECTOR", "Instance", "Parameter", "bias_activation",
-    "bias_activation_backward", "bias_activation_backward_reference", "bias_activation_double_backward",
-    "bias_activation_double_backward_reference", "bias_activation_reference", "bias_relu", "bias_relu_backward",
-    "bias_relu_backward_reference", "bias_relu_reference", "column_sum", "column_sum_reference", "dequantize",
-    "dequantize_reference", "folder", "held_tiles", "instances_of", "quantize", "quantize_reference", "row_sum",
-    "row_sum_reference", "row_tiles", "source", "sum_tiles", "tiles", "wide",
+    "C_NAMES",
+    "DISTRIBUTIONS",
+    "INSTANCES",
+    "OPTIONS",
+    "THREADS",
+    "VECTOR",
+    "Classes",
+    "Instance",
+    "Kept",
+    "Mask",
+    "Parameter",
+    "TensorLists",
+    "adam_step",
+    "adam_step_reference",
+    "bias_activation",
+    "bias_activation_backward",
+    "bias_activation_backward_reference",
+    "bias_activation_double_backward",
+    "bias_activation_double_backward_reference",
+    "bias_activation_reference",
+    "codes_tiles",
+    "column_sum",
+    "column_sum_reference",
+    "contiguous",
+    "counters",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "cross_entropy_backward_reference",
+    "cross_entropy_reference",
+    "dequantize",
+    "dequantize_reference",
+    "dropout",
+    "dropout_reference",
+    "folder",
+    "held",
+    "held_tiles",
+    "instances_of",
+    "layer_norm",
+    "layer_norm_backward",
+    "layer_norm_backward_reference",
+    "layer_norm_reference",
+    "limit_norm",
+    "limit_norm_reference",
+    "list_norm",
+    "list_norm_reference",
+    "mask_reference",
+    "quantize",
+    "quantize_reference",
+    "random_bits",
+    "random_events",
+    "random_integers",
+    "random_integers_reference",
+    "random_numbers",
+    "random_numbers_reference",
+    "rms_norm",
+    "rms_norm_backward",
+    "row_sum",
+    "row_sum_reference",
+    "row_tiles",
+    "row_turns",
+    "sgd_step",
+    "sgd_step_reference",
+    "softmax",
+    "softmax_backward",
+    "softmax_backward_reference",
+    "softmax_reference",
+    "source",
+    "sum_tiles",
+    "tensor_lists",
+    "tiles",
+    "wide",
+    "words_reference",
 ]  # fmt: skip

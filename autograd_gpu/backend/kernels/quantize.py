@@ -59,7 +59,7 @@ def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Arr
     if not (scaled and needs_scale(x.dtype, format)):
         launch(instance, row_tiles(rows, cols, width, x.itemsize), x, None, codes, None, 0, rows, cols)
         return codes, None
-    factor, shape = xp.empty((rows, 1), wide(x.dtype)), held_tiles(rows, cols, width, x.itemsize)
+    factor, shape = xp.empty((rows, 1), wide(x.dtype)), codes_tiles(rows, cols, width, x.itemsize)
     if not cols:
         factor.fill(1)
     elif shape is not None:
@@ -107,7 +107,7 @@ def dequantize_reference(
 
 
 @functools.lru_cache(4096)
-def held_tiles(rows: int, cols: int, width: int, itemsize: int) -> Launch | None:
+def codes_tiles(rows: int, cols: int, width: int, itemsize: int) -> Launch | None:
     """Grid and block of a launch whose threads hold their rows; None if a row is too long for a block."""
     strips = cols // width
     wanted = max(LINE // (width * itemsize), -(-strips // HELD), THREADS // max(rows, 1))
