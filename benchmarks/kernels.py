@@ -133,9 +133,8 @@ def measure_kernels(report: Report, args: argparse.Namespace) -> None:
 
 def counted() -> list[tuple[str, ...]]:
     """Kernel, and bytes per element of float32, of half types, of float64, the least and those of separate launches."""
-    section = COUNTED.read_text().partition("## Bytes per element")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)`([^|]*)\|[^|]*\|[^|]*\|(.*)\|$", section, re.MULTILINE)
-    return [(name + rest.rstrip(), *(cell.strip() for cell in cells.split("|"))) for name, rest, cells in rows]
+    rows = re.findall(r"^\| `(\w+)`([^|]*)\|[^|]*\|[^|]*\|((?: \d+ \|){5})$", COUNTED.read_text(), re.MULTILINE)
+    return [(name + rest.rstrip(), *(cell.strip() for cell in cells.split("|")[:5])) for name, rest, cells in rows]
 
 
 def show_counted() -> None:
