@@ -71,8 +71,8 @@ quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* code
     constexpr int HELD = 8, DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
     const bool scaled = scale != nullptr, held = scaled && largest == nullptr;
-    Strip<T, WIDTH> row[HELD] = {};
-    Wide<T> found = scaled ? 0 : F::LARGEST;
+    Strip<T, WIDTH> row[HELD];
+    Wide<T> found = scaled ? 0 : static_cast<Wide<T>>(F::LARGEST);
     if (held && share.row < rows) {
         share.load(row, x, share.column);
         found = largest_of(row);

@@ -80,7 +80,7 @@ def quantize_reference(x: np.ndarray, dtype: np.dtype, scaled: bool = True) -> t
     found = scales(largest, format, x.dtype) if scaled and needs_scale(x.dtype, format) else None
     if found is not None:
         values = values * found.inverse[:, None]
-    limit = format.largest if found is None else found.limit[:, None]
+    limit = format.largest if found is None or found.limit is None else found.limit[:, None]
     codes = np.where(finite, np.clip(values, -limit, limit), values).astype(dtype).view(format.codes)
     return codes, None if found is None else found.factor[:, None]
 
