@@ -137,7 +137,7 @@ def _layer_norm(make: Make) -> Work:
 
 def _layer_norm_backward(make: Make, need: Sequence[bool] = (True, True, True)) -> Work:
     g, x, weight, dtype = make.matrix(), make.matrix(), make.row(), kernels.wide(make.dtype)
-    mean, rstd = make.column(dtype), make.column(dtype)
+    mean, rstd = make.column(dtype).reshape(-1, 1), make.column(dtype).reshape(-1, 1)
     return Work(lambda: kernels.layer_norm_backward(g, x, weight, mean, rstd, need), (g, x, x) if need[0] else (g, x))
 
 
@@ -253,7 +253,7 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "limit_norm": _limit_norm,
     "quantize to float8": _quantize(float8_e4m3fn),
     "quantize to float16": _quantize(float16),
-    "quantize to float16, one scale": _quantize(float16, whole=True),
+    "quantize to float16 with one scale": _quantize(float16, whole=True),
     "dequantize of float8": _dequantize(float8_e4m3fn),
 }
 # Kernels that have no entry, and why.
@@ -267,7 +267,7 @@ LEFT_OUT = {
 # Those of fewer dtypes than C_NAMES has.
 DTYPES = {
     "quantize to float16": (float32, float64),
-    "quantize to float16, one scale": (float32, float64),
+    "quantize to float16 with one scale": (float32, float64),
     "random_bits": (bool_,),
     "random_integers": (int64,),
 }
