@@ -80,7 +80,7 @@ def nll_tiles(rows: int) -> Launch:
 
 def _columns(label: str, shape: tuple[int, ...], classes: Classes) -> int:
     cols = shape[-1] if shape else 0
-    if not cols and math.prod(shape[:-1]):
+    if not cols and 0 not in shape[:-1]:
         raise ValueError(f"{label}: x of shape {shape} has no classes")
     check_array(label, "target", classes.target, shape[:-1])
     if classes.weight is not None:
