@@ -4,7 +4,8 @@
 // A null weight counts as ones, a null bias as zeros. The statistics are numbers of the type that T is computed in.
 //
 // Blocks take turns down the rows. A thread holds its columns of the row in registers, where a block has enough of them
-// for the row; then every matrix is read once. Longer rows are read twice, the second time mostly from the L2 cache.
+// for the row; then every matrix is read once. Longer rows are read twice, the second time from their end backwards: what
+// was read last may still be in the cache.
 #include "include/rows.cuh"
 
 // Strips that a thread holds of each matrix: 16 elements; 8 of double, and of single elements, whose addresses take
@@ -48,7 +49,8 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
     constexpr int DEPTH = HELD<T, WIDTH>;
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
-    const bool held = cols <= DEPTH * share.step;
+    const long long turn = DEPTH * share.step;
+    const bool held = cols <= turn;
     Strip<T, WIDTH> strips[DEPTH], weights[DEPTH], biases[DEPTH];
     if (held) {
         share.load_vector(weights, weight, share.column, 1.0f);
@@ -56,9 +58,12 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
     }
 #pragma unroll 1
     for (; share.any(); share.next()) {
+        const long long end = share.end();
+        long long from = share.column;
+        bool loaded = true;  // the last turn's strips
         Moments<Sum> seen;
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
+        for (; from < end; from += turn) {
             share.load(strips, x, from);
             seen.add(strips, share, from, mean != nullptr);
         }
@@ -70,9 +75,9 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
             rstd[share.row] = scale;
         }
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
+        for (from -= turn; from >= 0; from -= turn, loaded = false) {
+            if (!loaded) share.load(strips, x, from);
             if (!held) {
-                share.load(strips, x, from);
                 share.load_vector(weights, weight, from, 1.0f);
                 share.load_vector(biases, bias, from, 0.0f);
             }
@@ -122,7 +127,8 @@ layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* _
     constexpr int DEPTH = HELD<T, WIDTH>;
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
-    const bool held = cols <= DEPTH * share.step;
+    const long long turn = DEPTH * share.step;
+    const bool held = cols <= turn;
     Strip<T, WIDTH> gs[DEPTH], strips[DEPTH], weights[DEPTH];
     Sum weight_sums[DEPTH][WIDTH] = {}, bias_sums[DEPTH][WIDTH] = {};
     if (held) share.load_vector(weights, weight, share.column, 1.0f);
@@ -130,9 +136,12 @@ layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* _
     for (; share.any(); share.next()) {
         const bool there = share.row < rows;
         const Sum middle = there && mean != nullptr ? mean[share.row] : 0, scale = there ? rstd[share.row] : 0;
+        const long long end = share.end();
+        long long from = share.column;
+        bool loaded = true;  // the last turn's strips
         Sum sum = 0, along = 0;
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
+        for (; from < end; from += turn) {
             share.load(gs, g, from);
             share.load(strips, x, from);
             if (!held) share.load_vector(weights, weight, from, 1.0f);
@@ -150,8 +159,8 @@ layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* _
         const Sum n = static_cast<Sum>(max(cols, 1LL));
         const Sum constant = mean == nullptr ? 0 : sum_for_row(sum) / n, slope = sum_for_row(along) / n;
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
-            if (!held) {
+        for (from -= turn; from >= 0; from -= turn, loaded = false) {
+            if (!loaded) {
                 share.load(gs, g, from);
                 share.load(strips, x, from);
                 share.load_vector(weights, weight, from, 1.0f);

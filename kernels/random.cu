@@ -2,8 +2,8 @@
 #include "include/philox.cuh"
 #include "include/rows.cuh"
 
-// What 16 random bytes become: as many numbers of T as have 16 bytes, four of float and two of double.
-template <typename T> using Numbers = Strip<T, 16 / sizeof(T)>;
+// What 16 random bytes become: as many numbers of W as have 16 bytes, four of float and two of double.
+template <typename W> using Numbers = Strip<W, 16 / sizeof(W)>;
 
 // Uniform on [0, 1): multiples of 2^-24 and 2^-53.
 __device__ inline void below_one(const Words& words, Numbers<float>& out) {
@@ -25,27 +25,37 @@ __device__ inline void above_zero(const Words& words, Numbers<double>& out) {
     for (int i = 0; i < 2; ++i) out.at[i] = static_cast<double>(words.pair(i) >> 11) * 0x1p-53 + 0x1p-54;
 }
 
+// How many bits of a uniform number a half type keeps: it is cut to them, since rounding would give ones.
+template <typename T> struct Cut { static constexpr float STEPS = 0; };
+template <> struct Cut<__half> { static constexpr float STEPS = 0x1p11f; };
+template <> struct Cut<__nv_bfloat16> { static constexpr float STEPS = 0x1p8f; };
+
 template <typename T> struct Uniform {
-    static __device__ void make(const Words& words, Numbers<T>& out) { below_one(words, out); }
+    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
+        below_one(words, out);
+        if constexpr (Cut<T>::STEPS != 0)
+#pragma unroll
+            for (float& number : out.at) number = floor(number * Cut<T>::STEPS) / Cut<T>::STEPS;
+    }
 };
 
 template <typename T> struct Exponential {
-    static __device__ void make(const Words& words, Numbers<T>& out) {
+    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
         above_zero(words, out);
 #pragma unroll
-        for (T& number : out.at) number = -log(number);
+        for (Wide<T>& number : out.at) number = -log(number);
     }
 };
 
 // Pairs of independent normal numbers from pairs of uniform ones (Box and Muller 1958).
 template <typename T> struct Normal {
-    static __device__ void make(const Words& words, Numbers<T>& out) {
-        Numbers<T> turns;
+    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
+        Numbers<Wide<T>> turns;
         above_zero(words, out);
         below_one(words, turns);
 #pragma unroll
-        for (int i = 0; i < 16 / sizeof(T); i += 2) {
-            const T radius = sqrt(-2 * log(out.at[i])), half_turns = 2 * turns.at[i + 1];
+        for (int i = 0; i < 16 / sizeof(Wide<T>); i += 2) {
+            const Wide<T> radius = sqrt(-2 * log(out.at[i])), half_turns = 2 * turns.at[i + 1];
             out.at[i] = radius * cospi(half_turns);
             out.at[i + 1] = radius * sinpi(half_turns);
         }
@@ -66,15 +76,19 @@ __device__ inline long long thread_number() {
     return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
+// Numbers of the standard distribution, times `scale`, plus `shift`; half types are rounded once, after that.
 template <template <typename> class Distribution, typename T>
 __global__ void __launch_bounds__(THREADS)
-random_numbers(T* out, unsigned long long seed, unsigned long long start, long long size) {
-    constexpr int COUNT = 16 / sizeof(T);
+random_numbers(T* out, unsigned long long seed, unsigned long long start, Wide<T> scale, Wide<T> shift, long long size) {
+    constexpr int COUNT = 16 / sizeof(Wide<T>);
     const long long place = thread_number();
     if (place * COUNT >= size) return;
-    Numbers<T> numbers;
+    Numbers<Wide<T>> numbers;
     Distribution<T>::make(philox(seed, start + place), numbers);
-    store(numbers, out, place * COUNT, size);
+    Strip<T, COUNT> strip;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) strip.at[i] = static_cast<T>(numbers.at[i] * scale + shift);
+    store(strip, out, place * COUNT, size);
 }
 
 // Bit i: whether word i is below `threshold`, in [0, 2^32]; the masks of dropout.cu.
@@ -90,7 +104,7 @@ random_bits(bool* out, unsigned long long seed, unsigned long long start, long l
 }
 
 // low + an integer below `range`, all as likely (Lemire 2019): the upper word of a product with 64 random bits, which are
-// drawn again where the lower one is below `uneven`, 2^64 modulo range.
+// drawn again where the lower one is below `uneven`, 2^64 modulo range. A range of 0 is one of 2^64.
 __global__ void __launch_bounds__(THREADS)
 random_integers(long long* out, unsigned long long seed, unsigned long long start, long long low,
                 unsigned long long range, unsigned long long uneven, long long size) {
@@ -102,7 +116,7 @@ random_integers(long long* out, unsigned long long seed, unsigned long long star
     for (int i = 0; i < 2; ++i) {
         unsigned long long bits = words.pair(i);
         for (unsigned long long turn = 1; bits * range < uneven; ++turn) bits = philox(seed, start + place, turn).pair(i);
-        numbers.at[i] = static_cast<long long>(low + __umul64hi(bits, range));
+        numbers.at[i] = static_cast<long long>(low + (range == 0 ? bits : __umul64hi(bits, range)));
     }
     store(numbers, out, place * 2, size);
 }

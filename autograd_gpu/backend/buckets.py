@@ -3,7 +3,7 @@
 A ufunc call costs as much as its arithmetic on 4096 numbers, and a formula is seven to fifteen calls per parameter. In
 a bucket parameters and gradients are gathered, the formula runs once, and the parameters are scattered back: 100
 parameters of 64 by 64 take Adam 0.45 ms instead of 0.85 ms. The state needs no gathering, since each parameter's state
-is a view into the bucket's. On CUDA, and for half types, every parameter is on its own.
+is a view into the bucket's. Half types are on their own here; for CUDA there is `list_steps.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .chunks import CHUNK, SCRATCH, Array, Kernel, by_blas, sweep
+from .list_steps import step_lists
 
 SMALL = CHUNK // 4  # elements up to which gathering and scattering a parameter cost less than its calls
 
@@ -101,12 +102,13 @@ class Buckets:
     def update(
         self, kernel: Kernel, columns: Sequence[Sequence[Array]], numbers: Sequence[Any], done: list[int]
     ) -> None:
-        """Runs `kernel` over columns of parameters, gradients, and each kind of state; by buckets where it can.
+        """Runs `kernel` over columns of parameters, gradients, and each kind of state; by lists and buckets, if it can.
 
         `numbers` has one entry per row; rows of one bucket have to share theirs. `done` gets the rows that are updated,
         those of a bucket at its end: an interrupt before leaves all of them halfway.
         """
-        alone: Sequence[int] = range(len(numbers))
+        alone = step_lists(kernel, columns, numbers, done)
+        listed = set(done)
         if len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):
             plan, picked = self._plan, self._picked(self._plan, columns)
             if picked is None:
@@ -115,7 +117,7 @@ class Buckets:
             for (bucket, _, rows), theirs in zip(plan.buckets, picked, strict=True):
                 bucket.update(kernel, theirs, numbers[0])
                 done += rows
-            alone = plan.alone
+            alone = [i for i in plan.alone if i not in listed] if listed else plan.alone
         for i in alone:
             sweep(kernel, tuple([column[i] for column in columns]), numbers[i])
             done.append(i)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..backend.list_steps import step_lists
 from ..backend.optimizers import SGDNumbers, descend, sgd
 from ..core.views import bump_version
 from .groups import Group, Params
@@ -58,7 +59,9 @@ class SGD(Optimizer):
             return
         params, arrays, grads = with_grads(group)
         try:
-            descend(arrays, grads, self._numbers(group, False))
+            c = self._numbers(group, False)
+            rows = step_lists(sgd, [arrays, grads], [c] * len(arrays), [])
+            descend([arrays[i] for i in rows], [grads[i] for i in rows], c)
         finally:
             for param in params:
                 bump_version(param)

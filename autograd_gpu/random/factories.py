@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU
 from ..core.tensor import Tensor, wrap
@@ -18,15 +17,17 @@ from .generator import Generator, source
 def floats(
     distribution: str, shape: tuple[int, ...], dtype: Any, stream: Generator, scale: float = 1.0, shift: float = 0.0
 ) -> Any:
-    """shift + scale * numbers of the standard `distribution`; half types are drawn in float32."""
+    """shift + scale * numbers of the standard `distribution`; half types are drawn in float32, and rounded once."""
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"random numbers of dtype {wanted} are not implemented; draw float32 and convert")
+    if stream.device != CPU:
+        return stream.draw("numbers", distribution, shape, wanted, scale, shift)
     wide = wanted if wanted.itemsize > 2 else dtypes.float32
     array = stream.draw(distribution, shape, dtype=wide)
     if distribution == "random" and wide is not wanted:  # cut, not rounded: 1 is not among the numbers below 1
         steps = 2.0 ** dtypes.DIGITS[wanted]
-        array = backend.namespace(array).floor(array * steps) / steps
+        array = np.floor(array * steps) / steps
     if scale != 1.0:
         array *= scale
     if shift != 0.0:

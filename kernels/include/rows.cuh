@@ -3,7 +3,8 @@
 // 1. A block is blockDim.x threads along a row and blockDim.y rows, both powers of two, THREADS threads together.
 // 2. A thread takes a strip of WIDTH neighbouring columns, then the one blockDim.x * gridDim.y strips further on, and so
 //    on. WIDTH elements are 16 bytes, or one element where cols or an address does not allow more.
-// 3. The grid is as deep as the matrix, in x. Its gridDim.y parts take turns along the rows.
+// 3. The grid is as deep as the matrix, in x, or its blocks take turns down the rows. Its gridDim.y parts take turns
+//    along the rows.
 #pragma once
 #include "matrix.cuh"
 
@@ -46,10 +47,10 @@ template <int WIDTH> struct RowShare {
     // Whether the row reaches strip d from `from` on.
     __device__ bool has(long long from, int d) const { return from + d * step < cols; }
 
-    // Turns: whether the block has a row left, its next rows, and where this thread's row begins, if it has one.
+    // Turns: whether the block has a row left, its next rows, and where this thread's row ends: at once, if it has none.
     __device__ bool any() const { return row - threadIdx.y < rows; }
     __device__ void next() { row += static_cast<long long>(gridDim.x) * blockDim.y; }
-    __device__ long long first() const { return row < rows ? column : cols; }
+    __device__ long long end() const { return row < rows ? cols : 0; }
 };
 
 // The sum of the numbers of the threads that share a row, for the first of them; the others get what is no use. Every

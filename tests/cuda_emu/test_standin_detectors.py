@@ -254,6 +254,26 @@ def test_a_stale_pointer_table(cp, schedule, kernels):
         cp.cuda.Device().synchronize()
 
 
+def test_a_pointer_table_whose_arrays_die_behind_it(cp, schedule, kernels):
+    """As with arrays that are arguments: their memory goes back in the order of the stream."""
+    _, other = two_streams(cp)
+    a, b = ready(cp, 1, 2)
+    table = cp.asarray(np.array([a.data.ptr, b.data.ptr], np.uint64))
+    arguments = (table, np.int32(2), np.float32(2), np.int32(N))
+    kernels["scale_all"]((1,), (N,), arguments)
+    del a
+    assert b[0] == 4
+    c = cp.ones(N, "float32")
+    table = cp.asarray(np.array([c.data.ptr, b.data.ptr], np.uint64))
+    other.wait_event(cp.cuda.Stream.null.record())
+    with other:
+        kernels["scale_all"]((1,), (N,), (table, *arguments[1:]))
+    with found("HazardError", "freed"):
+        del c
+        other.synchronize()
+    cp.cuda.Device().synchronize()
+
+
 def test_bare_addresses_must_be_memory_in_use(cp, kernels):
     (a,) = ready(cp, 1)
     address = a.data.ptr

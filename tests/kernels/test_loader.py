@@ -69,7 +69,10 @@ def test_source_has_each_header_once_and_the_lines_of_the_disk(tmp_path, monkeyp
 def test_declared_parameters_are_those_of_the_compiler(name):
     file, _, parameters, _ = kernels.INSTANCES[name]
     module = emulated.compiled(file, "none")
-    declared = [(p.kind, p.dtype.itemsize if p.kind == "scalar" else 8, p.dtype in kernels.C_NAMES) for p in parameters]
+    declared = [
+        (p.kind, p.dtype.itemsize if p.kind == "scalar" else 8, p.kind == "table" or p.dtype in kernels.C_NAMES)
+        for p in parameters
+    ]
     assert declared == [(p.kind, p.size, p.floating) for p in module.kernels[name].parameters]
 
 

@@ -33,12 +33,16 @@ def test_dropout(xp, dtype, offset):
         assert_same(to_numpy(x), expected)
 
 
-@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", kernels.DISTRIBUTIONS)
 def test_numbers(xp, name, dtype):
     for shape in ((), (0, 3), (5,), (30, 41)):
-        found = to_numpy(kernels.random_numbers(name, shape, dtype, 2**63, 2**33))
-        assert_close(found, kernels.random_numbers_reference(name, shape, dtype, 2**63, 2**33), rtol=1e-5, atol=1e-5)
+        with profiler.count() as counts:
+            found = to_numpy(kernels.random_numbers(name, shape, dtype, 2**63, 2**33, 2.0, 0.5))
+        assert sum(counts.launches.values()) == (found.size > 0)
+        expected = kernels.random_numbers_reference(name, shape, dtype, 2**63, 2**33, 2.0, 0.5)
+        rtol = {"float16": 2e-3, "bfloat16": 2e-2}.get(str(dtype), 1e-5)
+        assert_close(found, expected, rtol=rtol, atol=1e-5)
 
 
 def test_bits_and_integers(xp):

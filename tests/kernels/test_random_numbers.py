@@ -7,11 +7,13 @@ from emulated import ORDERS, Placed, assert_close, assert_same, unset
 from scipy import stats
 
 from autograd_gpu.backend import kernels
+from autograd_gpu.backend.dtypes import DIGITS
 
 pytestmark = pytest.mark.cpu
 SIZES = [0, 1, 2, 3, 4, 5, 1023, 1024, 2500]
 FLOATS = [np.dtype("float32"), np.dtype("float64")]
-KINDS = [(name, dtype) for name in kernels.DISTRIBUTIONS for dtype in FLOATS]
+KINDS = [(name, dtype) for name in kernels.DISTRIBUTIONS for dtype in emulated.DTYPES]
+ROUNDING = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 2e-6, "float64": 2e-6}
 SEED, START = 2**64 - 5, 2**64 - 100  # the counters pass 2^64
 
 # Random123's known answers: counter, key, words.
@@ -41,51 +43,53 @@ def test_counters_go_on():
         np.testing.assert_array_equal(together, apart)
 
 
-def run(name, dtype, size, *arguments, itemsize=None, read=(), **how):
+def run(name, dtype, size, *arguments, read=(), **how):
     """`name` on as many threads as backend/kernels/random.py gives it."""
-    out = unset((size,), dtype) if dtype.kind == "f" else Placed(np.zeros((size,), dtype))
-    threads = size if read else kernels.counters(size, itemsize or dtype.itemsize)
+    out = Placed(np.zeros((size,), dtype)) if dtype.kind in "bi" else unset((size,), dtype)
+    threads = size if read else kernels.counters(size, dtype)
     shape = (-(-threads // kernels.THREADS), 1), (kernels.THREADS, 1)
     emulated.launch(name, shape, *read, out, SEED, START, *arguments, size, **how)
     return out.result()
 
 
-def numbers(kind, size, **how):
-    return run(f"random_numbers<{kind[0]}, {kernels.C_NAMES[kind[1]]}>", kind[1], size, **how)
+def numbers(kind, size, scale=1, shift=0, **how):
+    return run(f"random_numbers<{kind[0]}, {kernels.C_NAMES[kind[1]]}>", kind[1], size, scale, shift, **how)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_numbers(kind, size, order):
-    found = numbers(kind, size, order=order)
-    expected = kernels.random_numbers_reference(kind[0], (size,), kind[1], SEED, START)
-    if kind[0] == "Uniform":
-        assert_same(found, expected)
-    else:
-        assert_close(found, expected, rtol=2e-6, atol=2e-6)
+    for scale, shift in ((1, 0), (4, -1)):
+        found = numbers(kind, size, scale, shift, order=order)
+        expected = kernels.random_numbers_reference(kind[0], (size,), kind[1], SEED, START, scale, shift)
+        if kind[0] == "Uniform":
+            assert_same(found, expected)
+        else:
+            assert_close(found, expected, rtol=ROUNDING[str(kind[1])], atol=2e-6)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("size", SIZES)
 def test_bits(size, order):
     for keep in (0.0, 0.3, 1.0):
-        found = run("random_bits", np.dtype(bool), size, round(keep * 2**32), itemsize=4, order=order)
+        found = run("random_bits", np.dtype(bool), size, round(keep * 2**32), order=order)
         assert found.tolist() == kernels.mask_reference(kernels.Mask(SEED, START, keep, size)).tolist()
 
 
-BOUNDS = [(0, 1), (-3, 4), (0, 2**31), (-(2**63), 2**63 - 1), (-(2**62) - 5, 2**63 - 1), (2**63 - 2, 2**63 - 1)]
+END = 2**63
+BOUNDS = [(0, 1), (-END, END), (-3, 4), (0, 2**31), (-END, END - 1), (-(2**62) - 5, END - 1), (END - 2, END - 1)]
 
 
 def integers(size, low, high, **how):
     span = high - low
-    return run("random_integers", np.dtype("int64"), size, low, span, 2**64 % span, **how)
+    return run("random_integers", np.dtype("int64"), size, low, span % 2**64, 2**64 % span, **how)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("low", "high"), BOUNDS)
 def test_integers(low, high, order):
-    """The fifth bounds refuse a quarter of the words, and draw again."""
+    """The sixth bounds refuse a quarter of the words, and draw again."""
     for size in (0, 1, 5, 600):
         expected = kernels.random_integers_reference((size,), low, high, SEED, START)
         assert_same(integers(size, low, high, order=order), expected)
@@ -98,7 +102,7 @@ def test_no_race_and_no_undefined_behaviour(check):
             assert_same(numbers(kind, size, check=check), numbers(kind, size))
         for low, high in BOUNDS:
             assert_same(integers(size, low, high, check=check), integers(size, low, high))
-        run("random_bits", np.dtype(bool), size, 7, itemsize=4, check=check)
+        run("random_bits", np.dtype(bool), size, 7, check=check)
     rates = np.array([0, 0.5, 9.9, 10, 1e3, 1e12, np.nan, np.inf, -1.0])
     assert_same(events(rates, check=check), events(rates))
 
@@ -110,9 +114,12 @@ LIMIT = 1e-3  # a p-value above it is no surprise: some thirty are looked at her
 
 
 def test_uniform_numbers_are_uniform_and_independent():
-    for dtype in FLOATS:
+    for dtype in emulated.DTYPES:
         drawn = numbers(("Uniform", dtype), MANY).astype(np.float64)
+        steps = 2.0 ** DIGITS[dtype]
+        assert (drawn * steps % 1 == 0).all()
         assert 0 <= drawn.min() < drawn.max() < 1
+        drawn += np.random.default_rng(0).random(MANY) / steps  # the test would see those of a half type
         assert stats.kstest(drawn, "uniform").pvalue > LIMIT
         pairs = np.histogram2d(drawn[::2], drawn[1::2], bins=16, range=[[0, 1]] * 2)[0]
         assert stats.chisquare(pairs.ravel()).pvalue > LIMIT

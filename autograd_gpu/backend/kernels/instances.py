@@ -12,7 +12,8 @@ C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__
 
 
 class Parameter(NamedTuple):
-    """One parameter of a kernel: "read" (const T*), "write" (T*) or "scalar", as kernels/README.md has it."""
+    """One parameter of a kernel: "read" (const T*), "write" (T*), "scalar", or "table" (T* const*, addresses as int64);
+    see kernels/README.md."""
 
     name: str
     kind: str

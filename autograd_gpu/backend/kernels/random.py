@@ -7,21 +7,24 @@ import math
 import numpy as np
 
 from .. import cuda
-from ..dtypes import bool_, float32, float64, int64, uint64
-from .instances import C_NAMES, Parameter, declare
+from ..dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64
+from .instances import C_NAMES, Parameter, declare, wide
 from .launcher import Array, c_name, check_array, launch
 from .philox import COUNTERS, threshold, words_reference
 from .tiles import THREADS, VECTOR, Launch
 
 DISTRIBUTIONS = ("Uniform", "Normal", "Exponential")
+WORD = 4  # bytes
 LENGTH = Parameter("size", "scalar", int64)
 
 
 def _declare() -> None:
-    for dtype in (float32, float64):
+    for dtype, name in C_NAMES.items():
+        numbers = Parameter("scale", "scalar", wide(dtype)), Parameter("shift", "scalar", wide(dtype))
+        parameters = (Parameter("out", "write", dtype), *COUNTERS, *numbers, LENGTH)
         for distribution in DISTRIBUTIONS:
-            name = f"random_numbers<{distribution}, {C_NAMES[dtype]}>"
-            declare(name, "random.cu", "random_numbers", (Parameter("out", "write", dtype), *COUNTERS, LENGTH))
+            instance = f"random_numbers<{distribution}, {name}>"
+            declare(instance, "random.cu", "random_numbers", parameters, unit=name)
     bits = (Parameter("out", "write", bool_), *COUNTERS, Parameter("threshold", "scalar", int64), LENGTH)
     declare("random_bits", "random.cu", "random_bits", bits)
     span = Parameter("range", "scalar", uint64), Parameter("uneven", "scalar", uint64)
@@ -34,34 +37,42 @@ def _declare() -> None:
 _declare()
 
 
-def counters(size: int, itemsize: int) -> int:
-    """How many counters an array of `size` numbers takes; random_bits counts as four bytes each."""
-    return -(-size * itemsize // VECTOR)
+def counters(size: int, dtype: np.dtype) -> int:
+    """How many counters an array takes: 16 bytes of words make two numbers of eight bytes, or four of fewer."""
+    return -(-size // (VECTOR // max(dtype.itemsize, WORD)))
 
 
 def _threads(count: int) -> Launch:
     return (-(-count // THREADS), 1), (THREADS, 1)
 
 
-def random_numbers(distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: int, start: int) -> Array:
-    """An array of float32 or float64: "Uniform" on [0, 1), "Normal", or "Exponential", the standard ones."""
+def random_numbers(
+    distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: int, start: int, scale: float = 1.0,
+    shift: float = 0.0,
+) -> Array:  # fmt: skip
+    """Standard "Uniform" numbers, on [0, 1), or "Normal" or "Exponential" ones, times scale plus shift.
+
+    Half types are computed in float32 and rounded once, but for uniform numbers, which are cut before scale and shift.
+    """
     instance = f"random_numbers<{distribution}, {c_name('random_numbers', dtype)}>"
     out, size = cuda.cupy().empty(shape, dtype), math.prod(shape)
-    launch(instance, _threads(counters(size, dtype.itemsize)), out, seed, start, size)
+    launch(instance, _threads(counters(size, dtype)), out, seed, start, scale, shift, size)
     return out
 
 
 def random_numbers_reference(
-    distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: int, start: int
-) -> np.ndarray:
-    count, size = VECTOR // dtype.itemsize, math.prod(shape)
-    words = words_reference(seed, start, counters(size, dtype.itemsize)).ravel()
-    below_one, above_zero = _units(words, dtype)
+    distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: int, start: int, scale: float = 1.0,
+    shift: float = 0.0,
+) -> np.ndarray:  # fmt: skip
+    size = math.prod(shape)
+    below_one, above_zero = _units(words_reference(seed, start, counters(size, dtype)).ravel(), wide(dtype))
+    if dtype in HALF and distribution == "Uniform":
+        below_one = np.floor(below_one * 2 ** DIGITS[dtype]) / 2 ** DIGITS[dtype]
     values = below_one if distribution == "Uniform" else -np.log(above_zero)
     if distribution == "Normal":
         radius, turns = np.sqrt(2 * values[::2]), 2 * np.pi * below_one[1::2].astype(float64)
         values = np.stack([radius * np.cos(turns), radius * np.sin(turns)], axis=-1).ravel()
-    assert len(values) % count == 0
+    values = values.astype(wide(dtype)) * wide(dtype).type(scale) + wide(dtype).type(shift)
     return values[:size].astype(dtype).reshape(shape)
 
 
@@ -82,25 +93,25 @@ def _pairs(words: np.ndarray) -> np.ndarray:
 def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: int) -> Array:
     """An array of bool, True with this probability: the bits of a `Mask` of the same counters."""
     out, size = cuda.cupy().empty(shape, bool_), math.prod(shape)
-    launch("random_bits", _threads(counters(size, 4)), out, seed, start, threshold(probability), size)
+    launch("random_bits", _threads(counters(size, bool_)), out, seed, start, threshold(probability), size)
     return out
 
 
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> Array:
     """An array of int64, every integer in [low, high) as likely as another."""
     out, size, span = cuda.cupy().empty(shape, int64), math.prod(shape), high - low
-    launch("random_integers", _threads(counters(size, 8)), out, seed, start, low, span, 2**64 % span, size)
+    launch("random_integers", _threads(counters(size, int64)), out, seed, start, low, span % 2**64, 2**64 % span, size)
     return out
 
 
 def random_integers_reference(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> np.ndarray:
     span, size, numbers = high - low, math.prod(shape), []
-    drawn = [_pairs(words_reference(seed, start, counters(size, 8)).ravel())]
+    drawn = [_pairs(words_reference(seed, start, counters(size, int64)).ravel())]
     for i in range(size):
         turn = 0
         while True:
             if turn == len(drawn):
-                drawn.append(_pairs(words_reference(seed, start, counters(size, 8), turn).ravel()))
+                drawn.append(_pairs(words_reference(seed, start, counters(size, int64), turn).ravel()))
             upper, lower = divmod(int(drawn[turn][i]) * span, 2**64)
             if lower >= 2**64 % span:
                 break

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import namespace, to_device
-from ...config import no_grad
+from ...backend import device_of, namespace, to_device
+from ...backend.list_norms import limit_norms, list_norms
+from ...config import MODES, SAVING, no_grad
 from ...core.tensor import Tensor, wrap
+from ...core.views import before_write, bump_version
 from ...errors import ArgumentError
 from ...ops.creation import zeros
 from ...ops.reduce import wide
@@ -39,6 +41,17 @@ def _power_sum(array: Any, p: float) -> Any:
     return xp.asarray((size**p).sum())
 
 
+def _norm(arrays: list[Any], p: float) -> Any:
+    """The norm of all elements of `arrays`, 0-d; where the first one lives, if they live on several devices."""
+    norms, rest = list_norms(arrays, p)  # by kernels
+    if len(norms) == 1 and not rest:
+        return norms[0]
+    xp, home = namespace(arrays[0]), device_of(arrays[0])
+    sums = [norm if math.isinf(p) else norm**p for norm in norms] + [_power_sum(array, p) for array in rest]
+    parts = xp.stack([to_device(part, home) for part in sums])
+    return xp.asarray(parts.max() if math.isinf(p) else parts.sum() ** (1 / p))
+
+
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
@@ -56,10 +69,7 @@ def get_total_norm(
                             "norm_type is another number or inf")
     if not arrays:
         return zeros(())
-    home = _as_list(tensors)[0].device
-    xp = namespace(arrays[0])
-    parts = xp.stack([to_device(_power_sum(array, p), home) for array in arrays])
-    total = wrap(xp.asarray(parts.max() if math.isinf(p) else parts.sum() ** (1 / p)))
+    total = wrap(_norm(arrays, p))
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
                            "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
@@ -78,12 +88,29 @@ def clip_grads_with_norm_(
     >>> p.grad
     tensor([2.])
     """
+    grads = _gradients(parameters)
+    scaled = set(_limit(grads, total_norm, float(max_norm)))
     with no_grad():
+        if len(scaled) == len(grads):
+            return
         share = (float(max_norm) / (total_norm + 1e-6)).clamp(None, 1.0)
         if not share.is_cuda and share.item() == 1.0:
             return
-        for g in _gradients(parameters):
-            g.mul_(share.to(g.device))
+        for i, g in enumerate(grads):
+            if i not in scaled:
+                g.mul_(share.to(g.device))
+
+
+def _limit(grads: list[Tensor], total_norm: Tensor, max_norm: float) -> list[int]:
+    """Scales those of `grads` that kernels take, and says which they are."""
+    if not total_norm.is_cuda or total_norm.numel() != 1 or any(type(g) is not Tensor for g in grads):
+        return []
+    if MODES.bits & SAVING:  # allow_mutation_on_saved_tensors
+        before_write(grads)
+    scaled = limit_norms([g.array for g in grads], total_norm.array, max_norm)
+    for i in scaled:
+        bump_version(grads[i])
+    return scaled
 
 
 def clip_grad_norm_(

@@ -74,8 +74,8 @@ class Block:
     """One allocation. `accesses` is what unfinished work does with it, `home` the stream that it was allocated on, and
     `born` the number of that stream's last operation then."""
 
-    __slots__ = ("accesses", "born", "capture", "dead", "device", "epoch", "freed", "home", "length", "pinned", "ptr",
-                 "reused", "size", "start")  # fmt: skip
+    __slots__ = ("accesses", "born", "capture", "dead", "device", "epoch", "freed", "freeing", "home", "length",
+                 "pinned", "ptr", "reused", "size", "start")  # fmt: skip
 
     def __init__(self, size: int, device: int, home: Any, pinned: bool = False) -> None:
         padded = -(-size // 16) * 16
@@ -87,6 +87,7 @@ class Block:
         self.accesses: list = []
         self.dead = self.reused = False  # dead: unreadable; reused: its pool has given the memory to somebody else
         self.freed: tuple[str, int] | None = None  # file and line
+        self.freeing: Any = None  # the operation that does it; False: a graph may keep it
         self.capture: Any = None  # the capture that allocated it
         if padded > size:
             _libc.memset(self.start + self.length - 16, PATTERN[0], 16)

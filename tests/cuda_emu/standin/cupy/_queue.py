@@ -206,13 +206,14 @@ class Device:
             return
         home = block.home
         if block.capture is not None or any(queue.capture is not None for queue in self.queues.values()):
+            block.freeing = False
             return  # stays readable: a graph may use it, see Graph._check_alive
         everything = ()
         if any(access[4].queue is not home for access in block.accesses):
             raw = view(block.ptr, (block.size,), _BYTES)
             everything = [(block, block.ptr, block.ptr + block.size, raw, True)]
         try:
-            home.enqueue(block.kill, "freeing", everything, block.freed)
+            block.freeing = home.enqueue(block.kill, "freeing", everything, block.freed)
         except RaceError as error:  # the block stays readable: the pending work will still be run
             _emulation.found(HazardError(f"freed while in flight: {error}"))
         except Exception as error:  # of work that the schedule ran now

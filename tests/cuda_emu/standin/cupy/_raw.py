@@ -248,11 +248,19 @@ def _check_table(name: str, kind: str, words: np.ndarray) -> None:
             if address and kind == "table":
                 raise HazardError(f"{name}: the pointer table holds {address:#x}, which is no device memory")
             continue
-        if block.dead or block.freed is not None:
+        if block.dead or (block.freed is not None and not _freed_later(block)):
             raise HazardError(f"{name}: the pointer {kind} holds the address of memory that was freed: {block}")
         accesses.append(rest_of(block, address, True))
     _clock.check(accesses, Queue.running, accesses_of)
     _clock.record(accesses, Queue.running, accesses_of)
+
+
+def _freed_later(block: Block) -> bool:
+    """Whether a freed block is still there for the running kernel: its stream frees it behind this one's work."""
+    freeing = block.freeing
+    if freeing is None:  # it is about to be enqueued
+        return block.home is Queue.running.queue
+    return freeing is not False and Queue.running.precedes(freeing.queue, freeing.clock)
 
 
 def _order() -> str | int:

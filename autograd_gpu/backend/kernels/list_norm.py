@@ -1,0 +1,72 @@
+"""The norm of all elements of a list of arrays, and the scaling that limits it: gradient clipping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import cuda
+from ..dtypes import int32
+from .instances import C_NAMES, Parameter, declare, wide
+from .launcher import Array, launch
+from .tables import LISTS, TensorLists
+from .tiles import THREADS
+
+_NORMS = {1.0: "L1", 2.0: "L2", math.inf: "Largest"}
+ORDERS = tuple(_NORMS)
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        sums = Parameter("partials", "write", wide(dtype))
+        limits = Parameter("norm", "read", wide(dtype)), Parameter("max_norm", "scalar", wide(dtype))
+        declare(f"limit_norm<{name}>", "list_norm.cu", "limit_norm", (*LISTS, *limits), name)
+        for norm in _NORMS.values():
+            declare(f"list_norm<{norm}, {name}>", "list_norm.cu", "list_norm", (*LISTS, sums), name)
+            if wide(dtype) == dtype:
+                first, out = Parameter("first", "read", int32), Parameter("out", "write", dtype)
+                declare(f"list_norm_total<{norm}, {name}>", "list_norm.cu", "list_norm_total",
+                        (Parameter("partials", "read", dtype), first, out), name)  # fmt: skip
+
+
+_declare()
+
+
+def list_norm(lists: TensorLists, order: float = 2.0, each: bool = False) -> Array:
+    """The norm of order 1, 2 or inf of all elements of one list together, 0-d; or with `each` of each array.
+
+    Half types are summed in float32, which the result has. The order of the additions depends on the sizes, the dtype
+    and the arrays' alignment alone: the same numbers give the same bits every time.
+    """
+    if order not in _NORMS:
+        raise ValueError(f"list_norm: there are kernels for norms of order {', '.join(map(str, _NORMS))}, not {order}")
+    layout, dtype = lists.layout, wide(lists.dtype)
+    partials = cuda.cupy().empty((layout.blocks,), dtype)
+    out = cuda.cupy().empty((lists.tensors,) if each else (), dtype)
+    launch(f"list_norm<{_NORMS[order]}, {C_NAMES[lists.dtype]}>", lists.shape, *lists.arguments, partials)
+    total = f"list_norm_total<{_NORMS[order]}, {C_NAMES[dtype]}>"
+    launch(total, ((out.size, 1), (THREADS, 1)), partials, layout.first if each else layout.whole, out)
+    return out
+
+
+def list_norm_reference(arrays: Sequence[np.ndarray], order: float = 2.0) -> np.ndarray:
+    dtype = wide(arrays[0].dtype)
+    flat = np.concatenate([array.reshape(-1) for array in arrays]).astype(dtype)
+    return np.asarray(np.linalg.norm(flat, order) if flat.size else 0, dtype)
+
+
+def limit_norm(lists: TensorLists, norm: Array, max_norm: float) -> None:
+    """Scales the arrays of one list by max_norm / (norm + 1e-6) if that is below 1, or NaN; in place.
+
+    `norm`, of the dtype that the arrays are summed in, is read on the device.
+    """
+    launch(f"limit_norm<{C_NAMES[lists.dtype]}>", lists.shape, *lists.arguments, norm, max_norm)
+
+
+def limit_norm_reference(array: np.ndarray, norm: float, max_norm: float) -> np.ndarray:
+    """The new value of one array."""
+    dtype = wide(array.dtype)
+    factor = dtype.type(max_norm) / (dtype.type(norm) + dtype.type(1e-6))
+    return array if factor >= 1 else (array.astype(dtype) * factor).astype(array.dtype)

@@ -1,0 +1,70 @@
+"""One step of an optimizer for all parameters of one dtype, in one launch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import int32
+from .instances import C_NAMES, Parameter, declare, wide
+from .launcher import launch
+from .tables import LISTS, TensorLists
+
+_SGD = ("sign", "lr", "decay", "momentum", "damped")
+_ADAM = ("sign", "decay", "keep", "beta1", "fresh1", "beta2", "fresh2", "rate", "eps")
+
+
+def _declare() -> None:
+    flags = tuple([Parameter(name, "scalar", int32) for name in ("nesterov", "first")])
+    for dtype, name in C_NAMES.items():
+        for kernel, numbers, rest in (("sgd_step", _SGD, flags), ("adam_step", _ADAM, ())):
+            scalars = tuple([Parameter(each, "scalar", wide(dtype)) for each in numbers])
+            for state in ("false", "true"):
+                declare(f"{kernel}<{name}, {state}>", "optimizer_step.cu", kernel, (*LISTS, *scalars, *rest),
+                        f"{kernel}<{name}>")  # fmt: skip
+
+
+_declare()
+
+
+def sgd_step(lists: TensorLists, buffered: bool, c: Any) -> None:
+    """A step of SGD with the numbers c, an optimizers.SGDNumbers.
+
+    The lists are parameters, with `buffered` momentum buffers, and gradients; only the gradients are not written.
+    """
+    name = f"sgd_step<{C_NAMES[lists.dtype]}, {str(buffered).lower()}>"
+    damped = 1.0 if c.first else c.damped
+    numbers = (c.sign, c.lr, c.decay, c.momentum, damped, c.nesterov, c.first)
+    launch(name, lists.shape, *lists.arguments, *numbers)
+
+
+def sgd_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarray, ...]:
+    """New values of one parameter and its buffer, if it has one, from (parameter, [buffer,] gradient)."""
+    dtype, (p, *buffer, g) = arrays[0].dtype, [array.astype(wide(array.dtype)) for array in arrays]
+    step = g = c.sign * g + (c.decay * p if c.decay else 0)
+    if buffer:
+        step = buffer[0] = g if c.first else c.momentum * buffer[0] + c.damped * g
+        step = g + c.momentum * step if c.nesterov else step
+    return tuple([np.asarray(each, dtype) for each in (p - c.lr * step, *buffer)])
+
+
+def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
+    """A step of Adam or AdamW with the numbers c, an optimizers.AdamNumbers.
+
+    The lists are parameters, averages of gradients and of their squares, with `amsgrad` the largest of these, and
+    gradients; only the gradients are not written.
+    """
+    name = f"adam_step<{C_NAMES[lists.dtype]}, {str(amsgrad).lower()}>"
+    numbers = (c.sign, c.decay, c.keep, c.beta1, 1.0 - c.beta1, c.beta2, 1.0 - c.beta2, c.rate, c.eps)
+    launch(name, lists.shape, *lists.arguments, *numbers)
+
+
+def adam_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarray, ...]:
+    """New values of one parameter and its state, from (parameter, m, v, [largest v,] gradient)."""
+    dtype, (p, m, v, *top, g) = arrays[0].dtype, [array.astype(wide(array.dtype)) for array in arrays]
+    g = c.sign * g + (c.decay * p if c.decay else 0)
+    m, v = c.beta1 * m + (1.0 - c.beta1) * g, c.beta2 * v + (1.0 - c.beta2) * g * g
+    top = [np.maximum(largest, v) for largest in top]
+    p = c.keep * p - c.rate * m / (np.sqrt(top[0] if top else v) + c.eps)
+    return tuple([np.asarray(each, dtype) for each in (p, m, v, *top)])

@@ -1,0 +1,151 @@
+"""Lists of arrays side by side, as the kernels of kernels/include/tensor_lists.cuh take them.
+
+A table of addresses costs a copy to the device, and gradients are new arrays at each step. But a table is nothing more
+than its numbers, and memory pools give the same addresses step after step. So tables are kept by their numbers: one can
+never be stale, whichever arrays have died or come since, and a step whose arrays lie where those of an earlier one lay
+copies nothing. A new table is one copy out of CuPy's pinned memory, for which the host does not wait.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import cuda
+from ..dtypes import int32, int64
+from .instances import C_NAMES, Parameter
+from .launcher import Array
+from .tiles import THREADS, Launch
+
+CHUNK = 16384  # elements of a block: kernels/include/tensor_lists.cuh has the same number
+_KEPT = 64  # tables
+
+LISTS = (
+    Parameter("arrays", "table", int64), Parameter("sizes", "read", int64), Parameter("chunks", "read", int32),
+    Parameter("tensors", "scalar", int32),
+)  # fmt: skip
+
+
+class Layout(NamedTuple):
+    """Where the chunks of arrays of certain sizes are; chunks first[t] to first[t + 1] - 1 are those of array t."""
+
+    sizes: Array
+    chunks: Array
+    first: Array
+    whole: Array  # the same as `first` for all arrays together: 0 and the number of chunks
+    blocks: int
+    stream: Any
+
+
+class TensorLists(NamedTuple):
+    """Lists of as many arrays, on the device; the arrays of one row are of one size, all of one dtype."""
+
+    lists: list[Sequence[Array]]
+    addresses: Array
+    layout: Layout
+
+    @property
+    def tensors(self) -> int:
+        return len(self.lists[0])
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.lists[0][0].dtype
+
+    @property
+    def shape(self) -> Launch:
+        return (self.layout.blocks, 1), (THREADS, 1)
+
+    @property
+    def arguments(self) -> tuple[Array, Array, Array, int]:
+        """For the parameters LISTS."""
+        return self.addresses, self.layout.sizes, self.layout.chunks, self.tensors
+
+
+def tensor_lists(written: Sequence[Sequence[Array]], read: Sequence[Sequence[Array]] = ()) -> TensorLists | None:
+    """The lists `written` and then `read`, for a kernel that writes to the first ones only; nothing waits.
+
+    None where one launch cannot do it: arrays are not CuPy's, of one of our four dtypes, of one size in a row,
+    contiguous and on the current device; some overlap of which one is written, so that the order of rows counts; or
+    the stream is being captured, and the graph would outlive the tables.
+    """
+    lists = [*written, *read]
+    xp = cuda.cupy()
+    stream, device = xp.cuda.get_current_stream(), xp.cuda.runtime.getDevice()
+    addresses = _addresses(lists, device, xp.ndarray)
+    if addresses is None or stream.is_capturing():
+        return None
+    where = (device, stream.ptr, threading.get_ident())
+    sizes = tuple([array.size for array in lists[0]])
+    table, _ = _table(where, addresses, sizes, lists[0][0].itemsize, len(written))
+    return None if table is None else TensorLists(lists, table, _layout(where, sizes))
+
+
+def _addresses(lists: list[Sequence[Array]], device: int, kind: Any) -> tuple[int, ...] | None:
+    """Where the arrays begin; None if they are not as they should be."""
+    head, addresses = lists[0], []
+    dtype = head[0].dtype
+    if dtype not in C_NAMES:
+        return None
+    for arrays in lists:
+        for first, array in zip(head, arrays, strict=True):
+            if type(array) is not kind or array.dtype != dtype or array.size != first.size:
+                return None
+            pointer = array.data
+            if pointer.device_id != device or not array.flags.c_contiguous:
+                return None
+            addresses.append(pointer.ptr)
+    return tuple(addresses)
+
+
+# Entries of both caches belong to a stream of a device, and for the default stream of a thread to the thread: work that
+# is queued there later finds a table complete. They hold the stream, so that no other one gets its number.
+@functools.lru_cache(_KEPT)
+def _table(
+    where: tuple[int, int, int], addresses: tuple[int, ...], sizes: tuple[int, ...], itemsize: int, written: int
+) -> tuple[Array | None, Any]:
+    """The table of `addresses`, and its stream; None if arrays overlap that must not."""
+    begins = np.array(addresses, np.uint64).reshape(-1, len(sizes))
+    if _overlap(begins, np.array(sizes, np.uint64) * np.uint64(itemsize), written):
+        return None, None
+    return _upload(begins.view(np.int64).reshape(-1)), cuda.cupy().cuda.get_current_stream()
+
+
+@functools.lru_cache(_KEPT)
+def _layout(where: tuple[int, int, int], sizes: tuple[int, ...]) -> Layout:
+    counts = -(-np.array(sizes, np.int64) // CHUNK)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    blocks = int(first[-1])
+    owners = np.repeat(np.arange(len(sizes)), counts)
+    chunks = np.stack([owners, np.arange(blocks) - first[owners]], axis=1)
+    numbers = _upload(np.concatenate([chunks.reshape(-1), first, [0, blocks]]).astype(np.int32))
+    stream = cuda.cupy().cuda.get_current_stream()
+    return Layout(_upload(np.array(sizes, np.int64)), numbers[: 2 * blocks], numbers[2 * blocks : -2], numbers[-2:],
+                  blocks, stream)  # fmt: skip
+
+
+def _upload(numbers: np.ndarray) -> Array:
+    """A copy on the current device; CuPy stages it in pinned memory, and holds that until the copy is done."""
+    return cuda.cupy().asarray(numbers)
+
+
+def _overlap(begins: np.ndarray, sizes: np.ndarray, written: int) -> bool:
+    """Whether two ranges of bytes overlap of which one at least is written; rows of `begins` are lists.
+
+    A read array that begins where a written one of its row does is the same one, and no trouble.
+    """
+    begins = begins[:, sizes > 0]
+    ends = begins + sizes[sizes > 0]
+    writes, counts = np.zeros(begins.shape, bool), np.ones(begins.shape, bool)
+    writes[:written] = True
+    for target in begins[:written]:
+        counts[written:] &= begins[written:] != target
+    order = np.argsort(begins[counts])
+    begins, ends, writes = begins[counts][order], ends[counts][order], writes[counts][order]
+    end = np.maximum.accumulate(ends)[:-1]
+    written_end = np.maximum.accumulate(np.where(writes, ends, np.uint64(0)))[:-1]
+    return bool(((begins[1:] < written_end) | (writes[1:] & (begins[1:] < end))).any())

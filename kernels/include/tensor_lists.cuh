@@ -1,0 +1,67 @@
+// How kernels over lists of arrays of any sizes divide them.
+//
+// 1. Lists of `tensors` arrays each lie side by side: array `t` of list `a` starts at arrays[a * tensors + t], and those
+//    of one t have sizes[t] elements, which are computed with together.
+// 2. A block has one chunk of CHUNK elements of one t: chunks[2 * blockIdx.x] is t, the number after it the chunk.
+// 3. Its threads take strips of 16 bytes where all arrays of t allow it, and what is left, or all, by element.
+// 4. All three tables lie in device memory. By value they would be indexed at run time, which copies a parameter to
+//    local memory, and 4 KB of parameters are full at a hundred tensors of Adam.
+#pragma once
+#include "types.cuh"
+
+constexpr int THREADS = 256, CHUNK = 16384;  // backend/kernels/tables.py has the same numbers
+
+// One block's part of the arrays of LISTS lists.
+template <typename T, int LISTS> struct Chunk {
+    static constexpr int WIDTH = 16 / sizeof(T);
+    T* at[LISTS];
+    int size, aligned;  // elements; how many of them by strips
+
+    __device__ Chunk(T* const* arrays, const long long* sizes, const int* chunks, int tensors) {
+        const int tensor = chunks[2 * blockIdx.x];
+        const long long begin = static_cast<long long>(CHUNK) * chunks[2 * blockIdx.x + 1];
+        const long long left = sizes[tensor] - begin;
+        unsigned long long places = 0;
+        size = static_cast<int>(left < CHUNK ? left : CHUNK);
+#pragma unroll
+        for (int a = 0; a < LISTS; ++a) {
+            at[a] = arrays[static_cast<long long>(a) * tensors + tensor] + begin;
+#ifndef CUDA_EMU
+            __builtin_assume(__isGlobal(at[a]));  // of an address out of memory the compiler does not know that
+#endif
+            places |= reinterpret_cast<unsigned long long>(at[a]);
+        }
+        aligned = places % 16 ? 0 : size / WIDTH * WIDTH;
+    }
+
+    // Calls op(x) for every element, x being the LISTS numbers there. Bit a of Op::READS and Op::WRITES says whether list
+    // a is read and written; arrays that begin at the same place are read before they are written.
+    template <typename Op> __device__ void each(const Op& op) const {
+        walk<WIDTH>(op, 0, aligned);
+        walk<1>(op, aligned, size);
+    }
+
+private:
+    template <int STEP, typename Op> __device__ void walk(const Op& op, int from, int to) const {
+#pragma unroll(Op::WRITES ? 1 : 4)  // loads in flight, where no store stands between them
+        for (int i = from + STEP * threadIdx.x; i < to; i += STEP * THREADS) {
+            Strip<T, STEP> strips[LISTS] = {};
+#pragma unroll
+            for (int a = 0; a < LISTS; ++a)
+                if (Op::READS >> a & 1) strips[a] = Strip<T, STEP>::load(at[a] + i);
+#pragma unroll
+            for (int s = 0; s < STEP; ++s) {
+                Wide<T> x[LISTS];
+#pragma unroll
+                for (int a = 0; a < LISTS; ++a) x[a] = widen(strips[a].at[s]);
+                op(x);
+#pragma unroll
+                for (int a = 0; a < LISTS; ++a)
+                    if (Op::WRITES >> a & 1) strips[a].at[s] = static_cast<T>(x[a]);
+            }
+#pragma unroll
+            for (int a = 0; a < LISTS; ++a)
+                if (Op::WRITES >> a & 1) strips[a].store(at[a] + i);
+        }
+    }
+};

@@ -1,0 +1,60 @@
+// One step of an optimizer for all parameters of one dtype: the lists are parameters, gradients, and each kind of state.
+#include "include/tensor_lists.cuh"
+
+// Without weight decay a parameter that is infinite has no effect on its gradient.
+template <typename W> __device__ W decayed(W g, W decay, W p) { return decay == 0 ? g : g + decay * p; }
+
+// b = momentum b + damped (g + decay p), or g + decay p at `first`; p -= lr b, or with nesterov lr (g + decay p +
+// momentum b). Without a buffer b is g + decay p. sign is -1 to maximize, else 1.
+template <typename W, bool BUFFER> struct Sgd {
+    static constexpr int LISTS = BUFFER ? 3 : 2;  // p, b, g
+    static constexpr unsigned READS = BUFFER ? 7 : 3, WRITES = BUFFER ? 3 : 1;
+    W sign, lr, decay, momentum, damped;
+    int nesterov, first;
+
+    __device__ void operator()(W (&x)[LISTS]) const {
+        W step = decayed(sign * x[LISTS - 1], decay, x[0]);
+        if constexpr (BUFFER) {
+            const W g = step;
+            step = x[1] = first ? g : momentum * x[1] + damped * g;
+            if (nesterov) step = g + momentum * step;
+        }
+        x[0] -= lr * step;
+    }
+};
+
+template <typename T, bool BUFFER>
+__global__ void __launch_bounds__(THREADS)
+sgd_step(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T> sign, Wide<T> lr,
+         Wide<T> decay, Wide<T> momentum, Wide<T> damped, int nesterov, int first) {
+    const Chunk<T, BUFFER ? 3 : 2> chunk(arrays, sizes, chunks, tensors);
+    chunk.each(Sgd<Wide<T>, BUFFER>{sign, lr, decay, momentum, damped, nesterov, first});
+}
+
+// m and v average g and g^2, top is the largest v so far; p = keep p - rate m / (sqrt(v or top) + eps). fresh1 and fresh2
+// are 1 - beta1 and 1 - beta2, which in float would have lost digits.
+template <typename W, bool AMSGRAD> struct Adam {
+    static constexpr int LISTS = AMSGRAD ? 5 : 4;  // p, m, v, top, g
+    static constexpr unsigned READS = AMSGRAD ? 31 : 15, WRITES = AMSGRAD ? 15 : 7;
+    W sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps;
+
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W g = decayed(sign * x[LISTS - 1], decay, x[0]);
+        x[1] = beta1 * x[1] + fresh1 * g;
+        x[2] = beta2 * x[2] + fresh2 * g * g;
+        W square = x[2];
+        if constexpr (AMSGRAD) {
+            if (square > x[3] || square != square) x[3] = square;
+            square = x[3];
+        }
+        x[0] = keep * x[0] - rate * (x[1] / (sqrt(square) + eps));
+    }
+};
+
+template <typename T, bool AMSGRAD>
+__global__ void __launch_bounds__(THREADS)
+adam_step(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T> sign, Wide<T> decay,
+          Wide<T> keep, Wide<T> beta1, Wide<T> fresh1, Wide<T> beta2, Wide<T> fresh2, Wide<T> rate, Wide<T> eps) {
+    const Chunk<T, AMSGRAD ? 5 : 4> chunk(arrays, sizes, chunks, tensors);
+    chunk.each(Adam<Wide<T>, AMSGRAD>{sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps});
+}

@@ -1,0 +1,99 @@
+"""list_norm and limit_norm against their NumPy references, on emulated threads."""
+
+import math
+
+import emulated
+import numpy as np
+import pytest
+from emulated import DTYPES, ORDERS, Placed, assert_close, assert_same, quarters, unset
+from list_kernels import Lists
+
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.kernels.tables import CHUNK
+
+pytestmark = pytest.mark.cpu
+SIZES = [1, 0, 7, 64, 1000, CHUNK - 1, CHUNK + 5, 8]
+OFFSETS = [0, 1, 0, 3, 1, 0, 0, 2]
+NORMS = {"L1": 1.0, "L2": 2.0, "Largest": math.inf}
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture(params=NORMS)
+def norm(request):
+    return request.param
+
+
+def list_norm(norm, arrays, offsets=None, each=False, **how):
+    wide = kernels.wide(arrays[0].dtype)
+    lists = Lists([arrays], offsets)
+    partials = unset((lists.blocks,), wide)
+    lists.launch(f"list_norm<{norm}, {kernels.C_NAMES[arrays[0].dtype]}>", partials, **how)
+    first = Placed(lists.first if each else np.array([0, lists.blocks], np.int32))
+    out = unset((len(arrays) if each else 1,), wide)
+    shape = ((len(out.array), 1), (kernels.THREADS, 1))
+    emulated.launch(f"list_norm_total<{norm}, {kernels.C_NAMES[wide]}>", shape, partials, first, out, **how)
+    return out.result() if each else out.result()[0]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_norms(dtype, norm, order):
+    arrays = [quarters((size,), dtype) for size in SIZES]
+    expected = [kernels.list_norm_reference([array], NORMS[norm]) for array in arrays]
+    total = kernels.list_norm_reference(arrays, NORMS[norm])
+    assert_close(list_norm(norm, arrays, OFFSETS, order=order), total, rtol=1e-6)
+    assert_close(list_norm(norm, arrays, OFFSETS, each=True, order=order), np.array(expected), rtol=1e-6)
+
+
+def test_norm_of_many_chunks(norm):
+    """More partial results than the second launch has threads."""
+    arrays = [np.random.randn(70).astype("float32") for _ in range(700)]
+    assert_close(list_norm(norm, arrays), kernels.list_norm_reference(arrays, NORMS[norm]), rtol=2e-6)
+
+
+def test_norm_of_nothing(dtype, norm):
+    arrays = [np.zeros(0, dtype)] * 3
+    assert list_norm(norm, arrays) == 0
+    assert list_norm(norm, arrays, each=True).tolist() == [0, 0, 0]
+
+
+def test_norms_give_the_same_bits_in_every_order(dtype, norm):
+    arrays = [np.random.randn(size).astype(dtype) for size in SIZES]
+    first, *others = [list_norm(norm, arrays, order=order) for order in ORDERS]
+    assert others == [first, first]
+
+
+@pytest.mark.parametrize("place", [0, 2, 600, 999])
+def test_nan_and_infinity_in_norms(dtype, norm, place):
+    for value in (np.nan, np.inf, -np.inf):
+        arrays = [np.zeros(1000, dtype) for _ in range(3)]
+        arrays[1][place] = value
+        assert_same(list_norm(norm, arrays).astype(dtype), np.asarray(abs(value), dtype)[()])
+        assert_same(list_norm(norm, arrays, each=True).astype(dtype), np.asarray([0, abs(value), 0], dtype))
+
+
+def limit(arrays, norm, most, offsets=None, **how):
+    wide = kernels.wide(arrays[0].dtype)
+    name = f"limit_norm<{kernels.C_NAMES[arrays[0].dtype]}>"
+    (found,) = Lists([arrays], offsets).launch(name, Placed(np.asarray([norm], wide)), most, **how)
+    return found
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("norm", [0.5, 1.0, 3.0, np.inf, np.nan])
+def test_limit(dtype, norm, order):
+    arrays = [np.random.randn(size).astype(dtype) for size in SIZES]
+    for found, array in zip(limit(arrays, norm, 1.0, OFFSETS, order=order), arrays, strict=True):
+        assert_same(found, kernels.limit_norm_reference(array, norm, 1.0))
+
+
+@pytest.mark.parametrize("check", ["races", "undefined"])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_no_race_and_no_undefined_behaviour(dtype, norm, offset, check):
+    arrays, offsets = [quarters((size,), dtype) for size in (1, 0, 37, 600)], [offset] * 4
+    assert_same(list_norm(norm, arrays, offsets, check=check), list_norm(norm, arrays))
+    for found, array in zip(limit(arrays, 3.0, 1.0, offsets, check=check), arrays, strict=True):
+        assert_same(found, kernels.limit_norm_reference(array, 3.0, 1.0))
