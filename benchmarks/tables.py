@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import op_tables
+from . import kernel_tables, op_tables
 from .op_tables import APART, row
 from .report import OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step", "ops")
+WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step", "kernels", "ops")
 BLOCKS = ("bench", "ops")  # the names of markers
 TITLES = {
     OURS: "autograd_gpu",
@@ -68,6 +68,8 @@ def render_one(result: dict[str, Any]) -> str:
     """One table: a row per case, a column per library."""
     if result["benchmark"] == "ops":
         return op_tables.summary(result)
+    if result["benchmark"] == "kernels":
+        return kernel_tables.summary(result)
     names = list(dict.fromkeys(name for case in result["cases"] for name in case["contenders"]))
     header = ["", *[TITLES[name] for name in names]]
     rows = [[case["case"], *[cell(case, name) for name in names]] for case in result["cases"]]

@@ -6,14 +6,14 @@
 #   for the tests        pytest, pytest-timeout, hypothesis, scikit-learn, matplotlib, rich, jinja2; tests whose
 #                        module among the last five is missing are skipped; pytest-xdist runs them side by side
 #   for the benchmarks   torch, jax, jaxlib; a missing one is named in the results
-# All ends within nine minutes. OUTDIR receives at most eight files: device.json, log.txt, pytest.xml, summary.json (exit code
+# All ends within nine minutes. OUTDIR receives device.json, log.txt, pytest.xml, summary.json (exit code
 # and seconds of every step; 124 is a timeout) and one JSON for each benchmark.
 set -uo pipefail
 
 OUT=$(mkdir -p "${1:?usage: ci/gpu.sh OUTDIR}" && cd "$1" && pwd) || exit 2
 cd "$(dirname "$0")/.." || exit 2
 PYTHON=${PYTHON:-python3}
-BENCHMARKS=(small_graph unrolled hessian train_mlp optimizer_step ops)
+BENCHMARKS=(kernels small_graph unrolled hessian train_mlp optimizer_step ops)
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 # JAX would otherwise take three quarters of the GPU's memory at its first call.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false

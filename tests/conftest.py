@@ -99,6 +99,14 @@ def _seed():
 
 
 @pytest.fixture
+def launches():
+    """`with launches() as found:` counts what CuPy and we launch; for tests marked `emulated`."""
+    from cupy._emulation import counted
+
+    return counted
+
+
+@pytest.fixture
 def no_gc():
     """Nothing is freed but by reference counts."""
     gc.disable()

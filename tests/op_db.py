@@ -103,7 +103,8 @@ class _Fields:
     fn: Callable[..., Any] | None = None  # what to call, default: the op's public function; takes the op's inputs
     dtypes: Sequence[str] = FLOATS  # what the float inputs may be
     tol: dict[str, float] = field(default_factory=dict)  # dtype -> tolerance, where the default is too tight
-    result: Callable[[str], str] | None = None  # float dtype in -> dtype out; default: as the reference, floats kept
+    # Float dtype in -> dtype of every output, or a tuple of them; default: as the reference, floats kept.
+    result: Callable[[str], str | tuple[str, ...]] | None = None
     integers: str | None = "auto"  # result dtype of int64 inputs: "float32", "int64", "bool", None: not taken
     integer_samples: Callable[[np.random.Generator], Sequence[Sample]] | None = None  # default: samples, rounded
     grad_atol: float = 1e-5  # of gradcheck and gradgradcheck

@@ -16,6 +16,8 @@ from benchmarks import (
     common,
     counting,
     hessian,
+    kernel_tables,
+    kernels,
     op_calls,
     ops,
     optimizer_step,
@@ -26,11 +28,12 @@ from benchmarks import (
     train_mlp,
     unrolled,
 )
-from benchmarks.report import OURS
+from benchmarks.report import OURS, Report
 
 pytestmark = pytest.mark.cpu
 
-WORKLOADS = {module.NAME: module for module in (small_graph, unrolled, hessian, train_mlp, optimizer_step, ops)}
+MODULES = (small_graph, unrolled, hessian, train_mlp, optimizer_step, kernels, ops)
+WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"
 }  # fmt: skip
@@ -230,6 +233,23 @@ def test_tables_refuse_tiny_results_and_missing_markers(folder, results, device)
     (folder / f"{device}-hessian.json").write_text(json.dumps(results["hessian"]))
     with pytest.raises(ValueError, match="--tiny"):
         tables.load(folder)
+
+
+def test_kernels_are_shown_by_family_and_dtype():
+    """Which takes a GPU to measure: 60 GB/s here, and 75 % of a copy."""
+    report = Report("kernels", "kernels", "cuda", {}, {})
+    for dtype in ("float32", "float16"):
+        counts = {OURS: {"GB/s": 60}, "copy": {"GB/s": 80}}
+        report.add(f"softmax, {dtype}", {OURS: timing.Timing((4.0,)), "copy": timing.Timing((3.0,))}, counts=counts)
+    for size, seconds in ((128, 1.0), (256, 2.0), (512, 4.0)):
+        pair = {OURS: timing.Timing((1.0,)), "torch": timing.Timing((seconds,))}
+        report.add(f"product NN, TF32, {size}", pair)
+    report.add("SGD, batch 128", {OURS: timing.Timing((3e-3,)), "torch": timing.Timing((2e-3,))})
+    text = kernel_tables.summary({"title": "Kernels", "cases": report.cases})
+    assert "| GB/s (of a copy) | float32 | float16 |" in text
+    assert "| `softmax` | 60 (75%) | 60 (75%) |" in text
+    assert "| products of TF32, median of sizes and layouts | | 0.50x (0.25 to 1.00x) |" in text
+    assert "| SGD, batch 128 | 3 ms | 1.50x |" in text
 
 
 @pytest.mark.parametrize(("ratio_min", "text"), [(1.16, "473 ms (0.69x; minima 1.16x)"), (0.75, "473 ms (0.69x)")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import doctest
 import itertools
 import weakref
@@ -115,9 +116,10 @@ def compare(call, tolerance):
     """Values and dtypes against the reference: its floats stand for the dtype under test."""
     row, expected = call.row, call.expected()
     assert len(call.outs) == len(expected), f"{len(call.outs)} outputs, reference has {len(expected)}"
-    for out, array in zip(call.outs, expected, strict=True):
+    for i, (out, array) in enumerate(zip(call.outs, expected, strict=True)):
         dtype = call.dtype if array.dtype == np.float64 else str(array.dtype)
         dtype = row.result(call.dtype) if row.result is not None else dtype
+        dtype = dtype[i] if isinstance(dtype, tuple) else dtype
         assert str(out.dtype) == dtype, f"{call.sample}: result is {out.dtype}, expected {dtype}"
         assert_close(out, array, tolerance, call.sample)
 
@@ -283,6 +285,25 @@ def test_a_rule_that_adds_gives_what_the_rule_gives(row, device):
             expected = backend.to_numpy(into + backend.sum_to(ruled, into.shape))
             assert call.node.run_adding(g, 1 << i, False, {i: into})[i] is None
             np.testing.assert_allclose(backend.to_numpy(into), expected, rtol=1e-12, err_msg=str(sample))
+
+
+@check("fused")
+def test_a_fused_rule_gives_what_the_rules_give(row, device):
+    """`fused` of a block against its `grad_<input>`, for every subset of inputs; of several outputs for the first."""
+    op = row.definition
+    rules = nodegen.make_run(dataclasses.replace(op, fused=None), "run_raw")
+    for sample in row.draw() if op.fused else ():
+        call = Call(row, sample, device).run()
+        g = backend.to_device(np.asarray(np.random.randn(*call.outs[0].shape)), Device(device))
+        g = g if op.single else (g, *[None] * (len(call.outs) - 1))
+        for wrt in subsets(len(call.inputs)):
+            need = sum(call.bits[i] for i in wrt)
+            expected = rules(call.node, g, need, False)
+            for found, wanted in zip(call.node.run_raw(g, need, False), expected, strict=True):
+                assert (found is None) == (wanted is None), f"{sample}: {wrt}"
+                if found is not None:
+                    found, wanted = backend.to_numpy(found), backend.to_numpy(wanted)
+                    np.testing.assert_allclose(found, wanted, 1e-10, 1e-12, err_msg=f"{sample}: {wrt}", strict=True)
 
 
 @check("saved")

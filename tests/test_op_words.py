@@ -73,7 +73,7 @@ class Forward:
         self.call = Call(self.op, self.args, self.attributes, outs, extras)
         self.raw = Call(
             self.op, array_of(self.args), self.attributes, [t._array for t in outs],
-            {name: t._array for name, t in extras.items()},
+            {name: array_of(value) for name, value in extras.items()},
         )  # fmt: skip
 
     def _run(self):

@@ -26,7 +26,8 @@ class TestInfo:
         (lambda x, p, h: h * x.detach(), [("mul", "b", True, False)]),
         (lambda x, p, h: x[0] * p, [("mul", "b", True, True), ("mul", "a", False, False)]),
         (lambda x, p, h: h.exp(), [("exp", "out", False, False)]),
-        (lambda x, p, h: ag.nn.functional.dropout(h, 0.5), [("random_dropout", "mask", True, False)]),
+        (lambda x, p, h: ag.nn.functional.rrelu(h, training=True), [
+            ("random_rrelu", "x", False, False), ("random_rrelu", "slopes", True, False)]),
         (lambda x, p, h: ag.nn.functional.layer_norm(h, (3,), p), [
             ("native_layer_norm", "x", False, False), ("native_layer_norm", "weight", True, True),
             ("native_layer_norm", "mean", False, False), ("native_layer_norm", "rstd", False, False)]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import counters, cpu, cublas, cuda, cusolver, lapack, pool
+from . import counters, cpu, cublas, cuda, cusolver, kernels, lapack, pool
 from .device import CPU, Device
 from .dtypes import FLOATS, HALF, float32
 
@@ -158,8 +158,11 @@ def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
 def sum_to(array: Any, shape: tuple[int, ...]) -> Any:
     """Sums `array` over the dimensions that broadcasting from `shape` added or stretched."""
     dtype = array.dtype
-    if array.ndim == 2 and len(shape) == 1 and shape[0] == array.shape[1] and dtype not in HALF:
-        return np.add.reduce(array, axis=0) if type(array) is np.ndarray else array.sum(axis=0)  # a bias gradient
+    if array.ndim == 2 and len(shape) == 1 and shape[0] == array.shape[1]:  # a bias gradient
+        if type(array) is np.ndarray and dtype not in HALF:
+            return np.add.reduce(array, axis=0)
+        if dtype in FLOATS and is_cuda(array):
+            return kernels.column_sum(kernels.contiguous(array))
     wide = float32 if dtype in HALF else dtype  # 4000 ones of float16 would add up to 2048
     lead = array.ndim - len(shape)
     if lead:

@@ -129,7 +129,7 @@ def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, An
     if core is None:
         core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
     outs, extras = core(*args, *op.filled(attributes).values())
-    return noted(outs), {name: wrap(value) for name, value in extras.items()}
+    return noted(outs), {name: wrap(value) if is_array(value) else value for name, value in extras.items()}
 
 
 def _kinds(args: tuple[Any, ...]) -> tuple[str, ...]:

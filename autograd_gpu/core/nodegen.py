@@ -347,13 +347,23 @@ def _call_rules(w: Source, op: OpDef, run: str, scope: dict[str, Any]) -> None:
             scope[f"add_{name}"] = adder
             call = f"add_{name}({space}, into[{bit}], g{_arguments(op, adder)}) if {bit} in into else {call}"
         parts.append(f"({call}) if need & {1 << bit} else None")
+    if op.fused is not None and run == "run_raw":
+        scope["fused"] = op.fused
+        w(f"grads = fused(RAW, g, {_needs(op)}{_arguments(op, op.fused)})")
+        w("if grads is None:")
+        w.depth += 1
     w(f"grads = ({', '.join(parts)},)")
+    w.depth = 1
 
 
 def _call_joint(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
     scope["joint"] = op.joint
-    need = "".join(f"need & {1 << bit} != 0, " for bit in range(len(op.inputs)))
-    w(f"grads = joint({'RECORD' if recorded else 'RAW'}, g, ({need}){_arguments(op, op.joint)})")
+    w(f"grads = joint({'RECORD' if recorded else 'RAW'}, g, {_needs(op)}{_arguments(op, op.joint)})")
+
+
+def _needs(op: OpDef) -> str:
+    """The tuple of bools that a rule for several inputs gets."""
+    return f"({''.join(f'need & {1 << bit} != 0, ' for bit in range(len(op.inputs)))})"
 
 
 def _call_per_element(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:

@@ -20,11 +20,14 @@ Reading a block
 6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
    dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the
    rule asks for.
-7. `jvp` says how tangents go through it (core/tangents.py), `batch` how it runs on a batch of examples
+7. `fused(F, g, need, asked...)` beside the rules of several inputs gives all gradients that a plain backward needs at
+   once, as a joint rule does, or answers None, and then the rules run. It gets what the needed inputs' rules ask for,
+   and None for other tensors. So what is saved is still split by need, and higher derivatives are those of the rules.
+8. `jvp` says how tangents go through it (core/tangents.py), `batch` how it runs on a batch of examples
    (core/batching.py): words, or functions.
-8. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
+9. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
    which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
-9. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
+10. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
    for all of them.
 """
 
@@ -59,7 +62,7 @@ class _Zero:
 ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it exists
 
 # Names that the generated functions use themselves: in core/nodegen.py, where rules run, and in core/generate.py.
-RUNNING = frozenset(("F", "g", "grads", "need", "release", "s", "self"))
+RUNNING = frozenset(("F", "fused", "g", "grads", "need", "release", "s", "self"))
 GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "storage", "t", "ts", "xp"))
 
 REGISTRY: dict[str, OpDef] = {}
@@ -81,6 +84,7 @@ class OpDef:
     rules: dict[str, Callable[..., Any] | None]  # None for ZERO
     joint: Callable[..., Any] | None
     adders: dict[str, Callable[..., Any]]
+    fused: Callable[..., Any] | None
     outputs: tuple[str, ...] | None  # None: one output; ("*",): a list
     nondiff_outputs: frozenset[str]
     saved: tuple[str, ...]
@@ -124,7 +128,8 @@ class OpDef:
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
         """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra, index."""
-        skip = 3 if rule is self.joint or rule in self.adders.values() else 2  # F, g; F, g, need; F, into, g; F, t
+        longer = (self.joint, self.fused, *self.adders.values())  # F, g, need; F, into, g; the others F, g; F, t
+        skip = 3 if any(rule is each for each in longer) else 2
         return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
 
     def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
@@ -167,7 +172,7 @@ def parse(block: type) -> OpDef:
     words = {key: body.pop(key, default) for key, default in _WORDS.items()}
     rules = {key[5:]: _rule(body.pop(key)) for key in list(body) if key.startswith("grad_")}
     adders = {key[4:]: body.pop(key) for key in list(body) if key.startswith("add_")}
-    nondiff, joint = frozenset(body.pop("nondiff", ())), body.pop("grads", None)
+    nondiff, joint, fused = frozenset(body.pop("nondiff", ())), body.pop("grads", None), body.pop("fused", None)
     nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
     called = _called(name, [p.name for p in inputs], body.pop("called", ()))
     unknown = [key for key in body if not key.startswith("__")]
@@ -179,7 +184,7 @@ def parse(block: type) -> OpDef:
         variadic=any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inputs),
         optional=frozenset(p.name for p in inputs if p.default is None),
         attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
-        rules=rules, joint=joint, adders=adders, nondiff_outputs=nondiff_outputs,
+        rules=rules, joint=joint, adders=adders, fused=fused, nondiff_outputs=nondiff_outputs,
         promoted=tuple(promoted) if promoted is not None else names, called=called, **words,
     )  # fmt: skip
     _check(op, nondiff)
@@ -221,6 +226,9 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
         rule = op.rules.get(name)
         if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:
             raise OpDeclarationError(f"op {op.name}: add_{name} needs a rule grad_{name} that asks for the same")
+    read = {name for rule in op.rules.values() if rule is not None for name, _, _ in op.asked(rule)}
+    if op.fused is not None and not {name for name, _, _ in op.asked(op.fused)} <= read:
+        raise OpDeclarationError(f"op {op.name}: fused needs rules grad_<input> that ask for what it asks for")
     if not op.inputs:
         raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
     if taken := GENERATED & {*op.inputs, *op.attributes}:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar, overload
 
+from .fused import run
 from .module import Module
 from .registry import MODULE
 
@@ -118,7 +119,8 @@ class Sequential(_Ordered):
     """Feeds its input through its modules, each one's output into the next.
 
     Takes modules, or one dict of modules by name. Indexing gives a module, slicing a Sequential of the same
-    modules; `+` joins two, `*` repeats the same modules.
+    modules; `+` joins two, `*` repeats the same modules. A Linear and an activation right behind it are one op,
+    `functional.linear_activation`, unless one of them has a hook.
 
     >>> net = ag.nn.Sequential(ag.nn.Linear(4, 8), ag.nn.Tanh(), ag.nn.Linear(8, 2))
     >>> net(ag.ones(5, 4)).shape
@@ -135,9 +137,7 @@ class Sequential(_Ordered):
             self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
-        for module in self:
-            input = module(input)
-        return input
+        return run(list(self), input)
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):

@@ -12,6 +12,7 @@ from . import init
 from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
+from .fused import through
 from .linear import Linear
 from .module import Module
 from .norm import LayerNorm
@@ -73,7 +74,7 @@ class TransformerDecoderLayer(Module):
         return self.norm3(x + self._feed_forward(x))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        return self.dropout3(self.linear2(self.dropout(through(self.linear1, self.activation, x))))
 
 
 def _attended(

@@ -61,6 +61,7 @@ from ..ops import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from ..ops.biased import linear_activation
 from .lookup import embedding, embedding_bag
 from .multihead import multi_head_attention_forward
 from .overwriting import (
@@ -127,6 +128,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_activation",
     "log_softmax",
     "logsigmoid",
     "margin_ranking_loss",

@@ -13,6 +13,7 @@ from . import functional as F
 from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
+from .fused import through
 from .linear import Linear
 from .module import Module
 from .norm import LayerNorm
@@ -86,7 +87,7 @@ class TransformerEncoderLayer(Module):
         return self.dropout1(out)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        return self.dropout2(self.linear2(self.dropout(through(self.linear1, self.activation, x))))
 
 
 class TransformerEncoder(Module):

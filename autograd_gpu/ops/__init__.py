@@ -1,7 +1,7 @@
 """The ops, by PyTorch's names. Each is one block in the file of its family; `methods` binds the Tensor methods."""
 
 from . import methods as methods  # binds Tensor's methods
-from .activation import gelu, relu, sigmoid, silu, softsign, tanh, tanhshrink
+from .activation import relu, sigmoid, silu, softsign, tanh, tanhshrink
 from .addmm import addbmm, addmm, addmv, addr, baddbmm
 from .aliases import (
     absolute,
@@ -131,6 +131,7 @@ from .extreme import all, amax, amin, aminmax, any, argmax, argmin, max, min
 from .gamma import digamma, lgamma, mvlgamma
 from .gamma import polygamma_of as polygamma
 from .gated import glu
+from .gelu import gelu
 from .grid import cartesian_prod, combinations, meshgrid, unravel_index, vander
 from .histogram import bincount, histc, histogram
 from .index import embedding, index_select, one_hot

@@ -1,49 +1,27 @@
-"""The activations of every day: relu, sigmoid, tanh, silu, gelu, and what is made of them.
+"""The activations of every day: relu, sigmoid, tanh, silu, and what is made of them.
 
 A derivative that several orders share is a block of its own: relu_grad, tanh_grad and their like. Passes over large
-arrays on the CPU are bound by memory: forwards make one fresh array and go on in place.
+arrays on the CPU are bound by memory: forwards make one fresh array and go on in place. On CUDA they are kernels of
+ours (launched.py), but for relu, which is one launch of CuPy's as well.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import backend
-from ..backend import cpu, dtypes
+from ..backend import cpu
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
 from ..core.tangents import ELEMENTWISE
+from .launched import double, slope, slope_forward, value_forward
+from .precision import in_float32
 
 MANY = 512  # elements from which on a selection by bits is faster
 BLOCK = 65536  # elements that are passed over several times before going on: they stay in the L2 cache
-
-
-def in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Half types go through `forward` as float32 and are rounded once, at the end, to the first operand's dtype."""
-
-    def rounded(xp, *args, **attributes):
-        widened = [a.astype(dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
-        return forward(xp, *widened, **attributes).astype(args[0].dtype)
-
-    # Straight-line code with forward's own parameters: *args and **attributes would cost a quarter of a small op.
-    parameters = list(inspect.signature(forward).parameters.values())
-    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    call = ", ".join([*arrays, *(f"{name}={name}" for name in keywords)])
-    # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
-    body = f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})"
-    scope: dict[str, Any] = {"forward": forward, "rounded": rounded}
-    exec(f"def wrapped({', '.join(arrays)}{', *, ' if keywords else ''}{', '.join(keywords)}): {body}", scope)
-    wrapped = functools.wraps(forward)(scope["wrapped"])
-    wrapped.__defaults__, wrapped.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
-    return wrapped
 
 
 def times(xp: Any, g: Any, t: Any) -> Any:
@@ -77,7 +55,9 @@ def _relu_grad(xp, h, out):
 
     np.where takes 20 times as long on a random mask, where the processor cannot predict its branch.
     """
-    if xp is not np or h.dtype != out.dtype or h.size < MANY:
+    if xp is not np:
+        return slope("relu", h, out)
+    if h.dtype != out.dtype or h.size < MANY:
         return xp.where(out <= 0, h.dtype.type(0), h)  # NaN lets the gradient through, as in PyTorch
     bits = np.dtype(f"i{out.itemsize}")
     mask = np.empty(out.shape, bits)
@@ -122,7 +102,7 @@ class relu_grad:
 
 
 def _sigmoid(xp, x):
-    if xp is np and x.size <= cpu.FEW:  # a quarter of the time; of many elements it takes twice as long
+    if x.size <= cpu.FEW:  # a quarter of the time; of many elements it takes twice as long
         return cpu.special().expit(x)
     out = xp.negative(x, out=backend.empty(xp, x.shape, x.dtype))
     with np.errstate(over="ignore"):  # exp(-x) may be inf, and the result 0 then
@@ -145,7 +125,7 @@ class sigmoid:
     tensor([0.5   , 0.8808])
     """
 
-    forward = in_float32(_sigmoid)
+    forward = in_float32(_sigmoid, value_forward("sigmoid"))
     def grad_x(F, g, out): return F.sigmoid_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -160,9 +140,10 @@ class sigmoid_grad:
     tensor([0.25])
     """
 
-    forward = in_float32(_sigmoid_grad)
+    forward = in_float32(_sigmoid_grad, slope_forward("sigmoid"))
     def grad_h(F, g, out): return F.sigmoid_grad(g, out)
     def grad_out(F, g, h, out): return g * h * (1 - out * 2)
+    def fused(F, g, need, h, out): return double("sigmoid", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -181,8 +162,7 @@ class tanh:
     tensor([0.    , 0.7616])
     """
 
-    @in_float32
-    def forward(xp, x): return xp.tanh(x)
+    forward = in_float32(lambda xp, x: xp.tanh(x), value_forward("tanh"))
     def grad_x(F, g, out): return F.tanh_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -197,9 +177,10 @@ class tanh_grad:
     tensor([0.75])
     """
 
-    forward = in_float32(_tanh_grad)
+    forward = in_float32(_tanh_grad, slope_forward("tanh"))
     def grad_h(F, g, out): return F.tanh_grad(g, out)
     def grad_out(F, g, h, out): return g * h * out * -2
+    def fused(F, g, need, h, out): return double("tanh", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -229,7 +210,7 @@ def _silu_grad(xp, h, x):
     return times(xp, h, t)
 
 
-def _silu_curve(F, x):
+def silu_curve(F, x):
     """The second derivative: s (1 - s) (2 + x (1 - 2 s)), s = sigmoid(x)."""
     s = F.sigmoid(x)
     return s * (1 - s) * (x * (1 - s * 2) + 2)
@@ -243,7 +224,7 @@ class silu:
     tensor([0.    , 0.7311])
     """
 
-    forward = in_float32(_silu)
+    forward = in_float32(_silu, value_forward("silu"))
     def grad_x(F, g, x): return F.silu_grad(g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -258,107 +239,10 @@ class silu_grad:
     tensor([0.5])
     """
 
-    forward = in_float32(_silu_grad)
+    forward = in_float32(_silu_grad, slope_forward("silu"))
     def grad_h(F, g, x): return F.silu_grad(g, x)
-    def grad_x(F, g, h, x): return g * h * _silu_curve(F, x)
-    types, broadcasts = FLOAT, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
-
-
-GELU_SCALE, GELU_CUBIC = math.sqrt(2.0 / math.pi), 0.044715
-
-
-def _gelu_is_exact(approximate):
-    if approximate not in ("none", "tanh"):
-        raise RuntimeError("approximate argument must be either none or tanh.")
-    return approximate == "none"
-
-
-def _gelu_inner(x):
-    """The argument of the approximation's tanh, and its derivative."""
-    square = x * x
-    return x * (square * GELU_CUBIC + 1) * GELU_SCALE, (square * (3 * GELU_CUBIC) + 1) * GELU_SCALE
-
-
-def _normal_cdf(xp, x):
-    if xp is np and x.dtype == dtypes.float32 and x.ndim:
-        return _normal_cdf_float32(x)
-    return 0.5 * (1 + backend.special(xp).erf(x * math.sqrt(0.5)))
-
-
-def _normal_cdf_float32(x):
-    """Abramowitz and Stegun 7.1.26, to 1.5e-7: a tenth of the time of SciPy's erf."""
-    z = np.absolute(x)
-    z *= math.sqrt(0.5)
-    t = z * 0.3275911
-    t += 1
-    np.reciprocal(t, out=t)
-    tail = t * 1.061405429
-    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        tail += coefficient
-        tail *= t
-    np.multiply(z, z, out=t)
-    np.exp(np.negative(t, out=t), out=t)
-    tail *= t
-    np.subtract(1, tail, out=t)
-    np.copysign(t, x, out=t)
-    t += 1
-    t *= 0.5
-    return t
-
-
-def _gelu(xp, x, *, approximate="none"):
-    if approximate == "none" and xp is np and x.size <= cpu.FEW:  # a tenth of the calls
-        return x * cpu.special().ndtr(x)
-    if _gelu_is_exact(approximate):
-        return x * _normal_cdf(xp, x)
-    return 0.5 * x * (1 + xp.tanh(_gelu_inner(x)[0]))
-
-
-def _gelu_grad(xp, h, x, *, approximate="none"):
-    if _gelu_is_exact(approximate):
-        return h * (_normal_cdf(xp, x) + x * xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
-    inner, slope = _gelu_inner(x)
-    t = xp.tanh(inner)
-    return h * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
-
-
-def _gelu_curve(F, x, approximate):
-    """The second derivative."""
-    if _gelu_is_exact(approximate):
-        return F.exp(x * x * -0.5) * (2 - x * x) * (1 / math.sqrt(2 * math.pi))
-    inner, slope = _gelu_inner(x)
-    t = F.tanh(inner)
-    bend = x * (6 * GELU_CUBIC * GELU_SCALE)
-    return (1 - t * t) * (slope + x * 0.5 * (bend - t * slope * slope * 2))
-
-
-@defop
-class gelu:
-    """x * Phi(x), Phi the normal distribution function, or its approximation by a tanh.
-
-    >>> ag.gelu(ag.tensor([0.0, 1.0]))
-    tensor([0.    , 0.8413])
-    """
-
-    forward = in_float32(_gelu)
-    def grad_x(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
-
-
-@defop
-class gelu_grad:
-    """h * gelu'(x), in one pass.
-
-    >>> from autograd_gpu.ops.activation import gelu_grad
-    >>> gelu_grad(ag.tensor([1.0]), ag.tensor([0.0]))
-    tensor([0.5])
-    """
-
-    forward = in_float32(_gelu_grad)
-    def grad_h(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
-    def grad_x(F, g, h, x, approximate): return g * h * _gelu_curve(F, x, approximate)
+    def grad_x(F, g, h, x): return g * h * silu_curve(F, x)
+    def fused(F, g, need, h, x): return double("silu", g, need, h, x)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 

@@ -14,9 +14,9 @@ from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO
 from ..core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from ..core.tensor import Tensor
-from .activation import in_float32
 from .creation import as_tensor
 from .elementwise import exp2
+from .precision import in_float32
 
 # ---- arithmetic ------------------------------------------------------------------------------------
 

@@ -49,6 +49,16 @@ def _losses(F, n, target, losses, weight, ignore_index, reduction, dtype):
     return rows if rows.dtype == dtype else F.cast(rows, dtype)
 
 
+def combined(F, n, target, losses, weight, ignore_index, reduction, dtype):
+    """The examples' losses, from those of their rows with the weights in them, which the examples share."""
+    rows = _over_rows(F, losses)
+    if reduction == "mean":
+        _, total = _scale_of(F, n, target, (weight, False), ignore_index, reduction, losses.dtype)
+        rows = F.where(total == 0, math.nan, rows / F.where(total == 0, 1.0, total))
+    rows = F.reshape(rows, (n,))
+    return rows if rows.dtype == dtype else F.cast(rows, dtype)
+
+
 def _widened(F, x):
     return x if wide(x.dtype) == x.dtype else F.cast(x, wide(x.dtype))
 
@@ -63,15 +73,16 @@ def batch_cross_entropy(F, n, batched, x, target, weight, *, ignore_index, reduc
     return loss, probs if probs.dtype == x.dtype else F.cast(probs, x.dtype)
 
 
+def of_rows(F, n, x, is_batched, rows):
+    """A number per row, or one for all of an example's, as one for each row (n, *rows)."""
+    x = F.reshape(x, (n, *(1,) * len(rows))) if is_batched and not rank(x, True) else x
+    return F.expand(x, (n, *rows))
+
+
 def batch_cross_entropy_grad(F, n, batched, h, probs, target, scale):
-    rows = tuple(probs.shape[batched[1] : -1])
-
-    def of_rows(x, is_batched):
-        x = F.reshape(x, (n, *(1,) * len(rows))) if is_batched and not rank(x, True) else x
-        return F.expand(x, (n, *rows))
-
     probs, target = expanded(F, n, batched[1:3], (probs, target))
-    return F.cross_entropy_grad(of_rows(h, batched[0]), probs, target, of_rows(scale, batched[3]))
+    h, scale = [of_rows(F, n, x, own, target.shape[1:]) for x, own in ((h, batched[0]), (scale, batched[3]))]
+    return F.cross_entropy_grad(h, probs, target, scale)
 
 
 def batch_nll(F, n, batched, x, target, weight, *, ignore_index, reduction):

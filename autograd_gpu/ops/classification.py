@@ -12,15 +12,16 @@ import math
 
 import numpy as np
 
-from ..backend import cpu
+from ..backend import kernels
 from ..backend.dtypes import FLOATS
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import LINEAR, added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from .arithmetic import where
 from .class_examples import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
+from .classes import clean, dense, given, within
+from .logits import logits_cross_entropy
 from .loss import check_reduction
 from .permute import movedim
 from .probability import exponentials, log_softmax
@@ -30,29 +31,16 @@ from .reduce import reduced, wide
 # ---- classes -----------------------------------------------------------------------------------------
 
 
-def _clean(target, classes, ignore_index):
-    """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
-    if not target.size:
-        return True
-    low, high = cpu.ends(target)
-    if low >= 0 and high < classes:
-        return not 0 <= ignore_index < classes
-    wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
-    if wrong.size:
-        raise IndexError(f"Target {wrong[0]} is out of bounds.")
-    return False
-
-
 def _weighed(xp, x, target, weight, ignore_index, reduction):
     """What the loss of each row is multiplied with, so that their sum is the result; and which rows are ignored."""
     classes, dtype = x.shape[-1], wide(x.dtype)
     ignored = None
-    if xp is not np or not _clean(target, classes, ignore_index):
+    if xp is not np or not clean(target, classes, ignore_index):
         ignored = target == ignore_index
     if weight is None:
         scale = xp.ones(target.shape, dtype)
     else:
-        scale = xp.asarray(weight[_within(xp, target, classes)]).astype(dtype)
+        scale = xp.asarray(weight[within(xp, target, classes)]).astype(dtype)
     if ignored is not None:
         scale[ignored] = 0
     if reduction == "mean" and weight is None and ignored is None:
@@ -63,14 +51,9 @@ def _weighed(xp, x, target, weight, ignore_index, reduction):
     return scale, ignored
 
 
-def _within(xp, target, classes):
-    """`target` with ignored rows moved to some class."""
-    return xp.minimum(xp.maximum(target, 0), classes - 1)
-
-
 def _spots(xp, x, target):
     """Index of the element that each row's class names, in x as a matrix."""
-    flat = _within(xp, target, x.shape[-1]).reshape(-1)
+    flat = within(xp, target, x.shape[-1]).reshape(-1)
     return xp.arange(flat.size), flat
 
 
@@ -93,7 +76,7 @@ def _combined(xp, losses, ignored, scale, reduction, dtype):
 
 def _cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
     alike = xp is np and weight is None and reduction == "mean" and x.ndim == 2 and x.dtype.itemsize > 2
-    if alike and target.size and _clean(target, x.shape[1], ignore_index):
+    if alike and target.size and clean(target, x.shape[1], ignore_index):
         return _mean_cross_entropy(x, target)
     dtype, x = x.dtype, x.astype(wide(x.dtype), copy=False)
     scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
@@ -154,7 +137,7 @@ def _cross_entropy_grad(xp, h, probs, target, scale):
     rows = xp.asarray(h * scale)
     out = xp.multiply(probs, rows[..., None], out=xp.empty(probs.shape, probs.dtype))  # C order, whatever that of probs
     flat = out.reshape(-1, out.shape[-1])
-    flat[xp.arange(len(flat)), _within(xp, target, out.shape[-1]).reshape(-1)] -= rows.reshape(-1)
+    flat[xp.arange(len(flat)), within(xp, target, out.shape[-1]).reshape(-1)] -= rows.reshape(-1)
     return out
 
 
@@ -191,11 +174,16 @@ class cross_entropy_grad:
 
 
 def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
+    if xp is not np and x.shape[-1]:
+        return kernels.nll(dense(x, x.dtype), given(x.dtype, target, weight, ignore_index), reduction)
     scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
     return _combined(xp, -_picked(xp, x, target).astype(scale.dtype), ignored, scale, reduction, x.dtype)
 
 
 def _nll_grad(xp, h, target, weight=None, *, classes, ignore_index, reduction):
+    if xp is not np and classes:
+        named = given(h.dtype, target, weight, ignore_index)
+        return kernels.nll_backward(dense(h, h.dtype), named, classes, reduction)
     out = xp.zeros((*target.shape, classes), h.dtype)
     scale, ignored = _weighed(xp, out, target, weight, ignore_index, reduction)
     picked = h * -scale
@@ -319,26 +307,9 @@ def cross_entropy(
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     last = _classes_last(input, target, "cross_entropy")
     _check_weight(weight, last.shape[-1])
-    if label_smoothing == 0.0:
+    if label_smoothing == 0.0 and not last.is_cuda:
         return RECORD.class_cross_entropy(last, target, weight, ignore_index, reduction)[0]
-    return _smoothed(log_softmax(last, -1), target, weight, ignore_index, reduction, label_smoothing)
-
-
-def _smoothed(
-    scores: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
-) -> Tensor:
-    weighed = scores if weight is None else RECORD.mul(scores, weight)
-    uniform = RECORD.mul(RECORD.sum(weighed, -1), -smoothing / scores.shape[-1])
-    uniform = where(RECORD.ne(target, ignore_index), uniform, 0.0)
-    picked = RECORD.class_nll(scores, target, weight, ignore_index, "none")
-    rows = RECORD.add(RECORD.mul(picked, 1 - smoothing), uniform)
-    if reduction == "none":
-        return rows
-    total = RECORD.sum(rows)
-    if reduction == "sum":
-        return total
-    counted = RECORD.class_nll(RECORD.constant_like(scores, -1.0), target, weight, ignore_index, "sum")
-    return RECORD.div(total, where(RECORD.ne(counted, 0.0), counted, math.nan))  # NumPy would warn of 0 / 0
+    return logits_cross_entropy(last, target, weight, ignore_index, reduction, label_smoothing)[0]
 
 
 def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:

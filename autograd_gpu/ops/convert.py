@@ -9,6 +9,7 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import Device
+from ..backend.quantization import from_float8, to_float8
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import RECORD
@@ -117,24 +118,14 @@ def move(x: Tensor, device: Device) -> Tensor:
 
 
 def convert(x: Tensor, dtype: np.dtype) -> Tensor:
-    """`cast`, and the two ways in and out of the float8 storage dtypes (to nearest even; e4m3fn saturates at 448)."""
+    """`cast`, and the two ways in and out of the float8 storage dtypes (to nearest even; finite numbers saturate)."""
     if isinstance(x, StorageTensor):
-        values = backend.to_numpy(x._array).view(x.dtype).astype(dtypes.float32)
-        back = wrap(backend.to_device(values, x.device))
-        return back if dtype == dtypes.float32 else convert(back, dtype)
+        if dtype not in dtypes.FLOATS:
+            return convert(wrap(from_float8(x._array, x.dtype, dtypes.float32)), dtype)
+        return wrap(from_float8(x._array, x.dtype, dtype))
     if dtype in dtypes.STORAGE:
-        host = backend.to_numpy(x._array).astype(dtypes.float32)
-        codes = _to_float8(host, dtype).view(np.uint8)
-        return wrap_codes(backend.to_device(codes, x.device), dtype)
+        return wrap_codes(to_float8(x._array, dtype), dtype)
     return cast(x, dtype)
-
-
-def _to_float8(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Finite values beyond the range saturate; NaN stays NaN; Inf becomes NaN in e4m3fn, which has none."""
-    largest = 448.0 if dtype == dtypes.float8_e4m3fn else 57344.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        clipped = np.where(np.isfinite(values), np.clip(values, -largest, largest), values)
-        return clipped.astype(dtype)
 
 
 def cpu(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.tangents import added
-from .activation import in_float32
+from .precision import in_float32
 from .reduce import wide
 from .scan import result_dtype, stays_float
 from .slicing import from_right, key_along, wrap_dim

@@ -13,8 +13,8 @@ from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
-from .activation import in_float32
 from .arithmetic import where
+from .precision import in_float32
 from .reduce import axes, norm
 from .shape import unsqueeze
 

@@ -10,7 +10,9 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
-from .activation import in_float32, times
+from .activation import times
+from .launched import launches, slope, value_forward
+from .precision import in_float32
 
 # ---- elu and its kin ---------------------------------------------------------------------------------
 
@@ -35,9 +37,18 @@ def _elu(xp, x, scale, negative, inner):
     return out
 
 
-def _elu_back(F, g, x, scale, negative, inner):
+def elu_back(F, g, x, scale, negative, inner):
     e = F.exp(F.clamp(x, None, 0.0) * inner)
     return F.where(x <= 0, g * e * (negative * inner), g if scale == 1 else g * scale)
+
+
+def elu_curve(F, x, alpha, inner):
+    """The second derivative of alpha * (exp(inner * x) - 1) below 0, and 0 above."""
+    return F.where(x <= 0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner), 0.0)
+
+
+def _back_of_elu(F, g, x, alpha):
+    return slope("elu", g, x, alpha=alpha) if launches(F, g) else elu_back(F, g, x, 1, alpha, 1)
 
 
 @defop
@@ -48,9 +59,8 @@ class elu:
     tensor([-0.6321,  2.    ])
     """
 
-    @in_float32
-    def forward(xp, x, *, alpha=1.0): return _elu(xp, x, 1, alpha, 1)
-    def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1)
+    forward = in_float32(lambda xp, x, *, alpha=1.0: _elu(xp, x, 1, alpha, 1), value_forward("elu"))
+    grad_x = _back_of_elu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -61,6 +71,10 @@ def _celu(xp, x, *, alpha=1.0):
     return _elu(xp, x, 1, alpha, 1 / alpha)
 
 
+def _back_of_celu(F, g, x, alpha):
+    return slope("celu", g, x, alpha=alpha) if launches(F, g) else elu_back(F, g, x, 1, alpha, 1 / alpha)
+
+
 @defop
 class celu:
     """x where x > 0, else alpha * (exp(x / alpha) - 1), whose derivative at 0 is 1; RuntimeError if alpha is 0.
@@ -69,8 +83,8 @@ class celu:
     tensor([-0.7869,  2.    ])
     """
 
-    forward = in_float32(_celu)
-    def grad_x(F, g, x, alpha): return _elu_back(F, g, x, 1, alpha, 1 / alpha)
+    forward = in_float32(_celu, value_forward("celu"))
+    grad_x = _back_of_celu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -85,7 +99,7 @@ class selu:
 
     @in_float32
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
-    def grad_x(F, g, x): return _elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    def grad_x(F, g, x): return elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -97,7 +111,7 @@ STRAIGHT = 20.0  # beyond it softplus and mish are x, to the last bit of float32
 
 
 def _softplus(xp, x, *, beta=1.0, threshold=20.0):
-    if xp is np and beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # a look costs less than the limits
+    if beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # a look costs less than the limits
         out = np.exp(x, out=backend.empty(xp, x.shape, x.dtype))
         return np.log1p(out, out=out)
     limit = backend.constant(xp, threshold, x.dtype)
@@ -111,6 +125,18 @@ def _softplus(xp, x, *, beta=1.0, threshold=20.0):
     return backend.where(xp, x * beta > threshold, x, out)
 
 
+def softplus_back(F, g, x, beta, threshold):
+    if launches(F, g):
+        return slope("softplus", g, x, beta=beta, threshold=threshold)
+    return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
+
+
+def softplus_curve(F, x, beta, threshold):
+    """The second derivative."""
+    s = F.sigmoid(x * beta)
+    return F.where(x * beta > threshold, 0.0, s * (1 - s) * beta)
+
+
 @defop
 class softplus:
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
@@ -119,8 +145,8 @@ class softplus:
     tensor([  0.6931, 100.    ])
     """
 
-    forward = in_float32(_softplus)
-    def grad_x(F, g, x, beta, threshold): return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
+    forward = in_float32(_softplus, value_forward("softplus"))
+    grad_x = softplus_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 

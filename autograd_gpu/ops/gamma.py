@@ -10,8 +10,8 @@ from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
-from .activation import in_float32
 from .from_scipy import of_scipy, of_two
+from .precision import in_float32
 
 _zeta, _gammainc, _gammaincc = of_two("zeta"), of_two("gammainc"), of_two("gammaincc")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import FLOAT
-from .activation import gate, in_float32, times
+from .activation import gate, times
+from .precision import in_float32
 from .slicing import from_right, key_along, wrap_dim
 
 

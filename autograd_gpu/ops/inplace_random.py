@@ -12,7 +12,7 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..core.tensor import Tensor
-from ..random import Generator
+from ..random import Generator, bernoulli_mask
 from ..random.factories import floats
 from ..random.generator import source
 from .inplace import check_writable, put, refuse_storage
@@ -114,7 +114,7 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
         probabilities = backend.namespace(x._array).broadcast_to(p.detach()._array, x.shape)
         return put(x, random_bernoulli(probabilities, stream)._array, recorded)
     check_probability("bernoulli_", p)
-    return put(x, stream.draw("random", x.shape, dtype=dtypes.float32) < p, recorded)
+    return put(x, bernoulli_mask(x.shape, p, None, stream), recorded)
 
 
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
@@ -158,8 +158,8 @@ def random_(
         for name, value in (("from", start), ("to - 1", to - 1)):
             if not low <= value <= high:
                 raise RuntimeError(f"{name} is out of bounds for {x.dtype}")
-    if x.dtype in dtypes.FULL_FLOATS and to - start <= 1 << 32:  # `integers` takes five times as long for few elements
-        values = stream.draw("random", x.shape, dtype=dtypes.float64) * float(to - start)
-        values = (np if type(values) is np.ndarray else backend.namespace(values)).floor(values)
+    few = x.dtype in dtypes.FULL_FLOATS and to - start <= 1 << 32
+    if few and type(x._array) is np.ndarray:  # where `integers` takes five times as long for few elements
+        values = np.floor(stream.draw("random", x.shape, dtype=dtypes.float64) * float(to - start))
         return put(x, values + start if start else values, recorded)
     return put(x, stream.draw("integers", start, to, x.shape, dtype=dtypes.int64), recorded)

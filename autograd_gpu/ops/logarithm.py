@@ -9,8 +9,8 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
-from .activation import in_float32
 from .from_scipy import of_scipy, of_two
+from .precision import in_float32
 
 _xlogy, _xlog1py = of_two("xlogy"), of_two("xlog1py")
 

@@ -18,9 +18,9 @@ from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from .activation import in_float32
 from .exponential import logsigmoid, softplus
 from .loss import check_reduction, settle
+from .precision import in_float32
 from .reduce import added, divided
 from .similarity import pairwise_distance
 

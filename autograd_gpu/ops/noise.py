@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
+
 from .. import backend, random
+from ..backend import kernels
 from ..backend.dtypes import float32, float64
-from ..core.batching import BROADCASTING
+from ..core.batching import BROADCASTING, LEADING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
-from ..core.tangents import ELEMENTWISE
+from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor, wrap
 from ..errors import ArgumentError
 from .exponential import SELU_ALPHA, SELU_SCALE
@@ -19,10 +22,53 @@ from .piecewise import leaky_relu
 # ---- dropout -----------------------------------------------------------------------------------------
 
 
-def _mask(x, p, channels):
-    """What is kept: elements, or whole channels, which are the first two dimensions of x."""
-    shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
-    return random.bernoulli_mask(shape, 1 - p, backend.device_of(x))
+# On the CPU a mask is an array. On CUDA it is a `Mask`, a few numbers that the kernel makes its bits of, in the forward
+# pass and again in backward: nothing of the size of x is saved, and saved-tensor hooks see nothing.
+
+
+def _dense(xp, x):
+    return x if x.flags.c_contiguous else xp.ascontiguousarray(x)  # which would give a 0-d array a dimension
+
+
+def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
+    """x * scale + shift where it is kept, else `dropped`; and the mask.
+
+    Kept or dropped are elements, or whole channels, which are the first two dimensions of x.
+    """
+    if xp is np:
+        shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
+        mask = random.bernoulli_mask(shape, 1 - p)
+        out = backend.where(xp, mask, x * scale, dropped - shift)
+        if shift:
+            out += shift
+        return out.astype(x.dtype, copy=False), {"mask": mask}
+    each = math.prod(x.shape[2:]) if channels else 1
+    count = math.prod(x.shape[:2]) if channels else x.size
+    mask = random.default_generator(backend.device_of(x)).draw("mask", 1 - p, count, each)
+    return kernels.dropout(_dense(xp, x), mask, scale, shift, dropped), {"mask": mask}
+
+
+@defop
+class masked_scale:
+    """x * scale where a `Mask` (backend/kernels/dropout.py) is true, else 0; x may have more dimensions in front.
+
+    >>> from autograd_gpu.backend.kernels import Mask
+    >>> from autograd_gpu.ops.noise import masked_scale
+    >>> masked_scale(ag.ones(2), Mask(seed=0, start=0, keep=1.0, count=2), 2.0)
+    tensor([2., 2.])
+    """
+
+    def forward(xp, x, *, mask, scale):
+        if xp is np:
+            return kernels.dropout_reference(x, mask, scale)
+        return kernels.dropout(_dense(xp, x), mask, scale)
+
+    def grad_x(F, g, mask, scale): return F.masked_scale(g, mask, scale)
+    types, jvp, batch = FLOAT, LINEAR, LEADING
+
+
+def _pull(F, g, mask, scale):
+    return F.masked_scale(g, mask, scale) if isinstance(mask, kernels.Mask) else F.where(mask, g * scale, 0.0)
 
 
 def _in_examples(F, drop, x, p, channels):
@@ -37,8 +83,7 @@ def _survivors(p):
 
 
 def _dropped(xp, x, *, p, channels=False):
-    mask = _mask(x, p, channels)
-    return backend.where(xp, mask, x * _survivors(p), 0.0).astype(x.dtype, copy=False), {"mask": mask}
+    return _apply(xp, x, p, channels, _survivors(p))
 
 
 @defop
@@ -50,7 +95,7 @@ class random_dropout:
     """
 
     forward = _dropped
-    def grad_x(F, g, mask, p): return F.where(mask, g * _survivors(p), 0.0)
+    def grad_x(F, g, mask, p): return _pull(F, g, mask, _survivors(p))
     def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_dropout, x, p, channels)
     jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
@@ -65,10 +110,9 @@ def _alpha_scale(p):
 
 
 def _alpha_dropped(xp, x, *, p, channels=False):
-    mask, scale = _mask(x, p, channels), _alpha_scale(p)
-    out = backend.where(xp, mask, x * scale, LOWEST * scale)
-    out -= p * LOWEST * scale
-    return out.astype(x.dtype, copy=False), {"mask": mask}
+    scale = _alpha_scale(p)
+    shift = -p * LOWEST * scale
+    return _apply(xp, x, p, channels, scale, shift, LOWEST * scale + shift)
 
 
 @defop
@@ -81,7 +125,7 @@ class random_alpha_dropout:
     """
 
     forward = _alpha_dropped
-    def grad_x(F, g, mask, p): return F.where(mask, g * _alpha_scale(p), 0.0)
+    def grad_x(F, g, mask, p): return _pull(F, g, mask, _alpha_scale(p))
     def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_alpha_dropout, x, p, channels)
     jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT

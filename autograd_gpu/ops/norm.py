@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..backend import kernels
 from ..backend.dtypes import FLOATS, HALF, get_default_dtype
 from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
@@ -41,9 +42,12 @@ def _squares(xp, x, axes):
 
 
 def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
+    """The result, and the statistics in the dtype that sums are made in."""
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
     _check_parameter("bias", bias, shape)
+    if xp is not np and x.size:  # one kernel; the lines below are CuPy's for arrays with nothing in them
+        return kernels.layer_norm(*_contiguous(x, weight, bias), eps, len(shape))
     n = math.prod(shape) or 1
     x = x.astype(wide(dtype), copy=False)
     mean = xp.sum(x, axis=axes, keepdims=True) / n
@@ -54,12 +58,29 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
         out *= weight
     if bias is not None:
         out += bias
-    return out.astype(dtype, copy=False), mean.astype(dtype, copy=False), rstd.astype(dtype, copy=False)
+    return out.astype(dtype, copy=False), mean, rstd
+
+
+def _contiguous(*arrays):
+    return [None if a is None else kernels.contiguous(a) for a in arrays]
+
+
+# ---- gradients ---------------------------------------------------------------------------------------
+
+
+def _as(F, dtype, x):
+    return x if x is None or x.dtype == dtype else F.cast(x, dtype)
+
+
+def _widened(F, *values):
+    """Half types in float32, as the statistics are."""
+    return [None if x is None else _as(F, wide(x.dtype), x) for x in values]
 
 
 def _grad_x(F, g, x, weight, mean, rstd, shape):
     """mean and rstd are outputs like any other, so that differentiating this formula needs nothing special."""
-    g_out, g_mean, g_rstd = g
+    dtype, (_, g_mean, g_rstd) = x.dtype, g
+    g_out, x, weight = _widened(F, g[0], x, weight)
     axes, n = tuple(range(-len(shape), 0)), math.prod(shape) or 1
     normal = (x - mean) * rstd
     parts = []
@@ -69,7 +90,7 @@ def _grad_x(F, g, x, weight, mean, rstd, shape):
     if g_rstd is not None:
         parts.append(normal * (rstd * rstd * g_rstd / -n))
     total = sum(parts[1:], parts[0]) if parts else F.constant_like(x, 0.0)
-    return total if g_mean is None else total + g_mean / n
+    return _as(F, dtype, total if g_mean is None else total + g_mean / n)
 
 
 def _over_rows(F, g, shape):
@@ -79,17 +100,52 @@ def _over_rows(F, g, shape):
 
 
 def _grad_weight(F, g, x, mean, rstd, shape):
-    return None if g[0] is None else _over_rows(F, g[0] * ((x - mean) * rstd), shape)
+    if g[0] is None:
+        return None
+    g_out, wider = _widened(F, g[0], x)
+    return _as(F, x.dtype, _over_rows(F, g_out * ((wider - mean) * rstd), shape))
 
 
 def _grad_bias(F, g, shape):
     return None if g[0] is None else _over_rows(F, g[0], shape)
 
 
+def _fused(F, g, need, x, weight, mean, rstd, shape):
+    """All gradients in one pass, of an RMS norm with mean None. The rules remain for the gradients of the statistics,
+    for that of a bias alone, and in NumPy for any alone: two share the products."""
+    if x is None or not x.size or g[0] is None or any(each is not None for each in g[1:]):
+        return None
+    if type(x) is np.ndarray:
+        return _gradients(need, g[0], x, weight, mean, rstd, shape) if sum(need) > 1 else None
+    arrays = _contiguous(g[0], x, weight)
+    if mean is None:
+        return kernels.rms_norm_backward(*arrays, rstd, need, len(shape))
+    return kernels.layer_norm_backward(*arrays, mean, rstd, need, len(shape))
+
+
+def _gradients(need, g, x, weight, mean, rstd, shape):
+    """The formulas of the rules on NumPy arrays, each product and each sum made once."""
+    dtype, n, axes, above = x.dtype, math.prod(shape), tuple(range(-len(shape), 0)), tuple(range(x.ndim - len(shape)))
+    g, normal = g.astype(wide(dtype), copy=False), x * rstd if mean is None else (x - mean) * rstd
+    product = g * normal
+    sums = [each.sum(above) if wanted else None for each, wanted in zip((product, g), need[1:], strict=False)]
+    dx = None
+    if need[0]:
+        if weight is not None:
+            product *= weight
+        normal *= product.sum(axes, keepdims=True) / n
+        h = g if weight is None else np.multiply(g, weight, out=product)
+        dx = np.subtract(h, normal, out=normal)
+        if mean is not None:
+            dx -= h.sum(axes, keepdims=True) / n
+        dx *= rstd
+    return [None if each is None else each.astype(dtype, copy=False) for each in (dx, *sums)]
+
+
 def _through_scale(F, t, normal, rstd, shape):
     """The tangents of `normal` and of `rstd` from the tangent t of what was divided by its root mean square."""
     shared = F.sum(t * normal, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
-    return rstd * (t - normal * shared), -rstd * (rstd * shared)  # rstd * rstd would leave float16
+    return rstd * (t - normal * shared), -rstd * (rstd * shared)
 
 
 def _scaled_tangent(normal, weight, t_normal, t_weight, t_bias=None):
@@ -100,12 +156,13 @@ def _scaled_tangent(normal, weight, t_normal, t_weight, t_bias=None):
 
 
 def _layer_norm_jvp(F, t, x, weight, mean, rstd, shape):
-    t_x, t_weight, t_bias = t
+    dtype = x.dtype
+    x, weight, t_x, t_weight, t_bias = _widened(F, x, weight, *t)
     normal, t_normal, t_mean, t_rstd = (x - mean) * rstd, None, None, None
     if t_x is not None:
         t_mean = F.sum(t_x, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
         t_normal, t_rstd = _through_scale(F, t_x - t_mean, normal, rstd, shape)
-    return _scaled_tangent(normal, weight, t_normal, t_weight, t_bias), t_mean, t_rstd
+    return _as(F, dtype, _scaled_tangent(normal, weight, t_normal, t_weight, t_bias)), t_mean, t_rstd
 
 
 def _in_examples(F, run, n, batched, x, weight, bias, shape):
@@ -126,7 +183,7 @@ def _in_examples(F, run, n, batched, x, weight, bias, shape):
 class native_layer_norm:
     """(x - mean) * rstd * weight + bias over the last dimensions, those of `shape`; also mean and rstd.
 
-    rstd is 1 / sqrt(variance + eps); weight and bias may be None.
+    rstd is 1 / sqrt(variance + eps); weight and bias may be None. mean and rstd of half types are float32.
 
     >>> from autograd_gpu.ops.norm import native_layer_norm
     >>> out, mean, rstd = native_layer_norm(ag.tensor([1.0, 3.0]), None, None, shape=(2,), eps=0.0)
@@ -140,6 +197,7 @@ class native_layer_norm:
     grad_x = _grad_x
     grad_weight = _grad_weight
     grad_bias = _grad_bias
+    fused = _fused
     jvp = _layer_norm_jvp
     def batch(F, n, batched, x, weight, bias, *, shape, eps):
         def run(weight, bias): return F.native_layer_norm(x, weight, bias, shape=shape, eps=eps)
@@ -177,16 +235,19 @@ def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 def _rms(xp, x, weight, shape, eps):
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
+    if xp is not np and x.size:
+        return kernels.rms_norm(*_contiguous(x, weight), eps, len(shape))
     x = x.astype(wide(dtype), copy=False)
     rstd = 1 / xp.sqrt(_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
     out = x * rstd
     if weight is not None:
         out *= weight
-    return out.astype(dtype, copy=False), rstd.astype(dtype, copy=False)
+    return out.astype(dtype, copy=False), rstd
 
 
 def _rms_grad_x(F, g, x, weight, rstd, shape):
-    g_out, g_rstd = g
+    dtype, (_, g_rstd) = x.dtype, g
+    g_out, x, weight = _widened(F, g[0], x, weight)
     axes, n = tuple(range(-len(shape), 0)), math.prod(shape) or 1
     normal, parts = x * rstd, []
     if g_out is not None:
@@ -194,18 +255,27 @@ def _rms_grad_x(F, g, x, weight, rstd, shape):
         parts.append(rstd * (h - normal * (F.sum(h * normal, axes, True) / n)))
     if g_rstd is not None:
         parts.append(normal * (rstd * rstd * g_rstd / -n))
-    return sum(parts[1:], parts[0])
+    return _as(F, dtype, sum(parts[1:], parts[0]))
 
 
 def _rms_grad_weight(F, g, x, rstd, shape):
-    return None if g[0] is None else _over_rows(F, g[0] * (x * rstd), shape)
+    if g[0] is None:
+        return None
+    g_out, wider = _widened(F, g[0], x)
+    return _as(F, x.dtype, _over_rows(F, g_out * (wider * rstd), shape))
+
+
+def _rms_fused(F, g, need, x, weight, rstd, shape):
+    return _fused(F, g, need, x, weight, None, rstd, shape)
 
 
 def _rms_jvp(F, t, x, weight, rstd, shape):
+    dtype = x.dtype
+    x, weight, t_x, t_weight = _widened(F, x, weight, *t)
     normal, t_normal, t_rstd = x * rstd, None, None
-    if t[0] is not None:
-        t_normal, t_rstd = _through_scale(F, t[0], normal, rstd, shape)
-    return _scaled_tangent(normal, weight, t_normal, t[1]), t_rstd
+    if t_x is not None:
+        t_normal, t_rstd = _through_scale(F, t_x, normal, rstd, shape)
+    return _as(F, dtype, _scaled_tangent(normal, weight, t_normal, t_weight)), t_rstd
 
 
 @defop
@@ -220,6 +290,7 @@ class native_rms_norm:
     def forward(xp, x, weight=None, *, shape, eps): return _rms(xp, x, weight, shape, eps)
     grad_x = _rms_grad_x
     grad_weight = _rms_grad_weight
+    fused = _rms_fused
     jvp = _rms_jvp
     def batch(F, n, batched, x, weight, *, shape, eps):
         def run(weight, bias): return F.native_rms_norm(x, weight, shape=shape, eps=eps)

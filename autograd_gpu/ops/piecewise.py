@@ -15,7 +15,9 @@ from ..core.op import FLOAT, PROMOTE, SAME, ZERO
 from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from .activation import in_float32, times
+from .activation import times
+from .launched import launches, slope, value_forward
+from .precision import in_float32
 from .shape import reshape
 
 
@@ -56,6 +58,12 @@ def _leaky_relu(xp, x, *, negative_slope=0.01):
     return backend.where(xp, x > 0, x, x * negative_slope)
 
 
+def _back_of_leaky_relu(F, g, x, negative_slope):
+    if launches(F, g):
+        return slope("leaky_relu", g, x, negative_slope=negative_slope)
+    return F.chosen(x, x > 0, g, g * negative_slope)
+
+
 @defop
 class leaky_relu:
     """x where x > 0, else negative_slope * x; so is the derivative at 0.
@@ -64,8 +72,8 @@ class leaky_relu:
     tensor([-0.1,  2. ])
     """
 
-    forward = in_float32(_leaky_relu)
-    def grad_x(F, g, x, negative_slope): return F.chosen(x, x > 0, g, g * negative_slope)
+    forward = in_float32(_leaky_relu, value_forward("leaky_relu"))
+    grad_x = _back_of_leaky_relu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 

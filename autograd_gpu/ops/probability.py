@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import cpu, dtypes
+from ..backend import cpu, dtypes, kernels
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import added
 from ..core.tensor import Tensor
-from .activation import in_float32
+from .precision import in_float32
 from .reduce import wide
 from .slicing import from_right, wrap_dim
 
@@ -33,11 +33,37 @@ def exponentials(xp, x, axis):
 
 
 def _wanted(name, x, dtype):
-    """The dtype of the result, and x in the dtype to compute in."""
+    """The dtype of the result."""
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"{name}: dtype must be floating point, got {wanted}")
-    return wanted, x.astype(wide(wanted), copy=False)
+    return wanted
+
+
+def _along_rows(xp, x, dim):
+    """Whether a kernel does it: on CUDA along the last dimension, or one with nothing but 1 behind it.
+
+    Along another it is CuPy's: to move it to the end and back costs two passes more, about what the kernel would save.
+    """
+    return xp is not np and x.ndim > 0 and math.prod(x.shape[wrap_dim(dim, x.ndim) + 1 :]) == 1
+
+
+def _rows(x, dim):
+    """x as the kernels take it."""
+    return x.astype(x.dtype, order="C", copy=False).reshape(x.shape[: wrap_dim(dim, x.ndim) + 1])
+
+
+def _in_one_launch(x, dim, wanted, **form):
+    x = x if x.dtype == wanted else x.astype(wide(wanted), copy=False)
+    return kernels.softmax(_rows(x, dim), **form).reshape(x.shape).astype(wanted, copy=False)
+
+
+def _alike(xp, h, out, dim):
+    return _along_rows(xp, out, dim) and h.shape == out.shape and h.dtype == out.dtype
+
+
+def _grad_in_one_launch(h, out, dim, **form):
+    return kernels.softmax_backward(_rows(h, dim), _rows(out, dim), **form).reshape(out.shape)
 
 
 def _few(xp, x, dim, dtype):
@@ -55,7 +81,10 @@ def _few(xp, x, dim, dtype):
 def _softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         return np.divide(*few, few[0])
-    wanted, x = _wanted("softmax", x, dtype)
+    wanted = _wanted("softmax", x, dtype)
+    if _along_rows(xp, x, dim):
+        return _in_one_launch(x, dim, wanted)
+    x = x.astype(wide(wanted), copy=False)
     e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
     return xp.divide(e, total, out=e).astype(wanted, copy=False)
 
@@ -63,23 +92,40 @@ def _softmax(xp, x, *, dim, dtype=None):
 def _log_softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         return x - np.log(few[1])
-    wanted, x = _wanted("log_softmax", x, dtype)
+    wanted = _wanted("log_softmax", x, dtype)
+    if _along_rows(xp, x, dim):
+        return _in_one_launch(x, dim, wanted, logarithm=True)
+    x = x.astype(wide(wanted), copy=False)
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum
         return xp.subtract(x, highest + xp.log(total), out=e).astype(wanted, copy=False)
 
 
-def _softmax_grad(xp, h, out, *, dim):
+@in_float32
+def _softmax_grad_by_parts(xp, h, out, *, dim):
     weighted = xp.multiply(h, out, out=xp.empty(np.broadcast_shapes(h.shape, out.shape), out.dtype))
     total = xp.sum(weighted, axis=dim, keepdims=True) if out.ndim else weighted
     weighted -= out * total
     return weighted
 
 
-def _log_softmax_grad(xp, h, out, *, dim):
+@in_float32
+def _log_softmax_grad_by_parts(xp, h, out, *, dim):
     total = xp.sum(h, axis=dim, keepdims=True) if out.ndim else h
     p = xp.exp(out, out=xp.empty(out.shape, out.dtype))
     return xp.subtract(h, p * total)
+
+
+def _softmax_grad(xp, h, out, *, dim):
+    if _alike(xp, h, out, dim):
+        return _grad_in_one_launch(h, out, dim)
+    return _softmax_grad_by_parts(xp, h, out, dim=dim)
+
+
+def _log_softmax_grad(xp, h, out, *, dim):
+    if _alike(xp, h, out, dim):
+        return _grad_in_one_launch(h, out, dim, logarithm=True)
+    return _log_softmax_grad_by_parts(xp, h, out, dim=dim)
 
 
 def _dot(F, a, b, dim):
@@ -109,12 +155,19 @@ class softmax:
     jvp, batch = _softmax_push, along("dim")
 
 
-def _safe_softmax(xp, x, *, dim):
+@in_float32
+def _safe_softmax_by_parts(xp, x, *, dim):
     axis = wrap_dim(dim, x.ndim)
     highest = (xp.max if x.shape[axis] else xp.sum)(x, axis=axis, keepdims=True)
     e = xp.exp(x - xp.where(highest == -math.inf, x.dtype.type(0), highest))
     total = xp.sum(e, axis=axis, keepdims=True)
     return xp.divide(e, xp.where(total == 0, x.dtype.type(1), total), out=e)
+
+
+def _safe_softmax(xp, x, *, dim):
+    if _along_rows(xp, x, dim):
+        return _in_one_launch(x, dim, x.dtype, safe=True)
+    return _safe_softmax_by_parts(xp, x, dim=dim)
 
 
 @defop
@@ -127,7 +180,7 @@ class safe_softmax:
             [0. , 0. ]])
     """
 
-    forward = in_float32(_safe_softmax)
+    forward = _safe_softmax
     def grad_x(F, g, out, dim): return F.softmax_grad(g, out, from_right(dim, out.ndim))
     def jvp(F, t, out, dim): return F.softmax_grad(t, out, from_right(dim, out.ndim))
     types = FLOAT
@@ -159,7 +212,7 @@ class softmax_grad:
     tensor([ 0.25, -0.25])
     """
 
-    forward = in_float32(_softmax_grad)
+    forward = _softmax_grad
     def grad_h(F, g, out, dim): return F.softmax_grad(g, out, dim)
     def grad_out(F, g, h, out, dim): return g * (h - _dot(F, h, out, dim)) - h * _dot(F, g, out, dim)
     types, broadcasts = FLOAT, True
@@ -204,7 +257,7 @@ class log_softmax_grad:
     tensor([ 0.5, -0.5])
     """
 
-    forward = in_float32(_log_softmax_grad)
+    forward = _log_softmax_grad
     def grad_h(F, g, out, dim): return g - F.sum(g * F.exp(out), dim, True)
     def grad_out(F, g, h, out, dim): return -g * F.exp(out) * F.sum(h, dim, True)
     types, broadcasts = FLOAT, True

@@ -344,7 +344,7 @@ def _linear_of_any_rank(xp, x, weight):
     return backend.matmul(x.reshape(folded), weight.T).reshape(*x.shape[:-1], weight.shape[0])
 
 
-def _sum_rows(F, g, bias_shape):
+def sum_rows(F, g, bias_shape):
     return g if g.shape == bias_shape else F.sum_to(rows(F, g) if g.ndim > 2 else g, bias_shape)
 
 
@@ -385,6 +385,6 @@ class linear:
     def grad_x(F, g, weight): return F.gemm(g, weight, False, False) if g.ndim > 1 else F.matmul(g, weight)
     def grad_weight(F, g, x): return F.gemm(rows(F, g), rows(F, x), True, False)
     def add_weight(F, into, g, x): backend.add_matmul(into, rows(F, g).T, rows(F, x))
-    grad_bias = _sum_rows
+    grad_bias = sum_rows
     types = SAME
     jvp, batch = _linear_jvp, _batch_linear

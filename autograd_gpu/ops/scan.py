@@ -11,7 +11,7 @@ from ..core.batching import LEADING, along, counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import LINEAR
-from .activation import in_float32
+from .precision import in_float32
 from .reduce import reduced, wide
 from .slicing import from_right, key_along, wrap_dim
 from .sorting import values_back, values_jvp

@@ -11,7 +11,7 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
-from .activation import in_float32
+from .precision import in_float32
 
 
 @defop

@@ -9,7 +9,7 @@ from ..core.batching import aligned, counted_from_right, example, expanded, rank
 from ..core.dispatch import defop
 from ..core.op import PROMOTE, SAME
 from ..core.tangents import MULTILINEAR
-from .activation import in_float32
+from .precision import in_float32
 from .products import ALWAYS, refuse_vectors
 from .reduce import reduced
 from .slicing import from_right, wrap_dim

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU
 from ..core.tensor import Tensor, wrap
@@ -18,15 +17,17 @@ from .generator import Generator, source
 def floats(
     distribution: str, shape: tuple[int, ...], dtype: Any, stream: Generator, scale: float = 1.0, shift: float = 0.0
 ) -> Any:
-    """shift + scale * numbers of the standard `distribution`; half types are drawn in float32."""
+    """shift + scale * numbers of the standard `distribution`; half types are drawn in float32, and rounded once."""
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"random numbers of dtype {wanted} are not implemented; draw float32 and convert")
+    if stream.device != CPU:
+        return stream.draw("numbers", distribution, shape, wanted, scale, shift)
     wide = wanted if wanted.itemsize > 2 else dtypes.float32
     array = stream.draw(distribution, shape, dtype=wide)
     if distribution == "random" and wide is not wanted:  # cut, not rounded: 1 is not among the numbers below 1
         steps = 2.0 ** dtypes.DIGITS[wanted]
-        array = backend.namespace(array).floor(array * steps) / steps
+        array = np.floor(array * steps) / steps
     if scale != 1.0:
         array *= scale
     if shift != 0.0:
@@ -40,7 +41,10 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
     """
-    mask = source(device, generator).draw("random", shape, dtype=dtypes.float32) < keep
+    stream = source(device, generator)
+    if stream.device != CPU:
+        return stream.draw("bits", keep, shape)
+    mask = stream.draw("random", shape, dtype=dtypes.float32) < keep
     return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # which NumPy makes of a single number
 
 
@@ -178,7 +182,7 @@ def randperm(
     """
     _refuse_negative((n,))
     stream = source(device, generator)
-    # CuPy's Generator has no permutation; the order of random keys is one
+    # on CUDA the order of random keys
     array = stream.draw("permutation", n) if stream.device == CPU else stream.draw("random", (n,)).argsort()
     wanted = dtypes.int64 if dtype is None else dtypes.computing(dtype)
     return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)

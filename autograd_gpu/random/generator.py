@@ -1,4 +1,4 @@
-"""Generators of random numbers: NumPy's PCG64 on the CPU, cuRAND's Philox on CUDA, one default generator per device."""
+"""Generators of random numbers: NumPy's PCG64 on the CPU, Philox (philox.py) on CUDA, a default one per device."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from .. import backend
 from ..backend.device import CPU, Device, or_default
 from ..config import MODES
+from .philox import PhiloxStream
 from .places import Place, used
 
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
@@ -74,21 +75,23 @@ class Generator:
     def _make(self) -> Any:
         if self.device == CPU:
             return np.random.Generator(np.random.PCG64(self._seed))
-        xp = backend.namespace_on(self.device)
-        with xp.cuda.Device(self.device.index):
-            return xp.random.Generator(xp.random.Philox4x3210(self._seed))
+        backend.namespace_on(self.device)  # says what is missing where there is no such device
+        return PhiloxStream(self._seed)
 
     def get_state(self) -> Any:
-        """Where in its stream the generator is, as a copy for `set_state`: a dict on the CPU, an array on CUDA.
+        """Where in its stream the generator is, as a copy for `set_state`.
+
+        A dict on the CPU; on CUDA an array of two uint64: the seed, and how many counters were taken.
 
         >>> ag.random.Generator().get_state()["bit_generator"]
         'PCG64'
         """
-        _, state = self.place()
-        return state if self.device == CPU else backend.to_numpy(state)
+        return self.place()[1]
 
     def set_state(self, state: Any) -> None:
         """Continues where a generator on a device of the same type was at its `get_state`.
+
+        RuntimeError on CUDA for an array of another shape or dtype.
 
         >>> g = ag.random.Generator()
         >>> state, first = g.get_state(), ag.rand(2, generator=g)
@@ -99,17 +102,14 @@ class Generator:
         self.return_to((self.initial_seed(), state))
 
     def place(self) -> Place:
-        """Seed and state, for `return_to`; on CUDA the state stays on the device."""
+        """Seed and state, for `return_to`."""
         return (used(self) if MODES.drawing else self)._place()
 
     def _place(self) -> Place:
         with self._lock:
             if self.device == CPU:
                 return self._seed, copy.deepcopy(self._stream.bit_generator.state)
-            # CuPy's only public door is state(), an address without a length; copying or pickling the bit generator
-            # fails at the lock that it holds.
-            with backend.namespace_on(self.device).cuda.Device(self.device.index):
-                return self._seed, self._stream.bit_generator._state.copy()
+            return self._seed, self._stream.state
 
     def return_to(self, place: Place) -> None:
         """Goes on from a `place`.
@@ -124,11 +124,12 @@ class Generator:
 
     def _return_to(self, place: Place) -> None:
         with self._lock:
-            self._seed, state = place
+            seed, state = place
             if self.device == CPU:
-                self._stream.bit_generator.state = state
+                self._stream.bit_generator.state, self._seed = state, seed
             else:
-                self._stream.bit_generator._state[...] = backend.to_device(state, self.device)
+                self._stream.state = state
+                self._seed = self._stream.seed
 
     def at(self, place: Place) -> Generator:
         """Another generator on the same device, at `place`."""
@@ -155,7 +156,7 @@ class Generator:
         self._return_to((state["seed"], state["state"]))
 
     def draw(self, distribution: str, *args: Any, **kwargs: Any) -> Any:
-        """An array on the generator's device from the method `distribution` of numpy.random.Generator.
+        """What the method `distribution` of numpy.random.Generator gives, or of `philox.PhiloxStream` on CUDA.
 
         >>> ag.random.Generator().draw("random", (2, 3)).shape
         (2, 3)

@@ -1,8 +1,8 @@
 """Blocks whose random numbers come again: `Places` notes where generators were, `Repeat` begins there.
 
-A place is noted when a generator is first used, not when the block begins: a block that draws nothing costs nothing,
-which on CUDA, where a state is some megabytes, is what most blocks should cost. In a `Repeat` other generators stand in
-for those that are used, on this thread only: what other threads draw, and what comes after, stays what it was.
+A place is noted when a generator is first used, not when the block begins: a block that draws nothing costs nothing.
+In a `Repeat` other generators stand in for those that are used, on this thread only: what other threads draw, and what
+comes after, stays what it was.
 """
 
 from __future__ import annotations

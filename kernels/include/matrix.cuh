@@ -42,11 +42,9 @@ template <int WIDTH> struct Share {
     }
 };
 
-// Adds the sums of the threads that own the same columns. The result goes to `out` if there is one part, else to this
-// part's row of `partials` (gridDim.y, cols), which a second launch sums. Every thread of the block must call it.
-// Not float atomics: they need as many launches, the first for zeros, and give other bits each time.
-template <int WIDTH, typename Sum, typename Out>
-__device__ void store_column_sums(const Sum (&sums)[WIDTH], const Share<WIDTH>& share, Out* out, Sum* partials) {
+// Adds the sums of the threads that own the same columns, for the first row of the block (threadIdx.y == 0). Every thread
+// of the block must call it, and a barrier must lie between two calls.
+template <int WIDTH, typename Sum> __device__ void add_rows_of_block(Sum (&sums)[WIDTH]) {
     __shared__ Sum shared[WIDTH][THREADS];
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
     for (int i = 0; i < WIDTH; ++i) shared[i][thread] = sums[i];
@@ -55,9 +53,18 @@ __device__ void store_column_sums(const Sum (&sums)[WIDTH], const Share<WIDTH>& 
         if (thread < half)
             for (int i = 0; i < WIDTH; ++i) shared[i][thread] += shared[i][thread + half];
     }
+    for (int i = 0; i < WIDTH; ++i) sums[i] = shared[i][thread];
+}
+
+// Adds the sums of the threads that own the same columns. The result goes to `out` if there is one part, else to this
+// part's row of `partials` (gridDim.y, cols), which a second launch sums. Every thread of the block must call it.
+// Not float atomics: they need as many launches, the first for zeros, and give other bits each time.
+template <int WIDTH, typename Sum, typename Out>
+__device__ void store_column_sums(Sum (&sums)[WIDTH], const Share<WIDTH>& share, Out* out, Sum* partials) {
+    add_rows_of_block(sums);
     if (threadIdx.y != 0 || share.column >= share.cols) return;
     for (int i = 0; i < WIDTH; ++i) {
-        if (gridDim.y == 1) out[share.column + i] = static_cast<Out>(shared[i][thread]);
-        else partials[blockIdx.y * share.cols + share.column + i] = shared[i][thread];
+        if (gridDim.y == 1) out[share.column + i] = static_cast<Out>(sums[i]);
+        else partials[blockIdx.y * share.cols + share.column + i] = sums[i];
     }
 }

@@ -3,14 +3,15 @@
 // 1. A block is blockDim.x threads along a row and blockDim.y rows, both powers of two, THREADS threads together.
 // 2. A thread takes a strip of WIDTH neighbouring columns, then the one blockDim.x * gridDim.y strips further on, and so
 //    on. WIDTH elements are 16 bytes, or one element where cols or an address does not allow more.
-// 3. The grid is as deep as the matrix, in x. Its gridDim.y parts take turns along the rows.
+// 3. The grid is as deep as the matrix, in x, or its blocks take turns down the rows. Its gridDim.y parts take turns
+//    along the rows.
 #pragma once
 #include "matrix.cuh"
 
-// One thread's share: the columns from `column` on, `step` apart, of one row.
+// One thread's share: the columns from `column` on, `step` apart, of one row; or, where blocks take turns, of several.
 template <int WIDTH> struct RowShare {
     const long long rows, cols;
-    const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
+    long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
     const long long column = WIDTH * (static_cast<long long>(blockIdx.y) * blockDim.x + threadIdx.x);
     const long long step = WIDTH * static_cast<long long>(gridDim.y) * blockDim.x;
 
@@ -22,9 +23,34 @@ template <int WIDTH> struct RowShare {
 #pragma unroll
         for (int d = 0; d < DEPTH; ++d) {
             strips[d] = {};
-            if (from + d * step < cols) strips[d] = Strip<T, WIDTH>::load(matrix + row * cols + from + d * step);
+            if (has(from, d)) strips[d] = Strip<T, WIDTH>::load(matrix + row * cols + from + d * step);
         }
     }
+
+    template <int DEPTH, typename T>
+    __device__ void store(const Strip<T, WIDTH> (&strips)[DEPTH], T* matrix, long long from) const {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d)
+            if (has(from, d)) strips[d].store(matrix + row * cols + from + d * step);
+    }
+
+    // The same strips of a vector along the columns; `missing` where it is null.
+    template <int DEPTH, typename T>
+    __device__ void load_vector(Strip<T, WIDTH> (&strips)[DEPTH], const T* vector, long long from, float missing) const {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+            for (int i = 0; i < WIDTH; ++i) strips[d].at[i] = static_cast<T>(missing);
+            if (vector != nullptr && has(from, d)) strips[d] = Strip<T, WIDTH>::load(vector + from + d * step);
+        }
+    }
+
+    // Whether the row reaches strip d from `from` on.
+    __device__ bool has(long long from, int d) const { return from + d * step < cols; }
+
+    // Turns: whether the block has a row left, its next rows, and where this thread's row ends: at once, if it has none.
+    __device__ bool any() const { return row - threadIdx.y < rows; }
+    __device__ void next() { row += static_cast<long long>(gridDim.x) * blockDim.y; }
+    __device__ long long end() const { return row < rows ? cols : 0; }
 };
 
 // The sum of the numbers of the threads that share a row, for the first of them; the others get what is no use. Every
@@ -40,4 +66,14 @@ template <typename Sum> __device__ Sum sum_along_row(Sum sum) {
     if (threadIdx.x == 0)
         for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) sum += shared[thread / 32 + warp];
     return sum;
+}
+
+// The same sum for all threads that share the row.
+template <typename Sum> __device__ Sum sum_for_row(Sum sum) {
+    __shared__ Sum shared[THREADS / 32];
+    sum = sum_along_row(sum);
+    if (blockDim.x <= 32) return __shfl_sync(0xffffffff, sum, 0, blockDim.x);
+    if (threadIdx.x == 0) shared[threadIdx.y] = sum;
+    __syncthreads();
+    return shared[threadIdx.y];
 }

@@ -10,10 +10,10 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from . import cache
 from .errors import CompileError, EmulationError
 
 HERE = Path(__file__).resolve().parent
@@ -58,20 +58,7 @@ def shared_object(source: str, options: Sequence[str], names: Sequence[str], che
     digest = hashlib.sha256(repr((unit, own, check, _environment())).encode())
     for header in _included(source, folders, set()):
         digest.update(header.read_bytes())
-    folder = cache_folder()
-    path = folder / f"{digest.hexdigest()[:32]}.so"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            os.replace(_build(unit, own, check, Path(scratch)), path)  # at once: another process may want it now
-    return path
-
-
-def cache_folder() -> Path:
-    """Where objects are kept: $AUTOGRAD_GPU_EMU_CACHE, or a folder in the user's cache."""
-    if folder := os.environ.get("AUTOGRAD_GPU_EMU_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autograd_gpu" / "cuda_emu"
+    return cache.kept(f"{digest.hexdigest()[:32]}.so", lambda scratch: _build(unit, own, check, scratch))
 
 
 def translation_unit(source: str, names: Sequence[str]) -> str:
@@ -127,10 +114,21 @@ def _build(unit: str, options: Sequence[str], check: str, scratch: Path) -> Path
     mapped = f"-ffile-prefix-map={HERE}={OWN_NAME}"  # checkouts in different folders share the cache
     flags = [*COMMON, *CHECKS[check], mapped, *options, *headers, "-include", f"{HERE}/cuda_emu.h"]
     _gcc([*flags, "-c", "unit.cpp", "-o", "unit.o"], scratch)
-    hooks = [f"{HERE}/races.cpp"] if check == "races" else []
-    link = [*COMMON, "-O2", *headers, "-shared", "unit.o", *hooks]
-    _gcc([*link, f"-Wl,-z,defs,-T{HERE}/shared.ld", "-ounit.so"], scratch)
+    hooks = [str(_race_checker(headers))] if check == "races" else []
+    _gcc([*COMMON, "-O2", "-shared", "unit.o", *hooks, f"-Wl,-z,defs,-T{HERE}/shared.ld", "-ounit.so"], scratch)
     return scratch / "unit.so"
+
+
+def _race_checker(headers: Sequence[str]) -> Path:
+    """races.cpp, compiled: it takes as long as a small kernel file, and is the same for all."""
+    digest = hashlib.sha256(repr((COMMON, headers, _environment())).encode()).hexdigest()[:32]
+
+    def make(scratch: Path) -> Path:
+        mapped = f"-ffile-prefix-map={HERE}={OWN_NAME}"
+        _gcc([*COMMON, "-O2", mapped, *headers, "-c", f"{HERE}/races.cpp", "-oraces.o"], scratch)
+        return scratch / "races.o"
+
+    return cache.kept(f"{digest}.o", make)
 
 
 def _gcc(arguments: Sequence[str], folder: Path) -> None:

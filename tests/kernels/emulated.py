@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from cuda_emu import build
@@ -11,6 +12,7 @@ from autograd_gpu.backend import kernels
 ROOT = Path(__file__).resolve().parents[2]
 DTYPES = tuple(kernels.C_NAMES)
 ORDERS = ("forward", "reverse", 1)  # of blocks and threads; the number seeds a shuffle
+TOGETHER = 48  # instances per object: CUDA's headers take as long as 20 of them, and another process may do the rest
 MARGIN, POISON = 4096, 0xFF  # bytes around an array, and what they hold: NaN as any float
 
 
@@ -60,10 +62,24 @@ def width_of(array, offset=0):
     return 1 if offset % widest or array.shape[-1] % widest else widest
 
 
+class Kernels(dict):
+    """The instances of one of our files for the CPU, compiled by dozens when one of them is asked for."""
+
+    def __init__(self, file, check):
+        self.file, self.check = file, check
+
+    def __missing__(self, name):
+        names = kernels.instances_of(self.file)
+        first = names.index(name) // TOGETHER * TOGETHER
+        part = build.compile(kernels.source(self.file), kernels.OPTIONS, names[first : first + TOGETHER], self.check)
+        self.update(part.kernels)
+        return self[name]
+
+
 @functools.cache
 def compiled(file, check):
-    """Every instance of one of our files, for the CPU."""
-    return build.compile(kernels.source(file), kernels.OPTIONS, kernels.instances_of(file), check)
+    """One of our files for the CPU: `kernels` has its instances by name."""
+    return SimpleNamespace(kernels=Kernels(file, check))
 
 
 def launch(name, shape, *arguments, order="forward", check="none"):
@@ -72,9 +88,8 @@ def launch(name, shape, *arguments, order="forward", check="none"):
     (across, parts), (wide, deep) = shape
     if not across * parts:
         return
-    module = compiled(file, check)
     values = [_bytes(value, p.dtype) for p, value in zip(parameters, arguments, strict=True)]
-    module.kernels[name].launch((across, parts, 1), (wide, deep, 1), values, order=order)
+    compiled(file, check).kernels[name].launch((across, parts, 1), (wide, deep, 1), values, order=order)
 
 
 def _bytes(value, dtype):

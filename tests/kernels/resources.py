@@ -7,20 +7,28 @@ effect, and NVRTC 13.0, 13.2 and 13.4 agree in this unit on all but one instance
 """
 
 import functools
+import gzip
+import hashlib
 import json
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import cupy
 from cupy._core.core import assemble_cupy_compiler_options
 from cupy_backends.cuda.libs import nvrtc
 
 from autograd_gpu.backend import kernels
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # as a script, it finds the tests' other packages too
+from cuda_emu import cache
+
 ARCHS = ("sm_80", "sm_90", "sm_100")
 TABLE = Path(__file__).with_name("resources.json")
 COMMAND = "python tests/kernels/resources.py"
 UNIT = 8
+TOGETHER = 48  # instances per program
 
 USAGE = re.compile(
     r"Compiling entry function '(?P<name>\w+)'.*?\n"
@@ -58,22 +66,49 @@ class Compiled:
 
 
 def compile(source: str, names: tuple[str, ...], arch: str) -> Compiled:
-    """An NVRTC program compiled as CuPy compiles a RawModule."""
+    """A source compiled for `arch`, or what was kept of that."""
+    return _parsed(_kept(source, names, arch))
+
+
+def _kept(source: str, names: tuple[str, ...], arch: str, wait: bool = True) -> Path | None:
+    """NVRTC's answer, in a file of the cache; None where another process makes it and we do not `wait`."""
+    key = repr((source, names, _options(arch), version(), cupy.__version__))
+
+    def make(scratch: Path) -> Path:
+        with gzip.open(scratch / "answer", "wt", compresslevel=1) as file:
+            json.dump(_answer(source, names, arch), file)
+        return scratch / "answer"
+
+    return cache.kept(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json.gz", make, wait)
+
+
+def _options(arch: str) -> tuple[str, ...]:
+    """Those of CuPy for a RawModule, and what makes the assembler say what a kernel takes."""
+    return (*assemble_cupy_compiler_options(kernels.OPTIONS), "-ftz=true", f"-arch={arch}",
+            "--device-as-default-execution-space", "--ptxas-options=-v")  # fmt: skip
+
+
+def _answer(source: str, names: tuple[str, ...], arch: str) -> dict:
+    """What NVRTC makes of a program, as CuPy compiles a RawModule: its log, its PTX, and names by mangled names."""
     program = nvrtc.createProgram(source, "kernels.cu", (), ())
     for name in names:
         nvrtc.addNameExpression(program, name)
-    options = (*assemble_cupy_compiler_options(kernels.OPTIONS), "-ftz=true", f"-arch={arch}",
-               "--device-as-default-execution-space", "--ptxas-options=-v")  # fmt: skip
     try:
-        nvrtc.compileProgram(program, options)
+        nvrtc.compileProgram(program, _options(arch))
     except nvrtc.NVRTCError as error:
         raise RuntimeError(f"NVRTC refuses the source for {arch}:\n{nvrtc.getProgramLog(program)}") from error
     mangled = {nvrtc.getLoweredName(program, name): name for name in names}
     log, ptx = nvrtc.getProgramLog(program), nvrtc.getPTX(program)
     nvrtc.destroyProgram(program)
-    parts = (ptx.decode() if isinstance(ptx, bytes) else ptx).split(".entry ")[1:]
-    parts = [part.partition("\n}\n")[0] for part in parts]  # without functions that stand between entries
+    return {"log": log, "ptx": ptx.decode() if isinstance(ptx, bytes) else ptx, "mangled": mangled}
+
+
+def _parsed(path: Path) -> Compiled:
+    with gzip.open(path, "rt") as file:
+        answer = json.load(file)
+    log, mangled = answer["log"], answer["mangled"]
     usages = {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(log)}
+    parts = [part.partition("\n}\n")[0] for part in answer["ptx"].split(".entry ")[1:]]  # without other functions
     return Compiled(log, usages, {mangled[part.partition("(")[0].strip()]: part for part in parts})
 
 
@@ -82,10 +117,27 @@ def _usage(found: re.Match) -> Usage:
     return Usage(number["registers"], number["stack"], number["stores"] + number["loads"], number["shared"])
 
 
+def parts(file: str) -> list[tuple[str, ...]]:
+    """The instances of a file, by dozens: as large as a processor's share of the work may be."""
+    names = kernels.instances_of(file)
+    return [names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)]
+
+
 @functools.cache
 def compiled(file: str, arch: str) -> Compiled:
     """Every instance of one of our files."""
-    return compile(kernels.source(file), kernels.instances_of(file), arch)
+    found = [compile(kernels.source(file), names, arch) for names in parts(file)]
+    usages = {name: usage for part in found for name, usage in part.usages.items()}
+    return Compiled("".join([part.log for part in found]), usages,
+                    {name: ptx for part in found for name, ptx in part.ptx.items()})  # fmt: skip
+
+
+def prepare() -> None:
+    """Fills the cache with every file for every architecture, side by side with whoever does that at the same time."""
+    for file in files():
+        for names in parts(file):
+            for arch in ARCHS:
+                _kept(kernels.source(file), names, arch, wait=False)
 
 
 def measure(arch: str) -> dict[str, Usage]:

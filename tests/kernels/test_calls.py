@@ -1,5 +1,7 @@
 """The functions of backend/kernels/ on CuPy arrays, on a GPU or emulated."""
 
+import functools
+
 import numpy as np
 import pytest
 from activation_cases import CASES, IDS, curved, from_result
@@ -11,6 +13,11 @@ from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import loader
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
+bias_relu, bias_relu_backward, bias_relu_reference, bias_relu_backward_reference = [
+    functools.partial(function, "relu")
+    for function in (kernels.bias_activation, kernels.bias_activation_backward, kernels.bias_activation_reference,
+                     kernels.bias_activation_backward_reference)
+]  # fmt: skip
 SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (33, 40), (600, 40), (4300, 1), (2, 40000)]
 
 
@@ -38,12 +45,12 @@ def draw(xp, shape, dtype, offset=0):
 def test_results_are_those_of_the_references(xp, dtype, shape, offset):
     (x, x_numbers), (g, g_numbers) = draw(xp, shape, dtype, offset), draw(xp, shape, dtype, offset)
     bias, bias_numbers = draw(xp, shape[-1:], dtype, offset)
-    out = kernels.bias_relu(x, bias)
-    expected = kernels.bias_relu_reference(x_numbers, bias_numbers)
+    out = bias_relu(x, bias)
+    expected = bias_relu_reference(x_numbers, bias_numbers)
     assert_same(to_numpy(out), expected)
-    assert_same(to_numpy(kernels.bias_relu(x)), kernels.bias_relu_reference(x_numbers))
+    assert_same(to_numpy(bias_relu(x)), bias_relu_reference(x_numbers))
     for found, wanted in zip(
-        kernels.bias_relu_backward(g, out), kernels.bias_relu_backward_reference(g_numbers, expected), strict=True
+        bias_relu_backward(g, out), bias_relu_backward_reference(g_numbers, expected), strict=True
     ):
         assert_same(to_numpy(found), wanted)
     assert_same(to_numpy(kernels.column_sum(g)), kernels.column_sum_reference(g_numbers))
@@ -98,14 +105,14 @@ def test_only_what_is_needed(xp):
 
 def test_results_in_given_memory(xp, dtype):
     (x, numbers), (bias, added) = draw(xp, (33, 40), dtype), draw(xp, (40,), dtype)
-    expected = kernels.bias_relu_reference(numbers, added)
-    assert kernels.bias_relu(x, bias, out=x) is x
+    expected = bias_relu_reference(numbers, added)
+    assert bias_relu(x, bias, out=x) is x
     assert_same(to_numpy(x), expected)
     g, gradient = draw(xp, (33, 40), dtype)
-    dx, dbias = kernels.bias_relu_backward(g, x, dx=g, need_bias=False)
+    dx, dbias = bias_relu_backward(g, x, dx=g, need_bias=False)
     assert dx is g
     assert dbias is None
-    assert_same(to_numpy(g), kernels.bias_relu_backward_reference(gradient, expected)[0])
+    assert_same(to_numpy(g), bias_relu_backward_reference(gradient, expected)[0])
     total = xp.empty((40,), dtype)
     assert kernels.column_sum(x, out=total) is total
     assert_same(to_numpy(total), kernels.column_sum_reference(expected))
@@ -115,9 +122,9 @@ def test_launches_are_counted(xp):
     x, out = xp.ones((600, 8), "float32"), xp.empty((0, 8), "float32")
     tall = xp.ones((4300, 1), "float32")
     with profiler.count() as counts:
-        kernels.bias_relu(x)
-        kernels.bias_relu(out)
-        kernels.bias_relu_backward(x, x)
+        bias_relu(x)
+        bias_relu(out)
+        bias_relu_backward(x, x)
         kernels.column_sum(tall)
         kernels.row_sum(x)
         kernels.row_sum(xp.ones((1, 40000), "float32"))
@@ -131,8 +138,8 @@ def test_launches_go_to_the_current_stream(xp):
     """An emulated run reports a kernel on any other stream as a race."""
     with xp.cuda.Stream(non_blocking=True) as stream:
         x = xp.ones((64, 64), "float32")
-        out = kernels.bias_relu(x, xp.ones((64,), "float32"))
-        dx, dbias = kernels.bias_relu_backward(x, out)
+        out = bias_relu(x, xp.ones((64,), "float32"))
+        dx, dbias = bias_relu_backward(x, out)
         total = kernels.column_sum(dx)
         stream.synchronize()
         assert to_numpy(dbias).tolist() == to_numpy(total).tolist() == [64.0] * 64
@@ -149,13 +156,13 @@ def double(name, x, ggb=None, **how):
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda xp: kernels.bias_relu(np.ones(4)), TypeError, "x must be a CuPy array, not ndarray"),
-        (lambda xp: kernels.bias_relu(ones(xp, 4, dtype="int32")), TypeError, "int32 is not supported; use one of"),
-        (lambda xp: kernels.bias_relu(ones(xp, 4, 6)[:, ::2]), ValueError, "x must be contiguous"),
-        (lambda xp: kernels.bias_relu(ones(xp, 4, 6), ones(xp, 4)), ValueError, r"bias must have shape \(6,\), not"),
-        (lambda xp: kernels.bias_relu(ones(xp, 6), ones(xp, 6, dtype="float64")), TypeError, "bias must be float32"),
-        (lambda xp: kernels.bias_relu(ones(xp, 6), out=ones(xp, 5)), ValueError, "out must have shape"),
-        (lambda xp: kernels.bias_relu_backward(ones(xp, 6), ones(xp, 5)), ValueError, "g must have shape"),
+        (lambda xp: bias_relu(np.ones(4)), TypeError, "x must be a CuPy array, not ndarray"),
+        (lambda xp: bias_relu(ones(xp, 4, dtype="int32")), TypeError, "int32 is not supported; use one of"),
+        (lambda xp: bias_relu(ones(xp, 4, 6)[:, ::2]), ValueError, "x must be contiguous"),
+        (lambda xp: bias_relu(ones(xp, 4, 6), ones(xp, 4)), ValueError, r"bias must have shape \(6,\), not"),
+        (lambda xp: bias_relu(ones(xp, 6), ones(xp, 6, dtype="float64")), TypeError, "bias must be float32"),
+        (lambda xp: bias_relu(ones(xp, 6), out=ones(xp, 5)), ValueError, "out must have shape"),
+        (lambda xp: bias_relu_backward(ones(xp, 6), ones(xp, 5)), ValueError, "g must have shape"),
         (lambda xp: kernels.bias_activation("gelo", ones(xp, 6)), ValueError, "no kernel for the activation 'gelo'"),
         (lambda xp: kernels.bias_activation("elu", ones(xp, 6), beta=1), TypeError, "unexpected keyword argument"),
         (lambda xp: kernels.bias_activation("gelu", ones(xp, 6), approximate="x"), RuntimeError, "none or tanh"),
@@ -180,3 +187,20 @@ def test_compile_error_names_the_file_and_what_is_wrong(xp, monkeypatch):
     with pytest.raises(RuntimeError, match=r"(?s)column_sum\.cu does not compile for sm_\d+.*nonsense") as caught:
         kernels.column_sum(xp.ones((2, 3), "float32"))
     assert isinstance(caught.value.__cause__, xp.cuda.compiler.CompileException)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("dim", "kernel"),
+    [(-1, "row_sum"), ((1, 2), "row_sum"), (None, "row_sum"), (0, "column_sum"), ((0, 1), "column_sum"), (1, None)],
+)
+def test_sums_of_half_types_use_it(dtype, dim, kernel):
+    x = ag.tensor(np.random.randn(3, 5, 7), dtype=getattr(ag, dtype))
+    for keepdim in (False, True):
+        with ag.profiler.count() as c:
+            found = ag.sum(x, dim, keepdim)
+        assert c.launches == ({kernel: 1} if kernel else {})
+        expected = ag.sum(x.cpu(), dim, keepdim)
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found.tolist(), expected.tolist(), rtol=1e-2)

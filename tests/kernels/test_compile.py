@@ -33,8 +33,13 @@ extern "C" __global__ void bad(Pointers tensors, float factor) { tensors.at[bloc
 """
 
 
+@pytest.fixture(scope="module")
+def prepared():
+    resources.prepare()
+
+
 @pytest.fixture(scope="module", params=resources.ARCHS)
-def arch(request):
+def arch(request, prepared):
     return request.param
 
 
@@ -44,7 +49,7 @@ def usages(arch):
 
 
 @pytest.fixture
-def ptx():
+def ptx(prepared):
     """The PTX of every instance."""
     return {name: text for file in resources.files() for name, text in resources.compiled(file, "sm_90").ptx.items()}
 
@@ -129,13 +134,28 @@ def test_only_kernels_of_double_compute_in_double(ptx):
     assert computing == {name for name in ptx if re.search(r"\bdouble\b", name)}
 
 
-def test_wide_instances_load_sixteen_bytes_at_once(ptx):
-    by_width = {name: text for name, text in ptx.items() if re.search(r" \d+>$", name)}
-    wide = {name: re.findall(r"ld\.global\S*", text) for name, text in by_width.items() if not name.endswith(" 1>")}
-    assert len(wide) == len(by_width) / 2
-    for name, loads in wide.items():
-        assert loads, name
-        assert all(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", load) for load in loads), (name, loads)
+# What a wide instance moves 16 bytes at a time: what it reads, but for codes of fewer bytes.
+WIDE_MOVES = {"quantize": r"ld\.global\.nc\S*", "dequantize": r"st\.global\S*"}
+
+
+def test_wide_instances_move_sixteen_bytes_at_once(ptx):
+    """But for numbers that a row has one of, such as its class or its mean."""
+    wide = {name: text for name, text in ptx.items() if re.search(r" [248]>$", name)}
+    assert len(wide) == sum(name.endswith(" 1>") for name in ptx)
+    for name, text in wide.items():
+        moves = re.findall(WIDE_MOVES.get(name.partition("<")[0], r"ld\.global\S*"), text)
+        if name.startswith(("layer_norm_backward", "layer_norm_parameters")):
+            moves = [move for move in moves if not re.search(r"global\.nc\.[fb](32|64)$", move)]
+        at_once = [bool(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", move)) for move in moves]
+        assert any(at_once), name
+        assert all(at_once) or name.startswith("cross_entropy"), (name, moves)
+
+
+def test_codes_are_written_in_one_piece(ptx):
+    """Four or more of them; two of one byte make no better piece than two bytes."""
+    for name, text in ptx.items():
+        if name.startswith("quantize") and not name.endswith((" 1>", " 2>")):
+            assert set(re.findall(r"st\.global\.(\w+)", text)) <= {"f32", "u32", "u64", "b32", "b64"}, name
 
 
 def test_kernels_over_lists_move_sixteen_bytes_of_global_memory_at_once(ptx):
@@ -150,7 +170,8 @@ def test_kernels_over_lists_move_sixteen_bytes_of_global_memory_at_once(ptx):
 
 
 def test_inputs_that_nobody_writes_go_through_the_read_only_path(ptx):
-    assert all("ld.global.nc" in text for name, text in ptx.items() if name.startswith(("column_sum", "row_sum")))
+    reading = "column_sum", "row_sum", "layer_norm"
+    assert all("ld.global.nc" in text for name, text in ptx.items() if name.startswith(reading))
 
 
 @pytest.mark.parametrize(

@@ -17,37 +17,52 @@ ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECT
 NAMED = {row[0] for row in ROWS}
 FLAT = [name for name, activation in ACTIVATIONS.items() if activation.bend is None]
 COLS = 64
+ALONG = (  # threads walk along rows
+    "row_sum", "softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward", "channel_dropout"
+)  # fmt: skip
+ZEROS = dict.fromkeys(("by_result", "smoothing", "reduction"), 0)
 
 
 def documented(name):
     """What the page says of an instance: the arrays that it reads and writes, and bytes per element by dtype."""
     kernel, functor = name.partition("<")[0], re.split("[<,]", name)[1]
-    flat = kernel.endswith("double_backward") and functor in FLAT
+    flat = kernel == "bias_activation_double_backward" and functor in FLAT
     (row,) = [row for row in ROWS if row[0] == kernel and bool(row[1]) == flat]
     reads, writes = [re.findall(r"\w+", cell) for cell in row[2:4]]
     float32, half, float64 = [int(cell) for cell in row[4].split("|")[:3]]
     return reads, writes, {"float32": float32, "float16": half, "bfloat16": half, "float64": float64}
 
 
-def argument(parameter, shape, matrices):
+def argument(parameter, shape, matrices, in_turns):
     """A matrix, a vector that is long enough for rows and columns, or a number."""
     if parameter.kind == "scalar":
-        return {"rows": shape[0], "cols": shape[1], "by_result": 0}.get(parameter.name, 1)
-    if parameter.name == "partials":
-        return None
+        return {"rows": shape[0], "cols": shape[1], **ZEROS}.get(parameter.name, 1)
+    if parameter.name == "partials":  # of a grid of 8 parts, for two vectors
+        return Placed(np.ones((8, 2 * shape[1]), parameter.dtype)) if in_turns else None
     return Placed(np.ones(shape if parameter.name in matrices else max(shape), parameter.dtype))
 
 
 def traffic(name, times):
-    """Bytes that an instance reads and writes of a matrix whose columns, of row_sum its rows, are `times` as long."""
+    """Bytes that an instance reads and writes of a matrix, `times` as long where its threads walk."""
     file, kernel, parameters, _ = kernels.INSTANCES[name]
-    along, wide = kernel == "row_sum", not name.endswith(" 1>")
+    along, wide = kernel in ALONG, not name.endswith(" 1>")
     shape = (64, COLS * times) if along else (64 * times, COLS)
     reads, writes, _ = documented(name)
     width = kernels.VECTOR // parameters[0].dtype.itemsize if wide else 1
-    launch = ((8, 1), (32, 8)) if along else ((COLS // (width * 8), 1), (8, 32))
-    emulated.launch(name, launch, *(argument(p, shape, (*reads, *writes)) for p in parameters), check="races")
+    in_turns = kernel in ("layer_norm", "layer_norm_backward")
+    launch = ((8, 1), (32, 8)) if in_turns else ((16, 1), (64, 4)) if along else ((COLS // (width * 8), 1), (8, 32))
+    arguments = [argument(p, shape, (*reads, *writes), in_turns) for p in parameters]
+    emulated.launch(name, launch, *arguments, check="races")
     return np.array(emulated.compiled(file, "races").kernels[name].traffic())
+
+
+def per_row(name, kind):
+    """Bytes of the statistics of 128 rows: one thread writes them, and every thread reads them that takes a strip."""
+    _, kernel, parameters, _ = kernels.INSTANCES[name]
+    sizes = [p.dtype.itemsize for p in parameters if p.name in ("mean", "rstd") and p.kind == kind]
+    width = 1 if name.endswith(" 1>") else kernels.VECTOR // parameters[0].dtype.itemsize
+    readers = 32 if kernel == "layer_norm_backward" else COLS // width
+    return 128 * sum(sizes) * (readers if kind == "read" else 1)
 
 
 @pytest.mark.parametrize("name", [name for name in kernels.INSTANCES if kernels.INSTANCES[name].kernel in NAMED])
@@ -56,9 +71,32 @@ def test_every_array_is_moved_once(name):
     dtype, elements = kernels.INSTANCES[name].parameters[0].dtype, 2 * 64 * COLS
     read, written = traffic(name, 3) - traffic(name, 1)
     reads, writes, per_element = documented(name)
+    read, written = read - per_row(name, "read"), written - per_row(name, "write")
     assert read == len(reads) * dtype.itemsize * elements
     assert written == len(writes) * dtype.itemsize * elements
     assert read + written == per_element[str(dtype)] * elements
+
+
+DRAWN = re.findall(r"^\|[^|]*\| `(random_\w+)` \|[^|]*\| ([^|]*) \|$", TEXT, re.MULTILINE)
+RANDOM = {kernel: set(map(int, re.findall(r"\d+", cell))) for kernel, cell in DRAWN}
+
+
+def per_number(name):
+    """Bytes that an instance moves for each random number, from two lengths on one grid."""
+    file, _, parameters, _ = kernels.INSTANCES[name]
+
+    def moved(length):
+        arrays = [Placed(np.ones(length, p.dtype)) if p.kind != "scalar" else 1 for p in parameters[:-1]]
+        emulated.launch(name, ((4, 1), (256, 1)), *arrays, length, check="races")
+        return sum(emulated.compiled(file, "races").kernels[name].traffic())
+
+    return (moved(768) - moved(256)) / 512
+
+
+@pytest.mark.parametrize("kernel", sorted({i.kernel for i in kernels.INSTANCES.values() if i.file == "random.cu"}))
+def test_random_numbers_are_moved_once(kernel):
+    instances = [name for name, instance in kernels.INSTANCES.items() if instance.kernel == kernel]
+    assert {per_number(name) for name in instances} == RANDOM[kernel]
 
 
 def test_page_names_every_kernel():

@@ -5,6 +5,7 @@ from op_db import Error, Point, Row, Sample, binary, nonzero, normal, positive, 
 from scipy.special import erf, expit, log_softmax, softmax
 
 import autograd_gpu as ag
+from autograd_gpu.backend.kernels import Mask, mask_reference
 
 GELU = np.sqrt(2 / np.pi)
 
@@ -277,8 +278,26 @@ def drops(rng):
     return [*whole, *(Sample(normal(rng, *s), p=0.4, channels=True) for s in ((4, 5), (2, 3, 4), (2, 3, 2, 2)))]
 
 
+def masks(rng):
+    """Bits for elements, for channels, and fewer than the tensor has elements."""
+    several = [((4, 5), 20, 1), ((), 1, 1), ((0, 2), 0, 1), ((2, 3, 4), 6, 4), ((3, 2, 5), 10, 1), ((2, 3, 2, 2), 3, 4)]
+    return [Sample(normal(rng, *s), mask=Mask(7, 3, 0.6, *bits), scale=1.5) for s, *bits in several]
+
+
+def same_bits(x, mask):
+    return np.resize(np.repeat(mask_reference(mask), mask.each), x.shape)
+
+
 DRAWN = {**NO_FUNCTION, "batch": "each example draws its own numbers, see test_batched_shapes"}
 NOISE = [
+    Row(
+        "masked_scale",
+        reference=lambda x, mask, scale: np.where(same_bits(x, mask), x * scale, 0.0),
+        torch=lambda torch, x, mask, scale: x * torch.tensor(same_bits(x, mask)) * scale,
+        skip=NO_FUNCTION,
+        tol=HALVES,
+        samples=masks,
+    ),
     Row(
         "random_dropout",
         fn=seeded("random_dropout"),

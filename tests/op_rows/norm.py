@@ -1,5 +1,7 @@
 """Rows of ops/norm.py."""
 
+import functools
+
 import numpy as np
 from op_db import Error, Row, Sample, normal
 
@@ -25,12 +27,22 @@ def reference(x, weight=None, bias=None, *, shape, eps=1e-5):
     return (x - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias), mean, rstd
 
 
+def promoted(torch, *values):
+    """The inputs in one dtype, half types in float32, and that dtype, as torch.native_layer_norm has it on CUDA."""
+    given = [value for value in values if value is not None]
+    dtype = functools.reduce(torch.promote_types, [value.dtype for value in given])
+    half = dtype in (torch.float16, torch.bfloat16)
+    return [value if value is None else value.to(torch.float32 if half else dtype) for value in values], dtype
+
+
 def theirs(torch, x, weight=None, bias=None, *, shape, eps=1e-5):
     """Written out: torch.native_layer_norm takes mean and rstd for constants in its second derivative."""
+    (x, weight, bias), dtype = promoted(torch, x, weight, bias)
     axes = tuple(range(-len(shape), 0))
     mean = x.mean(axes, keepdim=True)
     rstd = 1 / torch.sqrt(((x - mean) ** 2).mean(axes, keepdim=True) + eps)
-    return (x - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias), mean, rstd
+    out = (x - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias)
+    return out.to(dtype), mean, rstd
 
 
 def rms(x, weight=None, *, shape, eps):
@@ -39,8 +51,13 @@ def rms(x, weight=None, *, shape, eps):
 
 
 def their_rms(torch, x, weight=None, *, shape, eps):
+    (x, weight), dtype = promoted(torch, x, weight)
     rstd = 1 / torch.sqrt((x * x).mean(tuple(range(-len(shape), 0)), keepdim=True) + eps)
-    return x * rstd * (1 if weight is None else weight), rstd
+    return (x * rstd * (1 if weight is None else weight)).to(dtype), rstd
+
+
+def wide(dtype):
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 ROWS = [
@@ -49,6 +66,7 @@ ROWS = [
         samples=samples,
         reference=reference,
         torch=theirs,
+        result=lambda dtype: (dtype, wide(dtype), wide(dtype)),
         tol={"float16": 2e-2, "bfloat16": 0.1},
         skip={
             "zero_dim": "at least one dimension is normalised",
@@ -72,6 +90,7 @@ ROWS = [
         ],
         reference=rms,
         torch=their_rms,
+        result=lambda dtype: (dtype, wide(dtype)),
         tol={"float16": 2e-2, "bfloat16": 0.1},
         skip={
             "zero_dim": "at least one dimension is normalised",

@@ -139,12 +139,18 @@ def _gelu(approximate: str = "none") -> tuple[str, float, float]:
     return "Gelu" if approximate == "none" else "GeluTanh", 0, 0
 
 
+def _celu(alpha: float = 1.0) -> tuple[str, float, float]:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return "Elu", alpha, 1 / alpha
+
+
 # By the names and with the attributes that the ops have.
 NAMES: dict[str, Callable[..., tuple[str, float, float]]] = {
     "relu": lambda: ("Relu", 0, 0),
     "leaky_relu": lambda negative_slope=0.01: ("LeakyRelu", negative_slope, 0),
     "elu": lambda alpha=1.0: ("Elu", alpha, 1),
-    "celu": lambda alpha=1.0: ("Elu", alpha, 1 / alpha),
+    "celu": _celu,
     "gelu": _gelu,
     "silu": lambda: ("Silu", 0, 0),
     "tanh": lambda: ("Tanh", 0, 0),

@@ -9,7 +9,6 @@ more, and x for the others, to which the bias is added again.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -32,13 +31,14 @@ def _declare() -> None:
         x, g, saved = [Parameter(each, "read", dtype) for each in ("x", "g", "saved")]
         bias, gg, ggb = [Parameter(each, "read", dtype, True) for each in ("bias", "gg", "ggb")]
         out, dx = Parameter("out", "write", dtype), Parameter("dx", "write", dtype)
+        g2 = Parameter("g", "read", dtype, True)  # of no use where the second derivative is zero
         dg, dx2 = Parameter("dg", "write", dtype, True), Parameter("dx", "write", dtype, True)
         by_result = Parameter("by_result", "scalar", int32)
         kernels = {
             "bias_activation": (x, bias, out, *numbers, *SIZE),
             "bias_activation_backward": (g, saved, bias, dx, *sums, *numbers, *SIZE),
             "bias_activation_double_backward":
-                (gg, ggb, g, saved, bias, dg, dx2, *sums, *numbers, by_result, *SIZE),
+                (gg, ggb, g2, saved, bias, dg, dx2, *sums, *numbers, by_result, *SIZE),
         }  # fmt: skip
         for functor in ACTIVATIONS:
             for width in (VECTOR // dtype.itemsize, 1):
@@ -151,7 +151,7 @@ def bias_activation_backward_reference(
 
 
 def bias_activation_double_backward(
-    name: str, gg: Array | None, ggb: Array | None, g: Array, saved: Array, bias: Array | None = None,
+    name: str, gg: Array | None, ggb: Array | None, g: Array | None, saved: Array, bias: Array | None = None,
     need: tuple[bool, bool, bool] = (True, True, True), by_result: bool = False, **attributes: Any,
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """The gradients of `bias_activation_backward` for g, x and bias, from those of its dx and dbias, or None for zeros.
@@ -198,11 +198,3 @@ def bias_activation_double_backward_reference(
         dx = act.pull(dx, s, a, b)
     dg, dbias = act.pull(h, s, a, b), column_sum_reference(dx)
     return dg.astype(g.dtype), dx.astype(g.dtype), dbias.astype(g.dtype)
-
-
-# ---- relu --------------------------------------------------------------------------------------------
-
-bias_relu = functools.partial(bias_activation, "relu")
-bias_relu_backward = functools.partial(bias_activation_backward, "relu")
-bias_relu_reference = functools.partial(bias_activation_reference, "relu")
-bias_relu_backward_reference = functools.partial(bias_activation_backward_reference, "relu")

@@ -57,6 +57,11 @@ def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | N
         raise ValueError(f"{kernel}: {name} must have shape {shape}, not {array.shape}")
 
 
+def contiguous(array: Array) -> Array:
+    """`array` as kernels read it: itself, or a copy."""
+    return array if array.flags.c_contiguous else array.copy()
+
+
 def c_name(kernel: str, dtype: np.dtype) -> str:
     if dtype not in C_NAMES:
         raise TypeError(f"{kernel}: dtype {dtype} is not supported; use one of {', '.join(map(str, C_NAMES))}")

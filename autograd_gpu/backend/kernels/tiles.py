@@ -8,7 +8,7 @@ from typing import Any
 Launch = tuple[tuple[int, int], tuple[int, int]]  # grid and block
 
 THREADS = 256  # in a block: kernels/include/matrix.cuh has the same number
-VECTOR, LINE = 16, 128  # bytes of the widest load and of a cache line
+VECTOR, SECTOR, LINE = 16, 32, 128  # bytes of the widest load, of the least that memory gives, and of a cache line
 
 # Chosen by latency and bandwidth of sm_80 to sm_100, not by measurements.
 ROWS_PER_THREAD = 2  # of a kernel that sums nothing: all its loads in flight at once
@@ -16,6 +16,7 @@ LONGEST_WALK = 16  # rows, or strips of a row, per thread of one that sums: beyo
 ROWS_PER_PART = 8  # the same in a sum of two stages
 MOST_BLOCKS = 1024  # of its first stage: enough for the largest GPU, and little work for the second
 MOST_PARTS = 65535  # CUDA's limit of gridDim.y
+MOST_ROW_PARTS, FEW_TURNS = 256, 4  # two blocks per multiprocessor; turns that are cheaper than a second launch
 
 
 def widest(cols: int, itemsize: int, *matrices: Any | None) -> int:
@@ -75,3 +76,40 @@ def row_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) 
         return (blocks, 1), block
     parts = min(-(-strips // (across * ROWS_PER_PART)), MOST_BLOCKS // max(blocks, 1))
     return (blocks, max(parts, 1)), block
+
+
+@functools.lru_cache(4096)
+def held_tiles(rows: int, cols: int, width: int, itemsize: int, held: int) -> Launch:
+    """Grid and block of a kernel that sums along rows, in one part, and has `held` strips of a thread in flight.
+
+    The threads of a row read whole sectors; there are more of them where a row is long or rows are few.
+    """
+    strips = cols // width
+    wanted = max(SECTOR // (width * itemsize), _power_of_two(-(-strips // held)), THREADS // _power_of_two(rows))
+    across = min(_power_of_two(strips), wanted, THREADS)
+    return (-(-rows // (THREADS // across)), 1), (across, THREADS // across)
+
+
+def _held(width: int, itemsize: int) -> int:
+    """How many elements of a row a thread holds: kernels/layer_norm.cu has the same numbers."""
+    return 8 if itemsize == 8 or width == 1 else 16
+
+
+def held(cols: int, width: int, itemsize: int) -> bool:
+    """Whether a block of `row_turns` holds a whole row in registers."""
+    return cols <= _held(width, itemsize) * THREADS
+
+
+@functools.lru_cache(4096)
+def row_turns(rows: int, cols: int, width: int, itemsize: int, sums: bool = False) -> Launch:
+    """Grid and block of a kernel whose blocks take turns down the rows, a row being in one block.
+
+    With `sums`, of columns: grid[0] is 1 where one stage is enough.
+    """
+    strips, most = cols // width, _held(width, itemsize) // width
+    wanted = max(LINE // (width * itemsize), _power_of_two(-(-strips // most)), THREADS // _power_of_two(rows))
+    across = min(_power_of_two(strips), wanted, THREADS)
+    deep = THREADS // across
+    turns = -(-rows // deep)
+    parts = min(-(-rows // ROWS_PER_PART), MOST_ROW_PARTS) if turns > FEW_TURNS else 1
+    return (min(turns, parts if sums else MOST_BLOCKS), 1), (across, deep)

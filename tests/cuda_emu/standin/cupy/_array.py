@@ -292,12 +292,13 @@ class ndarray:
             raise ValueError("non-scalar cupy.ndarray cannot be used for fill")
         raw, source = self._a, value if found is None else found._a
         accesses = [access(self, True)] if found is None else [access(self, True), access(found, False)]
+        kernels = 1 if found is None else 2  # CuPy compares a value on the device with 0, and waits for the answer
         check_device(self)
 
         def run() -> None:
             raw[...] = source
 
-        current_queue().push(run, "fill", accesses)
+        current_queue().push(run, "fill", accesses, kernels)
 
     def reduced_view(self, dtype: Any = None) -> ndarray:
         return viewed(self, self._a.reshape(-1)) if self._a.flags.c_contiguous else self

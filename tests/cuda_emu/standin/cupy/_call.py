@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _launches, _rules
 from ._access import access, check_device
 from ._array import as_array, ndarray, new
 from ._state import current_queue
@@ -95,7 +96,8 @@ def call(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: d
     for array in arrays:
         check_device(array)
         accesses.append(access(array, False))
-    current_queue().push(_store(function, raw_args, raw_kwargs, results), name, accesses)
+    kernels = _rules.of_call(name, args, kwargs, out) if _launches.ACTIVE else None
+    current_queue().push(_store(function, raw_args, raw_kwargs, results), name, accesses, kernels)
     return results
 
 

@@ -37,7 +37,8 @@ def _copy(dst: int, src: int, size: int, queue: Queue) -> None:
     data = np.frombuffer(ctypes.string_at(src, size), BYTES) if source is None else source[3]
     into = np.frombuffer((ctypes.c_char * size).from_address(dst), BYTES) if target is None else target[3]
     accesses = [found for found in (target, source) if found is not None]
-    queue.push(lambda: np.copyto(into, data), "memcpy", accesses)
+    inside = len(accesses) == 2 and not any(block.pinned for block, *_ in accesses)
+    queue.push(lambda: np.copyto(into, data), "memcpy" if inside else "memcpy with the host", accesses)
     if target is None:
         queue.synchronize()
 

@@ -9,8 +9,9 @@ import os
 import random
 
 from ._errors import HazardError, RaceError
+from ._launches import counted as counted
 
-__all__ = ["SETTINGS", "HazardError", "RaceError", "check", "configure", "forget", "found", "launches"]
+__all__ = ["SETTINGS", "HazardError", "RaceError", "check", "configure", "counted", "forget", "found", "launches"]
 
 
 class _Settings:

@@ -105,7 +105,7 @@ class Graph:
             for operation in operations:
                 operation.run()
 
-        queue.push(replay, f"a graph of {len(operations)} operations", self._accesses)
+        queue.push(replay, f"a graph of {len(operations)} operations", self._accesses, kernels=1)
 
     def upload(self, stream: Any = None) -> None:
         current_queue(stream)

@@ -10,6 +10,7 @@ from ._access import access, check_device
 from ._array import as_array, copied, ndarray, new, viewed
 from ._call import call, to_device, wait_for
 from ._creation import array
+from ._rules import by_arrays
 from ._state import current_queue
 
 _TOO_MANY = "too many indices for array: array is {}-dimensional, but {} were indexed"
@@ -26,7 +27,8 @@ def getitem(self: ndarray, slices: Any) -> ndarray:
     raw, target, raws = self._a, out._a, _views(parts)
     sizes = _sizes(raw, parts)
     run = _Taking(raw, target, raws, sizes)
-    current_queue().push(run, "indexing", [access(out, True), access(self, False), *_reads(parts)])
+    accesses = [access(out, True), access(self, False), *_reads(parts)]
+    current_queue().push(run, "indexing", accesses, by_arrays(len(accesses) - 2))
     return out
 
 
@@ -54,7 +56,8 @@ def setitem(self: ndarray, slices: Any, value: Any) -> None:
     def run() -> None:
         raw[wrapped(raws, sizes)] = source
 
-    current_queue().push(run, "assignment", [access(self, True), access(value, False), *_reads(parts)])
+    accesses = [access(self, True), access(value, False), *_reads(parts)]
+    current_queue().push(run, "assignment", accesses, by_arrays(len(accesses) - 2))
 
 
 def _assign(target: ndarray, value: Any) -> None:
@@ -69,8 +72,10 @@ def _assign(target: ndarray, value: Any) -> None:
         np.broadcast_to(values, raw.shape)
     except ValueError:
         raise ValueError(f"could not broadcast input array from shape {values.shape} into shape {raw.shape}") from None
+    itself = source.data.ptr == target.data.ptr and (source.shape, source.strides) == (target.shape, target.strides)
+    accesses = [access(target, True), access(source, False)]
     current_queue().push(
-        lambda: np.copyto(raw, values, casting="unsafe"), "assignment", [access(target, True), access(source, False)]
+        lambda: np.copyto(raw, values, casting="unsafe"), "assignment", accesses, 0 if itself else 1
     )
 
 
@@ -88,9 +93,10 @@ def scatter(self: ndarray, key: Any, value: Any, function: Any, dtypes: str) -> 
     parts = without_masks(self, parts)
     value = _value(self, value, _shape(self, parts))
     raw, source, raws, sizes = self._a, value._a, _views(parts), _sizes(self._a, parts)
+    accesses = [access(self, True), access(value, False), *_reads(parts)]
     current_queue().push(
-        lambda: function.numpy.at(raw, wrapped(raws, sizes), source), f"{function.__name__}.at",
-        [access(self, True), access(value, False), *_reads(parts)],
+        lambda: function.numpy.at(raw, wrapped(raws, sizes), source), f"{function.__name__}.at", accesses,
+        by_arrays(len(accesses) - 2),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _clock, _emulation, _errors
+from . import _clock, _emulation, _errors, _launches
 from ._clock import HOST, Access, Clock, Operation
 from ._emulation import SETTINGS
 from ._errors import CUDARuntimeError, HazardError, RaceError
@@ -51,10 +51,14 @@ class Queue:
     def __str__(self) -> str:
         return f"stream {self.handle:#x}" if self.handle else "the null stream"
 
-    def push(self, run: Callable[[], Any], what: str, accesses: Sequence[Access] = ()) -> Operation:
-        """Enqueues `run`, which touches memory as `accesses` say."""
+    def push(
+        self, run: Callable[[], Any], what: str, accesses: Sequence[Access] = (), kernels: int | None = None
+    ) -> Operation:
+        """Enqueues `run`, which touches memory as `accesses` say; CuPy would launch so many `kernels` for it."""
         if _emulation.FOUND:
             _emulation.check()
+        if _launches.ACTIVE and self.capture is None:
+            _launches.add(what, accesses, kernels)
         if self.device.releasing and not self.device.busy:
             self.device.release_all()
         return self.enqueue(run, what, accesses)

@@ -167,7 +167,7 @@ class RawKernel:
             kernel.launch(grid, block, packed, shared_mem, order)
 
         _check_configuration(kernel, grid, block, shared_mem)
-        queue.push(run, self.name, accesses)
+        queue.push(run, self.name, accesses, kernels=1)
         _emulation.launches.append((self.name, grid, block))
         del _emulation.launches[:-1000]
 

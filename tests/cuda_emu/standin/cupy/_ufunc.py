@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _call, _indexing
+from . import _call, _indexing, _launches, _rules
 from ._access import access, check_device
 from ._array import SCALARS, as_array, ndarray, new
 from ._creation import array
@@ -35,6 +35,7 @@ class ufunc:
         self.__name__ = name
         self.name, self.numpy = f"cupy_{name}", function
         self.nin, self.nout, self.nargs = nin, nout, nin + nout
+        _launches.ONE.add(name)
 
     @property
     def types(self) -> list[str]:
@@ -137,7 +138,8 @@ class ufunc:
                     np.copyto(raw, one, casting="unsafe")
         else:
             def run() -> None: function(*values, out=raws)
-        current_queue().push(run, self.__name__, accesses)
+        kernels = 1 + _rules.overlapping(arrays, results) if outs and _launches.ACTIVE else 1
+        current_queue().push(run, self.__name__, accesses, kernels)
         return results[0] if self.nout == 1 else tuple(results)
 
     def outer(self, A: Any, B: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,86 @@
+"""Dropout by a mask that is made anew from its counters wherever it is needed, and never kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import cuda
+from ..dtypes import int64
+from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .launcher import Array, c_name, check_array, launch
+from .philox import COUNTERS, threshold, words_reference
+from .tiles import VECTOR, row_tiles, tiles, widest
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """`count` random bits, each true with probability `keep`, and each for `each` neighbouring elements.
+
+    They are those of the counters from `start` on, under `seed`, a quarter as many as bits.
+    """
+
+    seed: int
+    start: int
+    keep: float
+    count: int
+    each: int = 1
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        arrays = Parameter("x", "read", dtype), Parameter("out", "write", dtype)
+        numbers = [Parameter(each, "scalar", wide(dtype)) for each in ("scale", "shift", "dropped")]
+        common = (*arrays, *COUNTERS, Parameter("threshold", "scalar", int64), *numbers)
+        period = Parameter("period", "scalar", int64)
+        kernels = {"dropout": (*common, *SIZE), "channel_dropout": (*common, period, *SIZE)}
+        for width in (VECTOR // dtype.itemsize, 1):
+            for kernel, parameters in kernels.items():
+                declare(f"{kernel}<{name}, {width}>", "dropout.cu", kernel, parameters, unit=name)
+
+
+_declare()
+
+
+def dropout(
+    x: Array, mask: Mask, scale: float, shift: float = 0.0, dropped: float = 0.0, out: Array | None = None
+) -> Array:
+    """x * scale + shift where the mask is true, else `dropped`; `out` may be `x`.
+
+    A mask of fewer elements than x comes again for what follows. The gradient for x is that of its result through
+    `dropout` with the same mask and scale.
+    """
+    check_array("dropout", "x", x)
+    c_type, itemsize = c_name("dropout", x.dtype), x.itemsize
+    out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
+    check_array("dropout", "out", out, x.shape)
+    length = mask.count * mask.each
+    times, rest = divmod(x.size, length) if length else (0, x.size)
+    if rest:
+        raise ValueError(f"dropout: a mask of {mask.count} * {mask.each} elements does not fit x of shape {x.shape}")
+    arguments = (x, out, mask.seed, mask.start, threshold(mask.keep), scale, shift, dropped)
+    if mask.each == 1:
+        width, group = widest(mask.count, itemsize, x, out), max(VECTOR // itemsize, 4)
+        shape = tiles(times, -(-mask.count // group) * group, group, itemsize)
+        launch(f"dropout<{c_type}, {width}>", shape, *arguments, times, mask.count)
+    else:
+        width, rows = widest(mask.each, itemsize, x, out), times * mask.count
+        shape = row_tiles(rows, mask.each, width, itemsize)
+        launch(f"channel_dropout<{c_type}, {width}>", shape, *arguments, mask.count, rows, mask.each)
+    return out
+
+
+def dropout_reference(
+    x: np.ndarray, mask: Mask, scale: float, shift: float = 0.0, dropped: float = 0.0
+) -> np.ndarray:
+    kept = np.resize(np.repeat(mask_reference(mask), mask.each), x.shape)  # again and again
+    dtype = wide(x.dtype)
+    value = x.astype(dtype) * dtype.type(scale) + dtype.type(shift)
+    return np.where(kept, value, dtype.type(dropped)).astype(x.dtype)
+
+
+def mask_reference(mask: Mask) -> np.ndarray:
+    """The bits of a mask: (count,), bool."""
+    words = words_reference(mask.seed, mask.start, -(-mask.count // 4)).ravel()[: mask.count]
+    return words < np.uint64(threshold(mask.keep))

@@ -1,0 +1,117 @@
+"""Matrices as codes of fewer bytes with a scale for each row, and back, as ../quantization.py has it.
+
+The rows of a matrix that its threads can hold are read once. For longer ones, such as an array with one scale, a first
+launch finds the largest number. It also writes the float16 codes that are right if no scale is needed: then the second
+launch reads one number for each block of the first.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from .. import cuda
+from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32
+from ..formats import FORMATS, needs_scale, scales
+from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .launcher import Array, c_name, check_array, launch
+from .tiles import LINE, THREADS, VECTOR, Launch, row_tiles, tiles, widest
+
+FILE = "quantize.cu"
+STRUCTS = {float16: "Float16", bfloat16: "BFloat16", float8_e4m3fn: "E4M3", float8_e5m2: "E5M2"}
+HELD = 8  # strips of a row that a thread holds; the kernel has the same number
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        x, out = Parameter("x", "read", dtype), Parameter("out", "write", dtype)
+        maxima, guess = Parameter("largest", "write", wide(dtype)), Parameter("codes", "write", float16, True)
+        known, scale = Parameter("largest", "read", wide(dtype), True), Parameter("scale", "write", wide(dtype), True)
+        factor, guessed = Parameter("scale", "read", wide(dtype), True), Parameter("guessed", "scalar", int32)
+        for width in (VECTOR // dtype.itemsize, 1):
+            declare(f"absmax<{name}, {width}>", FILE, "absmax", (x, maxima, guess, *SIZE), unit=name)
+            for target, struct in STRUCTS.items():
+                if target.itemsize >= dtype.itemsize:
+                    continue
+                codes = FORMATS[target].codes
+                to, back = Parameter("codes", "write", codes), Parameter("codes", "read", codes)
+                types = f"{name}, {struct}, {width}"
+                parameters = (x, known, to, scale, guessed, *SIZE)
+                declare(f"quantize<{types}>", FILE, "quantize", parameters, unit=types)
+                declare(f"dequantize<{types}>", FILE, "dequantize", (back, factor, out, *SIZE), unit=types)
+
+
+_declare()
+
+
+def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Array | None]:
+    """The codes of x (rows, cols) in `dtype`, and the scale of each row: (rows, 1), in float32 or wider.
+
+    A float32 array has no scale in bfloat16, and none has one if it is not to be `scaled`; finite numbers saturate.
+    """
+    check_array("quantize", "x", x)
+    source, (rows, cols) = c_name("quantize", x.dtype), x.shape
+    xp, format = cuda.cupy(), FORMATS[dtype]
+    codes = xp.empty(x.shape, format.codes)
+    width = widest(cols, x.itemsize, x)
+    instance = f"quantize<{source}, {STRUCTS[dtype]}, {width}>"
+    if not (scaled and needs_scale(x.dtype, format)):
+        launch(instance, row_tiles(rows, cols, width, x.itemsize), x, None, codes, None, 0, rows, cols)
+        return codes, None
+    factor, shape = xp.empty((rows, 1), wide(x.dtype)), codes_tiles(rows, cols, width, x.itemsize)
+    if not cols:
+        factor.fill(1)
+    elif shape is not None:
+        launch(instance, shape, x, None, codes, factor, 0, rows, cols)
+    else:
+        shape = row_tiles(rows, cols, width, x.itemsize)
+        largest, guessed = xp.empty((rows, shape[0][1]), factor.dtype), dtype == float16
+        launch(f"absmax<{source}, {width}>", shape, x, largest, codes if guessed else None, rows, cols)
+        launch(instance, shape, x, largest, codes, factor, guessed, rows, cols)
+    return codes, factor
+
+
+@np.errstate(all="ignore")
+def quantize_reference(x: np.ndarray, dtype: np.dtype, scaled: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+    format, values = FORMATS[dtype], x.astype(wide(x.dtype))
+    finite = np.isfinite(values)
+    largest = np.where(finite, np.abs(values), 0).max(axis=1, initial=0)
+    found = scales(largest, format, x.dtype) if scaled and needs_scale(x.dtype, format) else None
+    if found is not None:
+        values = values * found.inverse[:, None]
+    limit = format.largest if found is None or found.limit is None else found.limit[:, None]
+    codes = np.where(finite, np.clip(values, -limit, limit), values).astype(dtype).view(format.codes)
+    return codes, None if found is None else found.factor[:, None]
+
+
+def dequantize(codes: Array, scale: Array | None, dtype: np.dtype, source: np.dtype) -> Array:
+    """codes (rows, cols), which stand for `dtype`, times the scale of each row (rows, 1), None for 1: in `source`."""
+    check_array("dequantize", "codes", codes)
+    name, (rows, cols) = c_name("dequantize", source), codes.shape
+    if scale is not None:
+        check_array("dequantize", "scale", scale, (rows, 1))
+    out = cuda.cupy().empty(codes.shape, source)
+    width = widest(cols, source.itemsize, codes)
+    shape = tiles(rows, cols, width, source.itemsize)
+    launch(f"dequantize<{name}, {STRUCTS[dtype]}, {width}>", shape, codes, scale, out, rows, cols)
+    return out
+
+
+@np.errstate(all="ignore")
+def dequantize_reference(
+    codes: np.ndarray, scale: np.ndarray | None, dtype: np.dtype, source: np.dtype
+) -> np.ndarray:
+    values = codes.view(dtype).astype(wide(source))
+    return (values if scale is None else values * scale).astype(source)
+
+
+@functools.lru_cache(4096)
+def codes_tiles(rows: int, cols: int, width: int, itemsize: int) -> Launch | None:
+    """Grid and block of a launch whose threads hold their rows; None if a row is too long for a block."""
+    strips = cols // width
+    wanted = max(LINE // (width * itemsize), -(-strips // HELD), THREADS // max(rows, 1))
+    across = min(1 << max(min(wanted, strips) - 1, 0).bit_length(), THREADS)
+    if strips > across * HELD:
+        return None
+    return (-(-rows // (THREADS // across)), 1), (across, THREADS // across)

@@ -1,0 +1,76 @@
+"""Softmax and its logarithm along the last dimension, and their gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import cuda
+from ..dtypes import int32
+from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .launcher import Array, c_name, check_array, launch, size
+from .tiles import VECTOR, held_tiles, widest
+
+FILE = "softmax.cu"
+HELD = {"softmax": 8, "softmax_backward": 4}  # DEPTH in softmax.cu: the strips that a thread keeps of each array
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        x, g, saved = [Parameter(each, "read", dtype) for each in ("x", "g", "out")]
+        out, dx = [Parameter(each, "write", dtype) for each in ("out", "dx")]
+        logarithm, safe = [Parameter(each, "scalar", int32) for each in ("logarithm", "safe")]
+        for width in (VECTOR // dtype.itemsize, 1):
+            forward, backward = (x, out, logarithm, safe, *SIZE), (g, saved, dx, logarithm, *SIZE)
+            declare(f"softmax<{name}, {width}>", FILE, "softmax", forward, unit=name)
+            declare(f"softmax_backward<{name}, {width}>", FILE, "softmax_backward", backward, unit=name)
+
+
+_declare()
+
+
+def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe: bool = False) -> Array:
+    """exp(x) / sum(exp(x)) over the last dimension, or the logarithm of that.
+
+    A row with NaN or inf is NaN. So is one of nothing but -inf, which is zeros if `safe`. Half types are computed in
+    float32; the same array gives the same bits every time.
+    """
+    label = "log_softmax" if logarithm else "softmax"
+    check_array(label, "x", x)
+    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x)
+    out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
+    check_array(label, "out", out, x.shape)
+    width = widest(cols, x.itemsize, x, out)
+    shape = held_tiles(rows, cols, width, x.itemsize, HELD["softmax"])
+    launch(f"softmax<{c_type}, {width}>", shape, x, out, logarithm, safe, rows, cols, label=label)
+    return out
+
+
+def softmax_reference(x: np.ndarray, logarithm: bool = False, safe: bool = False) -> np.ndarray:
+    w = x.astype(wide(x.dtype))
+    highest = w.max(-1, keepdims=True, initial=-np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        e = np.exp(w - np.where(safe & (highest == -np.inf), 0, highest))
+        total = e.sum(-1, keepdims=True)
+        found = w - highest - np.log(total) if logarithm else e / np.where(safe & (total == 0), 1, total)
+    return found.astype(x.dtype)
+
+
+def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm: bool = False) -> Array:
+    """The gradient of `softmax` from that of its result `out`; `dx` may be `g`."""
+    label = "log_softmax_backward" if logarithm else "softmax_backward"
+    check_array(label, "out", out)
+    check_array(label, "g", g, out.shape)
+    c_type, (rows, cols) = c_name(label, out.dtype), size(label, out)
+    dx = cuda.cupy().empty(out.shape, out.dtype) if dx is None else dx
+    check_array(label, "dx", dx, out.shape)
+    width = widest(cols, out.itemsize, g, out, dx)
+    shape = held_tiles(rows, cols, width, out.itemsize, HELD["softmax_backward"])
+    launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, dx, logarithm, rows, cols, label=label)
+    return dx
+
+
+def softmax_backward_reference(g: np.ndarray, out: np.ndarray, logarithm: bool = False) -> np.ndarray:
+    h, result = g.astype(wide(g.dtype)), out.astype(wide(out.dtype))
+    if logarithm:
+        return (h - np.exp(result) * h.sum(-1, keepdims=True)).astype(out.dtype)
+    return (result * (h - (h * result).sum(-1, keepdims=True))).astype(out.dtype)

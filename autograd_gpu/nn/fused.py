@@ -1,0 +1,71 @@
+"""A Linear and the activation behind it as one op, `linear_activation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from ..ops.biased import activated
+from . import functional as F
+from .activation import GELU, ReLU, Sigmoid, SiLU, Tanh
+from .exponential import CELU, ELU, Softplus
+from .hooks import EVERYWHERE
+from .linear import Linear
+from .module import Module
+from .piecewise import LeakyReLU
+
+# By exact class: a subclass may do something else. The activation's name, and its parameters in order.
+ACTIVATIONS: dict[type[Module], tuple[str, Callable[[Any], tuple[Any, ...]]]] = {
+    ReLU: ("relu", lambda module: ()),
+    Tanh: ("tanh", lambda module: ()),
+    Sigmoid: ("sigmoid", lambda module: ()),
+    SiLU: ("silu", lambda module: ()),
+    GELU: ("gelu", lambda module: (module.approximate,)),
+    ELU: ("elu", lambda module: (module.alpha,)),
+    CELU: ("celu", lambda module: (module.alpha,)),
+    LeakyReLU: ("leaky_relu", lambda module: (module.negative_slope,)),
+    Softplus: ("softplus", lambda module: (module.beta, module.threshold)),
+}
+
+
+# Functions in the place of modules, as TransformerEncoderLayer has them.
+FUNCTIONS: dict[Any, tuple[str, tuple[Any, ...]]] = {
+    F.relu: ("relu", ()), F.tanh: ("tanh", ()), F.sigmoid: ("sigmoid", ()), F.silu: ("silu", ()),
+    F.gelu: ("gelu", ("none",)),
+}  # fmt: skip
+
+
+def _plain(module: Module) -> bool:
+    """Whether a call of `module` is its class's forward and nothing else."""
+    return not module._hooks and "forward" not in vars(module)
+
+
+def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
+    """The name and the parameters of a module without hooks, or of a function."""
+    found = ACTIVATIONS.get(type(activation))
+    if found is not None:
+        return (found[0], found[1](activation)) if _plain(activation) else None
+    return FUNCTIONS.get(activation) if isinstance(activation, FunctionType) else None
+
+
+def through(layer: Module, activation: Any, input: Any) -> Any:
+    """activation(layer(input)), as one op if the layer is a Linear with a bias and nobody has a hook on either."""
+    if type(layer) is Linear and layer.bias is not None and not EVERYWHERE and _plain(layer):
+        known = _known(activation)
+        if known is not None:
+            return activated(input, layer.weight, layer.bias, *known)
+    return activation(layer(input))
+
+
+def run(modules: list[Module], input: Any) -> Any:
+    """The modules one after the other, a Linear together with what is behind it."""
+    i, count = 0, len(modules)
+    while i < count:
+        if type(modules[i]) is Linear and i + 1 < count:
+            input = through(modules[i], modules[i + 1], input)
+            i += 2
+        else:
+            input = modules[i](input)
+            i += 1
+    return input

@@ -1,0 +1,93 @@
+"""Where a CUDA generator is in its stream: a seed, and the first counter that no call has taken.
+
+The stream belongs to its seed: every call takes the counters after those of the call before, and a kernel makes its
+numbers of them (backend/kernels/random.py), or a mask again where it is needed (backend/kernels/dropout.py). The state
+is two numbers on the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend import kernels
+from ..backend.dtypes import bool_, float64, int64
+
+Array = Any  # cupy.ndarray
+Shape = int | Sequence[int]
+DISTRIBUTIONS = {"random": "Uniform", "standard_normal": "Normal", "standard_exponential": "Exponential"}
+
+
+class PhiloxStream:
+    """Draws on the current device, with the names and arguments of numpy.random.Generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.offset = seed, 0
+
+    @property
+    def state(self) -> np.ndarray:
+        """Seed and offset, as two uint64."""
+        return np.array([self.seed, self.offset], np.uint64)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        found = np.asarray(state)
+        if found.dtype != np.uint64 or found.shape != (2,):
+            raise RuntimeError("RNG state is wrong size: that of a CUDA generator is two uint64, seed and offset, as "
+                               f"get_state gives it; got {found.dtype}{list(found.shape)}")
+        self.seed, self.offset = map(int, found)
+
+    def take(self, counters: int) -> tuple[int, int]:
+        """Seed and first of so many counters, which nobody else gets."""
+        start = self.offset
+        self.offset = (start + counters) % 2**64
+        return self.seed, start
+
+    def random(self, size: Shape = (), dtype: Any = float64) -> Array:
+        """Uniform on [0, 1)."""
+        return self.numbers("random", size, dtype)
+
+    def standard_normal(self, size: Shape = (), dtype: Any = float64) -> Array:
+        return self.numbers("standard_normal", size, dtype)
+
+    def standard_exponential(self, size: Shape = (), dtype: Any = float64) -> Array:
+        return self.numbers("standard_exponential", size, dtype)
+
+    def numbers(
+        self, distribution: str, size: Shape, dtype: Any, scale: float = 1.0, shift: float = 0.0
+    ) -> Array:
+        """shift + scale * numbers of a standard distribution, by NumPy's name of it, in any floating dtype."""
+        shape, dtype = _shape(size), np.dtype(dtype)
+        taken = self.take(kernels.counters(math.prod(shape), dtype))
+        return kernels.random_numbers(DISTRIBUTIONS[distribution], shape, dtype, *taken, scale, shift)
+
+    def integers(self, low: int, high: int, size: Shape = (), dtype: Any = int64) -> Array:
+        """All in [low, high) as likely; ValueError where int64 does not hold them."""
+        shape, low, high = _shape(size), int(low), int(high)
+        for name, bound, limit in (("low", low, low + 2**63), ("high", high, 2**63 - high)):
+            if limit < 0:
+                raise ValueError(f"{name} is out of bounds for int64: {bound}")
+        taken = self.take(kernels.counters(math.prod(shape), int64))
+        return kernels.random_integers(shape, low, high, *taken).astype(dtype, copy=False)
+
+    def bits(self, keep: float, size: Shape = ()) -> Array:
+        """Each True with probability `keep`: the bits of the `mask` that would have been drawn instead."""
+        shape = _shape(size)
+        return kernels.random_bits(shape, keep, *self.take(kernels.counters(math.prod(shape), bool_)))
+
+    def mask(self, keep: float, count: int, each: int = 1) -> kernels.Mask:
+        """`count` such bits that are made where they are needed, each for `each` neighbouring elements."""
+        return kernels.Mask(*self.take(kernels.counters(count, bool_)), keep, count, each)
+
+    def poisson(self, rates: Array) -> Array:
+        """Numbers of events, as float64 like `rates`."""
+        dense = rates if rates.flags.c_contiguous else rates.copy()
+        return kernels.random_events(dense, *self.take(rates.size))
+
+
+def _shape(size: Shape) -> tuple[int, ...]:
+    """As Python's integers: NumPy's would overflow in the count of counters."""
+    return tuple(map(int, size)) if isinstance(size, Sequence) else (int(size),)

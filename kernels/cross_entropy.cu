@@ -1,0 +1,232 @@
+// The cross entropy of logits (rows, cols) and classes (rows), and its gradient, without an array of probabilities.
+//
+// 1. `cross_entropy` reads the logits once. What it keeps of a row is the logarithm of the sum of the exponentials.
+// 2. A block takes several rows in turn, and sums their losses. Of several blocks it leaves a partial sum for
+//    `cross_entropy_total`, a single one finishes itself.
+// 3. Where rows are too few to fill the GPU, the grid has parts that share a row; `cross_entropy_join` puts together what
+//    they found and does the rest of 1 and 2.
+// 4. `nll` is the same for what log_softmax has made; it reads one number of each row.
+// 5. `cross_entropy_backward` reads the logits again and makes the softmax anew.
+//
+// A class that equals ignore_index counts nothing; any other is moved into [0, cols). A null weight is one of ones.
+#include "include/max_sum.cuh"
+
+// What the result is: the rows' losses, their sum, or that sum divided by the rows' weights.
+enum Reduction { NONE, SUM, MEAN };
+
+// The elements of `vector` from `column` on, 16 bytes at a time.
+template <int WIDTH, typename W> __device__ Strip<W, WIDTH> load_wide(const W* vector, long long column) {
+    constexpr int N = WIDTH < 16 / sizeof(W) ? WIDTH : 16 / sizeof(W);
+    Strip<W, WIDTH> strip;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i += N) {
+        const Strip<W, N> piece = Strip<W, N>::load(vector + column + i);
+#pragma unroll
+        for (int j = 0; j < N; ++j) strip.at[i + j] = piece.at[j];
+    }
+    return strip;
+}
+
+// What a pass along a row finds: the last two, the sums of weight * x and of weight, for label smoothing only.
+template <typename W> struct Findings {
+    MaxSum<W> row;
+    W weighted = 0, mass = 0;
+
+    template <int WIDTH, typename T>
+    __device__ void add_weighted(const Strip<T, WIDTH>& strip, const W* weight, long long column) {
+        Strip<W, WIDTH> weights;
+        if (weight != nullptr) weights = load_wide<WIDTH>(weight, column);
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            const W w = weight == nullptr ? 1 : weights.at[i];
+            weighted += w * widen(strip.at[i]);
+            mass += w;
+        }
+    }
+
+    __device__ void join(bool smooth) {
+        row.join(blockDim.x);
+        if (!smooth) return;
+        weighted = joined(weighted, blockDim.x, Plus());
+        mass = joined(mass, blockDim.x, Plus());
+    }
+};
+
+// The result from all rows' losses; `factor`, which the gradients of the rows' losses are multiplied with.
+template <typename T>
+__device__ void finish(Wide<T> sum, Wide<T> weights, T* out, Wide<T>* factor, int reduction) {
+    if (threadIdx.x != 0 || threadIdx.y != 0) return;
+    const Wide<T> divisor = reduction == MEAN ? weights : 1;
+    *factor = 1 / divisor;
+    if (reduction != NONE) *out = static_cast<T>(sum / divisor);
+}
+
+// The losses of the rows that a thread has seen, and their weights.
+template <typename T> struct Losses {
+    const T* x;
+    const long long* target;
+    const Wide<T>* weight;
+    T* out;
+    Wide<T> *lse, *counts;
+    const long long ignore_index, cols;
+    const Wide<T> smoothing;
+    const int reduction;
+    Wide<T> sum = 0, weights = 0;
+
+    // Of a row; lse and counts, how often the row's softmax is in the gradient, may be null.
+    __device__ void add(const Findings<Wide<T>>& found, long long row) {
+        const long long named = target[row], place = min(max(named, 0ll), cols - 1);
+        const Wide<T> log_sum = log(found.row.sum), share = smoothing / static_cast<Wide<T>>(cols);
+        Wide<T> loss = 0, count = 0;
+        if (named != ignore_index) {
+            const Wide<T> own = weight == nullptr ? 1 : weight[place];
+            count = (1 - smoothing) * own;
+            const Wide<T> logit = x == nullptr ? 0 : widen(x[row * cols + place]);
+            loss = count * (found.row.max - logit + log_sum);
+            if (smoothing != 0) {
+                loss += share * (found.mass * (found.row.max + log_sum) - found.weighted);
+                count += share * found.mass;
+            }
+            sum += loss;
+            weights += own;
+        }
+        if (lse != nullptr) lse[row] = found.row.max + log_sum;
+        if (counts != nullptr) counts[row] = count;
+        if (reduction == NONE) out[row] = static_cast<T>(loss);
+    }
+
+    // What a block leaves of all its rows: the result if it is the only block, else its sums.
+    __device__ void leave(Wide<T>* factor, Wide<T>* partials) {
+        if (reduction != NONE) {
+            sum = joined(sum, THREADS, Plus());
+            weights = joined(weights, THREADS, Plus());
+        }
+        if (gridDim.x == 1 || reduction == NONE) {
+            if (blockIdx.x == 0) finish(sum, weights, out, factor, reduction);
+        } else if (threadIdx.x == 0 && threadIdx.y == 0) {
+            partials[2 * blockIdx.x] = sum;
+            partials[2 * blockIdx.x + 1] = weights;
+        }
+    }
+};
+
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* __restrict__ weight, T* out, Wide<T>* lse,
+              Wide<T>* counts, Wide<T>* factor, Wide<T>* partials, long long ignore_index, Wide<T> smoothing,
+              int reduction, long long rows, long long cols) {
+    constexpr int DEPTH = 4;
+    RowShare<WIDTH> share(rows, cols);
+    Losses<T> losses{x, target, weight, out, lse, counts, ignore_index, cols, smoothing, reduction};
+    for (; share.any(); share.next()) {
+        const long long end = share.row < rows ? cols : 0;
+        Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
+#pragma unroll 1
+        for (long long column = share.column; column < end; column += DEPTH * share.step) {
+            Strip<T, WIDTH> strips[DEPTH];
+            share.load(strips, x, column);
+            found.row.add(strips, share, column);
+            if (smoothing != 0)
+#pragma unroll
+                for (int d = 0; d < DEPTH; ++d)
+                    if (column + d * share.step < cols)
+                        found.add_weighted(strips[d], weight, column + d * share.step);
+        }
+        found.join(smoothing != 0);
+        if (threadIdx.x != 0 || share.row >= rows) continue;
+        if (gridDim.y == 1) losses.add(found, share.row);
+        else {
+            Wide<T>* part = partials + 4 * (share.row * gridDim.y + blockIdx.y);
+            part[0] = found.row.max, part[1] = found.row.sum, part[2] = found.weighted, part[3] = found.mass;
+        }
+    }
+    if (gridDim.y == 1) losses.leave(factor, partials);
+}
+
+// The same for x that are logarithms of probabilities already; of a null x the factor alone.
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 2)
+nll(const T* x, const long long* target, const Wide<T>* weight, T* out, Wide<T>* factor, Wide<T>* partials,
+    long long ignore_index, int reduction, long long rows, long long cols) {
+    Losses<T> losses{x, target, weight, out, nullptr, nullptr, ignore_index, cols, 0, reduction};
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long row = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; row < rows; row += step)
+        losses.add({{0, 1}}, row);
+    losses.leave(factor, partials);
+}
+
+// From the sums of `blocks` blocks.
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 2)
+cross_entropy_total(const Wide<T>* partials, T* out, Wide<T>* factor, int reduction, int blocks) {
+    Wide<T> sum = 0, weights = 0;
+#pragma unroll 4
+    for (int block = threadIdx.x; block < blocks; block += THREADS) {
+        sum += partials[2 * block];
+        weights += partials[2 * block + 1];
+    }
+    finish(joined(sum, THREADS, Plus()), joined(weights, THREADS, Plus()), out, factor, reduction);
+}
+
+// From what `parts` parts of each row found; one block.
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 2)
+cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* partials, T* out,
+                   Wide<T>* lse, Wide<T>* counts, Wide<T>* factor, long long ignore_index, Wide<T> smoothing,
+                   int reduction, int parts, long long rows, long long cols) {
+    Losses<T> losses{x, target, weight, out, lse, counts, ignore_index, cols, smoothing, reduction};
+    for (long long top = 0; top < rows; top += blockDim.y) {
+        const long long row = top + threadIdx.y;
+        Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
+        for (int part = threadIdx.x; row < rows && part < parts; part += blockDim.x) {
+            const Wide<T>* one = partials + 4 * (row * parts + part);
+            found.row.add({one[0], one[1]});
+            found.weighted += one[2];
+            found.mass += one[3];
+        }
+        found.join(smoothing != 0);
+        if (threadIdx.x == 0 && row < rows) losses.add(found, row);
+    }
+    losses.leave(factor, nullptr);
+}
+
+// dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row. Of a null
+// x, and then null lse and counts, without the softmax: the gradient of `nll`. A null factor is 1.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+cross_entropy_backward(const T* g, const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* lse,
+                       const Wide<T>* counts, const Wide<T>* factor, T* dx, int g_by_row, int factor_by_row,
+                       long long ignore_index, Wide<T> smoothing, long long rows, long long cols) {
+    constexpr int DEPTH = 4;
+    const RowShare<WIDTH> share(rows, cols);
+    if (share.row >= rows) return;
+    const long long named = target[share.row], place = min(max(named, 0ll), cols - 1);
+    // Where no row counts the factor is inf, and the gradient 0.
+    const Wide<T> divided = factor == nullptr ? 1 : factor[factor_by_row ? share.row : 0];
+    const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * divided;
+    const Wide<T> scale = named == ignore_index ? 0 : product;
+    const Wide<T> less = x == nullptr ? 0 : lse[share.row], of_all = x == nullptr ? 0 : scale * counts[share.row];
+    const Wide<T> of_target = scale * (1 - smoothing) * (weight == nullptr ? 1 : weight[place]);
+    const Wide<T> of_each = smoothing / static_cast<Wide<T>>(cols) * scale;
+#pragma unroll 1
+    for (long long column = share.column; column < cols; column += DEPTH * share.step) {
+        Strip<T, WIDTH> strips[DEPTH] = {};
+        if (x != nullptr) share.load(strips, x, column);
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+            const long long first = column + d * share.step;
+            Strip<Wide<T>, WIDTH> weights;
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) weights.at[i] = 1;
+            if (smoothing != 0 && weight != nullptr && first < cols) weights = load_wide<WIDTH>(weight, first);
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) {
+                Wide<T> value = of_all * exp(widen(strips[d].at[i]) - less);
+                if (smoothing != 0) value -= of_each * weights.at[i];
+                if (first + i == place) value -= of_target;
+                strips[d].at[i] = static_cast<T>(value);
+            }
+        }
+        share.store(strips, dx, column);
+    }
+}

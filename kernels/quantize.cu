@@ -1,0 +1,118 @@
+// Codes of fewer bytes with a scale for each row of a matrix, and back; an array with one scale is a matrix of one row.
+//
+// Two blocks per multiprocessor are 128 registers a thread: see bias_activation.cu.
+#include "include/formats.cuh"
+#include "include/rows.cuh"
+
+// The largest number of the threads that share a row, for all of them. Every thread of the block must call it.
+template <typename W> __device__ W largest_along_row(W largest) {
+    __shared__ W shared[THREADS / 32];
+    for (unsigned half = min(blockDim.x, 32u) / 2; half > 0; half /= 2)
+        largest = max(largest, __shfl_xor_sync(0xffffffff, largest, half));
+    if (blockDim.x <= 32) return largest;
+    const unsigned warp = (threadIdx.y * blockDim.x + threadIdx.x) / 32, first = threadIdx.y * (blockDim.x / 32);
+    if (threadIdx.x % 32 == 0) shared[warp] = largest;
+    __syncthreads();
+    for (unsigned i = 0; i < blockDim.x / 32; ++i) largest = max(largest, shared[first + i]);
+    return largest;
+}
+
+template <typename T, int WIDTH, int DEPTH> __device__ Wide<T> largest_of(const Strip<T, WIDTH> (&strips)[DEPTH]) {
+    Wide<T> largest = 0;
+#pragma unroll
+    for (const Strip<T, WIDTH>& strip : strips)
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) largest = max(largest, finite_size(widen(strip.at[i])));
+    return largest;
+}
+
+// Writes the codes of DEPTH strips of a row.
+template <typename T, typename F, int WIDTH, int DEPTH>
+__device__ void store_codes(const Strip<T, WIDTH> (&strips)[DEPTH], const RowShare<WIDTH>& share,
+                            const Scaling<T, F>& scaling, typename F::Code* codes, long long from) {
+#pragma unroll
+    for (int d = 0; d < DEPTH; ++d) {
+        if (from + d * share.step >= share.cols) continue;
+        Strip<typename F::Code, WIDTH> out;
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) out.at[i] = scaling.encode(strips[d].at[i]);
+        store_word(out, codes + share.row * share.cols + from + d * share.step);
+    }
+}
+
+// largest[r, part] = the largest finite number of that part of row r, in size. Also x without a scale as `codes`, unless
+// they are null: for most arrays they are right, and nothing is read twice.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+absmax(const T* __restrict__ x, Wide<T>* largest, __half* codes, long long rows, long long cols) {
+    constexpr int DEPTH = 4;
+    const RowShare<WIDTH> share(rows, cols);
+    Wide<T> found = 0;
+    if (share.row < rows)
+#pragma unroll 1
+        for (long long column = share.column; column < cols; column += DEPTH * share.step) {
+            Strip<T, WIDTH> strips[DEPTH];
+            share.load(strips, x, column);
+            found = max(found, largest_of(strips));
+            if constexpr (sizeof(T) > sizeof(__half))
+                if (codes != nullptr) store_codes(strips, share, Scaling<T, Float16>(1), codes, column);
+        }
+    found = largest_along_row(found);
+    if (threadIdx.x == 0 && share.row < rows) largest[share.row * gridDim.y + blockIdx.y] = found;
+}
+
+// The codes of x and the scale of every row, by largest[r, part] of a launch of absmax with the same grid; if that is
+// null, a row is no longer than what its threads hold. A null scale is 1, for rows of any length. If `guessed`, that
+// launch wrote the codes of rows without a scale.
+template <typename T, typename F, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* codes, Wide<T>* scale, int guessed,
+         long long rows, long long cols) {
+    constexpr int HELD = 8, DEPTH = 4;
+    const RowShare<WIDTH> share(rows, cols);
+    const bool scaled = scale != nullptr, held = scaled && largest == nullptr;
+    Strip<T, WIDTH> row[HELD];
+    Wide<T> found = scaled ? 0 : static_cast<Wide<T>>(F::LARGEST);
+    if (held && share.row < rows) {
+        share.load(row, x, share.column);
+        found = largest_of(row);
+    } else if (scaled && share.row < rows) {
+        for (unsigned part = threadIdx.x; part < gridDim.y; part += blockDim.x)
+            found = max(found, largest[share.row * gridDim.y + part]);
+    }
+    const Scaling<T, F> scaling(largest_along_row(found));
+    if (share.row >= rows) return;
+    if (scaled && threadIdx.x == 0 && blockIdx.y == 0) scale[share.row] = scaling.factor;
+    if (guessed && scaling.factor == 1) return;
+    if (held) return store_codes(row, share, scaling, codes, share.column);
+#pragma unroll 1
+    for (long long column = share.column; column < cols; column += DEPTH * share.step) {
+        Strip<T, WIDTH> strips[DEPTH];
+        share.load(strips, x, column);
+        store_codes(strips, share, scaling, codes, column);
+    }
+}
+
+// out[r, c] = codes[r, c] * scale[r]; a null scale is 1.
+template <typename T, typename F, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+dequantize(const typename F::Code* __restrict__ codes, const Wide<T>* scale, T* out, long long rows, long long cols) {
+    constexpr int DEPTH = 2;
+    const Share<WIDTH> share(rows, cols);
+    if (share.column >= cols) return;
+#pragma unroll 1
+    for (long long row = share.row; row < rows; row += DEPTH * share.step) {
+        Strip<typename F::Code, WIDTH> strips[DEPTH];
+        share.load(strips, codes, row);
+        Strip<T, WIDTH> values[DEPTH];
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+            const long long own = row + d * share.step;
+            const Wide<T> factor = scale == nullptr || own >= rows ? 1 : scale[own];
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i)
+                values[d].at[i] = static_cast<T>(static_cast<Wide<T>>(F::decode(strips[d].at[i])) * factor);
+        }
+        share.store(values, out, row);
+    }
+}

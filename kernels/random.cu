@@ -1,0 +1,165 @@
+// Arrays of random numbers; include/philox.cuh says which words a number is made of.
+#include "include/philox.cuh"
+#include "include/rows.cuh"
+
+// What 16 random bytes become: as many numbers of W as have 16 bytes, four of float and two of double.
+template <typename W> using Numbers = Strip<W, 16 / sizeof(W)>;
+
+// Uniform on [0, 1): multiples of 2^-24 and 2^-53.
+__device__ inline void below_one(const Words& words, Numbers<float>& out) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out.at[i] = static_cast<float>(words.at[i] >> 8) * 0x1p-24f;
+}
+__device__ inline void below_one(const Words& words, Numbers<double>& out) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) out.at[i] = static_cast<double>(words.pair(i) >> 11) * 0x1p-53;
+}
+
+// Uniform on (0, 1], for logarithms: down to 2^-33 and 2^-54.
+__device__ inline void above_zero(const Words& words, Numbers<float>& out) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out.at[i] = static_cast<float>(words.at[i]) * 0x1p-32f + 0x1p-33f;
+}
+__device__ inline void above_zero(const Words& words, Numbers<double>& out) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) out.at[i] = static_cast<double>(words.pair(i) >> 11) * 0x1p-53 + 0x1p-54;
+}
+
+// How many bits of a uniform number a half type keeps: it is cut to them, since rounding would give ones.
+template <typename T> struct Cut { static constexpr float STEPS = 0; };
+template <> struct Cut<__half> { static constexpr float STEPS = 0x1p11f; };
+template <> struct Cut<__nv_bfloat16> { static constexpr float STEPS = 0x1p8f; };
+
+template <typename T> struct Uniform {
+    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
+        below_one(words, out);
+        if constexpr (Cut<T>::STEPS != 0)
+#pragma unroll
+            for (float& number : out.at) number = floor(number * Cut<T>::STEPS) / Cut<T>::STEPS;
+    }
+};
+
+template <typename T> struct Exponential {
+    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
+        above_zero(words, out);
+#pragma unroll
+        for (Wide<T>& number : out.at) number = -log(number);
+    }
+};
+
+// Pairs of independent normal numbers from pairs of uniform ones (Box and Muller 1958).
+template <typename T> struct Normal {
+    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
+        Numbers<Wide<T>> turns;
+        above_zero(words, out);
+        below_one(words, turns);
+#pragma unroll
+        for (int i = 0; i < 16 / sizeof(Wide<T>); i += 2) {
+            const Wide<T> radius = sqrt(-2 * log(out.at[i])), half_turns = 2 * turns.at[i + 1];
+            out.at[i] = radius * cospi(half_turns);
+            out.at[i + 1] = radius * sinpi(half_turns);
+        }
+    }
+};
+
+// This thread's numbers, the first of `size` that lie in `out`; memory of CuPy's is aligned to 512 bytes.
+template <typename T, int WIDTH>
+__device__ void store(const Strip<T, WIDTH>& numbers, T* out, long long first, long long size) {
+    if (first + WIDTH <= size) numbers.store(out + first);
+    else
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i)
+            if (first + i < size) out[first + i] = numbers.at[i];
+}
+
+__device__ inline long long thread_number() {
+    return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+// Numbers of the standard distribution, times `scale`, plus `shift`; half types are rounded once, after that.
+template <template <typename> class Distribution, typename T>
+__global__ void __launch_bounds__(THREADS)
+random_numbers(T* out, unsigned long long seed, unsigned long long start, Wide<T> scale, Wide<T> shift, long long size) {
+    constexpr int COUNT = 16 / sizeof(Wide<T>);
+    const long long place = thread_number();
+    if (place * COUNT >= size) return;
+    Numbers<Wide<T>> numbers;
+    Distribution<T>::make(philox(seed, start + place), numbers);
+    Strip<T, COUNT> strip;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) strip.at[i] = static_cast<T>(numbers.at[i] * scale + shift);
+    store(strip, out, place * COUNT, size);
+}
+
+// Bit i: whether word i is below `threshold`, in [0, 2^32]; the masks of dropout.cu.
+__global__ void __launch_bounds__(THREADS)
+random_bits(bool* out, unsigned long long seed, unsigned long long start, long long threshold, long long size) {
+    const long long place = thread_number();
+    if (place * 4 >= size) return;
+    const Words words = philox(seed, start + place);
+    Strip<bool, 4> bits;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) bits.at[i] = words.at[i] < threshold;
+    store(bits, out, place * 4, size);
+}
+
+// low + an integer below `range`, all as likely (Lemire 2019): the upper word of a product with 64 random bits, which are
+// drawn again where the lower one is below `uneven`, 2^64 modulo range. A range of 0 is one of 2^64.
+__global__ void __launch_bounds__(THREADS)
+random_integers(long long* out, unsigned long long seed, unsigned long long start, long long low,
+                unsigned long long range, unsigned long long uneven, long long size) {
+    const long long place = thread_number();
+    if (place * 2 >= size) return;
+    const Words words = philox(seed, start + place);
+    Strip<long long, 2> numbers;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        unsigned long long bits = words.pair(i);
+        for (unsigned long long turn = 1; bits * range < uneven; ++turn) bits = philox(seed, start + place, turn).pair(i);
+        numbers.at[i] = static_cast<long long>(low + (range == 0 ? bits : __umul64hi(bits, range)));
+    }
+    store(numbers, out, place * 2, size);
+}
+
+// log(n!) to 1e-9, by Stirling's series from 8 on. The compiler does not inline lgamma.
+template <typename T> __device__ T log_factorial(T n) {
+    T z = n + 1, below = 1;
+#pragma unroll 1
+    for (; z < 8; z += 1) below *= z;
+    const T inverse = 1 / z, square = inverse * inverse;
+    const T series = inverse * (T(1.0 / 12) - square * (T(1.0 / 360) - square * T(1.0 / 1260)));
+    return (z - T(0.5)) * log(z) - z + T(0.91893853320467274178) + series - log(below);
+}
+
+// Numbers of events, by counting the factors of a product for small rates, else by the transformed rejection PTRS
+// (Hoermann 1993). Number i takes the counter start + i, in as many turns as it needs. A rate that is NaN or infinite
+// is its own result: its loop would have no end.
+template <typename T>
+__global__ void __launch_bounds__(THREADS)
+random_events(const T* rates, T* out, unsigned long long seed, unsigned long long start, long long size) {
+    const long long place = thread_number();
+    if (place >= size) return;
+    const T rate = rates[place], root = sqrt(rate), log_rate = log(rate), none = exp(-rate);
+    const T b = T(0.931) + T(2.53) * root, a = T(-0.059) + T(0.02483) * b;
+    const T inverse_alpha = T(1.1239) + T(1.1328) / (b - T(3.4)), squeeze = T(0.9277) - T(3.6224) / (b - 2);
+    T events = isfinite(rate) ? 0 : rate, product = 1;
+    bool found = !isfinite(rate);
+    for (unsigned long long turn = 0; !found; ++turn) {
+        Numbers<T> uniform;
+        above_zero(philox(seed, start + place, turn), uniform);
+        if (rate < 10) {
+            for (int i = 0; i < 2 && !found; ++i) {
+                product *= uniform.at[i];
+                found = product <= none;
+                if (!found) events += 1;
+            }
+            continue;
+        }
+        const T u = uniform.at[0] - T(0.5), v = uniform.at[1], us = T(0.5) - fabs(u);
+        events = floor((2 * a / us + b) * u + rate + T(0.43));
+        found = us >= T(0.07) && v <= squeeze;
+        if (!found && events >= 0 && (us >= T(0.013) || v <= us))
+            found = log(v * inverse_alpha / (a / (us * us) + b)) <= events * log_rate - rate - log_factorial(events);
+    }
+    out[place] = events;
+}

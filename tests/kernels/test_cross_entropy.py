@@ -1,0 +1,199 @@
+"""The cross entropy of logits and classes and its gradient against NumPy references, on emulated threads."""
+
+import emulated
+import numpy as np
+import pytest
+from emulated import DTYPES, ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
+
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.kernels.cross_entropy import REDUCTIONS, forward_tiles
+
+pytestmark = pytest.mark.cpu
+# One block, several rows in turn of each thread, several blocks, rows that a block shares, rows in several parts.
+SHAPES = [(1, 1), (37, 24), (300, 3), (20000, 1), (900, 40), (40, 1001), (3, 18000), (1, 70000)]
+ACCURACY = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-13}
+
+
+def draw(shape, dtype, weighed=False, smoothing=0.0, ignore_index=-100):
+    """Logits, and classes of which every third is the one to ignore."""
+    rows, cols = shape
+    target = np.random.randint(0, cols, rows)
+    target[::3] = ignore_index
+    weight = np.random.randint(1, 9, cols) / 4 if weighed else None
+    weight = None if weight is None else weight.astype(kernels.wide(dtype))
+    return quarters(shape, dtype), kernels.Classes(target, weight, ignore_index, smoothing)
+
+
+def forward(x, classes, reduction="mean", offset=0, shape=None, order="forward", check="none"):
+    """What the Python function does: its result and what it keeps."""
+    (rows, cols), width, w = x.shape, width_of(x, offset), kernels.wide(x.dtype)
+    shape = shape or forward_tiles(rows, cols, width, x.itemsize, reduction)
+    blocks, parts = shape[0]
+    out = unset((rows,) if reduction == "none" else (), x.dtype)
+    kept = [unset((rows,), w), unset((rows,), w), unset((), w)]
+    partials = unset((rows * parts, 4) if parts > 1 else (blocks, 2), w)
+    weight = None if classes.weight is None else Placed(classes.weight)
+    given, how = (Placed(x, offset), Placed(classes.target), weight), {"order": order, "check": check}
+    name, options = kernels.C_NAMES[x.dtype], (classes.ignore_index, classes.smoothing, REDUCTIONS.index(reduction))
+    emulated.launch(f"cross_entropy<{name}, {width}>", shape, *given, out, *kept, partials, *options, rows, cols, **how)
+    if parts > 1:
+        joining = (1, 1), kernels.held_tiles(rows, parts, 1, w.itemsize, 1)[1]
+        ends = *options, parts, rows, cols
+        emulated.launch(f"cross_entropy_join<{name}>", joining, *given, partials, out, *kept, *ends, **how)
+    elif reduction != "none" and blocks > 1:
+        total = (1, 1), (kernels.THREADS, 1)
+        emulated.launch(f"cross_entropy_total<{name}>", total, partials, out, kept[2], options[2], blocks, **how)
+    return out.result(), kernels.Kept(*[each.result() for each in kept])
+
+
+def backward(g, x, classes, kept, offset=0, **how):
+    (rows, cols), width = x.shape, width_of(x, offset)
+    shape, dx = kernels.row_tiles(rows, cols, width, x.itemsize), unset(x.shape, x.dtype, offset)
+    weight = None if classes.weight is None else Placed(classes.weight)
+    given = Placed(g), Placed(x, offset), Placed(classes.target), weight
+    numbers = int(g.ndim > 0), int(kept.factor.ndim > 0), classes.ignore_index, classes.smoothing, rows, cols
+    name = f"cross_entropy_backward<{kernels.C_NAMES[x.dtype]}, {width}>"
+    emulated.launch(name, shape, *given, *[Placed(each) for each in kept], dx, *numbers, **how)
+    return dx.result()
+
+
+def close(found, expected, scale=1.0):
+    tolerance = ACCURACY[str(found.dtype)]
+    assert_close(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def assert_right(x, classes, reduction, **how):
+    found, kept = forward(x, classes, reduction, **how)
+    expected, wanted = kernels.cross_entropy_reference(x, classes, reduction)
+    terms = 1 if reduction == "mean" else len(x) ** 0.5
+    close(found, expected, terms)
+    for one, other in zip(kept, wanted, strict=True):
+        assert_close(one, other, rtol=1e-5, atol=1e-5)
+    g = quarters((len(x),) if reduction == "none" else (), x.dtype)
+    close(backward(g, x, classes, kept, how.get("offset", 0)),
+          kernels.cross_entropy_backward_reference(g, x, classes, wanted), 10)  # fmt: skip
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def dtype(request):
+    return request.param
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_losses_and_gradients(dtype, shape, offset, reduction):
+    assert_right(*draw(shape, dtype), reduction, offset=offset)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("shape", [(37, 24), (900, 40), (3, 18000)], ids=str)
+def test_weights_and_smoothing(dtype, shape, weighed, smoothing, reduction):
+    assert_right(*draw(shape, dtype, weighed, smoothing), reduction)
+
+
+def test_a_class_to_ignore_may_be_one_that_exists(dtype):
+    assert_right(*draw((50, 24), dtype, weighed=True, ignore_index=2), "mean")
+
+
+@pytest.mark.parametrize("shape", [((1, 2), (16, 16)), ((3, 1), (64, 4)), ((5, 3), (256, 1)), ((2, 1), (1, 256))])
+def test_any_grid_gives_the_same(dtype, shape):
+    """Also with parts that have no column, and blocks that have no row, of their own."""
+    (blocks, parts), (_, deep) = shape
+    rows = 7 if parts == 1 else blocks * deep
+    x, classes = draw((rows, 24), dtype, weighed=True, smoothing=0.25)
+    found, kept = forward(x, classes, shape=shape)
+    expected, wanted = forward(x, classes)
+    close(found, expected)
+    for one, other in zip(kept, wanted, strict=True):
+        assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(37, 24), (900, 40), (3, 18000)], ids=str)
+def test_orders_give_the_same_bits(dtype, shape):
+    x, classes = draw(shape, dtype, True, 0.25)
+    (first, kept), *rest = [forward(x, classes, order=order) for order in ORDERS]
+    gradient, *gradients = [backward(first, x, classes, kept, order=order) for order in ORDERS]
+    for (other, others), another in zip(rest, gradients, strict=True):
+        assert_same(other, first)
+        assert_same(another, gradient)
+        for a, b in zip(others, kept, strict=True):
+            assert_same(a, b)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_no_rows(dtype, reduction):
+    classes = kernels.Classes(np.zeros(0, np.int64))
+    found, _ = forward(np.ones((0, 5), dtype), classes, reduction)
+    assert str(found.tolist()) == {"none": "[]", "sum": "0.0", "mean": "nan"}[reduction]
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_where_no_row_counts_gradients_are_zero(dtype, reduction):
+    x, classes = quarters((6, 24), dtype), kernels.Classes(np.full(6, -100))
+    found, kept = forward(x, classes, reduction)
+    assert np.isnan(found).all() if reduction == "mean" else not found.any()
+    assert not backward(np.ones((), dtype), x, classes, kept).any()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.25])
+@pytest.mark.parametrize("cols", [3, 24, 1003, 18000])
+def test_nan_and_infinity_stay_in_their_row(dtype, cols, smoothing):
+    x = np.zeros((9, cols), dtype)
+    x[1, 1], x[2, -1], x[3], x[4, 1:], x[5, 0] = np.nan, np.inf, -np.inf, -np.inf, -np.inf
+    x[6] = np.nan
+    classes = kernels.Classes(np.array([0, 0, 0, 0, 0, 0, -100, 0, 1]), None, -100, smoothing)
+    found, kept = forward(x, classes, "none")
+    expected, wanted = kernels.cross_entropy_reference(x, classes, "none")
+    close(found, expected)
+    assert np.isnan(found.astype(float)).tolist() == [False, True, True, True, *[False] * 5]
+    assert found[4] == (np.inf if smoothing else 0)
+    assert found[5] == np.inf
+    g = np.ones(9, dtype)
+    close(backward(g, x, classes, kept), kernels.cross_entropy_backward_reference(g, x, classes, wanted))
+
+
+def test_a_factor_of_each_row(dtype):
+    x, classes = draw((40, 24), dtype, True, 0.25)
+    kept = forward(x, classes)[1]
+    kept = kept._replace(factor=np.arange(40).astype(kept.factor.dtype) / 8)
+    for g in (np.ones((), dtype), np.ones(40, dtype)):
+        close(backward(g, x, classes, kept), kernels.cross_entropy_backward_reference(g, x, classes, kept))
+
+
+def test_classes_out_of_range_count_as_the_nearest(dtype):
+    """Nothing outside of the arrays is read, and no device is stopped."""
+    x = quarters((4, 24), dtype)
+    far, near = [kernels.Classes(np.array(each)) for each in ([-7, 24, 2**62, 3], [0, 23, 23, 3])]
+    (found, kept), (expected, _) = forward(x, far), forward(x, near)
+    assert_same(found, expected)
+    assert_same(backward(found, x, far, kept), backward(found, x, near, kept))
+
+
+def test_large_logits_lose_nothing(dtype):
+    """The largest is taken away before the logarithm is added."""
+    x = np.full((1, 8), 30000.0, dtype)
+    close(forward(x, kernels.Classes(np.array([3])))[0], np.asarray(np.log(8), dtype))
+
+
+def test_few_logits_take_one_block_and_few_long_rows_several_each():
+    assert forward_tiles(128, 10, 1, 4, "mean") == ((1, 1), (8, 32))
+    assert forward_tiles(128, 10, 1, 4, "none") == ((4, 1), (8, 32))
+    assert forward_tiles(10**6, 10, 1, 4, "mean") == ((4096, 1), (8, 32))
+    assert forward_tiles(10**6, 10, 1, 4, "none") == ((4096, 1), (8, 32))
+    assert forward_tiles(4096, 50000, 4, 4, "mean") == ((4096, 1), (256, 1))
+    assert forward_tiles(16, 50000, 4, 4, "mean") == ((16, 7), (256, 1))
+
+
+@pytest.mark.parametrize("check", ["races", "undefined"])
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_no_race_and_no_undefined_behaviour(dtype, reduction, offset, check):
+    for shape in ((70, 24), (400, 40), (2, 18000)):
+        x, classes = draw(shape, dtype, True, 0.25)
+        found, kept = forward(x, classes, reduction, offset, check=check)
+        assert_same(found, forward(x, classes, reduction, offset)[0])
+        g = np.ones(found.shape, dtype)
+        assert_same(backward(g, x, classes, kept, offset, check=check), backward(g, x, classes, kept, offset))

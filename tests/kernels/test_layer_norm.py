@@ -1,0 +1,201 @@
+"""layer_norm, its backward and the gradients of its parameters against NumPy references, on emulated threads."""
+
+import numpy as np
+import pytest
+from emulated import DTYPES, ORDERS, assert_close, assert_same, quarters
+from norm_cases import backward, forward, parameters
+
+from autograd_gpu.backend import kernels
+
+pytestmark = pytest.mark.cpu
+# Threads per row: 1, 2, a warp's part, a warp, a block; then rows that a block does not hold, and several turns.
+SHAPES = [(1, 1), (300, 1), (2, 3), (37, 24), (45, 40), (3, 520), (3, 1001), (2, 4104), (2, 2200), (600, 8)]
+CLOSE = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture(params=[True, False], ids=["layer", "rms"])
+def centered(request):
+    return request.param
+
+
+def near(dtype, scale=1.0):
+    close = CLOSE[str(dtype)]
+    return {"rtol": close, "atol": scale * close}
+
+
+def drawn(dtype, shape):
+    """x, g, weight and bias."""
+    return [quarters(size, dtype) for size in (shape, shape, shape[1:], shape[1:])]
+
+
+def check_forward(found, x, weight, bias, centered, eps=1e-5):
+    out, mean, rstd = found
+    expected, middle, scale = kernels.layer_norm_reference(x, weight, bias, eps, centered)
+    assert_close(out, expected, **near(x.dtype, 4.0))
+    assert_close(rstd, scale, **near(rstd.dtype))
+    if centered:
+        assert_close(mean, middle, **near(mean.dtype, 4.0))
+    else:
+        assert mean is None
+    return middle, scale
+
+
+def check_sums(found, expected, rows, dtype):
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, **near(dtype, 16.0 * max(rows, 1) ** 0.5))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_forward_and_backward(dtype, shape, offset, order):
+    x, g, weight, bias = drawn(dtype, shape)
+    how = {"offset": offset, "order": order}
+    middle, scale = check_forward(forward(x, weight, bias, eps=0.1, **how), x, weight, bias, True, eps=0.1)
+    expected = kernels.layer_norm_backward_reference(g, x, weight, middle, scale)
+    held = kernels.held(shape[1], 1 if offset or shape[1] % 8 else 16 // dtype.itemsize, dtype.itemsize)
+    dx, *sums = backward(g, x, weight, middle, scale, need=(held, held), **how)
+    assert_close(dx, expected[0], **near(dtype, 32.0))
+    for found in ([sums] if held else []) + [parameters(g, x, middle, scale, **how)]:
+        check_sums(found, expected[1:], shape[0], dtype)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (37, 24), (3, 1001), (2, 4104)], ids=str)
+def test_rms_norm(dtype, shape):
+    x, g, weight, _ = drawn(dtype, shape)
+    zeros, scale = check_forward(forward(x, weight, eps=0.1, centered=False), x, weight, None, False, eps=0.1)
+    expected = kernels.layer_norm_backward_reference(g, x, weight, zeros, scale, centered=False)
+    dx, _, _ = backward(g, x, weight, None, scale, need=(False, False))
+    assert_close(dx, expected[0], **near(dtype, 32.0))
+    dweight, none = parameters(g, x, None, scale, need=(True, False))
+    assert none is None
+    check_sums([dweight], expected[1:2], shape[0], dtype)
+
+
+@pytest.mark.parametrize("need", [(True, True), (True, False), (False, True), (False, False)], ids=str)
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_parts_and_needs(dtype, parts, need):
+    """Also with parts that have no row of their own, and turns that have none for some of a block's threads."""
+    for rows in (1, 70):
+        x, g, weight, _ = drawn(dtype, (rows, 24))
+        _, mean, rstd = kernels.layer_norm_reference(x)
+        expected = kernels.layer_norm_backward_reference(g, x, weight, mean, rstd)
+        dx, *sums = backward(g, x, weight, mean, rstd, need, parts=parts)
+        assert_close(dx, expected[0], **near(dtype, 4 * np.abs(rstd).max()))
+        for found in (sums, parameters(g, x, mean, rstd, need, parts=parts)):
+            assert [each is not None for each in found] == list(need)
+            wanted = [(a, b) for a, b in zip(found, expected[1:], strict=True) if a is not None]
+            for one, other in wanted:
+                assert_close(one, other, **near(dtype, 16.0 * rows**0.5 * np.abs(rstd).max()))
+
+
+def test_without_parameters(dtype, centered):
+    x, g, _, _ = drawn(dtype, (9, 40))
+    middle, scale = check_forward(forward(x, centered=centered), x, None, None, centered)
+    dx = backward(g, x, None, middle if centered else None, scale, need=(False, False))[0]
+    expected = kernels.layer_norm_backward_reference(g, x, None, middle, scale, centered)
+    assert_close(dx, expected[0], **near(dtype, 8.0))
+
+
+@pytest.mark.parametrize("cols", [8, 33, 640, 4100, 9000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_mean_costs_no_digits(dtype, cols):
+    """Mean 1e4, deviation 1: the mean of the squares is 1e8, which float32 knows to 8. Far from it lies one number."""
+    x = (1e4 + np.random.randn(4, cols)).astype(dtype)
+    x[1:, 0] = 1.0, 0.0, 1e4
+    out, mean, rstd = forward(x)
+    exact = x.astype(np.longdouble)
+    middle = exact.mean(1, keepdims=True)
+    scale = 1 / np.sqrt(((exact - middle) ** 2).mean(1, keepdims=True) + 1e-5)
+    digits = 1e4 * np.finfo(dtype).eps  # of x itself
+    np.testing.assert_allclose(mean, middle.astype(dtype), rtol=0, atol=2 * digits)
+    np.testing.assert_allclose(rstd, scale.astype(dtype), rtol=2e-3 if dtype == "float32" else 1e-10)
+    np.testing.assert_allclose(out, ((exact - middle) * scale).astype(dtype), rtol=1e-5, atol=4 * digits)
+
+
+@pytest.mark.parametrize("cols", [7, 16, 4104])
+def test_constant_rows(dtype, cols):
+    """The variance is 0, whatever the size of the numbers: the square of 2 ** 100 is more than float32 holds."""
+    x = np.array([[0.0], [3.0], [-60000.0]]).repeat(cols, 1)
+    if str(dtype) in ("float32", "bfloat16"):
+        x[2] = 2.0**100
+    out, mean, rstd = forward(x.astype(dtype), eps=1e-4)
+    assert_same(out, np.zeros_like(out))
+    assert_same(mean, x.astype(dtype)[:, :1].astype(mean.dtype))
+    np.testing.assert_allclose(rstd, 100, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+@pytest.mark.parametrize("cols", [3, 24, 520, 4104])
+def test_nan_and_infinity_stay_in_their_row(dtype, centered, cols):
+    x, g, weight, bias = drawn(dtype, (9, cols))
+    x[4, 1], x[5, cols - 1], g[6, 0], g[7, 1] = np.nan, np.inf, np.nan, -np.inf
+    middle, scale = kernels.layer_norm_reference(x, eps=1.0, centered=centered)[1:]
+    check_forward(forward(x, weight, bias, 1.0, centered), x, weight, bias, centered, 1.0)
+    found = backward(g, x, weight, middle if centered else None, scale, need=(False, False))[0]
+    expected = kernels.layer_norm_backward_reference(g, x, weight, middle, scale, centered)[0]
+    plain = [0, 1, 2, 3, 8]
+    assert_close(found[plain], expected[plain], **near(dtype, 32.0))
+    np.testing.assert_array_equal(np.isnan(found.astype(float)), np.isnan(expected.astype(float)))
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 5), (0, 0)])
+def test_of_nothing(dtype, shape):
+    x, g, weight, bias = drawn(dtype, shape)
+    out, mean, rstd = forward(x, weight, bias, eps=0.25)
+    assert out.shape == shape
+    assert mean.tolist() == [[0.0]] * shape[0]
+    assert rstd.tolist() == [[2.0]] * shape[0]
+    assert backward(g, x, weight, mean, rstd, need=(False, False))[0].shape == shape
+    for total in parameters(g, x, mean, rstd):
+        assert_same(total, np.zeros(shape[1], dtype))
+
+
+def test_sum_of_large_numbers_of_small_ones(dtype):
+    """In the type itself 4000 ones of float16 would add up to 2048, of bfloat16 to 256."""
+    x, one = np.tile(np.array([[1.0, -1.0]], dtype), (4000, 1)), np.ones((4000, 1), kernels.wide(dtype))
+    g = np.ones((4000, 2), dtype)
+    for found in (backward(g, x, None, 0 * one, one)[1:], parameters(g, x, 0 * one, one)):
+        assert [total.tolist() for total in found] == [[4000, -4000], [4000, 4000]]
+
+
+def test_orders_give_the_same_bits(dtype):
+    for shape in ((600, 40), (3, 4200)):
+        x, g, weight, bias = (np.random.randn(*size).astype(dtype) for size in (shape, shape, shape[1:], shape[1:]))
+        first, *rest = [forward(x, weight, bias, order=order) for order in ORDERS]
+        _, mean, rstd = first
+        held = shape[1] == 40
+        gradients = [backward(g, x, weight, mean, rstd, need=(held, held), order=order) for order in ORDERS]
+        sums = [parameters(g, x, mean, rstd, order=order) for order in ORDERS]
+        for one, *others in ([first, *rest], gradients, sums):
+            for other in others:
+                for a, b in zip(one, other, strict=True):
+                    assert (a is None and b is None) or assert_same(a, b) is None
+
+
+@pytest.mark.parametrize("check", ["races", "undefined"])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_no_race_and_no_undefined_behaviour(dtype, centered, offset, check):
+    for shape in ((70, 24), (5, 1000), (2, 4104)):
+        x, g, weight, bias = drawn(dtype, shape)
+        how = {"offset": offset, "check": check}
+        _, mean, rstd = forward(x, weight, bias, centered=centered, blocks=2, **how)
+        held = shape[1] <= 1000
+        for parts in (1, 2):
+            backward(g, x, weight, mean, rstd, need=(held, held), parts=parts, **how)
+            parameters(g, x, mean, rstd, parts=parts, **how)
+
+
+def test_rows_are_held_or_read_twice_and_divided():
+    assert kernels.row_turns(8192, 1024, 4, 4) == ((1024, 1), (64, 4))
+    assert kernels.row_turns(8192, 1024, 4, 4, sums=True) == ((256, 1), (64, 4))
+    assert kernels.row_turns(64, 64, 4, 4, sums=True)[0] == (1, 1)
+    assert kernels.row_turns(3, 10**6, 4, 4) == ((3, 1), (256, 1))
+    assert [kernels.held(4096, *size) for size in ((4, 4), (8, 2), (1, 4), (2, 8))] == [True, True, False, False]
+    assert kernels.held(2048, 1, 4)
+    assert kernels.held(2048, 2, 8)

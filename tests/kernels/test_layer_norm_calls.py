@@ -1,0 +1,138 @@
+"""layer_norm, rms_norm and their gradients on CuPy arrays, on a GPU or emulated."""
+
+import numpy as np
+import pytest
+from emulated import DTYPES, assert_close, assert_same
+
+import autograd_gpu as ag
+from autograd_gpu import backend, profiler
+from autograd_gpu.backend import kernels, to_numpy
+
+pytestmark = pytest.mark.cuda
+# Small, of several dimensions, in several parts, longer than a block holds.
+SHAPES = [(3, 0), (0, 4), (16,), (5, 3), (2, 3, 8), (600, 40), (3, 4104)]
+CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@pytest.fixture
+def xp():
+    return backend.namespace_on(ag.device("cuda"))
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def dtype(request):
+    return request.param
+
+
+def draw(xp, shape, dtype):
+    """x, g, weight and bias, and their numbers."""
+    numbers = [np.random.randn(*size).astype(dtype) for size in (shape, shape, shape[-1:], shape[-1:])]
+    return [xp.asarray(each) for each in numbers], numbers
+
+
+def assert_all_close(found, expected, dtype, scale=1.0):
+    close = CLOSE[str(dtype)]
+    for array, wanted in zip(found, expected, strict=True):
+        assert_close(to_numpy(array), wanted, rtol=close, atol=scale * close)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_results_are_those_of_the_references(xp, dtype, shape):
+    (x, g, weight, bias), numbers = draw(xp, shape, dtype)
+    out, mean, rstd = kernels.layer_norm(x, weight, bias, eps=0.01)
+    expected = kernels.layer_norm_reference(numbers[0], *numbers[2:], eps=0.01)
+    assert_all_close((out, mean, rstd), expected, dtype)
+    found = kernels.layer_norm_backward(g, x, weight, mean, rstd)
+    gradients = kernels.layer_norm_backward_reference(numbers[1], numbers[0], numbers[2], *expected[1:])
+    assert_all_close(found, gradients, dtype, scale=10 * np.sqrt(max(out.size, 1)))
+    rms, rstd = kernels.rms_norm(x, weight, eps=0.01)
+    wanted, zeros, scale = kernels.layer_norm_reference(numbers[0], numbers[2], None, 0.01, centered=False)
+    assert_all_close((rms, rstd), (wanted, scale), dtype)
+    found = kernels.rms_norm_backward(g, x, weight, rstd)
+    gradients = kernels.layer_norm_backward_reference(numbers[1], numbers[0], numbers[2], zeros, scale, centered=False)
+    assert_all_close(found, gradients[:2], dtype, scale=10 * np.sqrt(max(out.size, 1)))
+
+
+@pytest.mark.parametrize("shape", [(70, 24), (3, 4104)], ids=str)
+def test_only_what_is_needed(xp, shape):
+    (x, g, weight, bias), _ = draw(xp, shape, np.dtype("float32"))
+    _, mean, rstd = kernels.layer_norm(x, weight, bias)
+    full = kernels.layer_norm_backward(g, x, weight, mean, rstd)
+    for mask in range(8):
+        need = tuple(mask >> i & 1 == 1 for i in range(3))
+        found = kernels.layer_norm_backward(g, x, weight, mean, rstd, need)
+        assert [array is not None for array in found] == list(need)
+        for array, wanted in zip(found, full, strict=True):
+            if array is not None:
+                assert_close(to_numpy(array), to_numpy(wanted), rtol=1e-5, atol=1e-4)
+
+
+def launches(call):
+    with profiler.count() as counts:
+        call()
+    return dict(counts.launches)
+
+
+def test_launches(xp):
+    (x, g, weight, bias), _ = draw(xp, (600, 40), np.dtype("float32"))
+    _, mean, rstd = kernels.layer_norm(x, weight, bias)
+
+    def backward(*need, rows=600):
+        arguments = g[:rows], x[:rows], weight, mean[:rows], rstd[:rows]
+        return launches(lambda: kernels.layer_norm_backward(*arguments, need))
+
+    assert launches(lambda: kernels.layer_norm(x, weight, bias)) == {"layer_norm": 1}
+    assert launches(lambda: kernels.rms_norm(x, weight)) == {"rms_norm": 1}
+    assert backward(True, True, True) == {"layer_norm_backward": 1, "column_sum": 1}
+    assert backward(True, True, True, rows=50) == {"layer_norm_backward": 1}
+    assert backward(True, False, False) == {"layer_norm_backward": 1}
+    assert backward(False, False, True, rows=50) == {"layer_norm_parameters": 1}
+    assert backward(False, True, True, rows=50) == {"layer_norm_parameters": 1}
+    assert backward(False, False, False) == {}
+    assert launches(lambda: kernels.rms_norm_backward(g, x, weight, rstd)) == {"rms_norm_backward": 1, "column_sum": 1}
+    (long, g, weight, _), _ = draw(xp, (3, 4104), np.dtype("float32"))
+    _, mean, rstd = kernels.layer_norm(long, weight)
+    assert launches(lambda: kernels.layer_norm_backward(g, long, weight, mean, rstd)) == {
+        "layer_norm_backward": 1, "layer_norm_parameters": 1,
+    }  # fmt: skip
+
+
+def test_several_dimensions_are_one(xp):
+    (x, g, _, _), _ = draw(xp, (5, 6, 4), np.dtype("float32"))
+    weight, bias = x[0] + 1, x[1]
+    out, mean, rstd = kernels.layer_norm(x, weight, bias, dims=2)
+    found = kernels.layer_norm_backward(g, x, weight, mean, rstd, dims=2)
+    flat, middle, scale = kernels.layer_norm(x.reshape(5, 24), weight.reshape(24), bias.reshape(24))
+    expected = kernels.layer_norm_backward(g.reshape(5, 24), x.reshape(5, 24), weight.reshape(24), middle, scale)
+    for one, other in zip((out, *found), (flat, *expected), strict=True):
+        assert_same(to_numpy(one).ravel(), to_numpy(other).ravel())
+    assert mean.shape == rstd.shape == (5, 1, 1)
+    assert [each.shape for each in found] == [x.shape, weight.shape, weight.shape]
+
+
+def test_same_bits_every_time(xp, dtype):
+    (x, g, weight, bias), _ = draw(xp, (600, 40), dtype)
+    first, second = [kernels.layer_norm(x, weight, bias) for _ in range(2)]
+    one, other = [kernels.layer_norm_backward(g, x, weight, *first[1:]) for _ in range(2)]
+    for a, b in zip((*first, *one), (*second, *other), strict=True):
+        assert_same(to_numpy(a), to_numpy(b))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda xp, x, w: kernels.layer_norm(np.ones((2, 4))), TypeError, "x must be a CuPy array, not ndarray"),
+        (lambda xp, x, w: kernels.layer_norm(x.astype("int32")), TypeError, "int32 is not supported; use one of"),
+        (lambda xp, x, w: kernels.layer_norm(x, w[:3]), ValueError, r"layer_norm: weight must have shape \(4,\)"),
+        (lambda xp, x, w: kernels.layer_norm(x, w, w[:3]), ValueError, r"layer_norm: bias must have shape \(4,\)"),
+        (lambda xp, x, w: kernels.rms_norm(x, w[:3]), ValueError, r"rms_norm: weight must have shape \(4,\)"),
+        (lambda xp, x, w: kernels.rms_norm(xp.ones((), "float32")), ValueError, "but x has 0; reshape it"),
+        (lambda xp, x, w: kernels.layer_norm(x.T), ValueError, "x must be contiguous"),
+        (lambda xp, x, w: kernels.rms_norm_backward(x[:1], x, w, x[:, :1].copy()), ValueError, "g must have shape"),
+        (lambda xp, x, w: kernels.rms_norm_backward(x, x, w, w), ValueError, r"rstd must have shape \(2, 1\), not"),
+        (lambda xp, x, w: kernels.layer_norm_backward(x, x, w, w, w[:2]), ValueError, r"mean must have shape \(2, 1\)"),
+    ],
+)
+def test_wrong_arguments_are_refused(xp, call, error, text):
+    with pytest.raises(error, match=text):
+        call(xp, xp.ones((2, 4), "float32"), xp.ones((4,), "float32"))

@@ -1,0 +1,226 @@
+"""Softmax and cross entropy on CuPy arrays, and the ops that launch them, on a GPU or emulated."""
+
+import numpy as np
+import pytest
+from emulated import DTYPES, assert_close, quarters
+
+import autograd_gpu as ag
+from autograd_gpu import backend, profiler
+from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu.nn import functional as F
+from autograd_gpu.ops.probability import safe_softmax
+
+pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
+ACCURACY = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-13}
+SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (600, 40), (1, 70000)]
+
+
+@pytest.fixture
+def xp():
+    return backend.namespace_on(ag.device("cuda"))
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def dtype(request):
+    return request.param
+
+
+def close(found, expected, scale=1.0):
+    tolerance = ACCURACY[str(expected.dtype)]
+    assert_close(to_numpy(found), expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def on(xp, classes):
+    """The classes and their weights on the device."""
+    weight = None if classes.weight is None else xp.asarray(classes.weight)
+    return classes._replace(target=xp.asarray(classes.target), weight=weight)
+
+
+# ---- the functions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [{}, {"safe": True}, {"logarithm": True}], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_softmax(xp, dtype, shape, form):
+    x, g = quarters(shape, dtype), quarters(shape, dtype)
+    out = kernels.softmax(xp.asarray(x), **form)
+    expected = kernels.softmax_reference(x, **form)
+    close(out, expected)
+    logarithm = form.get("logarithm", False)
+    found = kernels.softmax_backward(xp.asarray(g), xp.asarray(expected), logarithm=logarithm)
+    close(found, kernels.softmax_backward_reference(g, expected, logarithm), 100)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("shape", [(0, 4), *SHAPES[2:]], ids=str)
+def test_cross_entropy(xp, dtype, shape, weighed, reduction):
+    x, target = quarters(shape, dtype), np.random.randint(0, shape[-1], shape[:-1])
+    target = np.where(np.arange(target.size).reshape(target.shape) % 3 == 2, -100, target)
+    weight = np.arange(1, shape[-1] + 1).astype(kernels.wide(dtype)) / shape[-1] if weighed else None
+    classes = kernels.Classes(target, weight, -100, 0.25 * weighed)
+    loss, kept = kernels.cross_entropy(xp.asarray(x), on(xp, classes), reduction)
+    expected, wanted = kernels.cross_entropy_reference(x, classes, reduction)
+    close(loss, expected, 10)
+    g = quarters(expected.shape, dtype)
+    found = kernels.cross_entropy_backward(xp.asarray(g), xp.asarray(x), on(xp, classes), kept)
+    close(found, kernels.cross_entropy_backward_reference(g, x, classes, wanted), 10)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(0, 4), (5, 3), (2, 3, 8), (600, 40)], ids=str)
+def test_nll(xp, dtype, shape, reduction):
+    x, target = quarters(shape, dtype), np.random.randint(0, shape[-1], shape[:-1])
+    classes = kernels.Classes(target, None, 1)
+    close(kernels.nll(xp.asarray(x), on(xp, classes), reduction), kernels.nll_reference(x, classes, reduction), 100)
+    g = quarters(shape[:-1] if reduction == "none" else (), dtype)
+    found = kernels.nll_backward(xp.asarray(g), on(xp, classes), shape[-1], reduction)
+    close(found, kernels.nll_backward_reference(g, classes, shape[-1], reduction))
+
+
+def test_launches(xp):
+    x, few, long = [xp.ones(shape, "float32") for shape in ((600, 40), (128, 10), (2, 40000))]
+    target, two = xp.zeros((600,), "int64"), xp.zeros((2,), "int64")
+    with profiler.count() as counts:
+        kernels.cross_entropy(x, kernels.Classes(target))
+    assert counts.launches == {"cross_entropy": 1, "cross_entropy_total": 1}
+    with profiler.count() as counts:
+        kernels.cross_entropy(long, kernels.Classes(two), "none")
+    assert counts.launches == {"cross_entropy": 1, "cross_entropy_join": 1}
+    with profiler.count() as counts:
+        kernels.cross_entropy(few, kernels.Classes(target[:128]))
+        kernels.cross_entropy(x, kernels.Classes(target), "none")
+    assert counts.launches == {"cross_entropy": 2}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda xp: kernels.softmax(np.ones(4)), TypeError, "x must be a CuPy array, not ndarray"),
+        (lambda xp: kernels.softmax(xp.ones(4, "int32"), logarithm=True), TypeError, "log_softmax: dtype int32 is not"),
+        (lambda xp: kernels.softmax(xp.ones(())), ValueError, "at least one dimension"),
+        (lambda xp: kernels.softmax(xp.ones((4, 6))[:, ::2]), ValueError, "x must be contiguous"),
+        (lambda xp: kernels.softmax(xp.ones(6), xp.ones(5)), ValueError, "out must have shape"),
+        (lambda xp: kernels.softmax_backward(xp.ones(5), xp.ones(6)), ValueError, "g must have shape"),
+        (lambda xp: cross_entropy(xp, (4, 0), 4), ValueError, r"x of shape \(4, 0\) has no classes"),
+        (lambda xp: cross_entropy(xp, (0, 0), 4), ValueError, r"target must have shape \(0,\), not \(4,\)"),
+        (lambda xp: cross_entropy(xp, (4, 3), 5), ValueError, r"target must have shape \(4,\), not \(5,\)"),
+        (lambda xp: cross_entropy(xp, (4, 3), 4, "int32"), TypeError, "target must be int64, not int32"),
+        (lambda xp: cross_entropy(xp, (4, 3), 4, weight=xp.ones(4)), ValueError, r"weight must have shape \(3,\)"),
+        (lambda xp: kernels.nll(xp.ones((4, 0)), zeros(xp, 4)), ValueError, "nll: x of shape .* has no classes"),
+        (lambda xp: kernels.nll_backward(xp.ones(3), zeros(xp, 4), 5), ValueError, r"g must have shape \(\)"),
+        (lambda xp: cross_entropy_backward(xp, g=(3,)), ValueError, r"g must have shape \(4,\)"),
+        (lambda xp: cross_entropy_backward(xp, lse=(3,)), ValueError, r"lse must have shape \(4,\)"),
+        (lambda xp: cross_entropy_backward(xp, factor=(1,)), ValueError, r"factor must have shape \(4,\)"),
+    ],
+)
+def test_wrong_arguments_are_refused(xp, call, error, text):
+    with pytest.raises(error, match=text):
+        call(xp)
+
+
+def zeros(xp, rows):
+    return kernels.Classes(xp.zeros((rows,), "int64"))
+
+
+def cross_entropy(xp, shape, rows, dtype="int64", weight=None):
+    kernels.cross_entropy(xp.ones(shape), kernels.Classes(xp.zeros((rows,), dtype), weight))
+
+
+def cross_entropy_backward(xp, g=(), lse=(4,), factor=()):
+    kept = kernels.Kept(xp.ones(lse), xp.ones((4,)), xp.ones(factor))
+    kernels.cross_entropy_backward(xp.ones(g), xp.ones((4, 3)), zeros(xp, 4), kept)
+
+
+# ---- the ops -----------------------------------------------------------------------------------------
+
+
+def launched(call):
+    """The kernels of a call, and of the backward from its result."""
+    with profiler.count() as counts:
+        loss = call()
+    with profiler.count() as after:
+        loss.backward(ag.ones_like(loss))
+    return dict(counts.launches), dict(after.launches)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (2, 3, 40), (6, 4, 1, 1)], ids=str)
+def test_softmax_is_one_launch_and_so_is_its_gradient(shape, dtype):
+    dim = 1 if shape[-1] == 1 else -1
+    x = ag.tensor(quarters(shape, dtype), device="cuda", requires_grad=True)
+    assert launched(lambda: F.softmax(x, dim)) == ({"softmax": 1}, {"softmax_backward": 1})
+    assert launched(lambda: safe_softmax(x, dim)) == ({"softmax": 1}, {"softmax_backward": 1})
+    assert launched(lambda: F.log_softmax(x, dim)) == ({"log_softmax": 1}, {"log_softmax_backward": 1})
+    assert launched(lambda: F.log_softmax(x, dim, dtype=ag.float64))[0] == {"log_softmax": 1}
+
+
+def test_softmax_along_another_dimension_is_left_to_cupy():
+    x = ag.ones(4, 5, device="cuda", requires_grad=True)
+    assert launched(lambda: F.softmax(x, 0)) == ({}, {})
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("shape", [(600, 40), (2, 40000), (3, 5, 4)], ids=str)
+def test_cross_entropy_is_two_launches_at_most_and_its_gradient_one(shape, smoothing, reduction, dtype):
+    x = ag.tensor(quarters(shape, dtype), device="cuda", requires_grad=True)
+    target = ag.zeros(shape[0], *shape[2:], dtype=ag.int64, device="cuda")
+    weight = ag.ones(shape[1], device="cuda", dtype=x.dtype)
+    forward, after = launched(lambda: F.cross_entropy(x, target, weight, -100, reduction, smoothing))
+    assert forward.pop("cross_entropy") == 1
+    assert sum(forward.values()) == (shape[0] == 2 or (shape[0] == 600 and reduction != "none"))
+    assert after == {"cross_entropy_backward": 1}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_nll_is_two_launches_at_most_and_its_gradient_three(reduction, dtype):
+    x = ag.ones(600, 5, dtype=dtype, device="cuda", requires_grad=True)
+    target = ag.zeros(600, dtype=ag.int32, device="cuda")
+    total, once = {"cross_entropy_total": 1}, {"nll_backward": 1}
+    forward, after = launched(lambda: F.nll_loss(x, target, reduction=reduction))
+    assert forward == {"nll": 1} | (total if reduction != "none" else {})
+    assert after == once | ({"nll": 1} | total if reduction == "mean" else {})
+
+
+def test_logits_that_were_written_to_are_noticed():
+    """They are kept, where PyTorch keeps their log-softmax."""
+    x, target = ag.ones(4, 3, device="cuda", requires_grad=True) * 2, ag.zeros(4, dtype=ag.int64, device="cuda")
+    loss = F.cross_entropy(x, target)
+    x.detach().zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_cross_entropy_keeps_no_array_of_probabilities():
+    kept = []
+    x, target = ag.ones(64, 100, device="cuda", requires_grad=True), ag.zeros(64, dtype=ag.int64, device="cuda")
+    with ag.autograd.graph.saved_tensors_hooks(lambda t: kept.append(tuple(t.shape)) or t, lambda t: t):
+        F.cross_entropy(x, target)
+    assert sorted(kept) == [(), (64,), (64,), (64,), (64, 100)]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy_and_its_derivatives_are_those_of_the_cpu(reduction, smoothing):
+    shape, target = (3, 4, 5), np.array([[0, -100, 3, 1, 2]] * 3)
+    x, weight = np.random.normal(size=shape), np.random.uniform(0.5, 2.0, 4)
+
+    def derivatives(device):
+        y = ag.tensor(x, device=device, requires_grad=True)
+        given = ag.tensor(target, device=device), ag.tensor(weight, device=device), -100, reduction, smoothing
+        loss = F.cross_entropy(y, *given)
+        (g,) = ag.autograd.grad((loss * loss).sum(), y, create_graph=True)
+        (second,) = ag.autograd.grad((g * g).sum(), y)
+        return [t.numpy(force=True) for t in (loss, g, second)]
+
+    for found, expected in zip(derivatives("cuda"), derivatives("cpu"), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_half_logits_lose_nothing_to_their_largest():
+    """lse is kept in float32: rounded to float16 near 1000 it would be off by a quarter."""
+    x = (np.linspace(-3, 3, 64) + 1000).astype(np.float16).reshape(1, 64)
+    y = ag.tensor(x, device="cuda", requires_grad=True)
+    F.cross_entropy(y, ag.tensor([5], device="cuda")).backward()
+    e = np.exp(x.astype(np.float64) - 1003)
+    np.testing.assert_allclose(y.grad.numpy(force=True), e / e.sum() - (np.arange(64) == 5), atol=1e-3)
