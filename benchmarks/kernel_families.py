@@ -262,6 +262,7 @@ LEFT_OUT = {
     "cross_entropy_join": "works on the sums of cross_entropy, where rows are few",
     "cross_entropy_total": "works on the sums of cross_entropy",
     "list_norm_total": "works on the sums of list_norm",
+    "nll": "reads one number of each row",
     "random_events": "is bound by its logarithms and square roots",
 }
 # Those of fewer dtypes than C_NAMES has.
