@@ -40,6 +40,7 @@ from .layer_norm import (
 )
 from .list_norm import limit_norm, limit_norm_reference, list_norm, list_norm_reference
 from .loader import OPTIONS, folder, source
+from .nll import nll, nll_backward, nll_backward_reference, nll_reference, nll_tiles
 from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
 from .philox import words_reference
 from .quantize import dequantize, dequantize_reference, quantize, quantize_reference
@@ -104,6 +105,11 @@ __all__ = [
     "list_norm",
     "list_norm_reference",
     "mask_reference",
+    "nll",
+    "nll_backward",
+    "nll_backward_reference",
+    "nll_reference",
+    "nll_tiles",
     "quantize",
     "quantize_reference",
     "random_bits",
