@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .. import cuda
@@ -79,10 +77,10 @@ def nll_tiles(rows: int) -> Launch:
 
 
 def _columns(label: str, shape: tuple[int, ...], classes: Classes) -> int:
-    cols = shape[-1] if shape else 0
-    if not cols and math.prod(shape[:-1]):
-        raise ValueError(f"{label}: x of shape {shape} has no classes")
     check_array(label, "target", classes.target, shape[:-1])
+    cols = shape[-1] if shape else 0
+    if not cols and classes.target.size:
+        raise ValueError(f"{label}: x of shape {shape} has no classes")
     if classes.weight is not None:
         check_array(label, "weight", classes.weight, (cols,))
     return cols
