@@ -133,13 +133,13 @@ def measure_kernels(report: Report, args: argparse.Namespace) -> None:
 
 
 def counted() -> list[tuple[str, ...]]:
-    """Kernel, and bytes per element of float32, of half types, of float64, the least and those of separate launches."""
-    rows = re.findall(r"^\| `(\w+)`([^|]*)\|[^|]*\|[^|]*\|((?: \d+ \|){5})$", COUNTED.read_text(), re.MULTILINE)
-    return [(name + rest.rstrip(), *(cell.strip() for cell in cells.split("|")[:5])) for name, rest, cells in rows]
+    """Kernel, bytes per element of float32, half types, float64; the least, the ratio, those of separate launches."""
+    rows = re.findall(r"^\| `(\w+)`([^|]*)\|[^|]*\|[^|]*\|((?: [\d.]+ \|){6})$", COUNTED.read_text(), re.MULTILINE)
+    return [(name + rest.rstrip(), *(cell.strip() for cell in cells.split("|")[:6])) for name, rest, cells in rows]
 
 
 def show_counted() -> None:
-    header = ("kernel", "float32", "16 bits", "float64", "least, float32", "separate launches, float32")
+    header = ("kernel", "float32", "16 bits", "float64", "least, float32", "ratio", "separate launches, float32")
     print_table("Bytes per element, counted by the emulator: no kernel was timed, for want of a GPU", header, counted())
 
 
