@@ -195,6 +195,15 @@ _SGD = optimizers.SGDNumbers(sign=1.0, lr=1e-3, decay=0.0, momentum=0.9)
 _ADAM = optimizers.AdamNumbers(sign=1.0, decay=0.0, keep=1.0, beta1=0.9, beta2=0.999, rate=1e-3, eps=1e-8)
 
 
+def _foreach(name: str, inputs: int) -> Callable[[Make], Work]:
+    def family(make: Make) -> Work:
+        matrices = [make.matrix() for _ in range(1 + inputs)]
+        lists = [make.pieces(matrix) for matrix in matrices]
+        return Work(lambda: kernels.foreach(name, *lists), matrices)
+
+    return family
+
+
 def _list_norm(make: Make) -> Work:
     return _over_lists("", "x", kernels.list_norm)(make)
 
@@ -249,6 +258,9 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "sgd_step with momentum": _over_lists("pb", "g", lambda lists: kernels.sgd_step(lists, True, _SGD)),
     "adam_step": _over_lists("pmv", "g", lambda lists: kernels.adam_step(lists, False, _ADAM)),
     "adam_step with amsgrad": _over_lists("pmvt", "g", lambda lists: kernels.adam_step(lists, True, _ADAM)),
+    "foreach of one": _foreach("mul_scalar", 1),
+    "foreach of two": _foreach("add", 2),
+    "foreach of three": _foreach("addcmul", 3),
     "list_norm": _list_norm,
     "limit_norm": _limit_norm,
     "quantize to float8": _quantize(float8_e4m3fn),
