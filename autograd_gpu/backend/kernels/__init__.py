@@ -28,6 +28,7 @@ from .cross_entropy import (
     cross_entropy_reference,
 )
 from .dropout import Mask, dropout, dropout_reference, mask_reference
+from .foreach import foreach, foreach_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
 from .launcher import contiguous
 from .layer_norm import (
@@ -56,7 +57,7 @@ from .random import (
 )
 from .row_sum import row_sum, row_sum_reference
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
-from .tables import TensorLists, tensor_lists
+from .tables import TensorLists, fits, tensor_lists
 from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
@@ -92,7 +93,10 @@ __all__ = [
     "dequantize_reference",
     "dropout",
     "dropout_reference",
+    "fits",
     "folder",
+    "foreach",
+    "foreach_reference",
     "held",
     "held_tiles",
     "instances_of",

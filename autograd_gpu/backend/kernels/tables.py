@@ -85,6 +85,12 @@ def tensor_lists(written: Sequence[Sequence[Array]], read: Sequence[Sequence[Arr
     return None if table is None else TensorLists(lists, table, _layout(where, sizes))
 
 
+def fits(*arrays: Array) -> bool:
+    """Whether the arrays can be a row of tensor_lists, if they do not overlap with others."""
+    xp = cuda.cupy()
+    return _addresses([[array] for array in arrays], xp.cuda.runtime.getDevice(), xp.ndarray) is not None
+
+
 def _addresses(lists: list[Sequence[Array]], device: int, kind: Any) -> tuple[int, ...] | None:
     """Where the arrays begin; None if they are not as they should be."""
     head, addresses = lists[0], []
