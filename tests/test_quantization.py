@@ -334,11 +334,15 @@ class TestLaunches:
         return counts.launches, result
 
     def test_rows(self, put):
+        """One launch up to 32 KiB, or 8 elements a thread where they cannot be read 16 bytes at a time."""
         for dtype in (float16, float8_e4m3fn):
-            for shape in ((100, 64), (3, 2048)):
+            for shape in ((100, 64), (3, 2047), (2, 8192), (8, 1), (2, 0)):
                 launches, q = self.launched(quantize, put(np.ones(shape, float32)), dtype, "row")
-                assert launches == {"quantize": 1}
-                assert self.launched(dequantize, q)[0] == {"dequantize": 1}
+                assert launches == ({"quantize": 1} if shape[1] else {})
+                assert self.launched(dequantize, q)[0] == ({"dequantize": 1} if shape[1] else {})
+            for shape in ((3, 2049), (2, 8196)):
+                launches = self.launched(quantize, put(np.ones(shape, float32)), dtype, "row")[0]
+                assert launches == {"absmax": 1, "quantize": 1}
 
     def test_tensor(self, put):
         for dtype in FORMATS:

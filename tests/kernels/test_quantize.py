@@ -11,7 +11,7 @@ from ml_dtypes import finfo
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.dtypes import STORAGE, bfloat16, float16, float32, float64
 from autograd_gpu.backend.formats import FORMATS
-from autograd_gpu.backend.kernels.quantize import STRUCTS
+from autograd_gpu.backend.kernels.quantize import HELD, STRUCTS
 
 pytestmark = pytest.mark.cpu
 PAIRS = [(a, b) for a in DTYPES for b in FORMATS if b.itemsize < a.itemsize]  # of array and codes
@@ -34,8 +34,8 @@ def quantize(x, dtype, offset=0, parts=None, scaled=True, **how):
     if not scaled or (x.dtype == float32 and dtype == bfloat16):
         emulated.launch(instance, shape, placed, None, codes, None, 0, rows, cols, **how)
         return codes.result(), None
-    factor, held = unset((rows, 1), kernels.wide(x.dtype)), kernels.codes_tiles(rows, cols, width, x.itemsize)
-    if parts is None and held is not None:
+    factor, held = unset((rows, 1), kernels.wide(x.dtype)), kernels.held_tiles(rows, cols, width, x.itemsize, HELD)
+    if parts is None and cols <= held[1][0] * HELD * width:
         emulated.launch(instance, held, placed, None, codes, factor, 0, rows, cols, **how)
         return codes.result(), factor.result()
     shape = ((shape[0][0], parts or shape[0][1]), shape[1])
@@ -206,16 +206,6 @@ def test_every_code_back(pair):
 def test_no_race_and_no_undefined_behaviour(pair, offset, check_name):
     for shape, parts in (((70, 24), None), ((3, 1000), None), ((3, 1000), 2)):
         check(numbers(shape, pair[0]), pair[1], offset=offset, parts=parts, check=check_name)
-
-
-def test_what_threads_hold():
-    """One launch for rows of up to 32 KiB, or 8 elements a thread where they cannot be read 16 bytes at a time."""
-    assert kernels.codes_tiles(1000, 8192, 4, 4) == ((1000, 1), (256, 1))
-    assert kernels.codes_tiles(1000, 8196, 4, 4) is None
-    assert kernels.codes_tiles(1000, 2048, 1, 4) == ((1000, 1), (256, 1))
-    assert kernels.codes_tiles(1000, 2049, 1, 4) is None
-    assert kernels.codes_tiles(1000, 256, 4, 4) == ((32, 1), (8, 32))
-    assert kernels.codes_tiles(1, 256, 4, 4) == ((1, 1), (64, 4))
 
 
 # ---- bytes -------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from .loader import OPTIONS, folder, source
 from .nll import nll, nll_backward, nll_backward_reference, nll_reference, nll_tiles
 from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
 from .philox import words_reference
-from .quantize import codes_tiles, dequantize, dequantize_reference, quantize, quantize_reference
+from .quantize import dequantize, dequantize_reference, quantize, quantize_reference
 from .random import (
     DISTRIBUTIONS,
     counters,
@@ -80,7 +80,6 @@ __all__ = [
     "bias_activation_double_backward",
     "bias_activation_double_backward_reference",
     "bias_activation_reference",
-    "codes_tiles",
     "column_sum",
     "column_sum_reference",
     "contiguous",
