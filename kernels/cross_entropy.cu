@@ -45,10 +45,10 @@ template <typename W> struct Findings {
     }
 
     __device__ void join(bool smooth) {
-        row.join(blockDim.x);
+        row.join_row();
         if (!smooth) return;
-        weighted = joined(weighted, blockDim.x, Plus());
-        mass = joined(mass, blockDim.x, Plus());
+        weighted = sum_for_row(weighted);
+        mass = sum_for_row(mass);
     }
 };
 
@@ -119,7 +119,7 @@ cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* _
     RowShare<WIDTH> share(rows, cols);
     Losses<T> losses{x, target, weight, out, lse, counts, ignore_index, cols, smoothing, reduction};
     for (; share.any(); share.next()) {
-        const long long end = share.row < rows ? cols : 0;
+        const long long end = share.end();
         Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
 #pragma unroll 1
         for (long long column = share.column; column < end; column += DEPTH * share.step) {
@@ -129,7 +129,7 @@ cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* _
             if (smoothing != 0)
 #pragma unroll
                 for (int d = 0; d < DEPTH; ++d)
-                    if (column + d * share.step < cols)
+                    if (share.has(column, d))
                         found.add_weighted(strips[d], weight, column + d * share.step);
         }
         found.join(smoothing != 0);

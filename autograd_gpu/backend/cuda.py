@@ -104,6 +104,11 @@ def to_device(array: Any, index: int) -> Any:
     return copy
 
 
+def c_contiguous(array: Any) -> bool:
+    """Whether the elements of a CuPy array follow each other; its `flags` take 30 times as long to say it, 1 us."""
+    return array._c_contiguous
+
+
 def here() -> Any:
     """This thread's current device and stream, for `go_to` on a new one; None if CuPy is not in use."""
     module = loaded()

@@ -57,7 +57,7 @@ def bias_activation(
     name: str, x: Array, bias: Array | None = None, out: Array | None = None, **attributes: Any
 ) -> Array:
     """act(x + bias) for x (..., cols) and bias (cols,) or None; `out` may be `x`. NaN stays NaN."""
-    label, functor, a, b = choose(name, attributes)
+    label, functor, a, b = choose(name, **attributes)
     check_array(label, "x", x)
     c_type = c_name(label, x.dtype)
     out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
@@ -72,7 +72,7 @@ def bias_activation(
 def bias_activation_reference(
     name: str, x: np.ndarray, bias: np.ndarray | None = None, **attributes: Any
 ) -> np.ndarray:
-    choice = choose(name, attributes)
+    choice = choose(name, **attributes)
     value = ACTIVATIONS[choice.functor].value(_saved(choice, x, bias, False), choice.a, choice.b)
     return value.astype(x.dtype)
 
@@ -110,7 +110,7 @@ def bias_activation_backward(
     The bias's is summed in float32 or wider, before the other is rounded. As in PyTorch, the gradient of relu passes
     where the result is NaN.
     """
-    label, functor, a, b = choose(name, attributes)
+    label, functor, a, b = choose(name, **attributes)
     label += "_backward"
     check_array(label, "saved", saved)
     xp, dtype = cuda.cupy(), saved.dtype
@@ -141,7 +141,7 @@ def _sums(rows: int, cols: int, width: int, dtype: np.dtype, wanted: bool) -> tu
 def bias_activation_backward_reference(
     name: str, g: np.ndarray, saved: np.ndarray, bias: np.ndarray | None = None, **attributes: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    choice = choose(name, attributes)
+    choice = choose(name, **attributes)
     s = _saved(choice, saved, bias)
     dx = ACTIVATIONS[choice.functor].pull(g.astype(s.dtype), s, choice.a, choice.b).astype(s.dtype)
     return dx.astype(g.dtype), column_sum_reference(dx).astype(g.dtype)
@@ -160,7 +160,7 @@ def bias_activation_double_backward(
     are None, and so are the last two where act'' is 0: of relu and leaky_relu. With by_result, of tanh and sigmoid, the
     second is that for the saved result, h * g * (the derivative of act' by the result), and the third is None.
     """
-    label, functor, a, b = choose(name, attributes)
+    label, functor, a, b = choose(name, **attributes)
     label += "_double_backward"
     curved, from_result = ACTIVATIONS[functor].bend is not None, ACTIVATIONS[functor].from_result
     if by_result and not from_result:
@@ -189,7 +189,7 @@ def bias_activation_double_backward_reference(
     by_result: bool = False, **attributes: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """As if everything were needed, and zeros for the second derivative of relu and leaky_relu."""
-    choice = choose(name, attributes)
+    choice = choose(name, **attributes)
     act, a, b = ACTIVATIONS[choice.functor], choice.a, choice.b
     s = _saved(choice, saved, bias)
     h = gg.astype(s.dtype) + ggb.astype(s.dtype)
