@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -11,6 +12,7 @@ from . import diagnosis
 from .device import Device
 
 
+@functools.cache
 def cupy() -> Any:
     """The cupy module; ImportError that says how to install it."""
     try:

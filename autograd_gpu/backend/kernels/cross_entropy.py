@@ -161,7 +161,7 @@ def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: st
 def _checked(label: str, x: Array, classes: Classes, *matrices: Array) -> tuple[str, int, int, int]:
     """The C++ type, rows and columns of x, and how many columns a thread takes at once."""
     check_array(label, "x", x)
-    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x)
+    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x.shape)
     if not cols and math.prod(x.shape[:-1]):
         raise ValueError(f"{label}: x of shape {x.shape} has no classes")
     check_array(label, "target", classes.target, x.shape[:-1])

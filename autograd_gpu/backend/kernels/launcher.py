@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .. import counters, cuda
 from . import loader
 from .instances import C_NAMES, INSTANCES, Parameter
-from .tiles import Launch
+from .tiles import VECTOR, Launch
 
 Array = Any  # cupy.ndarray
 
@@ -28,7 +29,8 @@ def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) 
     for parameter, value in zip(parameters, arguments, strict=True):
         _, kind, dtype, optional = parameter
         if kind == "scalar":
-            value = dtype.type(value)  # a NumPy scalar
+            if type(value) is not dtype.type:
+                value = dtype.type(value)  # a NumPy scalar
         elif value is None:
             if not optional:
                 raise TypeError(f"{label or kernel}: {parameter.name} is missing")
@@ -62,15 +64,23 @@ def contiguous(array: Array) -> Array:
     return array if cuda.c_contiguous(array) else array.copy()
 
 
+def aligned(*arrays: Array | None) -> bool:
+    """Whether all arrays begin where 16 bytes can be moved at once."""
+    bits = 0
+    for array in arrays:
+        if array is not None:
+            bits |= array.data.ptr
+    return bits % VECTOR == 0
+
+
 def c_name(kernel: str, dtype: np.dtype) -> str:
     if dtype not in C_NAMES:
         raise TypeError(f"{kernel}: dtype {dtype} is not supported; use one of {', '.join(map(str, C_NAMES))}")
     return C_NAMES[dtype]
 
 
-def size(kernel: str, x: Array) -> tuple[int, int]:
-    """Rows and columns of `x`."""
-    if not x.ndim:
+def size(kernel: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of an array of this shape."""
+    if not shape:
         raise ValueError(f"{kernel}: a matrix has at least one dimension, and this array has none; reshape it")
-    cols = x.shape[-1]
-    return x.size // max(cols, 1), cols
+    return math.prod(shape) // max(shape[-1], 1), shape[-1]
