@@ -100,7 +100,7 @@ def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: in
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> Array:
     """An array of int64, every integer in [low, high) as likely as another."""
     out, size, span = cuda.cupy().empty(shape, int64), math.prod(shape), high - low
-    launch("random_integers", _threads(counters(size, int64)), out, seed, start, low, span, 2**64 % span, size)
+    launch("random_integers", _threads(counters(size, int64)), out, seed, start, low, span % 2**64, 2**64 % span, size)
     return out
 
 
