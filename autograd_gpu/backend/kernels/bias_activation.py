@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
+from ..dtypes import int32, wide
 from .activations import ACTIVATIONS, Choice, choose
 from .column_sum import column_sum_reference, sum_columns
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, aligned, c_name, check_array, launch, size
 from .tiles import VECTOR, Launch, sum_tiles, tiles
 

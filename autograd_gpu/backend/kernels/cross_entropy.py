@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32, int64
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int32, int64, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import LONGEST_WALK, THREADS, VECTOR, Launch, held_tiles, row_tiles, widest
 

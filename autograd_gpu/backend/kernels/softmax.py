@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int32, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import VECTOR, held_tiles, widest
 
