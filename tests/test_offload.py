@@ -334,7 +334,7 @@ def test_threads(device):
     for thread in threads:
         thread.join()
     del work, threads
-    assert not errors
+    assert not errors, errors
     assert hook.bytes_on_host == 6 * 16 * 8 * 4
     del shared
     gc.collect()

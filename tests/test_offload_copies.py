@@ -375,6 +375,24 @@ class TestSlab:
         assert pinned.slab(SLAB) is not first
 
 
+@pytest.mark.emulated
+def test_another_thread_looks_just_before_the_copy(cp, schedule, monkeypatch):
+    """It does not take the copy for done, nor its end for marked."""
+    real, others = cp.cuda.MemoryPointer.copy_to_host_async, []
+
+    def copy(*args):
+        others.append(threading.Thread(target=copies.engine(0).settle, args=(9,)))
+        others[0].start()
+        others[0].join(0.05)
+        real(*args)
+
+    monkeypatch.setattr(cp.cuda.MemoryPointer, "copy_to_host_async", copy)
+    packed = offload.pack(numbers(cp), SLAB, ahead=9)
+    others[0].join()
+    numbers(cp)
+    equal(packed.unpack())
+
+
 def test_threads(cp):
     """Handles of their own and one that all share, through a slab that is too small for all at once."""
     shared, errors = offload.pack(numbers(cp, first=100), 8 << 10, ahead=0), []

@@ -27,10 +27,13 @@ class Mark:
     def event(self) -> Any:
         """Recorded just behind the copy; if an interrupt came between, behind all that is on the lane now."""
         if self._event is None:
-            self.record()
+            with self.lane.lock:  # whoever has it may be about to put the copy on the lane
+                if self._event is None:
+                    self.record()
         return self._event
 
     def record(self) -> None:
+        """By who holds the lane's lock."""
         self._event = record(self.lane.stream)
 
 

@@ -169,11 +169,11 @@ def _current_stream() -> Any:
 def _send(owner: CopyEngine, block: pinned.Block, array: Array, stream: Any) -> Use:
     """Copies the array into the block."""
     out = owner.out
+    before = [mark.event for mark in block.marks if mark.lane is not out]  # which may need the lock of another lane
     with out.lock:
         wait(out.stream, record(stream))
-        for before in block.marks:
-            if before.lane is not out:
-                wait(out.stream, before.event)
+        for event in before:
+            wait(out.stream, event)
         mark = out.next_mark()
         block.used(mark)
         use = Use(array, owner, stream, mark)
@@ -186,10 +186,10 @@ def _send(owner: CopyEngine, block: pinned.Block, array: Array, stream: Any) -> 
 def _fetched(packed: Offloaded, held: Pinned) -> Arrival:
     """A copy on the device, on its way."""
     back, stream = packed.engine.back, _current_stream()
-    array = cuda.cupy().empty(packed.shape, packed.dtype, packed.order)
+    array, filled = cuda.cupy().empty(packed.shape, packed.dtype, packed.order), held.use.mark.event
     with back.lock:
         wait(back.stream, record(stream))
-        wait(back.stream, held.use.mark.event)
+        wait(back.stream, filled)
         mark = back.next_mark()
         held.block.used(mark)
         arrival = Arrival(packed.engine, array, stream, mark)

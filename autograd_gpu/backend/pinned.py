@@ -121,8 +121,9 @@ class Slab:
         """Waits for every copy that uses what was given back."""
         with self.lock:
             self._collect()
-            for mark in latest([mark for found in self._free for mark in found.marks]):
-                mark.event.synchronize()
+            marks = latest([mark for found in self._free for mark in found.marks])
+        for mark in marks:
+            mark.event.synchronize()
 
     def _collect(self) -> None:
         """Puts what was given back among the free ranges."""
