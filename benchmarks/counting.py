@@ -101,9 +101,10 @@ def held_bytes(device: str, call: Call) -> int:
 
         device_pool = cupy.get_default_memory_pool()
         gc.collect()
+        cuda.synchronize()  # what is being copied to the host is held until it is there
         before = device_pool.used_bytes()
         answer = call()
-        cuda.synchronize()  # what is being copied to the host is held until it is there
+        cuda.synchronize()
         held = device_pool.used_bytes() - before
     else:
         with _traced():
