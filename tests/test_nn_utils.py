@@ -28,7 +28,7 @@ def parameters(library, device="cpu"):
 
 def test_a_norm_that_is_no_tensor_is_refused():
     p = ag.nn.Parameter(ag.zeros(1))
-    with pytest.raises(TypeError, match="total_norm must be a Tensor, .* not float; wrap it"):
+    with pytest.raises(TypeError, match=r"total_norm must be a Tensor, .* not float; wrap it"):
         utils.clip_grads_with_norm_([p], 1.0, 5.0)
 
 

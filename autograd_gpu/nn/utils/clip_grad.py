@@ -60,8 +60,8 @@ def get_total_norm(
 ) -> Tensor:
     """The norm of all elements of `tensors` together, as a 0-d tensor where the first one lives; 0 for no tensors.
 
-    For half types it is float32, so that it does not overflow. `norm_type` may be inf or -inf, not 0. With `error_if_nonfinite`
-    RuntimeError if the norm is not finite. `foreach` is accepted and has no effect.
+    For half types it is float32, so that it does not overflow. `norm_type` may be inf or -inf, not 0. With
+    `error_if_nonfinite` RuntimeError if the norm is not finite. `foreach` is accepted and has no effect.
 
     >>> ag.nn.utils.get_total_norm([ag.tensor([3.0]), ag.tensor([[4.0]])])
     tensor(5.)
