@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -60,6 +61,13 @@ def require_device(index: int) -> Any:
     if not 0 <= index < count:
         raise RuntimeError(f"device 'cuda:{index}' does not exist: CUDA shows {count} device(s), numbered from 0")
     return cupy()
+
+
+@functools.cache
+def multiprocessors(index: int) -> int:
+    """How many multiprocessors device `index` has."""
+    runtime = cupy().cuda.runtime
+    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, index))
 
 
 def from_host(array: np.ndarray, index: int, blocking: bool = False) -> Any:
