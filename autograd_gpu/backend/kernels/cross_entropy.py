@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32, int64
+from ..dtypes import int32, int64, wide
 from .constants import THREADS
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import LONGEST_WALK, VECTOR, Launch, held_tiles, row_tiles, widest
 
@@ -163,7 +163,7 @@ def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: st
 def _checked(label: str, x: Array, classes: Classes, *matrices: Array) -> tuple[str, int, int, int]:
     """The C++ type, rows and columns of x, and how many columns a thread takes at once."""
     check_array(label, "x", x)
-    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x)
+    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x.shape)
     if not cols and math.prod(x.shape[:-1]):
         raise ValueError(f"{label}: x of shape {x.shape} has no classes")
     check_array(label, "target", classes.target, x.shape[:-1])

@@ -10,8 +10,9 @@ import math
 import numpy as np
 
 from .. import cuda
+from ..dtypes import wide
 from .column_sum import column_sum_reference, sum_columns
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, held, row_turns, sum_tiles, widest
 

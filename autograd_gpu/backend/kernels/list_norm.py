@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
+from ..dtypes import int32, wide
 from .constants import THREADS
-from .instances import C_NAMES, Parameter, declare, wide
+from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, launch
 from .tables import LISTS, TensorLists
 

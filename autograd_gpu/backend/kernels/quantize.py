@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32
+from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32, wide
 from ..formats import FORMATS, needs_scale, scales
 from .constants import QUANTIZE_STRIPS
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, held_tiles, row_tiles, tiles, widest
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from .. import cuda
-from .instances import declare_sums, wide
+from ..dtypes import wide
+from .instances import declare_sums
 from .launcher import Array, c_name, check_array, launch
 from .tiles import row_tiles, widest
 

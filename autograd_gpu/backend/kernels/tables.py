@@ -102,7 +102,7 @@ def _addresses(lists: list[Sequence[Array]], device: int, kind: Any) -> tuple[in
             if type(array) is not kind or array.dtype != dtype or array.size != first.size:
                 return None
             pointer = array.data
-            if pointer.device_id != device or not array.flags.c_contiguous:
+            if pointer.device_id != device or not cuda.c_contiguous(array):
                 return None
             addresses.append(pointer.ptr)
     return tuple(addresses)
