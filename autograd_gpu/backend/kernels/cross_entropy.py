@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import cuda
 from ..dtypes import int32, int64, wide
+from .constants import THREADS
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
-from .tiles import LONGEST_WALK, THREADS, VECTOR, Launch, held_tiles, row_tiles, widest
+from .tiles import LONGEST_WALK, VECTOR, Launch, held_tiles, row_tiles, widest
 
 FILE = "cross_entropy.cu"
 REDUCTIONS = ("none", "sum", "mean")  # by their numbers in the kernels
@@ -55,8 +56,9 @@ def _declare() -> None:
         for width in (VECTOR // dtype.itemsize, 1):
             forward = (x, *given, out, *kept, partials, *options, reduction, *SIZE)
             backward = (g, logits, *given, *read, dx, *by_row, *options, *SIZE)
-            declare(f"cross_entropy<{name}, {width}>", FILE, "cross_entropy", forward, name)
-            declare(f"cross_entropy_backward<{name}, {width}>", FILE, "cross_entropy_backward", backward, name)
+            types = f"{name}, {width}"
+            declare(f"cross_entropy<{types}>", FILE, "cross_entropy", forward, types)
+            declare(f"cross_entropy_backward<{types}>", FILE, "cross_entropy_backward", backward, types)
         join = (x, *given, found, out, *kept, *options, reduction, parts, *SIZE)
         total = (found, out, kept[2], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)

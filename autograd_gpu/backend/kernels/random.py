@@ -8,10 +8,11 @@ import numpy as np
 
 from .. import cuda
 from ..dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64, wide
+from .constants import THREADS
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .philox import COUNTERS, threshold, words_reference
-from .tiles import THREADS, VECTOR, Launch
+from .tiles import VECTOR, Launch
 
 DISTRIBUTIONS = ("Uniform", "Normal", "Exponential")
 WORD = 4  # bytes
