@@ -156,6 +156,20 @@ def test_softmax_is_one_launch_and_so_is_its_gradient(shape, dtype):
     assert launched(lambda: F.log_softmax(x, dim, dtype=ag.float64))[0] == {"log_softmax": 1}
 
 
+@pytest.mark.emulated
+@pytest.mark.parametrize("call", [F.softmax, F.log_softmax, safe_softmax])
+@pytest.mark.parametrize("shape", [(5, 7), (6, 4, 1, 1)], ids=str)
+def test_nothing_else_is_launched(launches, call, shape):
+    """By CuPy neither: the gradient becomes the leaf's own without a copy."""
+    x = ag.ones(shape, device="cuda", requires_grad=True)
+    g = ag.ones_like(x)
+    with launches() as forward:
+        out = call(x, dim=1)
+    with launches() as backward:
+        out.backward(g)
+    assert [found.total for found in (forward, backward)] == [1, 1], (forward.kernels, backward.kernels)
+
+
 def test_softmax_along_another_dimension_is_left_to_cupy():
     x = ag.ones(4, 5, device="cuda", requires_grad=True)
     assert launched(lambda: F.softmax(x, 0)) == ({}, {})
