@@ -91,7 +91,7 @@ for name in "${BENCHMARKS[@]}"; do
   step "$name" $(((deadline - SECONDS) * share / left)) "$PYTHON" -m "benchmarks.$name" --device cuda \
     --peers torch,torch.func,jax --json "$RESULTS/cuda-$name.json"
   # A whole archive is there at any time: this script may be cut short while it writes the next.
-  tar -C "$RESULTS" -cf "$OUT/results.part" . && mv "$OUT/results.part" "$OUT/results.tar"
+  compgen -G "$RESULTS/*.json" >/dev/null && (cd "$RESULTS" && tar -cf "$OUT/part" -- *.json) && mv "$OUT/part" "$OUT/results.tar"
   left=$((left - share))
 done
 
