@@ -7,16 +7,18 @@ that it is given are such arguments.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from autograd_gpu.backend import kernels
-from autograd_gpu.backend.dtypes import bool_, float32, float64, int64
+from autograd_gpu.backend import kernels, optimizers
+from autograd_gpu.backend.dtypes import bool_, float8_e4m3fn, float16, float32, float64, int64
+from autograd_gpu.backend.formats import FORMATS
 
-COLS = 1024
+COLS, PIECES = 1024, 16  # of matrices; of lists that hold one
 
 
 class Work(NamedTuple):
@@ -48,6 +50,15 @@ class Make:
     def column(self, dtype: np.dtype | None = None) -> Any:
         """A number for each row."""
         return self._numbers((self.rows,), dtype)
+
+    def pieces(self, matrix: Any) -> list[Any]:
+        """A list of arrays that a matrix consists of."""
+        rows = -(-self.rows // PIECES)
+        return [matrix[at : at + rows] for at in range(0, self.rows, rows)]
+
+    def codes(self, dtype: np.dtype) -> Any:
+        """A matrix of bit patterns."""
+        return (self.xp.arange(self.rows * self.cols, dtype=np.int32) % 251).astype(dtype).reshape(-1, self.cols)
 
     def number(self, dtype: np.dtype | None = None) -> Any:
         """An array without dimensions."""
@@ -126,7 +137,7 @@ def _layer_norm(make: Make) -> Work:
 
 def _layer_norm_backward(make: Make, need: Sequence[bool] = (True, True, True)) -> Work:
     g, x, weight, dtype = make.matrix(), make.matrix(), make.row(), kernels.wide(make.dtype)
-    mean, rstd = make.column(dtype), make.column(dtype)
+    mean, rstd = make.column(dtype).reshape(-1, 1), make.column(dtype).reshape(-1, 1)
     return Work(lambda: kernels.layer_norm_backward(g, x, weight, mean, rstd, need), (g, x, x) if need[0] else (g, x))
 
 
@@ -162,6 +173,64 @@ def _random_integers(make: Make) -> Work:
     return Work(lambda: kernels.random_integers(out.shape, 0, 1000, 1, 0), (out,))
 
 
+def _over_lists(
+    written: str, read: str, launch: Callable[[kernels.TensorLists], Any]
+) -> Callable[[Make], Work]:
+    """A kernel over lists of arrays; each letter names a list. What is written is read, too."""
+
+    def family(make: Make) -> Work:
+        matrices = {name: make.matrix() for name in written + read}
+        pieces = {name: make.pieces(matrix) for name, matrix in matrices.items()}
+
+        @functools.cache
+        def lists() -> Any:
+            return kernels.tensor_lists([pieces[name] for name in written], [pieces[name] for name in read])
+
+        return Work(lambda: launch(lists()), [matrices[name] for name in written + read + written])
+
+    return family
+
+
+_SGD = optimizers.SGDNumbers(sign=1.0, lr=1e-3, decay=0.0, momentum=0.9)
+_ADAM = optimizers.AdamNumbers(sign=1.0, decay=0.0, keep=1.0, beta1=0.9, beta2=0.999, rate=1e-3, eps=1e-8)
+
+
+def _foreach(name: str, inputs: int) -> Callable[[Make], Work]:
+    def family(make: Make) -> Work:
+        matrices = [make.matrix() for _ in range(1 + inputs)]
+        lists = [make.pieces(matrix) for matrix in matrices]
+        return Work(lambda: kernels.foreach(name, *lists), matrices)
+
+    return family
+
+
+def _list_norm(make: Make) -> Work:
+    return _over_lists("", "x", kernels.list_norm)(make)
+
+
+def _limit_norm(make: Make) -> Work:
+    norm = make.number(kernels.wide(make.dtype))  # -2: every number is multiplied by about -1
+    return _over_lists("x", "", lambda lists: kernels.limit_norm(lists, norm, 2.0))(make)
+
+
+def _quantize(dtype: np.dtype, whole: bool = False) -> Callable[[Make], Work]:
+    def family(make: Make) -> Work:
+        x = make.matrix()
+        rows = x.reshape(1, -1) if whole else x  # a scale for all, or one for each row
+        return Work(lambda: kernels.quantize(rows, dtype), (x, make.codes(FORMATS[dtype].codes)))
+
+    return family
+
+
+def _dequantize(dtype: np.dtype) -> Callable[[Make], Work]:
+    def family(make: Make) -> Work:
+        codes, scale = make.codes(FORMATS[dtype].codes), make.column(kernels.wide(make.dtype)).reshape(-1, 1)
+        out = make.matrix()
+        return Work(lambda: kernels.dequantize(codes, scale, dtype, make.dtype), (codes, out))
+
+    return family
+
+
 FAMILIES: dict[str, Callable[[Make], Work]] = {
     "bias_activation of relu": _forward("relu"),
     "bias_activation of gelu": _forward("gelu"),
@@ -185,17 +254,33 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "random_numbers of Normal": _random_numbers("Normal"),
     "random_bits": _random_bits,
     "random_integers": _random_integers,
+    "sgd_step": _over_lists("p", "g", lambda lists: kernels.sgd_step(lists, False, _SGD)),
+    "sgd_step with momentum": _over_lists("pb", "g", lambda lists: kernels.sgd_step(lists, True, _SGD)),
+    "adam_step": _over_lists("pmv", "g", lambda lists: kernels.adam_step(lists, False, _ADAM)),
+    "adam_step with amsgrad": _over_lists("pmvt", "g", lambda lists: kernels.adam_step(lists, True, _ADAM)),
+    "foreach of one": _foreach("mul_scalar", 1),
+    "foreach of two": _foreach("add", 2),
+    "foreach of three": _foreach("addcmul", 3),
+    "list_norm": _list_norm,
+    "limit_norm": _limit_norm,
+    "quantize to float8": _quantize(float8_e4m3fn),
+    "quantize to float16": _quantize(float16),
+    "quantize to float16 with one scale": _quantize(float16, whole=True),
+    "dequantize of float8": _dequantize(float8_e4m3fn),
 }
 # Kernels that have no entry, and why.
 LEFT_OUT = {
+    "absmax": "is the first launch of quantize with one scale",
     "cross_entropy_join": "works on the sums of cross_entropy, where rows are few",
     "cross_entropy_total": "works on the sums of cross_entropy",
+    "list_norm_total": "works on the sums of list_norm",
+    "nll": "reads one number of each row",
     "random_events": "is bound by its logarithms and square roots",
 }
 # Those of fewer dtypes than C_NAMES has.
 DTYPES = {
-    "random_numbers of Uniform": (float32, float64),
-    "random_numbers of Normal": (float32, float64),
+    "quantize to float16": (float32, float64),
+    "quantize to float16 with one scale": (float32, float64),
     "random_bits": (bool_,),
     "random_integers": (int64,),
 }

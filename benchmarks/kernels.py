@@ -21,7 +21,7 @@ import numpy as np
 import autograd_gpu as ag
 
 from . import train_mlp
-from .common import device_kind, make_parser, require_agreement, run_workload
+from .common import device_kind, list_of, make_parser, require_agreement, run_workload
 from .kernel_families import FAMILIES, Make, dtypes
 from .peers import clock_for, load_peers
 from .report import OURS, Report, print_table
@@ -51,7 +51,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = make_parser(NAME, PEERS, __doc__)
     parser.add_argument("--mib", type=int, default=64, help="size of a matrix that kernels work on (default: 64)")
-    parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated (default: all)")
+    known = list(FAMILIES)
+    parser.add_argument("--families", type=list_of(*known), default=known, help="comma-separated (default: all)")
     return parser
 
 
@@ -123,7 +124,7 @@ def contenders_of(name: str, dtype: np.dtype, clock: Clock, args: argparse.Names
 def measure_kernels(report: Report, args: argparse.Namespace) -> None:
     """Time every family in each of its dtypes."""
     clock = DeviceClock(1024 if args.tiny else DELAY)
-    for name in args.families.split(","):
+    for name in args.families:
         found = {f"{name}, {dtype}": contenders_of(name, dtype, clock, args) for dtype in dtypes(name)}
         timings = measure({label: group for label, (_, group) in found.items()}, args)
         for label, (nbytes, _) in found.items():
@@ -132,14 +133,13 @@ def measure_kernels(report: Report, args: argparse.Namespace) -> None:
 
 
 def counted() -> list[tuple[str, ...]]:
-    """Kernel, and bytes per element of float32, of half types, of float64, the least and those of separate launches."""
-    section = COUNTED.read_text().partition("## Bytes per element")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)`([^|]*)\|[^|]*\|[^|]*\|(.*)\|$", section, re.MULTILINE)
-    return [(name + rest.rstrip(), *(cell.strip() for cell in cells.split("|"))) for name, rest, cells in rows]
+    """Kernel, bytes per element of float32, half types, float64; the least, the ratio, those of separate launches."""
+    rows = re.findall(r"^\| `(\w+)`([^|]*)\|[^|]*\|[^|]*\|((?: [\d.]+ \|){6})$", COUNTED.read_text(), re.MULTILINE)
+    return [(name + rest.rstrip(), *(cell.strip() for cell in cells.split("|")[:6])) for name, rest, cells in rows]
 
 
 def show_counted() -> None:
-    header = ("kernel", "float32", "16 bits", "float64", "least, float32", "separate launches, float32")
+    header = ("kernel", "float32", "16 bits", "float64", "least, float32", "ratio", "separate launches, float32")
     print_table("Bytes per element, counted by the emulator: no kernel was timed, for want of a GPU", header, counted())
 
 

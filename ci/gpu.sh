@@ -80,12 +80,14 @@ workers=()
 "$PYTHON" -c 'import xdist' 2>/dev/null && workers=(-n 8)
 step pytest 270 "$PYTHON" -m pytest --device cuda "${workers[@]}" -p no:cacheprovider --junitxml "$OUT/pytest.xml"
 
-left=${#BENCHMARKS[@]}
+left=$((${#BENCHMARKS[@]} + 1))
 for name in "${BENCHMARKS[@]}"; do
-  # An even share of what is left: a quick step leaves its time to the later ones.
-  step "$name" $(((deadline - SECONDS) / left)) "$PYTHON" -m "benchmarks.$name" --device cuda \
+  # An even share of what is left, two for the kernels: a quick step leaves its time to the later ones.
+  share=1
+  [[ $name == kernels ]] && share=2
+  step "$name" $(((deadline - SECONDS) * share / left)) "$PYTHON" -m "benchmarks.$name" --device cuda \
     --peers torch,torch.func,jax --json "$OUT/$name.json"
-  left=$((left - 1))
+  left=$((left - share))
 done
 
 exit "$failed"

@@ -5,7 +5,8 @@
 //    `cross_entropy_total`, a single one finishes itself.
 // 3. Where rows are too few to fill the GPU, the grid has parts that share a row; `cross_entropy_join` puts together what
 //    they found and does the rest of 1 and 2.
-// 4. `cross_entropy_backward` reads the logits again and makes the softmax anew.
+// 4. `nll` is the same for what log_softmax has made; it reads one number of each row.
+// 5. `cross_entropy_backward` reads the logits again and makes the softmax anew.
 //
 // A class that equals ignore_index counts nothing; any other is moved into [0, cols). A null weight is one of ones.
 #include "include/max_sum.cuh"
@@ -28,7 +29,7 @@ template <int WIDTH, typename W> __device__ Strip<W, WIDTH> load_wide(const W* v
 
 // What a pass along a row finds: the last two, the sums of weight * x and of weight, for label smoothing only.
 template <typename W> struct Findings {
-    MaxSum<W> row = MaxSum<W>::none();
+    MaxSum<W> row;
     W weighted = 0, mass = 0;
 
     template <int WIDTH, typename T>
@@ -44,12 +45,21 @@ template <typename W> struct Findings {
     }
 
     __device__ void join(bool smooth) {
-        row.join(blockDim.x);
+        row.join_row();
         if (!smooth) return;
-        weighted = joined(weighted, blockDim.x, Plus());
-        mass = joined(mass, blockDim.x, Plus());
+        weighted = sum_for_row(weighted);
+        mass = sum_for_row(mass);
     }
 };
+
+// The result from all rows' losses; `factor`, which the gradients of the rows' losses are multiplied with.
+template <typename T>
+__device__ void finish(Wide<T> sum, Wide<T> weights, T* out, Wide<T>* factor, int reduction) {
+    if (threadIdx.x != 0 || threadIdx.y != 0) return;
+    const Wide<T> divisor = reduction == MEAN ? weights : 1;
+    *factor = 1 / divisor;
+    if (reduction != NONE) *out = static_cast<T>(sum / divisor);
+}
 
 // The losses of the rows that a thread has seen, and their weights.
 template <typename T> struct Losses {
@@ -63,7 +73,7 @@ template <typename T> struct Losses {
     const int reduction;
     Wide<T> sum = 0, weights = 0;
 
-    // lse, and in counts how often the row's softmax is in the gradient.
+    // Of a row; lse and counts, how often the row's softmax is in the gradient, may be null.
     __device__ void add(const Findings<Wide<T>>& found, long long row) {
         const long long named = target[row], place = min(max(named, 0ll), cols - 1);
         const Wide<T> log_sum = log(found.row.sum), share = smoothing / static_cast<Wide<T>>(cols);
@@ -71,7 +81,8 @@ template <typename T> struct Losses {
         if (named != ignore_index) {
             const Wide<T> own = weight == nullptr ? 1 : weight[place];
             count = (1 - smoothing) * own;
-            loss = count * (found.row.max - widen(x[row * cols + place]) + log_sum);
+            const Wide<T> logit = x == nullptr ? 0 : widen(x[row * cols + place]);
+            loss = count * (found.row.max - logit + log_sum);
             if (smoothing != 0) {
                 loss += share * (found.mass * (found.row.max + log_sum) - found.weighted);
                 count += share * found.mass;
@@ -79,25 +90,25 @@ template <typename T> struct Losses {
             sum += loss;
             weights += own;
         }
-        lse[row] = found.row.max + log_sum;
-        counts[row] = count;
+        if (lse != nullptr) lse[row] = found.row.max + log_sum;
+        if (counts != nullptr) counts[row] = count;
         if (reduction == NONE) out[row] = static_cast<T>(loss);
     }
 
-    __device__ void join() {
-        sum = joined(sum, THREADS, Plus());
-        weights = joined(weights, THREADS, Plus());
+    // What a block leaves of all its rows: the result if it is the only block, else its sums.
+    __device__ void leave(Wide<T>* factor, Wide<T>* partials) {
+        if (reduction != NONE) {
+            sum = joined(sum, THREADS, Plus());
+            weights = joined(weights, THREADS, Plus());
+        }
+        if (gridDim.x == 1 || reduction == NONE) {
+            if (blockIdx.x == 0) finish(sum, weights, out, factor, reduction);
+        } else if (threadIdx.x == 0 && threadIdx.y == 0) {
+            partials[2 * blockIdx.x] = sum;
+            partials[2 * blockIdx.x + 1] = weights;
+        }
     }
 };
-
-// The result from all rows' losses; `factor`, which the gradients of the rows' losses are multiplied with.
-template <typename T>
-__device__ void finish(Wide<T> sum, Wide<T> weights, T* out, Wide<T>* factor, int reduction) {
-    if (threadIdx.x != 0 || threadIdx.y != 0) return;
-    const Wide<T> divisor = reduction == MEAN ? weights : 1;
-    *factor = 1 / divisor;
-    if (reduction != NONE) *out = static_cast<T>(sum / divisor);
-}
 
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
@@ -107,9 +118,9 @@ cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* _
     constexpr int DEPTH = 4;
     RowShare<WIDTH> share(rows, cols);
     Losses<T> losses{x, target, weight, out, lse, counts, ignore_index, cols, smoothing, reduction};
-    for (; share.row - threadIdx.y < rows; share.row += static_cast<long long>(gridDim.x) * blockDim.y) {
-        const long long end = share.row < rows ? cols : 0;
-        Findings<Wide<T>> found;
+    for (; share.any(); share.next()) {
+        const long long end = share.end();
+        Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
 #pragma unroll 1
         for (long long column = share.column; column < end; column += DEPTH * share.step) {
             Strip<T, WIDTH> strips[DEPTH];
@@ -118,7 +129,7 @@ cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* _
             if (smoothing != 0)
 #pragma unroll
                 for (int d = 0; d < DEPTH; ++d)
-                    if (column + d * share.step < cols)
+                    if (share.has(column, d))
                         found.add_weighted(strips[d], weight, column + d * share.step);
         }
         found.join(smoothing != 0);
@@ -129,21 +140,27 @@ cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* _
             part[0] = found.row.max, part[1] = found.row.sum, part[2] = found.weighted, part[3] = found.mass;
         }
     }
-    if (gridDim.y > 1) return;
-    if (reduction != NONE) losses.join();
-    if (gridDim.x == 1 || reduction == NONE) {
-        if (blockIdx.x == 0) finish(losses.sum, losses.weights, out, factor, reduction);
-    } else if (threadIdx.x == 0 && threadIdx.y == 0) {
-        partials[2 * blockIdx.x] = losses.sum;
-        partials[2 * blockIdx.x + 1] = losses.weights;
-    }
+    if (gridDim.y == 1) losses.leave(factor, partials);
+}
+
+// The same for x that are logarithms of probabilities already; of a null x the factor alone.
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 2)
+nll(const T* x, const long long* target, const Wide<T>* weight, T* out, Wide<T>* factor, Wide<T>* partials,
+    long long ignore_index, int reduction, long long rows, long long cols) {
+    Losses<T> losses{x, target, weight, out, nullptr, nullptr, ignore_index, cols, 0, reduction};
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long row = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; row < rows; row += step)
+        losses.add({{0, 1}}, row);
+    losses.leave(factor, partials);
 }
 
 // From the sums of `blocks` blocks.
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_total(const Wide<T>* partials, T* out, Wide<T>* factor, int reduction, int blocks) {
     Wide<T> sum = 0, weights = 0;
+#pragma unroll 4
     for (int block = threadIdx.x; block < blocks; block += THREADS) {
         sum += partials[2 * block];
         weights += partials[2 * block + 1];
@@ -153,14 +170,14 @@ cross_entropy_total(const Wide<T>* partials, T* out, Wide<T>* factor, int reduct
 
 // From what `parts` parts of each row found; one block.
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* partials, T* out,
                    Wide<T>* lse, Wide<T>* counts, Wide<T>* factor, long long ignore_index, Wide<T> smoothing,
                    int reduction, int parts, long long rows, long long cols) {
     Losses<T> losses{x, target, weight, out, lse, counts, ignore_index, cols, smoothing, reduction};
     for (long long top = 0; top < rows; top += blockDim.y) {
         const long long row = top + threadIdx.y;
-        Findings<Wide<T>> found;
+        Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
         for (int part = threadIdx.x; row < rows && part < parts; part += blockDim.x) {
             const Wide<T>* one = partials + 4 * (row * parts + part);
             found.row.add({one[0], one[1]});
@@ -170,11 +187,11 @@ cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, c
         found.join(smoothing != 0);
         if (threadIdx.x == 0 && row < rows) losses.add(found, row);
     }
-    losses.join();
-    finish(losses.sum, losses.weights, out, factor, reduction);
+    losses.leave(factor, nullptr);
 }
 
-// dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row.
+// dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row. Of a null
+// x, and then null lse and counts, without the softmax: the gradient of `nll`. A null factor is 1.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_backward(const T* g, const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* lse,
@@ -185,15 +202,16 @@ cross_entropy_backward(const T* g, const T* x, const long long* target, const Wi
     if (share.row >= rows) return;
     const long long named = target[share.row], place = min(max(named, 0ll), cols - 1);
     // Where no row counts the factor is inf, and the gradient 0.
-    const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * factor[factor_by_row ? share.row : 0];
+    const Wide<T> divided = factor == nullptr ? 1 : factor[factor_by_row ? share.row : 0];
+    const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * divided;
     const Wide<T> scale = named == ignore_index ? 0 : product;
-    const Wide<T> less = lse[share.row], of_all = scale * counts[share.row];
+    const Wide<T> less = x == nullptr ? 0 : lse[share.row], of_all = x == nullptr ? 0 : scale * counts[share.row];
     const Wide<T> of_target = scale * (1 - smoothing) * (weight == nullptr ? 1 : weight[place]);
     const Wide<T> of_each = smoothing / static_cast<Wide<T>>(cols) * scale;
 #pragma unroll 1
     for (long long column = share.column; column < cols; column += DEPTH * share.step) {
-        Strip<T, WIDTH> strips[DEPTH];
-        share.load(strips, x, column);
+        Strip<T, WIDTH> strips[DEPTH] = {};
+        if (x != nullptr) share.load(strips, x, column);
 #pragma unroll
         for (int d = 0; d < DEPTH; ++d) {
             const long long first = column + d * share.step;

@@ -4,7 +4,8 @@
 // A null weight counts as ones, a null bias as zeros. The statistics are numbers of the type that T is computed in.
 //
 // Blocks take turns down the rows. A thread holds its columns of the row in registers, where a block has enough of them
-// for the row; then every matrix is read once. Longer rows are read twice, the second time mostly from the L2 cache.
+// for the row; then every matrix is read once. Longer rows are read twice, the second time from their end backwards: what
+// was read last may still be in the cache.
 #include "include/rows.cuh"
 
 // Strips that a thread holds of each matrix: 16 elements; 8 of double, and of single elements, whose addresses take
@@ -41,26 +42,47 @@ template <typename Sum> struct Moments {
     }
 };
 
+// A thread's strips of a row, of the weight and of the bias.
+template <typename T, int WIDTH> struct Normalised {
+    static constexpr int DEPTH = HELD<T, WIDTH>;
+    Strip<T, WIDTH> strips[DEPTH], weights[DEPTH], biases[DEPTH];
+
+    __device__ void load_parameters(const RowShare<WIDTH>& share, const T* weight, const T* bias, long long from) {
+        share.load_vector(weights, weight, from, 1.0f);
+        share.load_vector(biases, bias, from, 0.0f);
+    }
+
+    __device__ void store(const RowShare<WIDTH>& share, T* out, long long from, Wide<T> middle, Wide<T> scale) {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d)
+            for (int i = 0; i < WIDTH; ++i) {
+                const Wide<T> normal = (widen(strips[d].at[i]) - middle) * scale;
+                strips[d].at[i] = static_cast<T>(normal * widen(weights[d].at[i]) + widen(biases[d].at[i]));
+            }
+        share.store(strips, out, from);
+    }
+};
+
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias, T* __restrict__ out,
            Wide<T>* __restrict__ mean, Wide<T>* __restrict__ rstd, Wide<T> eps, long long rows, long long cols) {
-    constexpr int DEPTH = HELD<T, WIDTH>;
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
-    const bool held = cols <= DEPTH * share.step;
-    Strip<T, WIDTH> strips[DEPTH], weights[DEPTH], biases[DEPTH];
-    if (held) {
-        share.load_vector(weights, weight, share.column, 1.0f);
-        share.load_vector(biases, bias, share.column, 0.0f);
-    }
+    const long long turn = HELD<T, WIDTH> * share.step;
+    const bool held = cols <= turn;
+    Normalised<T, WIDTH> own;
+    if (held) own.load_parameters(share, weight, bias, share.column);
 #pragma unroll 1
     for (; share.any(); share.next()) {
+        const long long end = share.end();
+        long long from = share.column;
+        bool loaded = true;  // the last turn's strips
         Moments<Sum> seen;
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
-            share.load(strips, x, from);
-            seen.add(strips, share, from, mean != nullptr);
+        for (; from < end; from += turn) {
+            share.load(own.strips, x, from);
+            seen.add(own.strips, share, from, mean != nullptr);
         }
         const Sum n = static_cast<Sum>(max(cols, 1LL));
         const Sum middle = mean == nullptr ? 0 : sum_for_row(seen.count * seen.mean) / n, shift = seen.mean - middle;
@@ -70,20 +92,10 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
             rstd[share.row] = scale;
         }
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
-            if (!held) {
-                share.load(strips, x, from);
-                share.load_vector(weights, weight, from, 1.0f);
-                share.load_vector(biases, bias, from, 0.0f);
-            }
-#pragma unroll
-            for (int d = 0; d < DEPTH; ++d)
-                for (int i = 0; i < WIDTH; ++i) {
-                    const Sum normal = (widen(strips[d].at[i]) - middle) * scale;
-                    strips[d].at[i] =
-                        static_cast<T>(normal * widen(weights[d].at[i]) + widen(biases[d].at[i]));
-                }
-            share.store(strips, out, from);
+        for (from -= turn; from >= 0; from -= turn, loaded = false) {
+            if (!loaded) share.load(own.strips, x, from);
+            if (!held) own.load_parameters(share, weight, bias, from);
+            own.store(share, out, from, middle, scale);
         }
     }
 }
@@ -111,6 +123,55 @@ __device__ void store_parameters(Sum (&weights)[WIDTH], Sum (&biases)[WIDTH], lo
     }
 }
 
+// A thread's strips of rows of g and x and of the weight, and its sums of g * normal and of g over the rows.
+template <typename T, int WIDTH> struct Gradient {
+    using Sum = Wide<T>;
+    static constexpr int DEPTH = HELD<T, WIDTH>;
+    Strip<T, WIDTH> gs[DEPTH], strips[DEPTH], weights[DEPTH];
+    Sum weight_sums[DEPTH][WIDTH] = {}, bias_sums[DEPTH][WIDTH] = {};
+
+    __device__ void load(const RowShare<WIDTH>& share, const T* g, const T* x, long long from) {
+        share.load(gs, g, from);
+        share.load(strips, x, from);
+    }
+
+    // Adds to the sums over rows, and to those of h = g * weight and of h * normal along the row.
+    __device__ void add(const RowShare<WIDTH>& share, long long from, Sum middle, Sum scale, Sum& sum, Sum& along) {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d)
+            if (share.has(from, d))
+                for (int i = 0; i < WIDTH; ++i) {
+                    const Sum given = widen(gs[d].at[i]), normal = (widen(strips[d].at[i]) - middle) * scale;
+                    sum += given * widen(weights[d].at[i]);
+                    along += given * widen(weights[d].at[i]) * normal;
+                    weight_sums[d][i] += given * normal;
+                    bias_sums[d][i] += given;
+                }
+    }
+
+    __device__ void store(const RowShare<WIDTH>& share, T* dx, long long from, Sum middle, Sum scale, Sum constant,
+                          Sum slope) {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d)
+            for (int i = 0; i < WIDTH; ++i) {
+                const Sum h = widen(gs[d].at[i]) * widen(weights[d].at[i]);
+                const Sum normal = (widen(strips[d].at[i]) - middle) * scale;
+                strips[d].at[i] = static_cast<T>(scale * (h - constant - normal * slope));
+            }
+        share.store(strips, dx, from);
+    }
+
+    __device__ void store_sums(const RowShare<WIDTH>& share, T* dweight, T* dbias, Sum* partials) {
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+            if (d * share.step >= share.cols) break;
+            __syncthreads();
+            store_parameters(weight_sums[d], bias_sums[d], share.column + d * share.step, share.cols, blockIdx.x,
+                             gridDim.x, dweight, dbias, partials);
+        }
+    }
+};
+
 // With h = g * weight, dx = rstd * (h - the mean of h along the row - normal * the mean of h * normal); of an RMS norm
 // without the first mean. dweight and dbias as above, in the same pass; they must be null where a row is not held.
 template <typename T, int WIDTH>
@@ -119,61 +180,38 @@ layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* _
                     const Wide<T>* __restrict__ mean, const Wide<T>* __restrict__ rstd, T* __restrict__ dx,
                     T* __restrict__ dweight, T* __restrict__ dbias, Wide<T>* __restrict__ partials, long long rows,
                     long long cols) {
-    constexpr int DEPTH = HELD<T, WIDTH>;
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
-    const bool held = cols <= DEPTH * share.step;
-    Strip<T, WIDTH> gs[DEPTH], strips[DEPTH], weights[DEPTH];
-    Sum weight_sums[DEPTH][WIDTH] = {}, bias_sums[DEPTH][WIDTH] = {};
-    if (held) share.load_vector(weights, weight, share.column, 1.0f);
+    const long long turn = HELD<T, WIDTH> * share.step;
+    const bool held = cols <= turn;
+    Gradient<T, WIDTH> own;
+    if (held) share.load_vector(own.weights, weight, share.column, 1.0f);
 #pragma unroll 1
     for (; share.any(); share.next()) {
         const bool there = share.row < rows;
         const Sum middle = there && mean != nullptr ? mean[share.row] : 0, scale = there ? rstd[share.row] : 0;
+        const long long end = share.end();
+        long long from = share.column;
+        bool loaded = true;  // the last turn's strips
         Sum sum = 0, along = 0;
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
-            share.load(gs, g, from);
-            share.load(strips, x, from);
-            if (!held) share.load_vector(weights, weight, from, 1.0f);
-#pragma unroll
-            for (int d = 0; d < DEPTH; ++d)
-                if (share.has(from, d))
-                    for (int i = 0; i < WIDTH; ++i) {
-                        const Sum given = widen(gs[d].at[i]), normal = (widen(strips[d].at[i]) - middle) * scale;
-                        sum += given * widen(weights[d].at[i]);
-                        along += given * widen(weights[d].at[i]) * normal;
-                        weight_sums[d][i] += given * normal;
-                        bias_sums[d][i] += given;
-                    }
+        for (; from < end; from += turn) {
+            own.load(share, g, x, from);
+            if (!held) share.load_vector(own.weights, weight, from, 1.0f);
+            own.add(share, from, middle, scale, sum, along);
         }
         const Sum n = static_cast<Sum>(max(cols, 1LL));
         const Sum constant = mean == nullptr ? 0 : sum_for_row(sum) / n, slope = sum_for_row(along) / n;
 #pragma unroll 1
-        for (long long from = share.first(); from < cols; from += DEPTH * share.step) {
-            if (!held) {
-                share.load(gs, g, from);
-                share.load(strips, x, from);
-                share.load_vector(weights, weight, from, 1.0f);
+        for (from -= turn; from >= 0; from -= turn, loaded = false) {
+            if (!loaded) {
+                own.load(share, g, x, from);
+                share.load_vector(own.weights, weight, from, 1.0f);
             }
-#pragma unroll
-            for (int d = 0; d < DEPTH; ++d)
-                for (int i = 0; i < WIDTH; ++i) {
-                    const Sum h = widen(gs[d].at[i]) * widen(weights[d].at[i]);
-                    const Sum normal = (widen(strips[d].at[i]) - middle) * scale;
-                    strips[d].at[i] = static_cast<T>(scale * (h - constant - normal * slope));
-                }
-            share.store(strips, dx, from);
+            own.store(share, dx, from, middle, scale, constant, slope);
         }
     }
-    if (dweight == nullptr && dbias == nullptr) return;
-#pragma unroll
-    for (int d = 0; d < DEPTH; ++d) {
-        if (d * share.step >= cols) break;
-        __syncthreads();
-        store_parameters(weight_sums[d], bias_sums[d], share.column + d * share.step, cols, blockIdx.x, gridDim.x,
-                         dweight, dbias, partials);
-    }
+    if (dweight != nullptr || dbias != nullptr) own.store_sums(share, dweight, dbias, partials);
 }
 
 // dweight and dbias alone. No sums along rows: the threads walk down columns, whatever the length of a row.

@@ -2,20 +2,7 @@
 //
 // Two blocks per multiprocessor are 128 registers a thread: see bias_activation.cu.
 #include "include/formats.cuh"
-#include "include/rows.cuh"
-
-// The largest number of the threads that share a row, for all of them. Every thread of the block must call it.
-template <typename W> __device__ W largest_along_row(W largest) {
-    __shared__ W shared[THREADS / 32];
-    for (unsigned half = min(blockDim.x, 32u) / 2; half > 0; half /= 2)
-        largest = max(largest, __shfl_xor_sync(0xffffffff, largest, half));
-    if (blockDim.x <= 32) return largest;
-    const unsigned warp = (threadIdx.y * blockDim.x + threadIdx.x) / 32, first = threadIdx.y * (blockDim.x / 32);
-    if (threadIdx.x % 32 == 0) shared[warp] = largest;
-    __syncthreads();
-    for (unsigned i = 0; i < blockDim.x / 32; ++i) largest = max(largest, shared[first + i]);
-    return largest;
-}
+#include "include/max_sum.cuh"
 
 template <typename T, int WIDTH, int DEPTH> __device__ Wide<T> largest_of(const Strip<T, WIDTH> (&strips)[DEPTH]) {
     Wide<T> largest = 0;
@@ -32,7 +19,7 @@ __device__ void store_codes(const Strip<T, WIDTH> (&strips)[DEPTH], const RowSha
                             const Scaling<T, F>& scaling, typename F::Code* codes, long long from) {
 #pragma unroll
     for (int d = 0; d < DEPTH; ++d) {
-        if (from + d * share.step >= share.cols) continue;
+        if (!share.has(from, d)) continue;
         Strip<typename F::Code, WIDTH> out;
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) out.at[i] = scaling.encode(strips[d].at[i]);
@@ -57,7 +44,7 @@ absmax(const T* __restrict__ x, Wide<T>* largest, __half* codes, long long rows,
             if constexpr (sizeof(T) > sizeof(__half))
                 if (codes != nullptr) store_codes(strips, share, Scaling<T, Float16>(1), codes, column);
         }
-    found = largest_along_row(found);
+    found = joined(found, blockDim.x, Larger());
     if (threadIdx.x == 0 && share.row < rows) largest[share.row * gridDim.y + blockIdx.y] = found;
 }
 
@@ -71,8 +58,8 @@ quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* code
     constexpr int HELD = 8, DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
     const bool scaled = scale != nullptr, held = scaled && largest == nullptr;
-    Strip<T, WIDTH> row[HELD] = {};
-    Wide<T> found = scaled ? 0 : F::LARGEST;
+    Strip<T, WIDTH> row[HELD];
+    Wide<T> found = scaled ? 0 : static_cast<Wide<T>>(F::LARGEST);
     if (held && share.row < rows) {
         share.load(row, x, share.column);
         found = largest_of(row);
@@ -80,7 +67,7 @@ quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* code
         for (unsigned part = threadIdx.x; part < gridDim.y; part += blockDim.x)
             found = max(found, largest[share.row * gridDim.y + part]);
     }
-    const Scaling<T, F> scaling(largest_along_row(found));
+    const Scaling<T, F> scaling(joined(found, blockDim.x, Larger()));
     if (share.row >= rows) return;
     if (scaled && threadIdx.x == 0 && blockIdx.y == 0) scale[share.row] = scaling.factor;
     if (guessed && scaling.factor == 1) return;

@@ -104,7 +104,7 @@ random_bits(bool* out, unsigned long long seed, unsigned long long start, long l
 }
 
 // low + an integer below `range`, all as likely (Lemire 2019): the upper word of a product with 64 random bits, which are
-// drawn again where the lower one is below `uneven`, 2^64 modulo range.
+// drawn again where the lower one is below `uneven`, 2^64 modulo range. A range of 0 is one of 2^64.
 __global__ void __launch_bounds__(THREADS)
 random_integers(long long* out, unsigned long long seed, unsigned long long start, long long low,
                 unsigned long long range, unsigned long long uneven, long long size) {
@@ -116,7 +116,7 @@ random_integers(long long* out, unsigned long long seed, unsigned long long star
     for (int i = 0; i < 2; ++i) {
         unsigned long long bits = words.pair(i);
         for (unsigned long long turn = 1; bits * range < uneven; ++turn) bits = philox(seed, start + place, turn).pair(i);
-        numbers.at[i] = static_cast<long long>(low + __umul64hi(bits, range));
+        numbers.at[i] = static_cast<long long>(low + (range == 0 ? bits : __umul64hi(bits, range)));
     }
     store(numbers, out, place * 2, size);
 }

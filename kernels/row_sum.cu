@@ -18,7 +18,7 @@ row_sum(const In* __restrict__ x, Out* out, Wide<In>* partials, long long rows, 
                 for (int i = 0; i < WIDTH; ++i) sums[i] += widen(strip.at[i]);
         }
     for (int i = 0; i < WIDTH; ++i) sum += sums[i];
-    sum = sum_along_row(sum);
+    sum = sum_for_row(sum);
     if (threadIdx.x != 0 || share.row >= rows) return;
     if (gridDim.y == 1) out[share.row] = static_cast<Out>(sum);
     else partials[share.row * gridDim.y + blockIdx.y] = sum;

@@ -10,7 +10,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 softmax(const T* __restrict__ x, T* out, int logarithm, int safe, long long rows, long long cols) {
     constexpr int DEPTH = 8;
     const RowShare<WIDTH> share(rows, cols);
-    const long long turn = DEPTH * share.step, end = share.row < rows ? cols : 0;
+    const long long turn = DEPTH * share.step, end = share.end();
     Strip<T, WIDTH> strips[DEPTH];
     MaxSum<Wide<T>> row = MaxSum<Wide<T>>::none();
     long long column = share.column;
@@ -19,7 +19,7 @@ softmax(const T* __restrict__ x, T* out, int logarithm, int safe, long long rows
         share.load(strips, x, column);
         row.add(strips, share, column);
     }
-    row.join(blockDim.x);
+    row.join_row();
     const Wide<T> less = logarithm ? row.max : row.shift(), log_sum = log(row.sum);
     const Wide<T> inverse = safe && row.sum == 0 ? 0 : 1 / row.sum;
     bool loaded = true;  // the last turn's strips
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 softmax_backward(const T* g, const T* out, T* dx, int logarithm, long long rows, long long cols) {
     constexpr int DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
-    const long long turn = DEPTH * share.step, end = share.row < rows ? cols : 0;
+    const long long turn = DEPTH * share.step, end = share.end();
     Strip<T, WIDTH> gs[DEPTH], outs[DEPTH];
     Wide<T> sum = 0;
     long long column = share.column;
@@ -59,7 +59,7 @@ softmax_backward(const T* g, const T* out, T* dx, int logarithm, long long rows,
             sum += part;
         }
     }
-    sum = joined(sum, blockDim.x, Plus());
+    sum = sum_for_row(sum);
     bool loaded = true;  // the last turn's strips
 #pragma unroll 1
     for (column -= turn; column >= 0; column -= turn, loaded = false) {

@@ -267,3 +267,24 @@ def test_a_result_that_was_overwritten_is_noticed():
     out.detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+# ---- activations by themselves -------------------------------------------------------------------------
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("activation", "parameters"), ACTIVATIONS[:-1], ids=IDS[:-1])
+def test_activations_are_a_kernel_each_way(activation, parameters):
+    x = ag.tensor(np.random.randn(3, 5), dtype=ag.float32, requires_grad=True)
+    with profiler.count() as c:
+        out = getattr(F, activation)(x, **parameters)
+    assert c.launches == ({} if activation == "relu" else {f"bias_{activation}": 1})  # relu is CuPy's maximum
+    g = ag.ones_like(out).requires_grad_()
+    with profiler.count() as c:
+        grad(out, x, g, retain_graph=True)
+    assert c.launches == {f"bias_{activation}_backward": 1}
+    if activation in ("tanh", "sigmoid", "silu", "gelu"):
+        (dx,) = grad(out, x, g, create_graph=True)
+        with profiler.count() as c:
+            grad(dx.sum(), [x, g])
+        assert c.launches[f"bias_{activation}_double_backward"] == 1

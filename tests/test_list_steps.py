@@ -251,3 +251,46 @@ def test_clipping_leaves_saved_gradients_alone():
         nn.utils.clip_grad_norm_(params, 0.1)
         y.backward()
     assert_alike([x.grad], [expected], rtol=0)
+
+
+# ---- other lists -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [ag.float32, ag.bfloat16], ids=str)
+def test_clipping_of_values_is_one_launch(dtype):
+    params, others = drawn([(3,), (0,), (4, 5)], dtype), drawn([(3,), (0,), (4, 5)], dtype, "cpu")
+    for each in (params, others):
+        set_grads(each)
+        each[0].grad[0] = float("nan")
+        versions = [p.grad._version for p in each]
+        counted = launches(lambda each=each: nn.utils.clip_grad_value_(each, 0.3))
+        assert counted == ({"foreach_clamp": 1} if each is params else {})
+        assert [p.grad._version for p in each] == [version + 1 for version in versions]
+    assert_alike([p.grad for p in params], [p.grad for p in others], rtol=0)
+
+
+def test_averages_of_weights_are_one_launch():
+    results = []
+    for device in ("cuda", "cpu"):
+        net = nn.Sequential(nn.Linear(3, 4, device="cpu"), nn.Linear(4, 2, device="cpu")).to(device)
+        with ag.no_grad():
+            for i, p in enumerate(net.parameters()):
+                p.fill_(i + 1.0)
+        net.register_buffer("count", ag.tensor(8, device=device))
+        net.register_buffer("wide", ag.arange(12.0, device=device).reshape(3, 4).T)
+        ema = optim.swa_utils.AveragedModel(net, device, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn(0.75),
+                                            use_buffers=True)  # fmt: skip
+        for _ in range(2):
+            with ag.no_grad():
+                for p in [*net.parameters(), *net.buffers()]:
+                    p += 4
+            counted = launches(lambda ema=ema, net=net: ema.update_parameters(net))
+        assert counted == ({"foreach_lerp_scalar": 1} if device == "cuda" else {})
+        results.append([*ema.module.parameters(), *ema.module.buffers()])
+    assert_alike(*results)
+
+
+def test_averages_of_tensors_that_do_not_fit_are_refused():
+    update = optim.swa_utils.get_ema_multi_avg_fn(0.5)
+    with pytest.raises(ValueError, match="broadcast"):
+        update([ag.ones(2, 3)], [ag.ones(3, 2)], 2)

@@ -176,3 +176,18 @@ class TestLaunches:
         assert grad(x) == {"layer_norm_backward": 1}
         assert grad(weight, bias) == {"layer_norm_parameters": 1}
         assert not {"layer_norm_backward", "layer_norm_parameters"} & grad(bias).keys()
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("call", "count"), [(layer_norm, 3), (rms_norm, 2)])
+def test_nothing_else_is_launched(launches, device, dtype, call, count):
+    """By CuPy neither: no cast or copy, also not of gradients that become the leaves' own."""
+    kind = getattr(ag, dtype)
+    inputs = [leaf(device, *size, dtype=kind) for size in ((700, 24), (24,), (24,))[:count]]
+    g = ag.ones_like(inputs[0])
+    with launches() as forward:
+        out = call(*inputs)
+    with launches() as backward:
+        out.backward(g)
+    assert [found.total for found in (forward, backward)] == [1, 2], (forward.kernels, backward.kernels)

@@ -35,31 +35,6 @@ def test_generator_state(device):
     assert generator.initial_seed() != 1
 
 
-@pytest.mark.cuda
-def test_a_state_on_cuda_is_a_seed_and_a_count_of_counters():
-    generator = ag.Generator("cuda").manual_seed(-1)
-    assert generator.get_state().tolist() == [2**64 - 1, 0]
-    draws = [
-        (lambda: ag.rand(5, generator=generator), 2), (lambda: ag.rand(5, dtype="float64", generator=generator), 3),
-        (lambda: ag.randn(0, generator=generator), 0), (lambda: ag.randint(3, (8,), generator=generator), 4),
-        (lambda: ag.zeros(9, device="cuda").bernoulli_(0.5, generator=generator), 3),
-        (lambda: ag.poisson(ag.ones(7, device="cuda"), generator), 7),
-    ]  # fmt: skip
-    taken = 0
-    for draw, counters in draws:
-        draw()
-        taken += counters
-        assert generator.get_state().tolist() == [2**64 - 1, taken]
-    generator.set_state(np.array([5, 2**64 - 1], np.uint64))
-    assert generator.initial_seed() == 5
-    ag.rand(5, generator=generator)
-    assert generator.get_state().tolist() == [5, 1]  # the counters begin again behind the last
-    for state in (np.zeros(16, np.uint8), [5, 6]):
-        with pytest.raises(RuntimeError, match="RNG state is wrong size"):
-            generator.set_state(state)
-    assert generator.get_state().tolist() == [5, 1]
-
-
 def unpickled(generator):
     return pickle.loads(pickle.dumps(generator))
 

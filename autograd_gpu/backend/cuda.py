@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
 from typing import Any
 
@@ -11,6 +13,7 @@ from . import diagnosis
 from .device import Device
 
 
+@functools.cache
 def cupy() -> Any:
     """The cupy module; ImportError that says how to install it."""
     try:
@@ -102,6 +105,10 @@ def to_device(array: Any, index: int) -> Any:
     with source:
         before.wait_event(done)  # before the source's memory is used for something else
     return copy
+
+
+# Whether the elements of a CuPy array follow each other; its `flags` take 30 times as long to say it, 1 us.
+c_contiguous = operator.attrgetter("_c_contiguous")
 
 
 def here() -> Any:

@@ -45,7 +45,7 @@ def _launch(formula: Kernel, columns: Columns, numbers: Any, rows: list[int]) ->
     """Steps `rows` in one launch, or those that it can take; says which."""
     lists = _lists([[column[i] for i in rows] for column in columns])
     if lists is None:
-        rows = [i for i in rows if _fits(columns[0][i], [column[i] for column in columns[2:]])]
+        rows = [i for i in rows if kernels.fits(columns[0][i], *[column[i] for column in columns[2:]])]
         params, grads, *states = [[column[i] for i in rows] for column in columns]
         lists = _lists([params, [cuda.cupy().ascontiguousarray(g) for g in grads], *states]) if rows else None
     if lists is None:
@@ -58,8 +58,3 @@ def _launch(formula: Kernel, columns: Columns, numbers: Any, rows: list[int]) ->
 def _lists(columns: Columns) -> kernels.TensorLists | None:
     params, grads, *states = columns
     return kernels.tensor_lists([params, *states], [grads])
-
-
-def _fits(param: Array, states: Sequence[Array]) -> bool:
-    """Whether a launch can take the parameter with its state, if it gets a contiguous gradient."""
-    return kernels.tensor_lists([[array] for array in (param, *states)]) is not None

@@ -17,7 +17,7 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
 from ..core.tangents import ELEMENTWISE
-from .launched import double, launches, slope, slope_forward, value_forward
+from .launched import double_backward, slope, slope_forward, value_forward
 from .precision import in_float32
 
 MANY = 512  # elements from which on a selection by bits is faster
@@ -131,12 +131,6 @@ class sigmoid:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def _sigmoid_double(F, g, need, h, out):
-    if launches(F, g) and (both := double("sigmoid", g, need, h, out)):
-        return both
-    return F.sigmoid_grad(g, out) if need[0] else None, g * h * (1 - out * 2) if need[1] else None
-
-
 @defop
 class sigmoid_grad:
     """h * out * (1 - out): the gradient of `sigmoid`.
@@ -147,7 +141,9 @@ class sigmoid_grad:
     """
 
     forward = in_float32(_sigmoid_grad, slope_forward("sigmoid"))
-    grads = _sigmoid_double
+    def grad_h(F, g, out): return F.sigmoid_grad(g, out)
+    def grad_out(F, g, h, out): return g * h * (1 - out * 2)
+    def fused(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -172,12 +168,6 @@ class tanh:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def _tanh_double(F, g, need, h, out):
-    if launches(F, g) and (both := double("tanh", g, need, h, out)):
-        return both
-    return F.tanh_grad(g, out) if need[0] else None, g * h * out * -2 if need[1] else None
-
-
 @defop
 class tanh_grad:
     """h * (1 - out * out): the gradient of `tanh`.
@@ -188,7 +178,9 @@ class tanh_grad:
     """
 
     forward = in_float32(_tanh_grad, slope_forward("tanh"))
-    grads = _tanh_double
+    def grad_h(F, g, out): return F.tanh_grad(g, out)
+    def grad_out(F, g, h, out): return g * h * out * -2
+    def fused(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -238,12 +230,6 @@ class silu:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def _silu_double(F, g, need, h, x):
-    if launches(F, g) and (both := double("silu", g, need, h, x)):
-        return both
-    return F.silu_grad(g, x) if need[0] else None, g * h * silu_curve(F, x) if need[1] else None
-
-
 @defop
 class silu_grad:
     """h * silu'(x), in one pass.
@@ -254,7 +240,9 @@ class silu_grad:
     """
 
     forward = in_float32(_silu_grad, slope_forward("silu"))
-    grads = _silu_double
+    def grad_h(F, g, x): return F.silu_grad(g, x)
+    def grad_x(F, g, h, x): return g * h * silu_curve(F, x)
+    def fused(F, g, need, h, x): return double_backward("silu", g, need, h, x)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 

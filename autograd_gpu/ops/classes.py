@@ -1,8 +1,9 @@
-"""Classes as numbers: which of them there are."""
+"""Classes as numbers: which of them there are, and how kernels take them."""
 
 from __future__ import annotations
 
-from ..backend import cpu
+from ..backend import cpu, kernels
+from ..backend.dtypes import int64, wide
 
 
 def clean(target, classes, ignore_index):
@@ -21,3 +22,14 @@ def clean(target, classes, ignore_index):
 def within(xp, target, classes):
     """`target` with ignored rows moved to some class."""
     return xp.minimum(xp.maximum(target, 0), classes - 1)
+
+
+def dense(x, dtype):
+    """x as a contiguous array of `dtype`: itself, or a copy."""
+    return x.astype(dtype, order="C", copy=False)
+
+
+def given(dtype, target, weight, ignore_index, smoothing=0.0):
+    """What the kernels take beside logits of `dtype`: the classes in int64, their weights in the wide dtype."""
+    weight = None if weight is None else dense(weight, wide(dtype))
+    return kernels.Classes(dense(target, int64), weight, ignore_index, smoothing)

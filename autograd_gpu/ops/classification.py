@@ -12,20 +12,21 @@ import math
 
 import numpy as np
 
-from ..backend.dtypes import FLOATS
+from ..backend import kernels
+from ..backend.dtypes import FLOATS, wide
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import LINEAR, added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .class_examples import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
-from .classes import clean, within
+from .classes import clean, dense, given, within
 from .logits import logits_cross_entropy
 from .loss import check_reduction
 from .permute import movedim
 from .probability import exponentials, log_softmax
 from .products import ALWAYS
-from .reduce import reduced, wide
+from .reduce import reduced
 
 # ---- classes -----------------------------------------------------------------------------------------
 
@@ -173,11 +174,16 @@ class cross_entropy_grad:
 
 
 def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
+    if xp is not np and x.shape[-1]:
+        return kernels.nll(dense(x, x.dtype), given(x.dtype, target, weight, ignore_index), reduction)
     scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
     return _combined(xp, -_picked(xp, x, target).astype(scale.dtype), ignored, scale, reduction, x.dtype)
 
 
 def _nll_grad(xp, h, target, weight=None, *, classes, ignore_index, reduction):
+    if xp is not np and classes:
+        named = given(h.dtype, target, weight, ignore_index)
+        return kernels.nll_backward(dense(h, h.dtype), named, classes, reduction)
     out = xp.zeros((*target.shape, classes), h.dtype)
     scale, ignored = _weighed(xp, out, target, weight, ignore_index, reduction)
     picked = h * -scale

@@ -11,7 +11,7 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
-from .launched import double, launches, slope_forward, value_forward
+from .launched import double_backward, slope_forward, value_forward
 from .precision import in_float32
 
 GELU_SCALE, GELU_CUBIC = math.sqrt(2.0 / math.pi), 0.044715
@@ -96,13 +96,6 @@ class gelu:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def _gelu_double(F, g, need, h, x, approximate):
-    if launches(F, g) and (both := double("gelu", g, need, h, x, approximate=approximate)):
-        return both
-    dh = F.gelu_grad(g, x, approximate) if need[0] else None
-    return dh, g * h * gelu_curve(F, x, approximate) if need[1] else None
-
-
 @defop
 class gelu_grad:
     """h * gelu'(x), in one pass.
@@ -113,6 +106,8 @@ class gelu_grad:
     """
 
     forward = in_float32(_gelu_grad, slope_forward("gelu"))
-    grads = _gelu_double
+    def grad_h(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
+    def grad_x(F, g, h, x, approximate): return g * h * gelu_curve(F, x, approximate)
+    def fused(F, g, need, h, x, approximate): return double_backward("gelu", g, need, h, x, approximate=approximate)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING

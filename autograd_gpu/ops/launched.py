@@ -30,13 +30,15 @@ def slope(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:
     return kernels.bias_activation_backward(activation, *arrays, need_bias=False, **attributes)[0]
 
 
-def double(activation: str, g: Array, need: Any, h: Array, saved: Array, **attributes: Any) -> tuple[Any, Any] | None:
-    """The gradients of `slope` for h and saved, from that of its result, in one pass; None where operands broadcast."""
-    if not g.shape == h.shape == saved.shape or not g.dtype == h.dtype == saved.dtype:
+def double_backward(activation: str, g: Array, need: Any, h: Array, saved: Array, **attributes: Any) -> Any:
+    """The gradients of `slope` for h and saved by one kernel; None, and the rules run, where it is not for one."""
+    if not (all(need) and backend.is_cuda(g) and g.shape == h.shape == saved.shape):
+        return None
+    if not g.dtype == h.dtype == saved.dtype:
         return None
     g, h, saved = [kernels.contiguous(a) for a in (g, h, saved)]
     attributes["by_result"] = activation in ("tanh", "sigmoid")
-    need = (*need, False)
+    need = (True, True, False)
     return kernels.bias_activation_double_backward(activation, g, None, h, saved, need=need, **attributes)[:2]
 
 

@@ -13,33 +13,22 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend import kernels
-from ..backend.dtypes import int64
+from ..backend.dtypes import wide
 from ..core.batching import expanded, one_by_one
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import added
 from .class_examples import combined, of_rows
-from .classes import clean
+from .classes import clean, dense, given
 from .products import ALWAYS
-from .reduce import wide
-
-
-def _classes(x, target, weight, ignore_index, smoothing):
-    """What the kernels take: contiguous arrays, the classes in int64 and their weights in the wide dtype."""
-    weight = None if weight is None else _dense(weight, wide(x.dtype))
-    return kernels.Classes(_dense(target, int64), weight, ignore_index, smoothing)
-
-
-def _dense(x, dtype):
-    return x.astype(dtype, order="C", copy=False)
 
 
 def _logits_cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     if xp is np:
         clean(target, x.shape[-1], ignore_index)
-    classes = _classes(x, target, weight, ignore_index, label_smoothing)
+    classes = given(x.dtype, target, weight, ignore_index, label_smoothing)
     compute = kernels.cross_entropy_reference if xp is np else kernels.cross_entropy
-    loss, kept = compute(_dense(x, x.dtype), classes, reduction)
+    loss, kept = compute(dense(x, x.dtype), classes, reduction)
     return (loss, kept.lse), {"counts": kept.counts, "factor": kept.factor}
 
 
@@ -109,10 +98,10 @@ class logits_cross_entropy:
 
 
 def _loss_grad(xp, h, x, lse, target, counts, factor, weight=None, *, ignore_index=-100, label_smoothing=0.0):
-    classes = _classes(x, target, weight, ignore_index, label_smoothing)
+    classes = given(x.dtype, target, weight, ignore_index, label_smoothing)
     compute = kernels.cross_entropy_backward_reference if xp is np else kernels.cross_entropy_backward
-    kept = kernels.Kept(*[_dense(each, wide(x.dtype)) for each in (lse, counts, factor)])
-    return compute(_dense(h, x.dtype), _dense(x, x.dtype), classes, kept)
+    kept = kernels.Kept(*[dense(each, wide(x.dtype)) for each in (lse, counts, factor)])
+    return compute(dense(h, x.dtype), dense(x, x.dtype), classes, kept)
 
 
 def _sum_of_rows(F, g, x, lse, target, counts, factor, weight, ignore_index, label_smoothing):

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..backend import kernels, namespace
-from ..backend.dtypes import FLOATS, HALF, get_default_dtype
+from ..backend import kernels
+from ..backend.dtypes import FLOATS, HALF, get_default_dtype, wide
 from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
-from .reduce import wide
 
 
 def _axes(x, shape):
@@ -47,7 +46,7 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     _check_parameter("weight", weight, shape)
     _check_parameter("bias", bias, shape)
     if xp is not np and x.size:  # one kernel; the lines below are CuPy's for arrays with nothing in them
-        return _restored(x, shape, *kernels.layer_norm(*_rows(xp, shape, x, weight, bias), eps))
+        return kernels.layer_norm(*map(kernels.contiguous, (x, weight, bias)), eps, len(shape))
     n = math.prod(shape) or 1
     x = x.astype(wide(dtype), copy=False)
     mean = xp.sum(x, axis=axes, keepdims=True) / n
@@ -59,18 +58,6 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     if bias is not None:
         out += bias
     return out.astype(dtype, copy=False), mean, rstd
-
-
-def _rows(xp, shape, *arrays):
-    """The arrays, None among them, as contiguous ones whose last dimension is all of those of `shape`."""
-    n = math.prod(shape)
-    return [None if a is None else xp.ascontiguousarray(a).reshape(*a.shape[: a.ndim - len(shape)], n) for a in arrays]
-
-
-def _restored(x, shape, out, *statistics):
-    """`out` in the shape of x, and the statistics with the dimensions of `shape` kept, as 1."""
-    kept = x.shape[: x.ndim - len(shape)] + (1,) * len(shape)
-    return out.reshape(x.shape), *[each.reshape(kept) for each in statistics]
 
 
 # ---- gradients ---------------------------------------------------------------------------------------
@@ -123,39 +110,29 @@ def _fused(F, g, need, x, weight, mean, rstd, shape):
     for that of a bias alone, and in NumPy for any alone: two share the products."""
     if x is None or not x.size or g[0] is None or any(each is not None for each in g[1:]):
         return None
-    xp = np if type(x) is np.ndarray else namespace(x)
-    if xp is np and sum(need) == 1:
-        return None
-    found = g[0], x, weight
-    if xp is np:
-        dx, *sums = _gradients(need, *_rows(np, shape, *found), *_rows(np, (1,) * len(shape), mean, rstd))
-    elif mean is None:
-        dx, *sums = kernels.rms_norm_backward(*_rows(xp, shape, *found), _by_row(rstd, shape), need)
-    else:
-        statistics = _by_row(mean, shape), _by_row(rstd, shape)
-        dx, *sums = kernels.layer_norm_backward(*_rows(xp, shape, *found), *statistics, need)
-    return None if dx is None else dx.reshape(x.shape), *[None if s is None else s.reshape(shape) for s in sums]
+    if type(x) is np.ndarray:
+        return _gradients(need, g[0], x, weight, mean, rstd, shape) if sum(need) > 1 else None
+    arrays = [kernels.contiguous(a) for a in (g[0], x, weight)]
+    if mean is None:
+        return kernels.rms_norm_backward(*arrays, rstd, need, len(shape))
+    return kernels.layer_norm_backward(*arrays, mean, rstd, need, len(shape))
 
 
-def _by_row(statistic, shape):
-    """A number per row, without the dimensions of `shape`."""
-    return statistic.reshape(statistic.shape[: statistic.ndim - len(shape)])
-
-
-def _gradients(need, g, x, weight, mean, rstd):
-    """The formulas of the rules on rows of NumPy arrays, each product and each sum made once."""
-    dtype, n, above = x.dtype, x.shape[-1], tuple(range(x.ndim - 1))
+def _gradients(need, g, x, weight, mean, rstd, shape):
+    """The formulas of the rules on NumPy arrays, each product and each sum made once."""
+    dtype, n, axes, above = x.dtype, math.prod(shape), tuple(range(-len(shape), 0)), tuple(range(x.ndim - len(shape)))
     g, normal = g.astype(wide(dtype), copy=False), x * rstd if mean is None else (x - mean) * rstd
     product = g * normal
     sums = [each.sum(above) if wanted else None for each, wanted in zip((product, g), need[1:], strict=False)]
     dx = None
     if need[0]:
-        h = g if weight is None else g * weight
-        along = product.sum(-1) if weight is None else np.vecdot(product, weight.astype(g.dtype, copy=False))
-        normal *= (along / n)[..., None]
+        if weight is not None:
+            product *= weight
+        normal *= product.sum(axes, keepdims=True) / n
+        h = g if weight is None else np.multiply(g, weight, out=product)
         dx = np.subtract(h, normal, out=normal)
         if mean is not None:
-            dx -= h.sum(-1, keepdims=True) / n
+            dx -= h.sum(axes, keepdims=True) / n
         dx *= rstd
     return [None if each is None else each.astype(dtype, copy=False) for each in (dx, *sums)]
 
@@ -254,7 +231,7 @@ def _rms(xp, x, weight, shape, eps):
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
     if xp is not np and x.size:
-        return _restored(x, shape, *kernels.rms_norm(*_rows(xp, shape, x, weight), eps))
+        return kernels.rms_norm(*map(kernels.contiguous, (x, weight)), eps, len(shape))
     x = x.astype(wide(dtype), copy=False)
     rstd = 1 / xp.sqrt(_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
     out = x * rstd

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu, dtypes, kernels
+from ..backend.dtypes import wide
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import added
 from ..core.tensor import Tensor
 from .precision import in_float32
-from .reduce import wide
 from .slicing import from_right, wrap_dim
 
 MODEST = 40.0  # of numbers of this size even float32 holds the exponentials and their sums
@@ -40,12 +40,12 @@ def _wanted(name, x, dtype):
     return wanted
 
 
-def _along_rows(xp, x, dim):
-    """Whether a kernel does it: on CUDA along the last dimension, or one with nothing but 1 behind it.
+def _along_rows(x, dim):
+    """Whether on CUDA a kernel does it: along the last dimension, or one with nothing but 1 behind it.
 
     Along another it is CuPy's: to move it to the end and back costs two passes more, about what the kernel would save.
     """
-    return xp is not np and x.ndim > 0 and math.prod(x.shape[wrap_dim(dim, x.ndim) + 1 :]) == 1
+    return x.ndim > 0 and math.prod(x.shape[wrap_dim(dim, x.ndim) + 1 :]) == 1
 
 
 def _rows(x, dim):
@@ -58,8 +58,8 @@ def _in_one_launch(x, dim, wanted, **form):
     return kernels.softmax(_rows(x, dim), **form).reshape(x.shape).astype(wanted, copy=False)
 
 
-def _alike(xp, h, out, dim):
-    return _along_rows(xp, out, dim) and h.shape == out.shape and h.dtype == out.dtype
+def _alike(h, out, dim):
+    return _along_rows(out, dim) and h.shape == out.shape and h.dtype == out.dtype
 
 
 def _grad_in_one_launch(h, out, dim, **form):
@@ -82,7 +82,7 @@ def _softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         return np.divide(*few, few[0])
     wanted = _wanted("softmax", x, dtype)
-    if _along_rows(xp, x, dim):
+    if xp is not np and _along_rows(x, dim):
         return _in_one_launch(x, dim, wanted)
     x = x.astype(wide(wanted), copy=False)
     e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
@@ -93,7 +93,7 @@ def _log_softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         return x - np.log(few[1])
     wanted = _wanted("log_softmax", x, dtype)
-    if _along_rows(xp, x, dim):
+    if xp is not np and _along_rows(x, dim):
         return _in_one_launch(x, dim, wanted, logarithm=True)
     x = x.astype(wide(wanted), copy=False)
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
@@ -117,13 +117,13 @@ def _log_softmax_grad_by_parts(xp, h, out, *, dim):
 
 
 def _softmax_grad(xp, h, out, *, dim):
-    if _alike(xp, h, out, dim):
+    if xp is not np and _alike(h, out, dim):
         return _grad_in_one_launch(h, out, dim)
     return _softmax_grad_by_parts(xp, h, out, dim=dim)
 
 
 def _log_softmax_grad(xp, h, out, *, dim):
-    if _alike(xp, h, out, dim):
+    if xp is not np and _alike(h, out, dim):
         return _grad_in_one_launch(h, out, dim, logarithm=True)
     return _log_softmax_grad_by_parts(xp, h, out, dim=dim)
 
@@ -165,7 +165,7 @@ def _safe_softmax_by_parts(xp, x, *, dim):
 
 
 def _safe_softmax(xp, x, *, dim):
-    if _along_rows(xp, x, dim):
+    if xp is not np and _along_rows(x, dim):
         return _in_one_launch(x, dim, x.dtype, safe=True)
     return _safe_softmax_by_parts(xp, x, dim=dim)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..autograd import no_grad
+from ..backend import lists
 from ..backend.chunks import sweep
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS
@@ -245,13 +246,18 @@ def _is_batch_norm(module: Module) -> bool:
 
 def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
     """averaged = (1 - weight) averaged + weight current, in place; integers are cut off."""
-    for a, p in zip(averaged, current, strict=True):
+    left: Sequence[int] = range(len(averaged))
+    if weight != 1.0:
+        left = lists.foreach("lerp_scalar", [a.array for a in averaged], [p.array for p in current], a=weight)
+    for i in left:
+        a, p = averaged[i], current[i]
         if weight == 1.0:
             a.array[...] = p.array
         elif a.dtype in FLOATS:
             sweep(blend, (a.array, p.array), weight)
         else:
             a.array[...] = ((1.0 - weight) * a.array + weight * p.array).astype(a.dtype)
+    for a in averaged:
         bump_version(a)
 
 

@@ -8,6 +8,7 @@ is two numbers on the host.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..backend import kernels
 from ..backend.dtypes import bool_, float64, int64
 
 Array = Any  # cupy.ndarray
-Shape = int | tuple[int, ...]
+Shape = int | Sequence[int]
 DISTRIBUTIONS = {"random": "Uniform", "standard_normal": "Normal", "standard_exponential": "Exponential"}
 
 
@@ -47,32 +48,39 @@ class PhiloxStream:
 
     def random(self, size: Shape = (), dtype: Any = float64) -> Array:
         """Uniform on [0, 1)."""
-        return self.numbers("random", _shape(size), np.dtype(dtype))
+        return self.numbers("random", size, dtype)
+
+    def standard_normal(self, size: Shape = (), dtype: Any = float64) -> Array:
+        return self.numbers("standard_normal", size, dtype)
 
     def standard_exponential(self, size: Shape = (), dtype: Any = float64) -> Array:
-        return self.numbers("standard_exponential", _shape(size), np.dtype(dtype))
+        return self.numbers("standard_exponential", size, dtype)
 
     def numbers(
-        self, distribution: str, shape: tuple[int, ...], dtype: np.dtype, scale: float = 1.0, shift: float = 0.0
+        self, distribution: str, size: Shape, dtype: Any, scale: float = 1.0, shift: float = 0.0
     ) -> Array:
         """shift + scale * numbers of a standard distribution, by NumPy's name of it, in any floating dtype."""
-        taken = self.take(kernels.counters(math.prod(shape), dtype))
+        shape, dtype = _shape(size), np.dtype(dtype)
+        taken = self.take(kernels.counters_for(math.prod(shape), dtype))
         return kernels.random_numbers(DISTRIBUTIONS[distribution], shape, dtype, *taken, scale, shift)
 
     def integers(self, low: int, high: int, size: Shape = (), dtype: Any = int64) -> Array:
-        """All in [low, high) as likely."""
-        shape = _shape(size)
-        taken = self.take(kernels.counters(math.prod(shape), int64))
+        """All in [low, high) as likely; ValueError where int64 does not hold them."""
+        shape, low, high = _shape(size), int(low), int(high)
+        for name, bound, limit in (("low", low, low + 2**63), ("high", high, 2**63 - high)):
+            if limit < 0:
+                raise ValueError(f"{name} is out of bounds for int64: {bound}")
+        taken = self.take(kernels.counters_for(math.prod(shape), int64))
         return kernels.random_integers(shape, low, high, *taken).astype(dtype, copy=False)
 
     def bits(self, keep: float, size: Shape = ()) -> Array:
         """Each True with probability `keep`: the bits of the `mask` that would have been drawn instead."""
         shape = _shape(size)
-        return kernels.random_bits(shape, keep, *self.take(kernels.counters(math.prod(shape), bool_)))
+        return kernels.random_bits(shape, keep, *self.take(kernels.counters_for(math.prod(shape), bool_)))
 
     def mask(self, keep: float, count: int, each: int = 1) -> kernels.Mask:
         """`count` such bits that are made where they are needed, each for `each` neighbouring elements."""
-        return kernels.Mask(*self.take(kernels.counters(count, bool_)), keep, count, each)
+        return kernels.Mask(*self.take(kernels.counters_for(count, bool_)), keep, count, each)
 
     def poisson(self, rates: Array) -> Array:
         """Numbers of events, as float64 like `rates`."""
@@ -81,4 +89,5 @@ class PhiloxStream:
 
 
 def _shape(size: Shape) -> tuple[int, ...]:
-    return (size,) if isinstance(size, int) else size
+    """As Python's integers: NumPy's would overflow in the count of counters."""
+    return tuple(map(int, size)) if isinstance(size, Sequence) else (int(size),)

@@ -3,7 +3,8 @@
 // 1. A block is blockDim.x threads along a row and blockDim.y rows, both powers of two, THREADS threads together.
 // 2. A thread takes a strip of WIDTH neighbouring columns, then the one blockDim.x * gridDim.y strips further on, and so
 //    on. WIDTH elements are 16 bytes, or one element where cols or an address does not allow more.
-// 3. The grid is as deep as the matrix, in x. Its gridDim.y parts take turns along the rows.
+// 3. The grid is as deep as the matrix, in x, or its blocks take turns down the rows. Its gridDim.y parts take turns
+//    along the rows.
 #pragma once
 #include "matrix.cuh"
 
@@ -46,33 +47,33 @@ template <int WIDTH> struct RowShare {
     // Whether the row reaches strip d from `from` on.
     __device__ bool has(long long from, int d) const { return from + d * step < cols; }
 
-    // Turns: whether the block has a row left, its next rows, and where this thread's row begins, if it has one.
+    // Turns: whether the block has a row left, its next rows, and where this thread's row ends: at once, if it has none.
     __device__ bool any() const { return row - threadIdx.y < rows; }
     __device__ void next() { row += static_cast<long long>(gridDim.x) * blockDim.y; }
-    __device__ long long first() const { return row < rows ? column : cols; }
+    __device__ long long end() const { return row < rows ? cols : 0; }
 };
 
-// The sum of the numbers of the threads that share a row, for the first of them; the others get what is no use. Every
-// thread of the block must call it. The order depends on blockDim.x alone.
-template <typename Sum> __device__ Sum sum_along_row(Sum sum) {
-    __shared__ Sum shared[THREADS / 32];
-    // Where a warp has several rows, the first thread of each adds up the blockDim.x threads from itself on.
-    for (unsigned half = min(blockDim.x, 32u) / 2; half > 0; half /= 2) sum += __shfl_down_sync(0xffffffff, sum, half);
-    if (blockDim.x <= 32) return sum;
-    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
-    if (thread % 32 == 0) shared[thread / 32] = sum;
+struct Plus {
+    template <typename W> __device__ W operator()(W a, W b) const { return a + b; }
+};
+
+// What `join` makes of the numbers of `count` neighbouring threads, a power of two, for all of them. Every thread of the
+// block must call it. The order depends on `count` alone.
+template <typename W, typename Join> __device__ W joined(W value, unsigned count, Join join) {
+    __shared__ W shared[THREADS / 32];
+    // Each pair of lanes makes the same of the same two numbers, so that all lanes have the same bits in the end.
+    for (unsigned half = min(count, 32u) / 2; half > 0; half /= 2)
+        value = join(value, __shfl_xor_sync(0xffffffff, value, half));
+    if (count <= 32) return value;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, warp = thread / 32, warps = count / 32;
+    __syncthreads();  // until the sums of an earlier call were read
+    if (thread % 32 == 0) shared[warp] = value;
     __syncthreads();
-    if (threadIdx.x == 0)
-        for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) sum += shared[thread / 32 + warp];
-    return sum;
+    const unsigned first = warp / warps * warps;
+    value = shared[first];
+    for (unsigned other = first + 1; other < first + warps; ++other) value = join(value, shared[other]);
+    return value;
 }
 
-// The same sum for all threads that share the row.
-template <typename Sum> __device__ Sum sum_for_row(Sum sum) {
-    __shared__ Sum shared[THREADS / 32];
-    sum = sum_along_row(sum);
-    if (blockDim.x <= 32) return __shfl_sync(0xffffffff, sum, 0, blockDim.x);
-    if (threadIdx.x == 0) shared[threadIdx.y] = sum;
-    __syncthreads();
-    return shared[threadIdx.y];
-}
+// The sum of the numbers of the threads that share a row, for all of them.
+template <typename Sum> __device__ Sum sum_for_row(Sum sum) { return joined(sum, blockDim.x, Plus()); }

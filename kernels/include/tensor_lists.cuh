@@ -11,6 +11,22 @@
 
 constexpr int THREADS = 256, CHUNK = 16384;  // backend/kernels/tables.py has the same numbers
 
+// A strip from memory and to it. Of 16 bytes they say so themselves: the compiler was seen to move the elements of a
+// Strip, known to be aligned, one by one.
+template <typename T, int N> __device__ Strip<T, N> load_strip(const T* from) {
+    if constexpr (N == 1) return Strip<T, 1>::load(from);
+    Strip<T, N> strip;
+    const uint4 bytes = __ldca(reinterpret_cast<const uint4*>(from));
+    memcpy(&strip, &bytes, 16);
+    return strip;
+}
+template <typename T, int N> __device__ void store_strip(const Strip<T, N>& strip, T* to) {
+    if constexpr (N == 1) return strip.store(to);
+    uint4 bytes;
+    memcpy(&bytes, &strip, 16);
+    __stwb(reinterpret_cast<uint4*>(to), bytes);
+}
+
 // One block's part of the arrays of LISTS lists.
 template <typename T, int LISTS> struct Chunk {
     static constexpr int WIDTH = 16 / sizeof(T);
@@ -48,7 +64,7 @@ private:
             Strip<T, STEP> strips[LISTS] = {};
 #pragma unroll
             for (int a = 0; a < LISTS; ++a)
-                if (Op::READS >> a & 1) strips[a] = Strip<T, STEP>::load(at[a] + i);
+                if (Op::READS >> a & 1) strips[a] = load_strip<T, STEP>(at[a] + i);
 #pragma unroll
             for (int s = 0; s < STEP; ++s) {
                 Wide<T> x[LISTS];
@@ -61,7 +77,7 @@ private:
             }
 #pragma unroll
             for (int a = 0; a < LISTS; ++a)
-                if (Op::WRITES >> a & 1) strips[a].store(at[a] + i);
+                if (Op::WRITES >> a & 1) store_strip(strips[a], at[a] + i);
         }
     }
 };

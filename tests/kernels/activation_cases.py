@@ -15,15 +15,15 @@ IDS = ["-".join([name, *(str(value) for value in attributes.values())]) for name
 
 
 def from_result(case):
-    return ACTIVATIONS[choose(*case).functor].from_result
+    return ACTIVATIONS[choose(case[0], **case[1]).functor].from_result
 
 
 def curved(case):
-    return ACTIVATIONS[choose(*case).functor].bend is not None
+    return ACTIVATIONS[choose(case[0], **case[1]).functor].bend is not None
 
 
 def instance(kernel, case, dtype, width):
-    return f"{kernel}<{choose(*case).functor}, {kernels.C_NAMES[dtype]}, {width}>"
+    return f"{kernel}<{choose(case[0], **case[1]).functor}, {kernels.C_NAMES[dtype]}, {width}>"
 
 
 def forward(case, x, bias=None, offset=0, in_place=False, width=None, **how):
@@ -32,7 +32,7 @@ def forward(case, x, bias=None, offset=0, in_place=False, width=None, **how):
     placed = Placed(x, offset)
     out = placed if in_place else unset(x.shape, x.dtype, offset)
     bias = None if bias is None else Placed(bias, offset)
-    name, (_, _, a, b) = instance("bias_activation", case, x.dtype, width), choose(*case)
+    name, (_, _, a, b) = instance("bias_activation", case, x.dtype, width), choose(case[0], **case[1])
     emulated.launch(name, kernels.tiles(rows, cols, width, x.itemsize), placed, bias, out, a, b, rows, cols, **how)
     return out.result()
 
@@ -59,7 +59,7 @@ def backward(case, g, saved, bias=None, offset=0, in_place=False, parts=None, ne
     placed = Placed(g, offset)
     dx = placed if in_place else unset(g.shape, g.dtype, offset)
     bias = None if bias is None else Placed(bias, offset)
-    name, (_, _, a, b) = instance("bias_activation_backward", case, g.dtype, width), choose(*case)
+    name, (_, _, a, b) = instance("bias_activation_backward", case, g.dtype, width), choose(case[0], **case[1])
     arguments = placed, Placed(saved, offset), bias, dx, dbias, partials, a, b, rows, cols
     emulated.launch(name, shape, *arguments, **how)
     return dx.result(), _total(dbias, partials)
@@ -76,6 +76,6 @@ def double_backward(
     dg, dx = [unset(g.shape, g.dtype, offset) if each else None for each in need[:2]]
     if in_place:
         dg, dx = places[0], places[2] if curved(case) else None
-    name, (_, _, a, b) = instance("bias_activation_double_backward", case, g.dtype, width), choose(*case)
+    name, (_, _, a, b) = instance("bias_activation_double_backward", case, g.dtype, width), choose(case[0], **case[1])
     emulated.launch(name, shape, *places, dg, dx, dbias, partials, a, b, by_result, rows, cols, **how)
     return *(None if each is None else each.result() for each in (dg, dx)), _total(dbias, partials)

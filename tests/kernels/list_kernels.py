@@ -24,7 +24,10 @@ class Lists:
         self.sizes = [array.size for array in lists[0]]
         self.chunks, self.first = chunks_of(self.sizes)
         self.blocks = len(self.chunks) // 2
-        addresses = np.array([place.array.ctypes.data for places in self.places for place in places], np.int64)
+        self.point(np.array([place.array.ctypes.data for places in self.places for place in places], np.int64))
+
+    def point(self, addresses):
+        """The lists begin at `addresses`."""
         self.tables = Placed(addresses), Placed(np.array(self.sizes, np.int64)), Placed(self.chunks)
 
     def launch(self, name, *arguments, **how):

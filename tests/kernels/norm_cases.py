@@ -19,7 +19,7 @@ def forward(x, weight=None, bias=None, eps=1e-5, centered=True, offset=0, blocks
     """Result, mean and rstd; of an RMS norm the mean is None."""
     (rows, cols), width, wide = x.shape, width_of(x, offset), kernels.wide(x.dtype)
     (turns, _), block = kernels.row_turns(rows, cols, width, x.itemsize)
-    out, mean, rstd = unset(x.shape, x.dtype, offset), unset((rows,), wide), unset((rows,), wide)
+    out, mean, rstd = unset(x.shape, x.dtype, offset), unset((rows, 1), wide), unset((rows, 1), wide)
     emulated.launch(
         _instance("layer_norm", x.dtype, width), ((min(turns, blocks or turns), 1), block), Placed(x, offset),
         _placed(weight, offset), _placed(bias, offset), out, mean if centered else None, rstd, eps, rows, cols, **how,

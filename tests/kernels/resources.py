@@ -108,7 +108,7 @@ def _parsed(path: Path) -> Compiled:
         answer = json.load(file)
     log, mangled = answer["log"], answer["mangled"]
     usages = {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(log)}
-    parts = answer["ptx"].split(".entry ")[1:]
+    parts = [part.partition("\n}\n")[0] for part in answer["ptx"].split(".entry ")[1:]]  # without other functions
     return Compiled(log, usages, {mangled[part.partition("(")[0].strip()]: part for part in parts})
 
 

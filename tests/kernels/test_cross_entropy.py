@@ -181,9 +181,9 @@ def test_large_logits_lose_nothing(dtype):
 def test_few_logits_take_one_block_and_few_long_rows_several_each():
     assert forward_tiles(128, 10, 1, 4, "mean") == ((1, 1), (8, 32))
     assert forward_tiles(128, 10, 1, 4, "none") == ((4, 1), (8, 32))
-    assert forward_tiles(10**6, 10, 1, 4, "mean") == ((1024, 1), (8, 32))
-    assert forward_tiles(10**6, 10, 1, 4, "none") == ((1024, 1), (8, 32))
-    assert forward_tiles(4096, 50000, 4, 4, "mean") == ((1024, 1), (256, 1))
+    assert forward_tiles(10**6, 10, 1, 4, "mean") == ((4096, 1), (8, 32))
+    assert forward_tiles(10**6, 10, 1, 4, "none") == ((4096, 1), (8, 32))
+    assert forward_tiles(4096, 50000, 4, 4, "mean") == ((4096, 1), (256, 1))
     assert forward_tiles(16, 50000, 4, 4, "mean") == ((16, 7), (256, 1))
 
 

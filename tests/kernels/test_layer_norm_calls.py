@@ -86,7 +86,7 @@ def test_launches(xp):
     assert backward(True, True, True) == {"layer_norm_backward": 1, "column_sum": 1}
     assert backward(True, True, True, rows=50) == {"layer_norm_backward": 1}
     assert backward(True, False, False) == {"layer_norm_backward": 1}
-    assert backward(False, False, True, rows=50) == {"column_sum": 1}
+    assert backward(False, False, True, rows=50) == {"layer_norm_parameters": 1}
     assert backward(False, True, True, rows=50) == {"layer_norm_parameters": 1}
     assert backward(False, False, False) == {}
     assert launches(lambda: kernels.rms_norm_backward(g, x, weight, rstd)) == {"rms_norm_backward": 1, "column_sum": 1}
@@ -95,6 +95,19 @@ def test_launches(xp):
     assert launches(lambda: kernels.layer_norm_backward(g, long, weight, mean, rstd)) == {
         "layer_norm_backward": 1, "layer_norm_parameters": 1,
     }  # fmt: skip
+
+
+def test_several_dimensions_are_one(xp):
+    (x, g, _, _), _ = draw(xp, (5, 6, 4), np.dtype("float32"))
+    weight, bias = x[0] + 1, x[1]
+    out, mean, rstd = kernels.layer_norm(x, weight, bias, dims=2)
+    found = kernels.layer_norm_backward(g, x, weight, mean, rstd, dims=2)
+    flat, middle, scale = kernels.layer_norm(x.reshape(5, 24), weight.reshape(24), bias.reshape(24))
+    expected = kernels.layer_norm_backward(g.reshape(5, 24), x.reshape(5, 24), weight.reshape(24), middle, scale)
+    for one, other in zip((out, *found), (flat, *expected), strict=True):
+        assert_same(to_numpy(one).ravel(), to_numpy(other).ravel())
+    assert mean.shape == rstd.shape == (5, 1, 1)
+    assert [each.shape for each in found] == [x.shape, weight.shape, weight.shape]
 
 
 def test_same_bits_every_time(xp, dtype):
@@ -113,11 +126,11 @@ def test_same_bits_every_time(xp, dtype):
         (lambda xp, x, w: kernels.layer_norm(x, w[:3]), ValueError, r"layer_norm: weight must have shape \(4,\)"),
         (lambda xp, x, w: kernels.layer_norm(x, w, w[:3]), ValueError, r"layer_norm: bias must have shape \(4,\)"),
         (lambda xp, x, w: kernels.rms_norm(x, w[:3]), ValueError, r"rms_norm: weight must have shape \(4,\)"),
-        (lambda xp, x, w: kernels.rms_norm(xp.ones((), "float32")), ValueError, "at least one dimension"),
+        (lambda xp, x, w: kernels.rms_norm(xp.ones((), "float32")), ValueError, "but x has 0; reshape it"),
         (lambda xp, x, w: kernels.layer_norm(x.T), ValueError, "x must be contiguous"),
-        (lambda xp, x, w: kernels.rms_norm_backward(x[:1], x, w, x[:, 0].copy()), ValueError, "g must have shape"),
-        (lambda xp, x, w: kernels.rms_norm_backward(x, x, w, w), ValueError, r"rstd must have shape \(2,\), not"),
-        (lambda xp, x, w: kernels.layer_norm_backward(x, x, w, w, w[:2]), ValueError, r"mean must have shape \(2,\)"),
+        (lambda xp, x, w: kernels.rms_norm_backward(x[:1], x, w, x[:, :1].copy()), ValueError, "g must have shape"),
+        (lambda xp, x, w: kernels.rms_norm_backward(x, x, w, w), ValueError, r"rstd must have shape \(2, 1\), not"),
+        (lambda xp, x, w: kernels.layer_norm_backward(x, x, w, w, w[:2]), ValueError, r"mean must have shape \(2, 1\)"),
     ],
 )
 def test_wrong_arguments_are_refused(xp, call, error, text):

@@ -154,3 +154,18 @@ def test_no_table_while_a_stream_is_captured(xp):
 def test_norms_of_other_orders_are_refused(xp):
     with pytest.raises(ValueError, match=r"norms of order 1.0, 2.0, inf, not 3"):
         kernels.list_norm(kernels.tensor_lists([], [[xp.ones(3, "float32")]]), 3)
+
+
+def test_foreach_on_arrays(xp):
+    (x, known), (y, other) = draw(xp, "float32"), draw(xp, "float32")
+    out = [xp.empty_like(array) for array in x]
+    with profiler.count() as counts:
+        assert kernels.foreach("add", out, x, y, a=-0.5)
+        assert kernels.foreach("sqrt", x, x)
+    assert counts.launches == {"foreach_add": 1, "foreach_sqrt": 1}
+    for found, root, a, b in zip(out, x, known, other, strict=True):
+        assert_close(to_numpy(found), kernels.foreach_reference("add", a, b, a=-0.5), rtol=1e-6, atol=1e-6)
+        assert_close(to_numpy(root), kernels.foreach_reference("sqrt", a), rtol=1e-6)
+    assert not kernels.foreach("sqrt", [x[0], x[0][:2]], [x[0], x[0][:2]])
+    with pytest.raises(ValueError, match="foreach: mul takes 2 lists, not 1"):
+        kernels.foreach("mul", out, x)

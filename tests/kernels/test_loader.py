@@ -157,8 +157,8 @@ def recorder(monkeypatch):
 
 def array(dtype="float32", contiguous=True, device=0):
     """What a launch asks of an array."""
-    flags, place = SimpleNamespace(c_contiguous=contiguous), SimpleNamespace(id=device)
-    return SimpleNamespace(dtype=np.dtype(dtype), flags=flags, device=place)
+    data = SimpleNamespace(device_id=device)
+    return SimpleNamespace(dtype=np.dtype(dtype), _c_contiguous=contiguous, data=data)
 
 
 ONE_BLOCK = (1, 1), (1, 256)

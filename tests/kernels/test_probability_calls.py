@@ -30,6 +30,12 @@ def close(found, expected, scale=1.0):
     assert_close(to_numpy(found), expected, rtol=tolerance, atol=tolerance * scale)
 
 
+def on(xp, classes):
+    """The classes and their weights on the device."""
+    weight = None if classes.weight is None else xp.asarray(classes.weight)
+    return classes._replace(target=xp.asarray(classes.target), weight=weight)
+
+
 # ---- the functions -----------------------------------------------------------------------------------
 
 
@@ -53,13 +59,23 @@ def test_cross_entropy(xp, dtype, shape, weighed, reduction):
     target = np.where(np.arange(target.size).reshape(target.shape) % 3 == 2, -100, target)
     weight = np.arange(1, shape[-1] + 1).astype(kernels.wide(dtype)) / shape[-1] if weighed else None
     classes = kernels.Classes(target, weight, -100, 0.25 * weighed)
-    on_device = classes._replace(target=xp.asarray(target), weight=None if weight is None else xp.asarray(weight))
-    loss, kept = kernels.cross_entropy(xp.asarray(x), on_device, reduction)
+    loss, kept = kernels.cross_entropy(xp.asarray(x), on(xp, classes), reduction)
     expected, wanted = kernels.cross_entropy_reference(x, classes, reduction)
     close(loss, expected, 10)
     g = quarters(expected.shape, dtype)
-    found = kernels.cross_entropy_backward(xp.asarray(g), xp.asarray(x), on_device, kept)
+    found = kernels.cross_entropy_backward(xp.asarray(g), xp.asarray(x), on(xp, classes), kept)
     close(found, kernels.cross_entropy_backward_reference(g, x, classes, wanted), 10)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(0, 4), (5, 3), (2, 3, 8), (600, 40)], ids=str)
+def test_nll(xp, dtype, shape, reduction):
+    x, target = quarters(shape, dtype), np.random.randint(0, shape[-1], shape[:-1])
+    classes = kernels.Classes(target, None, 1)
+    close(kernels.nll(xp.asarray(x), on(xp, classes), reduction), kernels.nll_reference(x, classes, reduction), 100)
+    g = quarters(shape[:-1] if reduction == "none" else (), dtype)
+    found = kernels.nll_backward(xp.asarray(g), on(xp, classes), shape[-1], reduction)
+    close(found, kernels.nll_backward_reference(g, classes, shape[-1], reduction))
 
 
 def test_launches(xp):
@@ -91,6 +107,8 @@ def test_launches(xp):
         (lambda xp: cross_entropy(xp, (4, 3), 5), ValueError, r"target must have shape \(4,\), not \(5,\)"),
         (lambda xp: cross_entropy(xp, (4, 3), 4, "int32"), TypeError, "target must be int64, not int32"),
         (lambda xp: cross_entropy(xp, (4, 3), 4, weight=xp.ones(4)), ValueError, r"weight must have shape \(3,\)"),
+        (lambda xp: kernels.nll(xp.ones((4, 0)), zeros(xp, 4)), ValueError, "nll: x of shape .* has no classes"),
+        (lambda xp: kernels.nll_backward(xp.ones(3), zeros(xp, 4), 5), ValueError, r"g must have shape \(\)"),
         (lambda xp: cross_entropy_backward(xp, g=(3,)), ValueError, r"g must have shape \(4,\)"),
         (lambda xp: cross_entropy_backward(xp, lse=(3,)), ValueError, r"lse must have shape \(4,\)"),
         (lambda xp: cross_entropy_backward(xp, factor=(1,)), ValueError, r"factor must have shape \(4,\)"),
@@ -101,13 +119,17 @@ def test_wrong_arguments_are_refused(xp, call, error, text):
         call(xp)
 
 
+def zeros(xp, rows):
+    return kernels.Classes(xp.zeros((rows,), "int64"))
+
+
 def cross_entropy(xp, shape, rows, dtype="int64", weight=None):
     kernels.cross_entropy(xp.ones(shape), kernels.Classes(xp.zeros((rows,), dtype), weight))
 
 
 def cross_entropy_backward(xp, g=(), lse=(4,), factor=()):
     kept = kernels.Kept(xp.ones(lse), xp.ones((4,)), xp.ones(factor))
-    kernels.cross_entropy_backward(xp.ones(g), xp.ones((4, 3)), kernels.Classes(xp.zeros((4,), "int64")), kept)
+    kernels.cross_entropy_backward(xp.ones(g), xp.ones((4, 3)), zeros(xp, 4), kept)
 
 
 # ---- the ops -----------------------------------------------------------------------------------------
@@ -148,6 +170,25 @@ def test_cross_entropy_is_two_launches_at_most_and_its_gradient_one(shape, smoot
     assert forward.pop("cross_entropy") == 1
     assert sum(forward.values()) == (shape[0] == 2 or (shape[0] == 600 and reduction != "none"))
     assert after == {"cross_entropy_backward": 1}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_nll_is_two_launches_at_most_and_its_gradient_three(reduction, dtype):
+    x = ag.ones(600, 5, dtype=dtype, device="cuda", requires_grad=True)
+    target = ag.zeros(600, dtype=ag.int32, device="cuda")
+    total, once = {"cross_entropy_total": 1}, {"nll_backward": 1}
+    forward, after = launched(lambda: F.nll_loss(x, target, reduction=reduction))
+    assert forward == {"nll": 1} | (total if reduction != "none" else {})
+    assert after == once | ({"nll": 1} | total if reduction == "mean" else {})
+
+
+def test_logits_that_were_written_to_are_noticed():
+    """They are kept, where PyTorch keeps their log-softmax."""
+    x, target = ag.ones(4, 3, device="cuda", requires_grad=True) * 2, ag.zeros(4, dtype=ag.int64, device="cuda")
+    loss = F.cross_entropy(x, target)
+    x.detach().zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
 
 
 def test_cross_entropy_keeps_no_array_of_probabilities():

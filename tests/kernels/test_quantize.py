@@ -1,5 +1,7 @@
 """quantize, absmax and dequantize against their NumPy references, on emulated threads."""
 
+import re
+
 import emulated
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from ml_dtypes import finfo
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.dtypes import STORAGE, bfloat16, float16, float32, float64
 from autograd_gpu.backend.formats import FORMATS
-from autograd_gpu.backend.kernels.quantize import STRUCTS
+from autograd_gpu.backend.kernels.quantize import HELD, STRUCTS
 
 pytestmark = pytest.mark.cpu
 PAIRS = [(a, b) for a in DTYPES for b in FORMATS if b.itemsize < a.itemsize]  # of array and codes
@@ -32,8 +34,8 @@ def quantize(x, dtype, offset=0, parts=None, scaled=True, **how):
     if not scaled or (x.dtype == float32 and dtype == bfloat16):
         emulated.launch(instance, shape, placed, None, codes, None, 0, rows, cols, **how)
         return codes.result(), None
-    factor, held = unset((rows, 1), kernels.wide(x.dtype)), kernels.codes_tiles(rows, cols, width, x.itemsize)
-    if parts is None and held is not None:
+    factor, held = unset((rows, 1), kernels.wide(x.dtype)), kernels.held_tiles(rows, cols, width, x.itemsize, HELD)
+    if parts is None and cols <= held[1][0] * HELD * width:
         emulated.launch(instance, held, placed, None, codes, factor, 0, rows, cols, **how)
         return codes.result(), factor.result()
     shape = ((shape[0][0], parts or shape[0][1]), shape[1])
@@ -206,11 +208,54 @@ def test_no_race_and_no_undefined_behaviour(pair, offset, check_name):
         check(numbers(shape, pair[0]), pair[1], offset=offset, parts=parts, check=check_name)
 
 
-def test_what_threads_hold():
-    """One launch for rows of up to 32 KiB, or 8 elements a thread where they cannot be read 16 bytes at a time."""
-    assert kernels.codes_tiles(1000, 8192, 4, 4) == ((1000, 1), (256, 1))
-    assert kernels.codes_tiles(1000, 8196, 4, 4) is None
-    assert kernels.codes_tiles(1000, 2048, 1, 4) == ((1000, 1), (256, 1))
-    assert kernels.codes_tiles(1000, 2049, 1, 4) is None
-    assert kernels.codes_tiles(1000, 256, 4, 4) == ((32, 1), (8, 32))
-    assert kernels.codes_tiles(1, 256, 4, 4) == ((1, 1), (64, 4))
+# ---- bytes -------------------------------------------------------------------------------------------
+
+TEXT = (emulated.ROOT / "docs" / "kernels.md").read_text()
+ROW = r"^\| ([\w, ]+) \| (\w+) \| (\d+) \| (\d*)(?:, with a scale (\d+))? ?\| (\d+) \|$"
+DOCUMENTED = {
+    (source, codes): numbers
+    for sources, codes, *numbers in re.findall(ROW, TEXT, re.MULTILINE) for source in sources.split(", ")
+}  # fmt: skip
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    """The bytes that each launch reads and writes."""
+    found, launch = [], emulated.launch
+
+    def counting(name, *arguments):
+        launch(name, *arguments, check="races")
+        found.append(sum(emulated.compiled("quantize.cu", "races").kernels[name].traffic()))
+
+    monkeypatch.setattr(emulated, "launch", counting)
+    return found
+
+
+def test_documented_bytes(pair, moved):
+    """The difference of launches of one grid leaves out what every thread reads once, such as the arguments."""
+    source, dtype = pair
+    alone, after, with_scale, back = DOCUMENTED[str(source), "float8" if dtype in STORAGE else str(dtype)]
+    width = kernels.VECTOR // source.itemsize
+
+    def bytes_per_element(run, small, large):
+        sizes = []
+        for shape in (small, large):
+            moved.clear()
+            run(np.ones((shape[0], shape[1] * width), source))
+            sizes.append(sum(moved))
+        return (sizes[1] - sizes[0]) / (np.prod(large) - np.prod(small)) / width
+
+    def back_again(x):
+        codes, name = Placed(x.astype(FORMATS[dtype].codes)), f"dequantize<{names(source, dtype, width)}>"
+        emulated.launch(name, ((8, 1), (8, 32)), codes, None, Placed(x), *x.shape)
+
+    def in_two(x, first=1):
+        x[0, 0] = first
+        quantize(x, dtype, parts=4)
+
+    assert bytes_per_element(lambda x: quantize(x, dtype), (32, 192), (32, 256)) == int(alone)
+    assert bytes_per_element(back_again, (64, 64), (192, 64)) == int(back)
+    if after:
+        assert bytes_per_element(in_two, (1, 3072), (1, 4096)) == int(after)
+    if with_scale:
+        assert bytes_per_element(lambda x: in_two(x, 66000), (1, 3072), (1, 4096)) == int(with_scale)

@@ -77,6 +77,28 @@ def test_every_array_is_moved_once(name):
     assert read + written == per_element[str(dtype)] * elements
 
 
+BEYOND = re.findall(r"^\| `(\w+)`, beyond \d+ KiB \|([ \d.|]*)\|$", SECTION, re.MULTILINE)
+LONGER = {kernel: [float(cell) for cell in cells.split("|")] for kernel, cells in BEYOND}
+
+
+@pytest.mark.parametrize("kernel", LONGER)
+def test_longer_rows(kernel):
+    """The difference of one row and one twice as long, of which a block holds the same number of elements."""
+    name = f"{kernel}<float, 4>"
+    file, _, parameters, _ = kernels.INSTANCES[name]
+    reads, writes, _ = documented(name)
+
+    def moved(cols):
+        arguments = [None if p.optional else argument(p, (1, cols), (*reads, *writes), False) for p in parameters]
+        emulated.launch(name, ((1, 1), (kernels.THREADS, 1)), *arguments, check="races")
+        return sum(emulated.compiled(file, "races").kernels[name].traffic())
+
+    counted, least, ratio = LONGER[kernel]
+    assert moved(1 << 15) - moved(1 << 14) == counted * (1 << 14)
+    assert least == documented(name)[2]["float32"]
+    assert round(counted / least, 2) == ratio
+
+
 DRAWN = re.findall(r"^\|[^|]*\| `(random_\w+)` \|[^|]*\| ([^|]*) \|$", TEXT, re.MULTILINE)
 RANDOM = {kernel: set(map(int, re.findall(r"\d+", cell))) for kernel, cell in DRAWN}
 
@@ -105,5 +127,6 @@ def test_page_names_every_kernel():
 
 def test_kernels_move_no_more_than_the_least():
     for *_, numbers in ROWS:
-        float32, _, _, least, separate = [int(cell) for cell in numbers.split("|")]
-        assert float32 == least <= separate
+        float32, _, _, least, ratio, separate = [float(cell) for cell in numbers.split("|")]
+        assert float32 == ratio * least <= separate
+        assert ratio == 1

@@ -10,6 +10,7 @@
 Arrays are CuPy's, contiguous and on the current device. All dimensions of a matrix but the last count as its rows.
 """
 
+from ..dtypes import wide
 from .bias_activation import (
     bias_activation,
     bias_activation_backward,
@@ -28,7 +29,8 @@ from .cross_entropy import (
     cross_entropy_reference,
 )
 from .dropout import Mask, dropout, dropout_reference, mask_reference
-from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
+from .foreach import foreach, foreach_reference
+from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
 from .layer_norm import (
     layer_norm,
@@ -40,12 +42,13 @@ from .layer_norm import (
 )
 from .list_norm import limit_norm, limit_norm_reference, list_norm, list_norm_reference
 from .loader import OPTIONS, folder, source
+from .nll import nll, nll_backward, nll_backward_reference, nll_reference, nll_tiles
 from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
 from .philox import words_reference
-from .quantize import codes_tiles, dequantize, dequantize_reference, quantize, quantize_reference
+from .quantize import dequantize, dequantize_reference, quantize, quantize_reference
 from .random import (
     DISTRIBUTIONS,
-    counters,
+    counters_for,
     random_bits,
     random_events,
     random_integers,
@@ -55,7 +58,7 @@ from .random import (
 )
 from .row_sum import row_sum, row_sum_reference
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
-from .tables import TensorLists, tensor_lists
+from .tables import TensorLists, fits, tensor_lists
 from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
@@ -79,11 +82,10 @@ __all__ = [
     "bias_activation_double_backward",
     "bias_activation_double_backward_reference",
     "bias_activation_reference",
-    "codes_tiles",
     "column_sum",
     "column_sum_reference",
     "contiguous",
-    "counters",
+    "counters_for",
     "cross_entropy",
     "cross_entropy_backward",
     "cross_entropy_backward_reference",
@@ -92,7 +94,10 @@ __all__ = [
     "dequantize_reference",
     "dropout",
     "dropout_reference",
+    "fits",
     "folder",
+    "foreach",
+    "foreach_reference",
     "held",
     "held_tiles",
     "instances_of",
@@ -105,6 +110,11 @@ __all__ = [
     "list_norm",
     "list_norm_reference",
     "mask_reference",
+    "nll",
+    "nll_backward",
+    "nll_backward_reference",
+    "nll_reference",
+    "nll_tiles",
     "quantize",
     "quantize_reference",
     "random_bits",

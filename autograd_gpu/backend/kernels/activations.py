@@ -6,6 +6,7 @@ of those that are `from_result`, x + bias of the others.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -160,7 +161,8 @@ NAMES: dict[str, Callable[..., tuple[str, float, float]]] = {
 }
 
 
-def choose(name: str, attributes: dict[str, Any]) -> Choice:
+@functools.lru_cache(1024)
+def choose(name: str, **attributes: Any) -> Choice:
     """The activation called `name`; TypeError for an attribute that it does not have."""
     if name not in NAMES:
         raise ValueError(f"there is no kernel for the activation {name!r}; there is one for {', '.join(NAMES)}")

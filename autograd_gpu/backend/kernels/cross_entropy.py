@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32, int64
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int32, int64, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
-from .tiles import LONGEST_WALK, MOST_BLOCKS, THREADS, VECTOR, Launch, held_tiles, row_tiles, widest
+from .tiles import LONGEST_WALK, THREADS, VECTOR, Launch, held_tiles, row_tiles, widest
 
 FILE = "cross_entropy.cu"
 REDUCTIONS = ("none", "sum", "mean")  # by their numbers in the kernels
+MOST_SUMS = 4096  # of blocks, which the one block of cross_entropy_total adds up
 ONE_BLOCK = 32768  # bytes of logits that one block reads sooner than a second launch could begin
 
 
@@ -43,15 +44,17 @@ def _declare() -> None:
     for dtype, name in C_NAMES.items():
         w = wide(dtype)
         x, out, dx = Parameter("x", "read", dtype), Parameter("out", "write", dtype), Parameter("dx", "write", dtype)
+        g, logits = Parameter("g", "read", dtype), Parameter("x", "read", dtype, True)
         given = Parameter("target", "read", int64), Parameter("weight", "read", w, True)
-        read, kept = [[Parameter(each, kind, w) for each in Kept._fields] for kind in ("read", "write")]
+        kept = [Parameter(each, "write", w) for each in Kept._fields]
+        read = [Parameter(each, "read", w, True) for each in Kept._fields]
         found, partials = Parameter("partials", "read", w), Parameter("partials", "write", w, True)
         options = Parameter("ignore_index", "scalar", int64), Parameter("smoothing", "scalar", w)
         reduction, parts, blocks = [Parameter(each, "scalar", int32) for each in ("reduction", "parts", "blocks")]
         by_row = Parameter("g_by_row", "scalar", int32), Parameter("factor_by_row", "scalar", int32)
         for width in (VECTOR // dtype.itemsize, 1):
             forward = (x, *given, out, *kept, partials, *options, reduction, *SIZE)
-            backward = (Parameter("g", "read", dtype), x, *given, *read, dx, *by_row, *options, *SIZE)
+            backward = (g, logits, *given, *read, dx, *by_row, *options, *SIZE)
             declare(f"cross_entropy<{name}, {width}>", FILE, "cross_entropy", forward, name)
             declare(f"cross_entropy_backward<{name}, {width}>", FILE, "cross_entropy_backward", backward, name)
         join = (x, *given, found, out, *kept, *options, reduction, parts, *SIZE)
@@ -84,8 +87,14 @@ def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[
         shape = (1, 1), held_tiles(rows, parts, 1, w.itemsize, 1)[1]
         launch(f"cross_entropy_join<{c_type}>", shape, *given, partials, out, *kept, *options, parts, rows, cols)
     elif later:
-        launch(f"cross_entropy_total<{c_type}>", ((1, 1), (THREADS, 1)), partials, out, kept.factor, number, blocks)
+        add_up(partials, out, kept.factor, number, blocks)
     return out, kept
+
+
+def add_up(partials: Array, out: Array, factor: Array, reduction: int, blocks: int) -> None:
+    """The result from the sums of several blocks."""
+    shape = (1, 1), (THREADS, 1)
+    launch(f"cross_entropy_total<{C_NAMES[out.dtype]}>", shape, partials, out, factor, reduction, blocks)
 
 
 def cross_entropy_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> tuple[np.ndarray, Kept]:
@@ -146,13 +155,13 @@ def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: st
     (blocks, _), block = held_tiles(rows, cols, width, itemsize, LONGEST_WALK)
     if reduction != "none" and rows * cols * itemsize <= ONE_BLOCK:
         blocks = 1
-    return (min(max(blocks, 1), MOST_BLOCKS), 1), block
+    return (min(max(blocks, 1), MOST_SUMS), 1), block
 
 
 def _checked(label: str, x: Array, classes: Classes, *matrices: Array) -> tuple[str, int, int, int]:
     """The C++ type, rows and columns of x, and how many columns a thread takes at once."""
     check_array(label, "x", x)
-    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x)
+    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x.shape)
     if not cols and math.prod(x.shape[:-1]):
         raise ValueError(f"{label}: x of shape {x.shape} has no classes")
     check_array(label, "target", classes.target, x.shape[:-1])

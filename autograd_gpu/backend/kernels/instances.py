@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dtypes import HALF, bfloat16, float16, float32, float64, int64
+from ..dtypes import bfloat16, float16, float32, float64, int64
 
 C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__nv_bfloat16"}
 
@@ -44,8 +44,3 @@ def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...]
 def instances_of(file: str, unit: str | None = None) -> tuple[str, ...]:
     """The instances of `file`, or of one unit of it, by their C++ names."""
     return tuple([name for name, each in INSTANCES.items() if each.file == file and unit in (None, each.unit)])
-
-
-def wide(dtype: np.dtype) -> np.dtype:
-    """The dtype that sums of `dtype` are made in."""
-    return float32 if dtype in HALF else dtype

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
-from .instances import C_NAMES, Parameter, declare, wide
+from ..dtypes import int32, wide
+from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, launch
 from .tables import LISTS, TensorLists
 from .tiles import THREADS

@@ -32,4 +32,4 @@ def _halves(number: int) -> tuple[int, int]:
 
 def threshold(probability: float) -> int:
     """Words below it, of 2^32, come with this probability."""
-    return round(probability * 2**32)
+    return round(float(probability) * 2**32)

@@ -7,16 +7,14 @@ launch reads one number for each block of the first.
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from .. import cuda
-from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32
+from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32, wide
 from ..formats import FORMATS, needs_scale, scales
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
-from .tiles import LINE, THREADS, VECTOR, Launch, row_tiles, tiles, widest
+from .tiles import VECTOR, held_tiles, row_tiles, tiles, widest
 
 FILE = "quantize.cu"
 STRUCTS = {float16: "Float16", bfloat16: "BFloat16", float8_e4m3fn: "E4M3", float8_e5m2: "E5M2"}
@@ -59,10 +57,10 @@ def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Arr
     if not (scaled and needs_scale(x.dtype, format)):
         launch(instance, row_tiles(rows, cols, width, x.itemsize), x, None, codes, None, 0, rows, cols)
         return codes, None
-    factor, shape = xp.empty((rows, 1), wide(x.dtype)), codes_tiles(rows, cols, width, x.itemsize)
+    factor, shape = xp.empty((rows, 1), wide(x.dtype)), held_tiles(rows, cols, width, x.itemsize, HELD)
     if not cols:
         factor.fill(1)
-    elif shape is not None:
+    elif cols <= shape[1][0] * HELD * width:
         launch(instance, shape, x, None, codes, factor, 0, rows, cols)
     else:
         shape = row_tiles(rows, cols, width, x.itemsize)
@@ -80,7 +78,7 @@ def quantize_reference(x: np.ndarray, dtype: np.dtype, scaled: bool = True) -> t
     found = scales(largest, format, x.dtype) if scaled and needs_scale(x.dtype, format) else None
     if found is not None:
         values = values * found.inverse[:, None]
-    limit = format.largest if found is None else found.limit[:, None]
+    limit = format.largest if found is None or found.limit is None else found.limit[:, None]
     codes = np.where(finite, np.clip(values, -limit, limit), values).astype(dtype).view(format.codes)
     return codes, None if found is None else found.factor[:, None]
 
@@ -104,14 +102,3 @@ def dequantize_reference(
 ) -> np.ndarray:
     values = codes.view(dtype).astype(wide(source))
     return (values if scale is None else values * scale).astype(source)
-
-
-@functools.lru_cache(4096)
-def codes_tiles(rows: int, cols: int, width: int, itemsize: int) -> Launch | None:
-    """Grid and block of a launch whose threads hold their rows; None if a row is too long for a block."""
-    strips = cols // width
-    wanted = max(LINE // (width * itemsize), -(-strips // HELD), THREADS // max(rows, 1))
-    across = min(1 << max(min(wanted, strips) - 1, 0).bit_length(), THREADS)
-    if strips > across * HELD:
-        return None
-    return (-(-rows // (THREADS // across)), 1), (across, THREADS // across)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from .. import cuda
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, row_tiles, widest
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int32, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import VECTOR, held_tiles, widest
 
@@ -36,7 +36,7 @@ def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe
     """
     label = "log_softmax" if logarithm else "softmax"
     check_array(label, "x", x)
-    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x)
+    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x.shape)
     out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
     check_array(label, "out", out, x.shape)
     width = widest(cols, x.itemsize, x, out)
@@ -60,7 +60,7 @@ def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm
     label = "log_softmax_backward" if logarithm else "softmax_backward"
     check_array(label, "out", out)
     check_array(label, "g", g, out.shape)
-    c_type, (rows, cols) = c_name(label, out.dtype), size(label, out)
+    c_type, (rows, cols) = c_name(label, out.dtype), size(label, out.shape)
     dx = cuda.cupy().empty(out.shape, out.dtype) if dx is None else dx
     check_array(label, "dx", dx, out.shape)
     width = widest(cols, out.itemsize, g, out, dx)

@@ -85,6 +85,12 @@ def tensor_lists(written: Sequence[Sequence[Array]], read: Sequence[Sequence[Arr
     return None if table is None else TensorLists(lists, table, _layout(where, sizes))
 
 
+def fits(*arrays: Array) -> bool:
+    """Whether the arrays can be a row of tensor_lists, if they do not overlap with others."""
+    xp = cuda.cupy()
+    return _addresses([[array] for array in arrays], xp.cuda.runtime.getDevice(), xp.ndarray) is not None
+
+
 def _addresses(lists: list[Sequence[Array]], device: int, kind: Any) -> tuple[int, ...] | None:
     """Where the arrays begin; None if they are not as they should be."""
     head, addresses = lists[0], []
@@ -96,7 +102,7 @@ def _addresses(lists: list[Sequence[Array]], device: int, kind: Any) -> tuple[in
             if type(array) is not kind or array.dtype != dtype or array.size != first.size:
                 return None
             pointer = array.data
-            if pointer.device_id != device or not array.flags.c_contiguous:
+            if pointer.device_id != device or not cuda.c_contiguous(array):
                 return None
             addresses.append(pointer.ptr)
     return tuple(addresses)

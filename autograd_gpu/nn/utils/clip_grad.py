@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from ...backend import device_of, namespace, to_device
-from ...backend.list_norms import limit_norms, list_norms
+from ...backend import device_of, lists, namespace, to_device
 from ...config import MODES, SAVING, no_grad
 from ...core.tensor import Tensor, wrap
 from ...core.views import before_write, bump_version
@@ -43,11 +42,11 @@ def _power_sum(array: Any, p: float) -> Any:
 
 def _norm(arrays: list[Any], p: float) -> Any:
     """The norm of all elements of `arrays`, 0-d; where the first one lives, if they live on several devices."""
-    norms, rest = list_norms(arrays, p)  # by kernels
-    if len(norms) == 1 and not rest:
+    norms, left = lists.list_norms(arrays, p)
+    if len(norms) == 1 and not left:
         return norms[0]
     xp, home = namespace(arrays[0]), device_of(arrays[0])
-    sums = [norm if math.isinf(p) else norm**p for norm in norms] + [_power_sum(array, p) for array in rest]
+    sums = [norm if math.isinf(p) else norm**p for norm in norms] + [_power_sum(arrays[i], p) for i in left]
     parts = xp.stack([to_device(part, home) for part in sums])
     return xp.asarray(parts.max() if math.isinf(p) else parts.sum() ** (1 / p))
 
@@ -89,28 +88,28 @@ def clip_grads_with_norm_(
     tensor([2.])
     """
     grads = _gradients(parameters)
-    scaled = set(_limit(grads, total_norm, float(max_norm)))
+    if total_norm.is_cuda and total_norm.numel() == 1:
+        grads = _left(grads, lambda arrays: lists.limit_norms(arrays, total_norm.array, float(max_norm)))
+    if not grads:
+        return
     with no_grad():
-        if len(scaled) == len(grads):
-            return
         share = (float(max_norm) / (total_norm + 1e-6)).clamp(None, 1.0)
         if not share.is_cuda and share.item() == 1.0:
             return
-        for i, g in enumerate(grads):
-            if i not in scaled:
-                g.mul_(share.to(g.device))
+        for g in grads:
+            g.mul_(share.to(g.device))
 
 
-def _limit(grads: list[Tensor], total_norm: Tensor, max_norm: float) -> list[int]:
-    """Scales those of `grads` that kernels take, and says which they are."""
-    if not total_norm.is_cuda or total_norm.numel() != 1 or any(type(g) is not Tensor for g in grads):
-        return []
+def _left(grads: list[Tensor], write: Callable[[list[Any]], list[int]]) -> list[Tensor]:
+    """Those of `grads` that write(arrays), which answers their numbers, has not written to."""
+    if any(type(g) is not Tensor for g in grads):
+        return grads
     if MODES.bits & SAVING:  # allow_mutation_on_saved_tensors
         before_write(grads)
-    scaled = limit_norms([g.array for g in grads], total_norm.array, max_norm)
-    for i in scaled:
+    left = write([g.array for g in grads])
+    for i in set(range(len(grads))).difference(left):
         bump_version(grads[i])
-    return scaled
+    return [grads[i] for i in left]
 
 
 def clip_grad_norm_(
@@ -145,5 +144,5 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     """
     limit = float(clip_value)
     with no_grad():
-        for g in _gradients(parameters):
+        for g in _left(_gradients(parameters), lambda arrays: lists.foreach("clamp", arrays, a=-limit, b=limit)):
             g.clamp_(-limit, limit)

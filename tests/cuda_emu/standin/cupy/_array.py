@@ -82,6 +82,10 @@ class ndarray:
         return Flags(self)
 
     @property
+    def _c_contiguous(self) -> bool:
+        return self._a.flags.c_contiguous
+
+    @property
     def device(self) -> Any:
         return self.data.device
 

@@ -1,0 +1,108 @@
+"""The negative log-likelihood of classes, and its gradient; see kernels/cross_entropy.cu."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import cuda
+from ..dtypes import int32, int64, wide
+from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, Classes, add_up
+from .instances import C_NAMES, SIZE, Parameter, declare
+from .launcher import Array, c_name, check_array, launch
+from .tiles import THREADS, Launch, row_tiles, widest
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        w = wide(dtype)
+        given = Parameter("target", "read", int64), Parameter("weight", "read", w, True)
+        out, factor = Parameter("out", "write", dtype), Parameter("factor", "write", w)
+        partials = Parameter("partials", "write", w, True)
+        options = Parameter("ignore_index", "scalar", int64), Parameter("reduction", "scalar", int32)
+        parameters = (Parameter("x", "read", dtype, True), *given, out, factor, partials, *options, *SIZE)
+        declare(f"nll<{name}>", FILE, "nll", parameters, name)
+
+
+_declare()
+
+
+def nll(x: Array, classes: Classes, reduction: str = "mean") -> Array:
+    """Minus the numbers of x (..., cols) that the classes (...) name, weighed and reduced as by `cross_entropy`.
+
+    Reads one number per row. Two launches at most; `classes.smoothing` has no meaning here.
+    """
+    check_array("nll", "x", x)
+    cols = _columns("nll", x.shape, classes)
+    return _nll(x, classes, reduction, x.dtype, cols)[0]
+
+
+def nll_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> np.ndarray:
+    own, place = _weights(classes, x.shape[-1], wide(x.dtype))
+    picked = np.take_along_axis(x.astype(own.dtype), place[..., None], -1)[..., 0]
+    with np.errstate(invalid="ignore"):
+        rows = np.where(classes.target == classes.ignore_index, 0, -own * picked)
+        total = rows if reduction == "none" else rows.sum() / (own.sum() if reduction == "mean" else 1)
+    return np.asarray(total).astype(x.dtype)
+
+
+def nll_backward(g: Array, classes: Classes, cols: int, reduction: str = "mean") -> Array:
+    """The gradient of `nll` for x (..., cols) from that of its result: zeros but where the classes are.
+
+    One launch, with "mean" two or three: the weights are added up once more.
+    """
+    label = "nll_backward"
+    check_array(label, "g", g, classes.target.shape if reduction == "none" else ())
+    shape = (*classes.target.shape, cols)
+    _columns(label, shape, classes)
+    factor = _nll(None, classes, reduction, g.dtype, cols)[1] if reduction == "mean" else None
+    dx = cuda.cupy().empty(shape, g.dtype)
+    rows, width = classes.target.size, widest(cols, g.itemsize, dx)
+    grid, name = row_tiles(rows, cols, width, g.itemsize), f"cross_entropy_backward<{c_name(label, g.dtype)}, {width}>"
+    given, options = (classes.target, classes.weight), (classes.ignore_index, 0.0)
+    launch(name, grid, g, None, *given, None, None, factor, dx, g.ndim > 0, 0, *options, rows, cols, label=label)
+    return dx
+
+
+def nll_backward_reference(g: np.ndarray, classes: Classes, cols: int, reduction: str = "mean") -> np.ndarray:
+    own, place = _weights(classes, cols, wide(g.dtype))
+    ignored = classes.target == classes.ignore_index
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rows = np.where(ignored, 0, -own * g.astype(own.dtype) / (own.sum() if reduction == "mean" else 1))
+    return np.where(np.arange(cols) == place[..., None], rows[..., None], 0).astype(g.dtype)
+
+
+def nll_tiles(rows: int) -> Launch:
+    """Grid and block of `nll`: a thread takes one row after the other."""
+    return (min(max(-(-rows // THREADS), 1), MOST_SUMS), 1), (THREADS, 1)
+
+
+def _columns(label: str, shape: tuple[int, ...], classes: Classes) -> int:
+    check_array(label, "target", classes.target, shape[:-1])
+    cols = shape[-1] if shape else 0
+    if not cols and classes.target.size:
+        raise ValueError(f"{label}: x of shape {shape} has no classes")
+    if classes.weight is not None:
+        check_array(label, "weight", classes.weight, (cols,))
+    return cols
+
+
+def _nll(x: Array | None, classes: Classes, reduction: str, dtype: np.dtype, cols: int) -> tuple[Array, Array]:
+    """The result, and what the gradients of the rows' losses are multiplied with; for a null x that alone is right."""
+    empty, w, number = cuda.cupy().empty, wide(dtype), REDUCTIONS.index(reduction)
+    rows = classes.target.size
+    out, factor = empty(classes.target.shape if reduction == "none" else (), dtype), empty((), w)
+    shape = nll_tiles(rows)
+    blocks = shape[0][0]
+    partials = empty((blocks, 2), w) if blocks > 1 and reduction != "none" else None
+    given, options = (x, classes.target, classes.weight), (classes.ignore_index, number)
+    launch(f"nll<{c_name('nll', dtype)}>", shape, *given, out, factor, partials, *options, rows, cols)
+    if partials is not None:
+        add_up(partials, out, factor, number, blocks)
+    return out, factor
+
+
+def _weights(classes: Classes, cols: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """What the rows count for, and the classes moved into the range."""
+    place = np.clip(classes.target, 0, max(cols - 1, 0))
+    own = np.ones(place.shape, dtype) if classes.weight is None else classes.weight[place]
+    return np.where(classes.target == classes.ignore_index, 0, own).astype(dtype), place

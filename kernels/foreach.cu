@@ -1,0 +1,18 @@
+// One function of include/elementwise.cuh for all arrays of several lists: list 0 is the result, the others are the
+// inputs, of which the first may be the result as well.
+#include "include/elementwise.cuh"
+#include "include/tensor_lists.cuh"
+
+template <template <typename> class Function, typename W> struct Apply {
+    static constexpr int LISTS = 1 + Function<W>::INPUTS;
+    static constexpr unsigned READS = (1u << LISTS) - 2, WRITES = 1;
+    Function<W> function;
+    __device__ void operator()(W (&x)[LISTS]) const { x[0] = function(x + 1); }
+};
+
+template <template <typename> class Function, typename T>
+__global__ void __launch_bounds__(THREADS)
+foreach(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T> a, Wide<T> b) {
+    const Chunk<T, Apply<Function, Wide<T>>::LISTS> chunk(arrays, sizes, chunks, tensors);
+    chunk.each(Apply<Function, Wide<T>>{{a, b}});
+}
