@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd.graph import SaveInfo
-from ..backend.dtypes import FLOATS, as_dtype
-from ..backend.formats import FORMATS, needs_scale, wide
+from ..backend.dtypes import FLOATS, as_dtype, wide
+from ..backend.formats import FORMATS, needs_scale
 from ..backend.quantization import Quantized, dequantize
 from ..backend.quantization import quantize as quantized
 from ..core.tensor import Tensor
