@@ -184,7 +184,7 @@ class TestCompose:
 @pytest.mark.parametrize("activation", [ag.nn.Tanh, ag.nn.ReLU, lambda: ag.nn.ReLU(inplace=True)])
 @pytest.mark.parametrize(("args", "share", "error"), [
     (("float16",), 0.51, 6e-4), (("bfloat16",), 0.51, 5e-3), (("float8_e4m3fn", "row"), 0.27, 5e-2),
-    (("float8_e4m3fn",), 0.26, 5e-2), (("float8_e5m2",), 0.26, 0.1),
+    (("float8_e4m3fn",), 0.26, 5e-2), (("float8_e5m2",), 0.26, 0.2),
 ])  # fmt: skip
 def test_a_deep_network(args, share, error, activation, device):
     """Bytes held, relative to those without; the worst weight gradient."""
