@@ -9,9 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import diagnosis, nvml
+from autograd_gpu.backend import cuda, diagnosis, nvml
 
 pytestmark = pytest.mark.cpu
+
+
+@pytest.fixture(autouse=True)
+def _no_module_of_another_test():
+    cuda.cupy.cache_clear()
+    yield
+    cuda.cupy.cache_clear()
+
 
 
 def test_a_cupy_that_another_thread_is_importing_is_not_there_yet(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
 from typing import Any
 
@@ -11,6 +13,7 @@ from . import diagnosis
 from .device import Device
 
 
+@functools.cache
 def cupy() -> Any:
     """The cupy module; ImportError that says how to install it."""
     try:
@@ -62,6 +65,13 @@ def require_device(index: int) -> Any:
     return cupy()
 
 
+@functools.cache
+def multiprocessors(index: int) -> int:
+    """How many multiprocessors device `index` has."""
+    runtime = cupy().cuda.runtime
+    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, index))
+
+
 def from_host(array: np.ndarray, index: int, blocking: bool = False) -> Any:
     """A copy of a NumPy array on device `index`; `blocking`: page-locked memory has been read on return."""
     module = require_device(index)
@@ -104,9 +114,8 @@ def to_device(array: Any, index: int) -> Any:
     return copy
 
 
-def c_contiguous(array: Any) -> bool:
-    """Whether the elements of a CuPy array follow each other; its `flags` take 30 times as long to say it, 1 us."""
-    return array._c_contiguous
+# Whether the elements of a CuPy array follow each other; its `flags` take 30 times as long to say it, 1 us.
+c_contiguous = operator.attrgetter("_c_contiguous")
 
 
 def here() -> Any:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
+from ..backend.dtypes import wide
 from ..core.batching import expanded, rank
-from .reduce import wide
 
 
 def _over_rows(F, x):

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ..backend import kernels
-from ..backend.dtypes import FLOATS
+from ..backend.dtypes import FLOATS, wide
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import LINEAR, added
@@ -26,7 +26,7 @@ from .loss import check_reduction
 from .permute import movedim
 from .probability import exponentials, log_softmax
 from .products import ALWAYS
-from .reduce import reduced, wide
+from .reduce import reduced
 
 # ---- classes -----------------------------------------------------------------------------------------
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu, dtypes, kernels
+from ..backend.dtypes import wide
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import added
 from ..core.tensor import Tensor
 from .precision import in_float32
-from .reduce import wide
 from .slicing import from_right, wrap_dim
 
 MODEST = 40.0  # of numbers of this size even float32 holds the exponentials and their sums

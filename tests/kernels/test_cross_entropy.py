@@ -3,7 +3,7 @@
 import emulated
 import numpy as np
 import pytest
-from emulated import DTYPES, ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
+from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.cross_entropy import REDUCTIONS, forward_tiles
@@ -72,11 +72,6 @@ def assert_right(x, classes, reduction, **how):
     g = quarters((len(x),) if reduction == "none" else (), x.dtype)
     close(backward(g, x, classes, kept, how.get("offset", 0)),
           kernels.cross_entropy_backward_reference(g, x, classes, wanted), 10)  # fmt: skip
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

@@ -3,7 +3,7 @@
 import emulated
 import numpy as np
 import pytest
-from emulated import DTYPES, ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
+from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.cross_entropy import REDUCTIONS
@@ -50,11 +50,6 @@ def backward(g, classes, shape, factor=None, offset=0, **how):
 
 def close(found, expected):
     assert_close(found, expected, rtol=ACCURACY[str(found.dtype)], atol=1e-30)
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

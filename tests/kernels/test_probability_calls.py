@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from emulated import DTYPES, assert_close, quarters
+from emulated import assert_close, quarters
 
 import autograd_gpu as ag
-from autograd_gpu import backend, profiler
+from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.nn import functional as F
 from autograd_gpu.ops.probability import safe_softmax
@@ -13,16 +13,6 @@ from autograd_gpu.ops.probability import safe_softmax
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 ACCURACY = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-13}
 SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (600, 40), (1, 70000)]
-
-
-@pytest.fixture
-def xp():
-    return backend.namespace_on(ag.device("cuda"))
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 def close(found, expected, scale=1.0):

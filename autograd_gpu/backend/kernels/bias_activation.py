@@ -9,19 +9,23 @@ more, and x for the others, to which the bias is added again.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
+from ..dtypes import int32, wide
 from .activations import ACTIVATIONS, Choice, choose
 from .column_sum import column_sum_reference, sum_columns
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
-from .launcher import Array, c_name, check_array, launch, size
-from .tiles import VECTOR, sum_tiles, tiles, widest
+from .instances import C_NAMES, SIZE, Parameter, declare
+from .launcher import Array, aligned, c_name, check_array, launch, size
+from .tiles import VECTOR, Launch, sum_tiles, tiles
 
 FILE = "bias_activation.cu"
+BY_RESULT = ("relu", "tanh", "sigmoid")  # activations whose derivatives are those of the result
+STRAIGHT = ("relu", "leaky_relu")  # whose second derivative is zero
 
 
 def _declare() -> None:
@@ -44,10 +48,56 @@ def _declare() -> None:
             for width in (VECTOR // dtype.itemsize, 1):
                 for kernel, parameters in kernels.items():
                     instance = f"{kernel}<{functor}, {name}, {width}>"
-                    declare(instance, FILE, kernel, parameters, unit=f"{functor}, {name}")
+                    declare(instance, FILE, kernel, parameters, unit=f"{functor}, {name}, {width}")
 
 
 _declare()
+
+
+# ---- plans -------------------------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """All of a launch but its arrays: what `launch` takes, the scalars as the kernel reads them, and parts of sums."""
+
+    instance: str
+    shape: Launch
+    label: str
+    numbers: tuple[Any, Any]
+    size: tuple[np.int64, np.int64]
+    cols: int
+    parts: int
+
+
+@functools.lru_cache(4096)
+def _plan(
+    kernel: str, name: str, dtype: np.dtype, shape: tuple[int, ...], by_columns: bool, sums: bool, aligned: bool,
+    **attributes: Any,
+) -> Plan:  # fmt: skip
+    """The launch of `kernel` on arrays of `shape`, one row if columns mean nothing: no vector along them, no sum."""
+    choice, number = choose(name, **attributes), wide(dtype).type
+    label = choice.label + kernel.removeprefix("bias_activation")
+    c_type = c_name(label, dtype)
+    rows, cols = size(label, shape) if by_columns or sums else (1, math.prod(shape))
+    width = VECTOR // dtype.itemsize
+    width = width if aligned and cols % width == 0 else 1
+    launch = (sum_tiles if sums else tiles)(rows, cols, width, dtype.itemsize)
+    instance = f"{kernel}<{choice.functor}, {c_type}, {width}>"
+    numbers = number(choice.a), number(choice.b)
+    return Plan(instance, launch, label, numbers, (np.int64(rows), np.int64(cols)), cols, launch[0][1] if sums else 1)
+
+
+def _check_row(label: str, name: str, vector: Array | None, cols: int) -> None:
+    if vector is not None:
+        check_array(label, name, vector, (cols,))
+
+
+def _sums(plan: Plan, dtype: np.dtype, wanted: bool) -> tuple[Array | None, Array | None]:
+    """Memory for the sums of the columns and for those of the parts, where wanted."""
+    if not wanted:
+        return None, None
+    empty = cuda.cupy().empty
+    return empty((plan.cols,), dtype), empty((plan.parts, plan.cols), wide(dtype)) if plan.parts > 1 else None
 
 
 # ---- forward -----------------------------------------------------------------------------------------
@@ -57,15 +107,14 @@ def bias_activation(
     name: str, x: Array, bias: Array | None = None, out: Array | None = None, **attributes: Any
 ) -> Array:
     """act(x + bias) for x (..., cols) and bias (cols,) or None; `out` may be `x`. NaN stays NaN."""
-    label, functor, a, b = choose(name, **attributes)
-    check_array(label, "x", x)
-    c_type = c_name(label, x.dtype)
-    out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
-    check_array(label, "out", out, x.shape)
-    rows, cols = _extent(label, x, bias)
-    width = widest(cols, x.itemsize, x, out, bias)
-    shape = tiles(rows, cols, width, x.itemsize)
-    launch(f"bias_activation<{functor}, {c_type}, {width}>", shape, x, bias, out, a, b, rows, cols, label=label)
+    check_array(f"bias_{name}", "x", x)
+    if out is None:
+        out = cuda.cupy().empty(x.shape, x.dtype)
+    by_columns, at_once = bias is not None, aligned(x, bias, out)
+    plan = _plan("bias_activation", name, x.dtype, x.shape, by_columns, False, at_once, **attributes)
+    check_array(plan.label, "out", out, x.shape)
+    _check_row(plan.label, "bias", bias, plan.cols)
+    launch(plan.instance, plan.shape, x, bias, out, *plan.numbers, *plan.size, label=plan.label)
     return out
 
 
@@ -75,19 +124,6 @@ def bias_activation_reference(
     choice = choose(name, **attributes)
     value = ACTIVATIONS[choice.functor].value(_saved(choice, x, bias, False), choice.a, choice.b)
     return value.astype(x.dtype)
-
-
-def _extent(
-    label: str, x: Array, bias: Array | None, ggb: Array | None = None, by_columns: bool = False
-) -> tuple[int, int]:
-    """Rows and columns of `x`: one row if columns mean nothing, with no vector along them and no sum over them."""
-    if bias is None and ggb is None and not by_columns:
-        return 1, x.size
-    rows, cols = size(label, x)
-    for name, vector in (("bias", bias), ("ggb", ggb)):
-        if vector is not None:
-            check_array(label, name, vector, (cols,))
-    return rows, cols
 
 
 def _saved(choice: Choice, saved: np.ndarray, bias: np.ndarray | None, backward: bool = True) -> np.ndarray:
@@ -110,32 +146,22 @@ def bias_activation_backward(
     The bias's is summed in float32 or wider, before the other is rounded. As in PyTorch, the gradient of relu passes
     where the result is NaN.
     """
-    label, functor, a, b = choose(name, **attributes)
-    label += "_backward"
-    check_array(label, "saved", saved)
-    xp, dtype = cuda.cupy(), saved.dtype
-    c_type = c_name(label, dtype)
-    bias = None if ACTIVATIONS[functor].from_result else bias
-    dx = xp.empty(saved.shape, dtype) if dx is None else dx
-    check_array(label, "g", g, saved.shape)
-    check_array(label, "dx", dx, saved.shape)
-    rows, cols = _extent(label, saved, bias, by_columns=need_bias)
-    width = widest(cols, saved.itemsize, g, saved, bias, dx)
-    shape, dbias, partials = _sums(rows, cols, width, dtype, need_bias)
-    instance = f"bias_activation_backward<{functor}, {c_type}, {width}>"
-    launch(instance, shape, g, saved, bias, dx, dbias, partials, a, b, rows, cols, label=label)
+    check_array(f"bias_{name}_backward", "saved", saved)
+    dtype, shape = saved.dtype, saved.shape
+    bias = None if name in BY_RESULT else bias
+    if dx is None:
+        dx = cuda.cupy().empty(shape, dtype)
+    by_columns, at_once = bias is not None, aligned(g, saved, bias, dx)
+    plan = _plan("bias_activation_backward", name, dtype, shape, by_columns, need_bias, at_once, **attributes)
+    check_array(plan.label, "g", g, shape)
+    check_array(plan.label, "dx", dx, shape)
+    _check_row(plan.label, "bias", bias, plan.cols)
+    dbias, partials = _sums(plan, dtype, need_bias)
+    arrays = (g, saved, bias, dx, dbias, partials)
+    launch(plan.instance, plan.shape, *arrays, *plan.numbers, *plan.size, label=plan.label)
     if partials is not None:
         sum_columns(partials, dbias, stages=1)
     return dx, dbias
-
-
-def _sums(rows: int, cols: int, width: int, dtype: np.dtype, wanted: bool) -> tuple[Any, Array | None, Array | None]:
-    """Grid and block of a kernel, and memory for the sums of its columns and for those of its parts, where wanted."""
-    if not wanted:
-        return tiles(rows, cols, width, dtype.itemsize), None, None
-    shape = sum_tiles(rows, cols, width, dtype.itemsize)
-    xp, parts = cuda.cupy(), shape[0][1]
-    return shape, xp.empty((cols,), dtype), xp.empty((parts, cols), wide(dtype)) if parts > 1 else None
 
 
 def bias_activation_backward_reference(
@@ -160,25 +186,24 @@ def bias_activation_double_backward(
     are None, and so are the last two where act'' is 0: of relu and leaky_relu. With by_result, of tanh and sigmoid, the
     second is that for the saved result, h * g * (the derivative of act' by the result), and the third is None.
     """
-    label, functor, a, b = choose(name, **attributes)
-    label += "_double_backward"
-    curved, from_result = ACTIVATIONS[functor].bend is not None, ACTIVATIONS[functor].from_result
-    if by_result and not from_result:
-        raise ValueError(f"{label}: by_result needs an activation that saves its result; {name} saves x")
+    label, dtype, shape = f"bias_{name}_double_backward", saved.dtype, saved.shape
     check_array(label, "saved", saved)
+    if by_result and name not in BY_RESULT:
+        raise ValueError(f"{label}: by_result needs an activation that saves its result; {name} saves x")
     for each, array in (("gg", gg), ("g", g)):
         if array is not None:
-            check_array(label, each, array, saved.shape)
-    bias = None if from_result else bias
+            check_array(label, each, array, shape)
+    bias, curved = None if name in BY_RESULT else bias, name not in STRAIGHT
     need_bias = need[2] and curved and not by_result
-    rows, cols = _extent(label, saved, bias, ggb, by_columns=need_bias)
-    dg, dx = [cuda.cupy().empty(saved.shape, saved.dtype) if each else None for each in (need[0], need[1] and curved)]
-    width = widest(cols, saved.itemsize, gg, ggb, g, saved, bias, dg, dx)
-    instance = f"bias_activation_double_backward<{functor}, {c_name(label, saved.dtype)}, {width}>"
-    shape, dbias, partials = _sums(rows, cols, width, saved.dtype, need_bias)
+    dg, dx = [cuda.cupy().empty(shape, dtype) if each else None for each in (need[0], need[1] and curved)]
+    by_columns, at_once = bias is not None or ggb is not None, aligned(gg, ggb, g, saved, bias, dg, dx)
+    plan = _plan("bias_activation_double_backward", name, dtype, shape, by_columns, need_bias, at_once, **attributes)
+    _check_row(label, "bias", bias, plan.cols)
+    _check_row(label, "ggb", ggb, plan.cols)
+    dbias, partials = _sums(plan, dtype, need_bias)
     if dg is not None or dx is not None or dbias is not None:
-        arguments = (gg, ggb, g, saved, bias, dg, dx, dbias, partials, a, b, by_result, rows, cols)
-        launch(instance, shape, *arguments, label=label)
+        arguments = (gg, ggb, g, saved, bias, dg, dx, dbias, partials, *plan.numbers, by_result, *plan.size)
+        launch(plan.instance, plan.shape, *arguments, label=plan.label)
     if partials is not None:
         sum_columns(partials, dbias, stages=1)
     return dg, dx, dbias

@@ -5,23 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import wide
+from .instances import declare_sums
 from .launcher import Array, c_name, check_array, launch, size
-from .tiles import VECTOR, sum_tiles, widest
+from .tiles import sum_tiles, widest
 
-
-def _declare() -> None:
-    for dtype, name in C_NAMES.items():
-        x, partials = Parameter("x", "read", dtype), Parameter("partials", "write", wide(dtype), optional=True)
-        for width in (VECTOR // dtype.itemsize, 1):
-            for target in C_NAMES:
-                if target == dtype or wide(target) == dtype:
-                    parameters = (x, Parameter("out", "write", target), partials, *SIZE)
-                    types = f"{name}, {C_NAMES[target]}, {width}"
-                    declare(f"column_sum<{types}>", "column_sum.cu", "column_sum", parameters)
-
-
-_declare()
+declare_sums("column_sum")
 
 
 def column_sum(x: Array, out: Array | None = None) -> Array:
@@ -31,7 +20,7 @@ def column_sum(x: Array, out: Array | None = None) -> Array:
     else: the same array gives the same bits every time.
     """
     check_array("column_sum", "x", x)
-    _, cols = size("column_sum", x)
+    _, cols = size("column_sum", x.shape)
     out = cuda.cupy().empty((cols,), x.dtype) if out is None else out
     check_array("column_sum", "out", out, (cols,))
     if out.dtype != x.dtype:
@@ -46,7 +35,7 @@ def column_sum_reference(x: np.ndarray) -> np.ndarray:
 
 def sum_columns(x: Array, out: Array, stages: int) -> None:
     types = f"{c_name('column_sum', x.dtype)}, {c_name('column_sum', out.dtype)}"
-    rows, cols = size("column_sum", x)
+    rows, cols = size("column_sum", x.shape)
     width = widest(cols, x.itemsize, x)
     shape = sum_tiles(rows, cols, width, x.itemsize, stages)
     parts = shape[0][1]

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32, int64
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int32, int64, wide
+from .constants import THREADS
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
-from .tiles import LONGEST_WALK, THREADS, VECTOR, Launch, held_tiles, row_tiles, widest
+from .tiles import LONGEST_WALK, VECTOR, Launch, held_tiles, row_tiles, widest
 
 FILE = "cross_entropy.cu"
 REDUCTIONS = ("none", "sum", "mean")  # by their numbers in the kernels
@@ -55,8 +56,9 @@ def _declare() -> None:
         for width in (VECTOR // dtype.itemsize, 1):
             forward = (x, *given, out, *kept, partials, *options, reduction, *SIZE)
             backward = (g, logits, *given, *read, dx, *by_row, *options, *SIZE)
-            declare(f"cross_entropy<{name}, {width}>", FILE, "cross_entropy", forward, name)
-            declare(f"cross_entropy_backward<{name}, {width}>", FILE, "cross_entropy_backward", backward, name)
+            types = f"{name}, {width}"
+            declare(f"cross_entropy<{types}>", FILE, "cross_entropy", forward, types)
+            declare(f"cross_entropy_backward<{types}>", FILE, "cross_entropy_backward", backward, types)
         join = (x, *given, found, out, *kept, *options, reduction, parts, *SIZE)
         total = (found, out, kept[2], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)
@@ -167,7 +169,7 @@ def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: st
 def _checked(label: str, x: Array, classes: Classes, *matrices: Array) -> tuple[str, int, int, int]:
     """The C++ type, rows and columns of x, and how many columns a thread takes at once."""
     check_array(label, "x", x)
-    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x)
+    c_type, (rows, cols) = c_name(label, x.dtype), size(label, x.shape)
     if not cols and math.prod(x.shape[:-1]):
         raise ValueError(f"{label}: x of shape {x.shape} has no classes")
     check_array(label, "target", classes.target, x.shape[:-1])

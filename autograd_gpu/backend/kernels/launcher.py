@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .. import counters, cuda
 from . import loader
 from .instances import C_NAMES, INSTANCES, Parameter
-from .tiles import Launch
+from .tiles import VECTOR, Launch
 
 Array = Any  # cupy.ndarray
 
@@ -28,7 +29,8 @@ def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) 
     for parameter, value in zip(parameters, arguments, strict=True):
         _, kind, dtype, optional = parameter
         if kind == "scalar":
-            value = dtype.type(value)  # a NumPy scalar
+            if type(value) is not dtype.type:
+                value = dtype.type(value)  # a NumPy scalar
         elif value is None:
             if not optional:
                 raise TypeError(f"{label or kernel}: {parameter.name} is missing")
@@ -44,10 +46,11 @@ def _refusal(kernel: str, parameter: Parameter, value: Array, device: int) -> Ex
     name, dtype = parameter.name, parameter.dtype
     if value.dtype != dtype:
         return TypeError(f"{kernel}: {name} must be {dtype}, not {value.dtype}; convert it with astype")
-    if not cuda.c_contiguous(value):
-        return ValueError(f"{kernel}: {name} must be contiguous; copy it with cupy.ascontiguousarray")
-    return RuntimeError(f"{kernel}: {name} is on cuda:{value.data.device_id}, but the current device is cuda:{device}; "
-                        f"call inside `with cupy.cuda.Device({value.data.device_id}):`")
+    if value.data.device_id != device:
+        there = value.data.device_id
+        return RuntimeError(f"{kernel}: {name} is on cuda:{there}, but the current device is cuda:{device}; "
+                            f"call inside `with cupy.cuda.Device({there}):`")
+    return ValueError(f"{kernel}: {name} must be contiguous; copy it with cupy.ascontiguousarray")
 
 
 def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | None = None) -> None:
@@ -57,9 +60,20 @@ def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | N
         raise ValueError(f"{kernel}: {name} must have shape {shape}, not {array.shape}")
 
 
-def contiguous(array: Array) -> Array:
-    """`array` as kernels read it: itself, or a copy."""
-    return array if cuda.c_contiguous(array) else array.copy()
+def contiguous(array: Array | None) -> Array | None:
+    """`array` as kernels read it: itself, or a copy. One of another device stays, and `launch` refuses it."""
+    if array is None or cuda.c_contiguous(array) or array.data.device_id != cuda.device_index():
+        return array
+    return array.copy()
+
+
+def aligned(*arrays: Array | None) -> bool:
+    """Whether all arrays begin where 16 bytes can be moved at once."""
+    bits = 0
+    for array in arrays:
+        if array is not None:
+            bits |= array.data.ptr
+    return bits % VECTOR == 0
 
 
 def c_name(kernel: str, dtype: np.dtype) -> str:
@@ -68,9 +82,8 @@ def c_name(kernel: str, dtype: np.dtype) -> str:
     return C_NAMES[dtype]
 
 
-def size(kernel: str, x: Array) -> tuple[int, int]:
-    """Rows and columns of `x`."""
-    if not x.ndim:
+def size(kernel: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of an array of this shape."""
+    if not shape:
         raise ValueError(f"{kernel}: a matrix has at least one dimension, and this array has none; reshape it")
-    cols = x.shape[-1]
-    return x.size // max(cols, 1), cols
+    return math.prod(shape) // max(shape[-1], 1), shape[-1]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32, int64
+from ..dtypes import int32, int64, wide
+from .constants import THREADS
 from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, Classes, add_up
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
-from .tiles import THREADS, Launch, row_tiles, widest
+from .tiles import Launch, row_tiles, widest
 
 
 def _declare() -> None:
