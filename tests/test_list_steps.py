@@ -6,7 +6,7 @@ from optim_cases import OPTIONS, gradients, make
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim, profiler
-from autograd_gpu.backend import list_steps, to_numpy
+from autograd_gpu.backend import kernels, list_steps, to_numpy
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 LISTED = [(cls, options) for cls in ("SGD", "Adam", "AdamW") for options in OPTIONS[cls]]
@@ -140,6 +140,58 @@ def test_layouts(cls, options):
     assert_alike(params, others, rtol=1e-12)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_step_makes_one_transfer(transposed, monkeypatch):
+    """The addresses of new gradients; a gradient that has to be copied first makes no other."""
+    params = drawn([(5, 7)] * 70)
+    optimizer = optim.Adam(params)
+    sent, upload = [], kernels.tables._upload
+    monkeypatch.setattr(kernels.tables, "_upload", lambda numbers: sent.append(numbers.size) or upload(numbers))
+    for _ in range(3):
+        set_grads(params)
+        if transposed:
+            params[3].grad = ag.ones(7, 5, device="cuda").T
+        del sent[:]
+        assert launches(optimizer.step) == {"adam_step": 1}
+    assert sent in ([], [4 * 70])  # none, if the pool gave the addresses of an earlier step
+
+
+def test_parameters_are_looked_at_once(monkeypatch):
+    params = drawn([(5, 7)] * 4)
+    optimizer = optim.Adam(params)
+    looked, look = [], kernels.tables._look
+    monkeypatch.setattr(kernels.tables, "_look", lambda arrays, *rest: looked.append(arrays) or look(arrays, *rest))
+    for _ in range(3):
+        set_grads(params)
+        del looked[:]
+        optimizer.step()
+    assert len(looked) == 1
+    assert all(array is p.grad.array for array, p in zip(looked[0], params, strict=True))
+
+
+@pytest.mark.parametrize("replaced", [0, 2])
+def test_arrays_that_replace_others_are_looked_at(replaced):
+    """Of the same shape, so that the memory, and the object's id, may be those of the array before."""
+    params, others = drawn([(6,)] * 3), drawn([(6,)] * 3, device="cpu")
+    for mine in (params, others):
+        optimizer = optim.Adam(mine)
+        for seed in range(4):
+            set_grads(mine, seed)
+            optimizer.step()
+            param = mine[replaced]
+            param.data = ag.full((6,), float(seed), device=param.device)
+            state = optimizer.state[param]
+            optimizer.load_state_dict(optimizer.state_dict())  # new arrays for all states
+            assert optimizer.state[param] is not state
+    assert_alike(params, others)
+
+
+@pytest.mark.parametrize("cls", ["SGD", "Adam"])
+def test_no_gradients_no_launch(cls):
+    params = drawn([(3,), (4,)])
+    assert not launches(getattr(optim, cls)(params).step)
+
+
 def test_parameters_on_two_devices():
     params = [*drawn([(3,), (4,)]), *drawn([(3,), (4,)], device="cpu")]
     optimizer = optim.Adam(params)
@@ -172,7 +224,7 @@ def test_a_launch_that_fails_leaves_parameters_and_state(plain, monkeypatch):
     optimizer.step()
     before = [p.detach().clone() for p in params]
 
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise MemoryError
 
     with monkeypatch.context() as patch:

@@ -7,7 +7,9 @@ what the kernels do not take: parameters that are not contiguous, or that overla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 from . import cuda, kernels, optimizers
@@ -27,27 +29,34 @@ def step_lists(formula: Kernel, columns: Columns, numbers: Sequence[Any], done: 
     Returns the other rows.
     """
     rows, module = range(len(numbers)), cuda.loaded()
-    if module is None or formula not in _STEPS:
+    if module is None or formula not in _STEPS or not rows:
         return rows
-    groups: dict[tuple[int, str], list[int]] = {}
-    for i, param in enumerate(columns[0]):
-        if type(param) is module.ndarray:
-            groups.setdefault((id(numbers[i]), param.dtype.char), []).append(i)
     stepped: set[int] = set()
-    for group in groups.values():
+    for group in _groups(columns[0], numbers, module.ndarray):
         taken = _launch(formula, columns, numbers[group[0]], group)
         done += taken
         stepped.update(taken)
-    return [i for i in rows if i not in stepped] if stepped else rows
+    return [i for i in rows if i not in stepped] if len(stepped) < len(rows) else []
 
 
-def _launch(formula: Kernel, columns: Columns, numbers: Any, rows: list[int]) -> list[int]:
+def _groups(params: Sequence[Array], numbers: Sequence[Any], kind: Any) -> Collection[Sequence[int]]:
+    """The rows of CuPy's parameters, those of one dtype that share their numbers together."""
+    if all(map(is_, numbers, repeat(numbers[0]))) and len({(type(param), param.dtype.char) for param in params}) == 1:
+        return [range(len(params))] if type(params[0]) is kind else []
+    groups: dict[tuple[int, str], list[int]] = {}
+    for i, param in enumerate(params):
+        if type(param) is kind:
+            groups.setdefault((id(numbers[i]), param.dtype.char), []).append(i)
+    return groups.values()
+
+
+def _launch(formula: Kernel, columns: Columns, numbers: Any, rows: Sequence[int]) -> Sequence[int]:
     """Steps `rows` in one launch, or those that it can take; says which."""
-    lists = _lists([[column[i] for i in rows] for column in columns])
+    lists = _lists(columns, rows)
     if lists is None:
-        rows = [i for i in rows if kernels.fits(columns[0][i], *[column[i] for column in columns[2:]])]
-        params, grads, *states = [[column[i] for i in rows] for column in columns]
-        lists = _lists([params, [cuda.cupy().ascontiguousarray(g) for g in grads], *states]) if rows else None
+        fitting = [i for i in rows if kernels.fits(columns[0][i], *[column[i] for column in columns[2:]])]
+        lists = _lists(columns, fitting) if 0 < len(fitting) < len(rows) else None
+        rows = fitting
     if lists is None:
         return []
     step, full = _STEPS[formula]
@@ -55,6 +64,10 @@ def _launch(formula: Kernel, columns: Columns, numbers: Any, rows: list[int]) ->
     return rows
 
 
-def _lists(columns: Columns) -> kernels.TensorLists | None:
-    params, grads, *states = columns
-    return kernels.tensor_lists([params, *states], [grads])
+def _lists(columns: Columns, rows: Sequence[int]) -> kernels.TensorLists | None:
+    """The rows for a kernel. Gradients are copied if need be: the kernels only read them."""
+    picked = [[column[i] for i in rows] if len(rows) < len(column) else column for column in columns]
+    params, grads, *states = picked
+    kind = cuda.cupy().ndarray
+    grads = [g.copy() if type(g) is kind and not cuda.c_contiguous(g) else g for g in grads]
+    return kernels.tensor_lists([params, *states], [grads], lasting=True)

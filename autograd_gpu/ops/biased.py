@@ -250,7 +250,15 @@ def linear_activation(
 def activated(input: Any, weight: Any, bias: Any, activation: str, parameters: tuple[Any, ...]) -> Any:
     """`linear_activation` with all parameters given."""
     curve = CURVES[activation]
-    if bias is None or bias.shape != weight.shape[:1] or bias.dtype not in FLOATS or bias.dtype is not weight.dtype:
+    if not _fits(weight, bias):
         return curve.value(RECORD, linear(input, weight, bias), *parameters)
     op = bias_activation if curve.by_result else bias_activation_by_sum
     return op(linear(input, weight), bias, activation, parameters)
+
+
+def _fits(weight: Any, bias: Any) -> bool:
+    """Whether there is a bias for each row of the weight, in its dtype."""
+    if not (isinstance(weight, Tensor) and isinstance(bias, Tensor)):
+        return False
+    w, b = weight._array, bias._array
+    return b.ndim == 1 and b.shape[0] == w.shape[0] and b.dtype is w.dtype and b.dtype in FLOATS

@@ -20,6 +20,7 @@ from .bias_activation import (
     bias_activation_reference,
 )
 from .column_sum import column_sum, column_sum_reference
+from .constants import THREADS
 from .cross_entropy import (
     Classes,
     Kept,
@@ -59,7 +60,7 @@ from .random import (
 from .row_sum import row_sum, row_sum_reference
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
 from .tables import TensorLists, fits, tensor_lists
-from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
+from .tiles import VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
     "C_NAMES",

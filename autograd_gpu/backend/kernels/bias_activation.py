@@ -48,7 +48,7 @@ def _declare() -> None:
             for width in (VECTOR // dtype.itemsize, 1):
                 for kernel, parameters in kernels.items():
                     instance = f"{kernel}<{functor}, {name}, {width}>"
-                    declare(instance, FILE, kernel, parameters, unit=f"{functor}, {name}")
+                    declare(instance, FILE, kernel, parameters, unit=f"{functor}, {name}, {width}")
 
 
 _declare()

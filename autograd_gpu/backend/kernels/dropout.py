@@ -37,7 +37,7 @@ def _declare() -> None:
         kernels = {"dropout": (*common, *SIZE), "channel_dropout": (*common, period, *SIZE)}
         for width in (VECTOR // dtype.itemsize, 1):
             for kernel, parameters in kernels.items():
-                declare(f"{kernel}<{name}, {width}>", "dropout.cu", kernel, parameters, unit=name)
+                declare(f"{kernel}<{name}, {width}>", "dropout.cu", kernel, parameters, unit=f"{name}, {width}")
 
 
 _declare()

@@ -9,10 +9,10 @@ import numpy as np
 
 from .. import cuda
 from ..dtypes import int32, wide
+from .constants import THREADS
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, launch
 from .tables import LISTS, TensorLists
-from .tiles import THREADS
 
 _NORMS = {1.0: "L1", 2.0: "L2", math.inf: "Largest"}
 ORDERS = tuple(_NORMS)

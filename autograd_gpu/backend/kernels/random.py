@@ -8,10 +8,11 @@ import numpy as np
 
 from .. import cuda
 from ..dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64, wide
+from .constants import THREADS
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .philox import COUNTERS, threshold, words_reference
-from .tiles import THREADS, VECTOR, Launch
+from .tiles import VECTOR, Launch
 
 DISTRIBUTIONS = ("Uniform", "Normal", "Exponential")
 WORD = 4  # bytes
@@ -100,7 +101,8 @@ def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: in
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> Array:
     """An array of int64, every integer in [low, high) as likely as another."""
     out, size, span = cuda.cupy().empty(shape, int64), math.prod(shape), high - low
-    launch("random_integers", _threads(counters_for(size, int64)), out, seed, start, low, span % 2**64, 2**64 % span, size)
+    shape_of_launch = _threads(counters_for(size, int64))
+    launch("random_integers", shape_of_launch, out, seed, start, low, span % 2**64, 2**64 % span, size)
     return out
 
 

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import cuda
 from ..dtypes import int32, int64
+from .constants import CHUNK, THREADS
 from .instances import C_NAMES, Parameter
 from .launcher import Array
-from .tiles import THREADS, Launch
+from .tiles import Launch
 
-CHUNK = 16384  # elements of a block: kernels/include/tensor_lists.cuh has the same number
 _KEPT = 64  # tables
 
 LISTS = (
@@ -66,56 +68,88 @@ class TensorLists(NamedTuple):
         return self.addresses, self.layout.sizes, self.layout.chunks, self.tensors
 
 
-def tensor_lists(written: Sequence[Sequence[Array]], read: Sequence[Sequence[Array]] = ()) -> TensorLists | None:
+def tensor_lists(
+    written: Sequence[Sequence[Array]], read: Sequence[Sequence[Array]] = (), lasting: bool = False
+) -> TensorLists | None:
     """The lists `written` and then `read`, for a kernel that writes to the first ones only; nothing waits.
 
     None where one launch cannot do it: arrays are not CuPy's, of one of our four dtypes, of one size in a row,
     contiguous and on the current device; some overlap of which one is written, so that the order of rows counts; or
-    the stream is being captured, and the graph would outlive the tables.
+    the stream is being captured, and the graph would outlive the tables. `lasting` says that calls to come will have
+    the same arrays in `written`: they are looked at once.
     """
-    lists = [*written, *read]
-    xp = cuda.cupy()
+    lists, xp = [*written, *read], cuda.cupy()
     stream, device = xp.cuda.get_current_stream(), xp.cuda.runtime.getDevice()
-    addresses = _addresses(lists, device, xp.ndarray)
-    if addresses is None or stream.is_capturing():
+    found = [_seen(arrays, device, xp.ndarray) if lasting else _look(arrays, device, xp.ndarray) for arrays in written]
+    found += [_look(arrays, device, xp.ndarray) for arrays in read]
+    head = found[0]
+    if head is None or stream.is_capturing():
         return None
+    for facts in found:
+        if facts is None or facts.dtype != head.dtype or facts.sizes != head.sizes:
+            return None
     where = (device, stream.ptr, threading.get_ident())
-    sizes = tuple([array.size for array in lists[0]])
-    table, _ = _table(where, addresses, sizes, lists[0][0].itemsize, len(written))
-    return None if table is None else TensorLists(lists, table, _layout(where, sizes))
+    addresses = tuple([facts.addresses for facts in found if facts])
+    table, _ = _table(where, addresses, head.sizes, head.dtype.itemsize, len(written))
+    return None if table is None else TensorLists(lists, table, _layout(where, head.sizes))
 
 
 def fits(*arrays: Array) -> bool:
-    """Whether the arrays can be a row of tensor_lists, if they do not overlap with others."""
+    """Whether the arrays can be a row of tensor_lists, if they do not overlap with others; no table is made."""
     xp = cuda.cupy()
-    return _addresses([[array] for array in arrays], xp.cuda.runtime.getDevice(), xp.ndarray) is not None
+    facts = _look(arrays, xp.cuda.runtime.getDevice(), xp.ndarray)
+    return facts is not None and len(set(facts.sizes)) == 1
 
 
-def _addresses(lists: list[Sequence[Array]], device: int, kind: Any) -> tuple[int, ...] | None:
-    """Where the arrays begin; None if they are not as they should be."""
-    head, addresses = lists[0], []
-    dtype = head[0].dtype
-    if dtype not in C_NAMES:
+class _Facts(NamedTuple):
+    """What there is to know of a list of arrays. None of it changes while they live."""
+
+    dtype: np.dtype
+    sizes: tuple[int, ...]
+    addresses: tuple[int, ...]
+
+
+def _look(arrays: Sequence[Array], device: int, kind: Any) -> _Facts | None:
+    """None if the arrays are not contiguous ones of class `kind` on `device`, all of one of our dtypes."""
+    dtype = arrays[0].dtype
+    if dtype not in C_NAMES or set(map(type, arrays)) != {kind} or not all(map(cuda.c_contiguous, arrays)):
         return None
-    for arrays in lists:
-        for first, array in zip(head, arrays, strict=True):
-            if type(array) is not kind or array.dtype != dtype or array.size != first.size:
-                return None
-            pointer = array.data
-            if pointer.device_id != device or not cuda.c_contiguous(array):
-                return None
-            addresses.append(pointer.ptr)
-    return tuple(addresses)
+    pointers = [array.data for array in arrays]
+    if {pointer.device_id for pointer in pointers} != {device}:
+        return None
+    if [array.dtype for array in arrays].count(dtype) < len(arrays):
+        return None
+    return _Facts(dtype, tuple([array.size for array in arrays]), tuple([pointer.ptr for pointer in pointers]))
+
+
+# Lists that were looked at, by device, first array and length. References are weak, and all of them have to lead to the
+# very arrays of a list: an array that has died leads nowhere, whatever lies at its address or has its id now.
+_SEEN: dict[tuple[int, int, int], tuple[list[weakref.ref[Any]], _Facts]] = {}
+
+
+def _seen(arrays: Sequence[Array], device: int, kind: Any) -> _Facts | None:
+    """`_look`, or what it said of the same arrays before."""
+    key = device, id(arrays[0]), len(arrays)
+    references, facts = _SEEN.get(key, ((), None))
+    if facts is not None and all(map(is_, arrays, [reference() for reference in references])):
+        return facts
+    facts = _look(arrays, device, kind)
+    if facts is not None:
+        if len(_SEEN) >= _KEPT:
+            _SEEN.clear()
+        _SEEN[key] = [weakref.ref(array) for array in arrays], facts
+    return facts
 
 
 # Entries of both caches belong to a stream of a device, and for the default stream of a thread to the thread: work that
 # is queued there later finds a table complete. They hold the stream, so that no other one gets its number.
 @functools.lru_cache(_KEPT)
 def _table(
-    where: tuple[int, int, int], addresses: tuple[int, ...], sizes: tuple[int, ...], itemsize: int, written: int
-) -> tuple[Array | None, Any]:
+    where: tuple[int, int, int], addresses: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], itemsize: int,
+    written: int,
+) -> tuple[Array | None, Any]:  # fmt: skip
     """The table of `addresses`, and its stream; None if arrays overlap that must not."""
-    begins = np.array(addresses, np.uint64).reshape(-1, len(sizes))
+    begins = np.array(addresses, np.uint64)
     if _overlap(begins, np.array(sizes, np.uint64) * np.uint64(itemsize), written):
         return None, None
     return _upload(begins.view(np.int64).reshape(-1)), cuda.cupy().cuda.get_current_stream()
