@@ -6,8 +6,9 @@
 #   for the tests        pytest, pytest-timeout, hypothesis, scikit-learn, matplotlib, rich, jinja2; tests whose
 #                        module among the last five is missing are skipped; pytest-xdist runs them side by side
 #   for the benchmarks   torch, jax, jaxlib; a missing one is named in the results
-# All ends within nine minutes. OUTDIR receives device.json, log.txt, pytest.xml, summary.json (exit code
-# and seconds of every step; 124 is a timeout) and one JSON for each benchmark.
+# All ends within nine minutes. OUTDIR receives at most eight files: device.json, log.txt, pytest.xml, summary.json (exit
+# code and seconds of every step; 124 is a timeout) and results.tar, the JSON of each benchmark, written anew after each.
+# To show those: tar -xf OUTDIR/results.tar -C benchmarks/results && python -m benchmarks.tables --write README.md
 set -uo pipefail
 
 OUT=$(mkdir -p "${1:?usage: ci/gpu.sh OUTDIR}" && cd "$1" && pwd) || exit 2
@@ -22,6 +23,8 @@ deadline=$((SECONDS + 525)) # 15 seconds are left for killing what hangs
 failed=0
 rows=""
 : >"$OUT/log.txt"
+RESULTS=$(mktemp -d) || exit 2
+trap 'rm -rf "$RESULTS"' EXIT
 
 # step NAME LIMIT COMMAND...: run it for LIMIT seconds at most, show the end of what it prints.
 step() {
@@ -86,7 +89,9 @@ for name in "${BENCHMARKS[@]}"; do
   share=1
   [[ $name == kernels ]] && share=2
   step "$name" $(((deadline - SECONDS) * share / left)) "$PYTHON" -m "benchmarks.$name" --device cuda \
-    --peers torch,torch.func,jax --json "$OUT/$name.json"
+    --peers torch,torch.func,jax --json "$RESULTS/cuda-$name.json"
+  # A whole archive is there at any time: this script may be cut short while it writes the next.
+  compgen -G "$RESULTS/*.json" >/dev/null && (cd "$RESULTS" && tar -cf "$OUT/part" -- *.json) && mv "$OUT/part" "$OUT/results.tar"
   left=$((left - share))
 done
 

@@ -8,8 +8,11 @@
 // 4. `nll` is the same for what log_softmax has made; it reads one number of each row.
 // 5. `cross_entropy_backward` reads the logits again and makes the softmax anew.
 //
-// A class that equals ignore_index counts nothing; any other is moved into [0, cols). A null weight is one of ones.
+// A class that equals ignore_index counts nothing. Any other beyond [0, cols) makes its loss and its row's gradient NaN,
+// and reads what the nearest class would. A null weight is one of ones.
 #include "include/max_sum.cuh"
+
+__device__ inline float no_class() { return __int_as_float(0x7fc00000); }
 
 // What the result is: the rows' losses, their sum, or that sum divided by the rows' weights.
 enum Reduction { NONE, SUM, MEAN };
@@ -81,12 +84,12 @@ template <typename T> struct Losses {
         if (named != ignore_index) {
             const Wide<T> own = weight == nullptr ? 1 : weight[place];
             count = (1 - smoothing) * own;
-            const Wide<T> logit = x == nullptr ? 0 : widen(x[row * cols + place]);
-            loss = count * (found.row.max - logit + log_sum);
+            loss = count * (found.row.max - widen(x[row * cols + place]) + log_sum);
             if (smoothing != 0) {
                 loss += share * (found.mass * (found.row.max + log_sum) - found.weighted);
                 count += share * found.mass;
             }
+            if (named != place) loss = count = no_class();
             sum += loss;
             weights += own;
         }
@@ -143,7 +146,7 @@ cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* _
     if (gridDim.y == 1) losses.leave(factor, partials);
 }
 
-// The same for x that are logarithms of probabilities already; of a null x the factor alone.
+// The same for x that are logarithms of probabilities already.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
 nll(const T* x, const long long* target, const Wide<T>* weight, T* out, Wide<T>* factor, Wide<T>* partials,
@@ -205,7 +208,9 @@ cross_entropy_backward(const T* g, const T* x, const long long* target, const Wi
     const Wide<T> divided = factor == nullptr ? 1 : factor[factor_by_row ? share.row : 0];
     const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * divided;
     const Wide<T> scale = named == ignore_index ? 0 : product;
-    const Wide<T> less = x == nullptr ? 0 : lse[share.row], of_all = x == nullptr ? 0 : scale * counts[share.row];
+    const Wide<T> less = x == nullptr ? 0 : lse[share.row];
+    const Wide<T> certain = x == nullptr ? 0 : scale * counts[share.row];
+    const Wide<T> of_all = named != place && named != ignore_index ? no_class() : certain;
     const Wide<T> of_target = scale * (1 - smoothing) * (weight == nullptr ? 1 : weight[place]);
     const Wide<T> of_each = smoothing / static_cast<Wide<T>>(cols) * scale;
 #pragma unroll 1

@@ -8,9 +8,8 @@
 // was read last may still be in the cache.
 #include "include/rows.cuh"
 
-// Strips that a thread holds of each matrix: 16 elements; 8 of double, and of single elements, whose addresses take
-// registers too. backend/kernels/tiles.py has the same numbers.
-template <typename T, int WIDTH> constexpr int HELD = (sizeof(T) == 8 || WIDTH == 1 ? 8 : 16) / WIDTH;
+// Strips that a thread holds of each matrix.
+template <int WIDTH> constexpr int HELD = NORM_STRIPS[WIDTH];
 
 // What a thread has seen of a row: how many numbers, their mean, and the sum of their squares about it. Of an RMS norm
 // the mean is left at 0. Sums of squares about 0 would cancel where the mean is large.
@@ -44,7 +43,7 @@ template <typename Sum> struct Moments {
 
 // A thread's strips of a row, of the weight and of the bias.
 template <typename T, int WIDTH> struct Normalised {
-    static constexpr int DEPTH = HELD<T, WIDTH>;
+    static constexpr int DEPTH = HELD<WIDTH>;
     Strip<T, WIDTH> strips[DEPTH], weights[DEPTH], biases[DEPTH];
 
     __device__ void load_parameters(const RowShare<WIDTH>& share, const T* weight, const T* bias, long long from) {
@@ -69,7 +68,7 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
            Wide<T>* __restrict__ mean, Wide<T>* __restrict__ rstd, Wide<T> eps, long long rows, long long cols) {
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
-    const long long turn = HELD<T, WIDTH> * share.step;
+    const long long turn = HELD<WIDTH> * share.step;
     const bool held = cols <= turn;
     Normalised<T, WIDTH> own;
     if (held) own.load_parameters(share, weight, bias, share.column);
@@ -131,7 +130,7 @@ __device__ void store_parameters(Sum (&weights)[WIDTH], Sum (&biases)[WIDTH], lo
 // A thread's strips of rows of g and x and of the weight, and its sums of g * normal and of g over the rows.
 template <typename T, int WIDTH> struct Gradient {
     using Sum = Wide<T>;
-    static constexpr int DEPTH = HELD<T, WIDTH>;
+    static constexpr int DEPTH = HELD<WIDTH>;
     Strip<T, WIDTH> gs[DEPTH], strips[DEPTH], weights[DEPTH];
     Sum weight_sums[DEPTH][WIDTH] = {}, bias_sums[DEPTH][WIDTH] = {};
 
@@ -187,7 +186,7 @@ layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* _
                     long long cols) {
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
-    const long long turn = HELD<T, WIDTH> * share.step;
+    const long long turn = HELD<WIDTH> * share.step;
     const bool held = cols <= turn;
     Gradient<T, WIDTH> own;
     if (held) share.load_vector(own.weights, weight, share.column, 1.0f);

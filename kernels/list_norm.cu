@@ -1,10 +1,11 @@
 // The norm of all elements of a list of arrays, and the scaling that limits it.
+#include "include/join.cuh"
 #include "include/tensor_lists.cuh"
 
-// What a norm makes of one element, of two partial results, and of the last.
+// What a norm makes of two partial results, of one element, and of the last result.
 template <typename W> struct L1 {
     static __device__ W term(W x) { return fabs(x); }
-    static __device__ W join(W a, W b) { return a + b; }
+    __device__ W operator()(W a, W b) const { return a + b; }
     static __device__ W norm(W total) { return total; }
 };
 template <typename W> struct L2 : L1<W> {
@@ -12,24 +13,13 @@ template <typename W> struct L2 : L1<W> {
     static __device__ W norm(W total) { return sqrt(total); }
 };
 template <typename W> struct Largest : L1<W> {
-    static __device__ W join(W a, W b) { return a > b || a != a ? a : b; }
+    __device__ W operator()(W a, W b) const { return a > b || a != a ? a : b; }
 };
-
-// The threads' results joined, for the first thread of the block, always in the same order.
-template <template <typename> class Norm, typename W> __device__ W joined(W own) {
-    __shared__ W shared[THREADS / 32];
-    for (int half = 16; half > 0; half /= 2) own = Norm<W>::join(own, __shfl_down_sync(0xffffffff, own, half));
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = own;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (int warp = 1; warp < THREADS / 32; ++warp) own = Norm<W>::join(own, shared[warp]);
-    return own;
-}
 
 template <template <typename> class Norm, typename W> struct Sum {
     static constexpr unsigned READS = 1, WRITES = 0;
     W& total;
-    __device__ void operator()(W (&x)[1]) const { total = Norm<W>::join(total, Norm<W>::term(x[0])); }
+    __device__ void operator()(W (&x)[1]) const { total = Norm<W>()(total, Norm<W>::term(x[0])); }
 };
 
 // partials[block] = the part of each block's chunk, before the root.
@@ -38,7 +28,7 @@ __global__ void __launch_bounds__(THREADS)
 list_norm(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T>* partials) {
     Wide<T> own = 0;
     Chunk<T, 1>(arrays, sizes, chunks, tensors).each(Sum<Norm, Wide<T>>{own});
-    own = joined<Norm>(own);
+    own = joined(own, THREADS, Norm<Wide<T>>());
     if (threadIdx.x == 0) partials[blockIdx.x] = own;
 }
 
@@ -48,8 +38,8 @@ __global__ void __launch_bounds__(THREADS) list_norm_total(const W* partials, co
     W own = 0;
 #pragma unroll 4
     for (int i = first[blockIdx.x] + threadIdx.x; i < first[blockIdx.x + 1]; i += THREADS)
-        own = Norm<W>::join(own, partials[i]);
-    own = joined<Norm>(own);
+        own = Norm<W>()(own, partials[i]);
+    own = joined(own, THREADS, Norm<W>());
     if (threadIdx.x == 0) out[blockIdx.x] = Norm<W>::norm(own);
 }
 

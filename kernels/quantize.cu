@@ -2,7 +2,7 @@
 //
 // Two blocks per multiprocessor are 128 registers a thread: see bias_activation.cu.
 #include "include/formats.cuh"
-#include "include/max_sum.cuh"
+#include "include/rows.cuh"
 
 template <typename T, int WIDTH, int DEPTH> __device__ Wide<T> largest_of(const Strip<T, WIDTH> (&strips)[DEPTH]) {
     Wide<T> largest = 0;
@@ -55,10 +55,10 @@ template <typename T, typename F, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* codes, Wide<T>* scale, int guessed,
          long long rows, long long cols) {
-    constexpr int HELD = 8, DEPTH = 4;
+    constexpr int DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
     const bool scaled = scale != nullptr, held = scaled && largest == nullptr;
-    Strip<T, WIDTH> row[HELD];
+    Strip<T, WIDTH> row[QUANTIZE_STRIPS];
     Wide<T> found = scaled ? 0 : static_cast<Wide<T>>(F::LARGEST);
     if (held && share.row < rows) {
         share.load(row, x, share.column);

@@ -8,7 +8,7 @@
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 softmax(const T* __restrict__ x, T* out, int logarithm, int safe, long long rows, long long cols) {
-    constexpr int DEPTH = 8;
+    constexpr int DEPTH = SOFTMAX_STRIPS;
     const RowShare<WIDTH> share(rows, cols);
     const long long turn = DEPTH * share.step, end = share.end();
     Strip<T, WIDTH> strips[DEPTH];
@@ -41,7 +41,7 @@ softmax(const T* __restrict__ x, T* out, int logarithm, int safe, long long rows
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 softmax_backward(const T* g, const T* out, T* dx, int logarithm, long long rows, long long cols) {
-    constexpr int DEPTH = 4;
+    constexpr int DEPTH = SOFTMAX_BACKWARD_STRIPS;
     const RowShare<WIDTH> share(rows, cols);
     const long long turn = DEPTH * share.step, end = share.end();
     Strip<T, WIDTH> gs[DEPTH], outs[DEPTH];

@@ -12,10 +12,11 @@ Every declared op has a row in `op_rows/<family>.py`, one module per module of `
             reference=lambda tensors, dim: np.concatenate(tensors, axis=dim)),
     ]
 
-`test_op_db.py` runs every check on every row and `test_op_oracle.py` compares with PyTorch. A sample holds float64
-arrays; the harness makes tensors of them, on the device and in the dtype under test, requiring grad where the op's
-block declares a derivative. Positions count: `args` are the op's inputs in the order of the block, attributes go by
-keyword. An integer or bool array becomes a tensor as it is; numbers, None and all keywords are passed on untouched.
+`test_op_db.py`, `test_op_rules.py` and `test_op_memory.py` run every check on every row, `test_op_oracle.py` compares
+with PyTorch. A sample holds float64 arrays; the harness makes tensors of them, on the device and in the dtype under
+test, requiring grad where the op's block declares a derivative. Positions count: `args` are the op's inputs in the
+order of the block, attributes go by keyword. An integer or bool array becomes a tensor as it is; numbers, None and all
+keywords are passed on untouched.
 The samples of a row contain an empty tensor and a 0-d one, or `skip` says why not: {"empty": "...", "zero_dim": "..."}.
 """
 

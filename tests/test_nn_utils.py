@@ -26,7 +26,13 @@ def parameters(library, device="cpu"):
     return found
 
 
-@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3, math.inf])
+def test_a_norm_that_is_no_tensor_is_refused():
+    p = ag.nn.Parameter(ag.zeros(1))
+    with pytest.raises(TypeError, match=r"total_norm must be a Tensor, .* not float; wrap it"):
+        utils.clip_grads_with_norm_([p], 1.0, 5.0)
+
+
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3, math.inf, -math.inf])
 @pytest.mark.parametrize("max_norm", [0.5, 100.0])
 def test_clipping_equals_pytorch(norm_type, max_norm, device):
     torch = pytest.importorskip("torch")

@@ -612,3 +612,20 @@ def test_a_gradient_of_another_kind_is_refused():
     layer.weight._grad = stale
     with pytest.raises(RuntimeError, match="another dtype than the parameter: float32, expected float64"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("optimizer", [lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.Adam(p, lr=0.1)])
+@pytest.mark.parametrize("tied", [lambda a: a, lambda a: a[1:]])
+def test_parameters_that_share_memory_get_both_steps(optimizer, tied):
+    """As one after the other would give them; those of a bucket are gathered before the step."""
+    base = ag.ones(4, 3)
+    a, b = ag.nn.Parameter(base), ag.nn.Parameter(tied(base.detach()))
+    alone = [ag.nn.Parameter(a.detach().clone()), ag.nn.Parameter(b.detach().clone())]
+    for parameters in ([a, b], alone):
+        for p in parameters:
+            p.grad = ag.ones_like(p)
+        optimizer(parameters).step()
+    moved = [1 - alone[0].detach(), 1 - alone[1].detach()]
+    expected = 1 - moved[0]
+    expected[4 - b.shape[0] :] -= moved[1]
+    np.testing.assert_allclose(base.tolist(), expected.tolist(), rtol=1e-5)

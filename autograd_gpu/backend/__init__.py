@@ -8,7 +8,7 @@ import numpy as np
 
 from . import counters, cpu, cublas, cuda, cusolver, kernels, lapack, pool
 from .device import CPU, Device
-from .dtypes import FLOATS, HALF, float32
+from .dtypes import FLOATS, HALF, wide
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
 
@@ -93,8 +93,8 @@ def matmul(a: Any, b: Any) -> Any:
     if tiny and a.dtype is b.dtype and a.itemsize > 2 and not counters.ACTIVE:
         return a.dot(b)
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
-        wide = np.promote_types(a.dtype, b.dtype)
-        a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
+        common = np.promote_types(a.dtype, b.dtype)
+        a, b = a.astype(common, copy=False), b.astype(common, copy=False)
     return cpu.matmul(a, b) if type(a) is np.ndarray else cublas.matmul(a, b)
 
 
@@ -163,11 +163,11 @@ def sum_to(array: Any, shape: tuple[int, ...]) -> Any:
             return np.add.reduce(array, axis=0)
         if dtype in FLOATS and is_cuda(array):
             return kernels.column_sum(kernels.contiguous(array))
-    wide = float32 if dtype in HALF else dtype  # 4000 ones of float16 would add up to 2048
+    sums = wide(dtype)  # 4000 ones of float16 would add up to 2048
     lead = array.ndim - len(shape)
     if lead:
-        array = array.sum(axis=tuple(range(lead)), dtype=wide)
+        array = array.sum(axis=tuple(range(lead)), dtype=sums)
     stretched = tuple([i for i, size in enumerate(shape) if size == 1 and array.shape[i] != 1])
     if stretched:
-        array = array.sum(axis=stretched, keepdims=True, dtype=wide)
-    return array if wide is dtype else array.astype(dtype, copy=False)
+        array = array.sum(axis=stretched, keepdims=True, dtype=sums)
+    return array if sums is dtype else array.astype(dtype, copy=False)

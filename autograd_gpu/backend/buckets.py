@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
@@ -31,6 +31,8 @@ class Bucket:
         self.size = sum([param.size for param in params])
         self.states = tuple([np.empty(self.size, self.dtype) for _ in range(slots)])
         self.state_views = [self._views(state) for state in self.states]
+        self.params: Sequence[Array] = ()  # of the last step, and whether no two of them share memory
+        self.apart = True
         self.gathered: np.ndarray | None = None  # scratch of the thread that made the last step, and views into it
         self.gathered_views: list[np.ndarray] = []
 
@@ -50,7 +52,11 @@ class Bucket:
         for mine, theirs in zip(self.state_views, states, strict=True):
             if not all(map(is_, mine, theirs)):
                 return False
-        return all(type(param) is np.ndarray and param.dtype is self.dtype for param in params)
+        if not all(type(param) is np.ndarray and param.dtype is self.dtype for param in params):
+            return False
+        if len(params) != len(self.params) or not all(map(is_, params, self.params)):
+            self.params, self.apart = params, _apart(params)
+        return self.apart
 
     def update(self, kernel: Kernel, columns: Sequence[Sequence[Array]], numbers: Any) -> None:
         """One step for all of the parameters in `columns`, which it takes."""
@@ -62,6 +68,12 @@ class Bucket:
         kernel(np, by_blas, (param, grad, *self.states), tuple(work), numbers)
         for array, view in zip(columns[0], self.gathered_views, strict=True):
             array[...] = view
+
+
+def _apart(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether no two arrays share memory: what is gathered of one would not see the other's step."""
+    bounds = sorted([np.lib.array_utils.byte_bounds(array) for array in arrays if array.size])
+    return all(end <= begin for (_, end), (begin, _) in pairwise(bounds))
 
 
 class Plan(NamedTuple):

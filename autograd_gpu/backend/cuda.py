@@ -65,6 +65,13 @@ def require_device(index: int) -> Any:
     return cupy()
 
 
+@functools.cache
+def multiprocessors(index: int) -> int:
+    """How many multiprocessors device `index` has."""
+    runtime = cupy().cuda.runtime
+    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, index))
+
+
 def from_host(array: np.ndarray, index: int, blocking: bool = False) -> Any:
     """A copy of a NumPy array on device `index`; `blocking`: page-locked memory has been read on return."""
     module = require_device(index)

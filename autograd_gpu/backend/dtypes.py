@@ -72,6 +72,11 @@ def as_dtype(dtype: object) -> np.dtype:
     return found
 
 
+def wide(dtype: np.dtype) -> np.dtype:
+    """The dtype that sums of `dtype` are made in."""
+    return float32 if dtype in HALF else dtype
+
+
 def computing(dtype: object) -> np.dtype:
     """`dtype` as one of ours that results are computed in; TypeError for a storage dtype."""
     found = as_dtype(dtype)

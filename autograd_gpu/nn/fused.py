@@ -38,7 +38,7 @@ FUNCTIONS: dict[Any, tuple[str, tuple[Any, ...]]] = {
 
 def _plain(module: Module) -> bool:
     """Whether a call of `module` is its class's forward and nothing else."""
-    return not module._hooks and "forward" not in vars(module)
+    return not module._hooks and "forward" not in module.__dict__
 
 
 def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
@@ -51,7 +51,7 @@ def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
 
 def through(layer: Module, activation: Any, input: Any) -> Any:
     """activation(layer(input)), as one op if the layer is a Linear with a bias and nobody has a hook on either."""
-    if type(layer) is Linear and layer.bias is not None and not EVERYWHERE and _plain(layer):
+    if type(layer) is Linear and not EVERYWHERE and _plain(layer):
         known = _known(activation)
         if known is not None:
             return activated(input, layer.weight, layer.bias, *known)
@@ -60,12 +60,12 @@ def through(layer: Module, activation: Any, input: Any) -> Any:
 
 def run(modules: list[Module], input: Any) -> Any:
     """The modules one after the other, a Linear together with what is behind it."""
-    i, count = 0, len(modules)
-    while i < count:
-        if type(modules[i]) is Linear and i + 1 < count:
-            input = through(modules[i], modules[i + 1], input)
-            i += 2
+    waiting = None  # a Linear
+    for module in modules:
+        if waiting is not None:
+            input, waiting = through(waiting, module, input), None
+        elif type(module) is Linear:
+            waiting = module
         else:
-            input = modules[i](input)
-            i += 1
-    return input
+            input = module(input)
+    return input if waiting is None else waiting(input)

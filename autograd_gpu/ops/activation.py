@@ -17,7 +17,7 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
 from ..core.tangents import ELEMENTWISE
-from .launched import double, slope, slope_forward, value_forward
+from .launched import double_backward, slope, slope_forward, value_forward
 from .precision import in_float32
 
 MANY = 512  # elements from which on a selection by bits is faster
@@ -143,7 +143,7 @@ class sigmoid_grad:
     forward = in_float32(_sigmoid_grad, slope_forward("sigmoid"))
     def grad_h(F, g, out): return F.sigmoid_grad(g, out)
     def grad_out(F, g, h, out): return g * h * (1 - out * 2)
-    def fused(F, g, need, h, out): return double("sigmoid", g, need, h, out)
+    def fused(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -180,7 +180,7 @@ class tanh_grad:
     forward = in_float32(_tanh_grad, slope_forward("tanh"))
     def grad_h(F, g, out): return F.tanh_grad(g, out)
     def grad_out(F, g, h, out): return g * h * out * -2
-    def fused(F, g, need, h, out): return double("tanh", g, need, h, out)
+    def fused(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -242,7 +242,7 @@ class silu_grad:
     forward = in_float32(_silu_grad, slope_forward("silu"))
     def grad_h(F, g, x): return F.silu_grad(g, x)
     def grad_x(F, g, h, x): return g * h * silu_curve(F, x)
-    def fused(F, g, need, h, x): return double("silu", g, need, h, x)
+    def fused(F, g, need, h, x): return double_backward("silu", g, need, h, x)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 

@@ -36,10 +36,6 @@ def _named(activation: str, parameters: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(CURVES[activation].defaults, parameters, strict=True))
 
 
-def _contiguous(*arrays: Array | None) -> list[Array | None]:
-    return [None if a is None else kernels.contiguous(a) for a in arrays]
-
-
 def _in_blocks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
     """Arrays of one shape as matrices, by blocks of rows."""
     rows, cols = arrays[0].size // max(arrays[0].shape[-1], 1), arrays[0].shape[-1]
@@ -55,7 +51,8 @@ def _wide(array: Array | None) -> Array:
 
 def _activated(xp, z, bias, *, activation, parameters=()):
     if xp is not np:
-        return kernels.bias_activation(activation, *_contiguous(z, bias), **_named(activation, parameters))
+        z, bias = map(kernels.contiguous, (z, bias))
+        return kernels.bias_activation(activation, z, bias, **_named(activation, parameters))
     value = CURVES[activation].value
     if z.size <= BLOCK and z.itemsize > 2:
         return value(RAW, z + bias, *parameters)
@@ -68,7 +65,7 @@ def _activated(xp, z, bias, *, activation, parameters=()):
 def _slopes(xp, h, saved, bias=None, *, activation, parameters=()):
     """h * act'(saved + bias), and its column sums."""
     if xp is not np:
-        h, saved, bias = _contiguous(h, saved, bias)
+        h, saved, bias = map(kernels.contiguous, (h, saved, bias))
         return kernels.bias_activation_backward(activation, h, saved, bias, **_named(activation, parameters))
     slope = CURVES[activation].slope
     if saved.size <= BLOCK and saved.itemsize > 2:
@@ -105,7 +102,7 @@ def _back(F, g, need, saved, bias, activation, parameters):
         grads = F.kinked_grad if curve.bend is None else F.curved_grad
         return grads(g, saved, bias, activation=activation, parameters=parameters)
     if F is RAW and backend.is_cuda(g):
-        arrays = _contiguous(g, saved, bias)
+        arrays = [kernels.contiguous(a) for a in (g, saved, bias)]
         return kernels.bias_activation_backward(activation, *arrays, need_bias=False, **_named(activation, parameters))
     return curve.slope(F, g, _at(saved, bias), *parameters), None
 
@@ -113,14 +110,14 @@ def _back(F, g, need, saved, bias, activation, parameters):
 def _back_of_kinked(F, g, saved, bias, activation, parameters):
     """The gradient for h, in which (dz, dbias) are linear."""
     if F is RAW and backend.is_cuda(saved):
-        return _double(g, (True, False, False), None, saved, bias, activation, parameters)[0]
+        return _double_backward(g, (True, False, False), None, saved, bias, activation, parameters)[0]
     return CURVES[activation].slope(F, _stretched(F, *g, saved.shape), _at(saved, bias), *parameters)
 
 
 def _back_of_curved(F, g, need, h, saved, bias, activation, parameters):
     """With v = gg + ggb: v act' for h, and h v act'' for saved and bias."""
     if F is RAW and backend.is_cuda(saved):
-        return _double(g, need, h, saved, bias, activation, parameters)
+        return _double_backward(g, need, h, saved, bias, activation, parameters)
     curve, v, at = CURVES[activation], _stretched(F, *g, saved.shape), _at(saved, bias)
     dh = curve.slope(F, v, at, *parameters) if need[0] else None
     if not (need[1] or need[2]):
@@ -129,9 +126,9 @@ def _back_of_curved(F, g, need, h, saved, bias, activation, parameters):
     return dh, ds, None if bias is None else sum_rows(F, ds, bias.shape)
 
 
-def _double(g, need, h, saved, bias, activation, parameters):
+def _double_backward(g, need, h, saved, bias, activation, parameters):
     """The same by one kernel."""
-    gg, ggb, h, saved, bias = _contiguous(*g, h, saved, bias)
+    gg, ggb, h, saved, bias = map(kernels.contiguous, (*g, h, saved, bias))
     need = (need[0], need[1], need[2] and bias is not None)
     attributes = {"by_result": CURVES[activation].by_result, **_named(activation, parameters)}
     return kernels.bias_activation_double_backward(activation, gg, ggb, h, saved, bias, need, **attributes)
@@ -253,7 +250,15 @@ def linear_activation(
 def activated(input: Any, weight: Any, bias: Any, activation: str, parameters: tuple[Any, ...]) -> Any:
     """`linear_activation` with all parameters given."""
     curve = CURVES[activation]
-    if bias is None or bias.shape != weight.shape[:1] or bias.dtype not in FLOATS or bias.dtype is not weight.dtype:
+    if not _fits(weight, bias):
         return curve.value(RECORD, linear(input, weight, bias), *parameters)
     op = bias_activation if curve.by_result else bias_activation_by_sum
     return op(linear(input, weight), bias, activation, parameters)
+
+
+def _fits(weight: Any, bias: Any) -> bool:
+    """Whether there is a bias for each row of the weight, in its dtype."""
+    if not (isinstance(weight, Tensor) and isinstance(bias, Tensor)):
+        return False
+    w, b = weight._array, bias._array
+    return b.ndim == 1 and b.shape[0] == w.shape[0] and b.dtype is w.dtype and b.dtype in FLOATS

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from .. import backend
+from ..backend.dtypes import wide
 from ..config import no_grad
 from ..core.batching import example, moved
 from ..core.dispatch import defop
@@ -20,7 +21,6 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .inplace import add_, mul_
 from .norm import kept_half, native_layer_norm
-from .reduce import wide
 from .shape import reshape
 
 

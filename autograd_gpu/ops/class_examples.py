@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
+from ..backend.dtypes import wide
 from ..core.batching import expanded, rank
-from .reduce import wide
 
 
 def _over_rows(F, x):
@@ -93,10 +93,12 @@ def batch_nll(F, n, batched, x, target, weight, *, ignore_index, reduction):
     return _losses(F, n, target, losses, (weight, batched[2]), ignore_index, reduction, x.dtype)
 
 
-def batch_nll_grad(F, n, batched, h, target, weight, *, classes, ignore_index, reduction):
+def batch_nll_grad(F, n, batched, h, target, weight, factor, *, classes, ignore_index, reduction):
+    """Each example's factor is found anew, together with the weights of its own that it may have."""
     dtype, target = h.dtype, expanded(F, n, batched[1:2], (target,))[0]
     if batched[0] and rank(h, True) == 0:
         h = F.reshape(h, (n, *(1,) * (len(target.shape) - 1)))
     scale, _ = _scale_of(F, n, target, (weight, batched[2]), ignore_index, reduction, wide(dtype))
-    found = F.class_nll_grad(h * scale, target, None, classes=classes, ignore_index=ignore_index, reduction="none")
+    how = {"classes": classes, "ignore_index": ignore_index, "reduction": "none"}
+    found = F.class_nll_grad(h * scale, target, None, None, **how)
     return found if found.dtype == dtype else F.cast(found, dtype)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..backend import cpu, kernels
-from ..backend.dtypes import int64
-from .reduce import wide
+from ..backend.dtypes import int64, wide
 
 
 def clean(target, classes, ignore_index):

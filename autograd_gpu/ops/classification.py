@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ..backend import kernels
-from ..backend.dtypes import FLOATS
+from ..backend.dtypes import FLOATS, wide
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import LINEAR, added
@@ -26,15 +26,16 @@ from .loss import check_reduction
 from .permute import movedim
 from .probability import exponentials, log_softmax
 from .products import ALWAYS
-from .reduce import reduced, wide
+from .reduce import reduced
 
 # ---- classes -----------------------------------------------------------------------------------------
 
 
 def _weighed(xp, x, target, weight, ignore_index, reduction):
-    """What the loss of each row is multiplied with, so that their sum is the result; and which rows are ignored."""
+    """What the loss of each row is multiplied with, so that their sum is the result; which rows are ignored; and what
+    the rows' weights were multiplied with for a mean."""
     classes, dtype = x.shape[-1], wide(x.dtype)
-    ignored = None
+    ignored = factor = None
     if xp is not np or not clean(target, classes, ignore_index):
         ignored = target == ignore_index
     if weight is None:
@@ -43,12 +44,14 @@ def _weighed(xp, x, target, weight, ignore_index, reduction):
         scale = xp.asarray(weight[within(xp, target, classes)]).astype(dtype)
     if ignored is not None:
         scale[ignored] = 0
-    if reduction == "mean" and weight is None and ignored is None:
-        scale /= target.size or 1
-    elif reduction == "mean":
-        with np.errstate(invalid="ignore"):  # the mean of ignored rows is 0 / 0
-            scale /= scale.sum()
-    return scale, ignored
+    if reduction == "mean":
+        plain = weight is None and ignored is None
+        with np.errstate(invalid="ignore", divide="ignore"):  # the mean of ignored rows is 0 / 0
+            factor = xp.asarray(1 / (target.size or 1), dtype) if plain else xp.asarray(1 / scale.sum())
+            scale *= factor
+    if xp is not np:
+        scale[~ignored & (target != within(xp, target, classes))] = math.nan
+    return scale, ignored, factor
 
 
 def _spots(xp, x, target):
@@ -79,7 +82,7 @@ def _cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="
     if alike and target.size and clean(target, x.shape[1], ignore_index):
         return _mean_cross_entropy(x, target)
     dtype, x = x.dtype, x.astype(wide(x.dtype), copy=False)
-    scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
+    scale, ignored, _ = _weighed(xp, x, target, weight, ignore_index, reduction)
     e, total, highest = exponentials(xp, x, -1)
     losses = (xp.log(total) + highest)[..., 0] - _picked(xp, x, target)
     loss = _combined(xp, losses, ignored, scale, reduction, dtype)
@@ -175,35 +178,38 @@ class cross_entropy_grad:
 
 def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
     if xp is not np and x.shape[-1]:
-        return kernels.nll(dense(x, x.dtype), given(x.dtype, target, weight, ignore_index), reduction)
-    scale, ignored = _weighed(xp, x, target, weight, ignore_index, reduction)
-    return _combined(xp, -_picked(xp, x, target).astype(scale.dtype), ignored, scale, reduction, x.dtype)
+        loss, factor = kernels.nll(dense(x, x.dtype), given(x.dtype, target, weight, ignore_index), reduction)
+        return loss, {"factor": factor if reduction == "mean" else None}
+    scale, ignored, factor = _weighed(xp, x, target, weight, ignore_index, reduction)
+    losses = -_picked(xp, x, target).astype(scale.dtype)
+    return _combined(xp, losses, ignored, scale, reduction, x.dtype), {"factor": factor}
 
 
-def _nll_grad(xp, h, target, weight=None, *, classes, ignore_index, reduction):
+def _nll_grad(xp, h, target, weight=None, factor=None, *, classes, ignore_index, reduction):
     if xp is not np and classes:
-        named = given(h.dtype, target, weight, ignore_index)
-        return kernels.nll_backward(dense(h, h.dtype), named, classes, reduction)
+        return kernels.nll_backward(dense(h, h.dtype), given(h.dtype, target, weight, ignore_index), classes, factor)
     out = xp.zeros((*target.shape, classes), h.dtype)
-    scale, ignored = _weighed(xp, out, target, weight, ignore_index, reduction)
+    scale, ignored, _ = _weighed(xp, out, target, weight, ignore_index, "none")
+    if factor is not None:
+        with np.errstate(invalid="ignore"):  # inf where no row counts
+            scale *= factor
     picked = h * -scale
     if ignored is not None:
-        picked = xp.where(ignored, 0, picked)  # not NaN where no row counts
+        picked = xp.where(ignored, 0, picked)
     out.reshape(-1, classes)[_spots(xp, out, target)] = picked.reshape(-1)
     return out
 
 
-def _nll_back(F, g, x_shape, target, weight, ignore_index, reduction):
-    return F.class_nll_grad(g, target, weight, classes=x_shape[-1], ignore_index=ignore_index, reduction=reduction)
+def _nll_back(F, g, x_shape, target, weight, factor, ignore_index, reduction):
+    how = {"classes": x_shape[-1], "ignore_index": ignore_index, "reduction": reduction}
+    return F.class_nll_grad(g, target, weight, factor, **how)
 
 
-def _nll_push(F, t, out, target, weight, ignore_index, reduction):
+def _nll_push(F, t, out, target, weight, factor, ignore_index, reduction):
     if reduction != "mean":
         return F.class_nll(t[0], target, weight, ignore_index, reduction)
     # not the op itself, which is NaN where no row counts: the gradient is 0 there
-    slope = F.class_nll_grad(
-        F.constant_like(out, 1.0), target, weight, classes=t[0].shape[-1], ignore_index=ignore_index, reduction="mean"
-    )
+    slope = _nll_back(F, F.constant_like(out, 1.0), t[0].shape, target, weight, factor, ignore_index, "mean")
     return F.sum(t[0] * slope)
 
 
@@ -219,6 +225,7 @@ class class_nll:
     forward = _nll
     grad_x = _nll_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+    saved = ("factor",)
     jvp, batch = _nll_push, batch_nll
 
 
@@ -226,15 +233,17 @@ class class_nll:
 class class_nll_grad:
     """Zeros with -h, weighed, where the classes are: the transpose of `class_nll`.
 
+    `factor` is what that multiplied the weights with: for "mean" one by their sum, else None.
+
     >>> from autograd_gpu.ops.classification import class_nll_grad
-    >>> class_nll_grad(ag.tensor(1.0), ag.tensor([1]), None, classes=2, ignore_index=-100, reduction="sum")
+    >>> class_nll_grad(ag.tensor(1.0), ag.tensor([1]), None, None, classes=2, ignore_index=-100, reduction="sum")
     tensor([[ 0., -1.]])
     """
 
     forward = _nll_grad
     def grad_h(F, g, target, weight, ignore_index, reduction):
         return F.class_nll(g, target, weight, ignore_index, reduction)
-    nondiff, promoted, types = ("target", "weight"), ("h",), FLOAT
+    nondiff, promoted, types = ("target", "weight", "factor"), ("h",), FLOAT
     jvp, batch = LINEAR, batch_nll_grad
 
 
@@ -270,8 +279,9 @@ def nll_loss(
 
     `weight` (C) weighs the classes; elements of class `ignore_index` do not count. `reduction` "mean" (the default)
     divides the sum of the losses by that of the weights (NaN if no element counts, with gradients of 0), "sum" does not
-    divide, "none" gives a loss per target (0 for an ignored one); another one is a ValueError. IndexError for a
-    target on the CPU that is no class, RuntimeError or ValueError for shapes or dtypes that do not fit.
+    divide, "none" gives a loss per target (0 for an ignored one); another one is a ValueError. A target that is no
+    class is an IndexError on the CPU; on CUDA, where targets are not read on the host, it makes the loss and the
+    gradient of its element NaN. RuntimeError or ValueError for shapes or dtypes that do not fit.
 
     >>> ag.nll_loss(ag.tensor([[-1.0, -2.0]]), ag.tensor([1]))
     tensor(2.)
@@ -292,8 +302,9 @@ def cross_entropy(
     `label_smoothing` mixes that share of the uniform distribution into the target. `reduction` "mean" (the default)
     divides the sum of the losses by that of the weights (NaN if no element counts, with gradients of 0) and for
     probabilities by N and the positions, "sum" does not divide, "none" gives a loss per target (0 for an ignored one);
-    another one is a ValueError. IndexError for a class on the CPU that is out of range, RuntimeError or ValueError for
-    shapes or dtypes that do not fit.
+    another one is a ValueError. A class that is out of range is an IndexError on the CPU; on CUDA, where classes are
+    not read on the host, it makes the loss and the gradient of its element NaN. RuntimeError or ValueError for shapes
+    or dtypes that do not fit.
 
     >>> ag.cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
     tensor(0.6931)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backend.dtypes import wide
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.tangents import added
 from .precision import in_float32
-from .reduce import wide
 from .scan import result_dtype, stays_float
 from .slicing import from_right, key_along, wrap_dim
 

@@ -11,7 +11,7 @@ from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
-from .launched import double, slope_forward, value_forward
+from .launched import double_backward, slope_forward, value_forward
 from .precision import in_float32
 
 GELU_SCALE, GELU_CUBIC = math.sqrt(2.0 / math.pi), 0.044715
@@ -108,6 +108,6 @@ class gelu_grad:
     forward = in_float32(_gelu_grad, slope_forward("gelu"))
     def grad_h(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     def grad_x(F, g, h, x, approximate): return g * h * gelu_curve(F, x, approximate)
-    def fused(F, g, need, h, x, approximate): return double("gelu", g, need, h, x, approximate=approximate)
+    def fused(F, g, need, h, x, approximate): return double_backward("gelu", g, need, h, x, approximate=approximate)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING

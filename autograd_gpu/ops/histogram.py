@@ -8,11 +8,11 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..backend.dtypes import wide
 from ..core.batching import LOOP, one_by_one
 from ..core.dispatch import defop
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
-from .reduce import wide
 
 
 def _bincount(xp, x, weights=None, *, minlength=0):

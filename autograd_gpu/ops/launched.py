@@ -30,7 +30,7 @@ def slope(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:
     return kernels.bias_activation_backward(activation, *arrays, need_bias=False, **attributes)[0]
 
 
-def double(activation: str, g: Array, need: Any, h: Array, saved: Array, **attributes: Any) -> tuple[Any, Any] | None:
+def double_backward(activation: str, g: Array, need: Any, h: Array, saved: Array, **attributes: Any) -> Any:
     """The gradients of `slope` for h and saved by one kernel; None, and the rules run, where it is not for one."""
     if not (all(need) and backend.is_cuda(g) and g.shape == h.shape == saved.shape):
         return None

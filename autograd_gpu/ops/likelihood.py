@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..backend.dtypes import wide
 from ..core.batching import example
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
@@ -13,7 +14,7 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .loss import LOSS_BATCH, LOSS_JVP, finish, reduced_examples, settle, share, whole_examples
 from .products import ALWAYS
-from .reduce import divided, wide
+from .reduce import divided
 from .similarity import lift
 
 # ---- binary classification ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend import kernels
+from ..backend.dtypes import wide
 from ..core.batching import expanded, one_by_one
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -20,7 +21,6 @@ from ..core.tangents import added
 from .class_examples import combined, of_rows
 from .classes import clean, dense, given
 from .products import ALWAYS
-from .reduce import wide
 
 
 def _logits_cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):

@@ -9,13 +9,14 @@ import math
 import sys
 import warnings
 
+from ..backend.dtypes import wide
 from ..core.batching import LOOP, BatchWord, aligned, call, example, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import ELEMENTWISE, JvpWord
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from .reduce import reduced, wide
+from .reduce import reduced
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 
 from ..backend import dtypes
+from ..backend.dtypes import wide
 from ..core.batching import BROADCASTING, REDUCING
 from ..core.dispatch import defop
 from ..core.tangents import ELEMENTWISE
-from .reduce import added, negative, reduced, spread, sum, wide
+from .reduce import added, negative, reduced, spread, sum
 
 
 def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):

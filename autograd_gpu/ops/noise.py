@@ -26,10 +26,6 @@ from .piecewise import leaky_relu
 # pass and again in backward: nothing of the size of x is saved, and saved-tensor hooks see nothing.
 
 
-def _dense(xp, x):
-    return x if x.flags.c_contiguous else xp.ascontiguousarray(x)  # which would give a 0-d array a dimension
-
-
 def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
     """x * scale + shift where it is kept, else `dropped`; and the mask.
 
@@ -45,7 +41,7 @@ def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
     each = math.prod(x.shape[2:]) if channels else 1
     count = math.prod(x.shape[:2]) if channels else x.size
     mask = random.default_generator(backend.device_of(x)).draw("mask", 1 - p, count, each)
-    return kernels.dropout(_dense(xp, x), mask, scale, shift, dropped), {"mask": mask}
+    return kernels.dropout(kernels.contiguous(x), mask, scale, shift, dropped), {"mask": mask}
 
 
 @defop
@@ -61,7 +57,7 @@ class masked_scale:
     def forward(xp, x, *, mask, scale):
         if xp is np:
             return kernels.dropout_reference(x, mask, scale)
-        return kernels.dropout(_dense(xp, x), mask, scale)
+        return kernels.dropout(kernels.contiguous(x), mask, scale)
 
     def grad_x(F, g, mask, scale): return F.masked_scale(g, mask, scale)
     types, jvp, batch = FLOAT, LINEAR, LEADING

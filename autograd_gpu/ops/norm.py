@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..backend import kernels
-from ..backend.dtypes import FLOATS, HALF, get_default_dtype
+from ..backend.dtypes import FLOATS, HALF, get_default_dtype, wide
 from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
-from .reduce import wide
 
 
 def _axes(x, shape):
@@ -47,7 +46,7 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     _check_parameter("weight", weight, shape)
     _check_parameter("bias", bias, shape)
     if xp is not np and x.size:  # one kernel; the lines below are CuPy's for arrays with nothing in them
-        return kernels.layer_norm(*_contiguous(x, weight, bias), eps, len(shape))
+        return kernels.layer_norm(*map(kernels.contiguous, (x, weight, bias)), eps, len(shape))
     n = math.prod(shape) or 1
     x = x.astype(wide(dtype), copy=False)
     mean = xp.sum(x, axis=axes, keepdims=True) / n
@@ -59,10 +58,6 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     if bias is not None:
         out += bias
     return out.astype(dtype, copy=False), mean, rstd
-
-
-def _contiguous(*arrays):
-    return [None if a is None else kernels.contiguous(a) for a in arrays]
 
 
 # ---- gradients ---------------------------------------------------------------------------------------
@@ -117,7 +112,7 @@ def _fused(F, g, need, x, weight, mean, rstd, shape):
         return None
     if type(x) is np.ndarray:
         return _gradients(need, g[0], x, weight, mean, rstd, shape) if sum(need) > 1 else None
-    arrays = _contiguous(g[0], x, weight)
+    arrays = [kernels.contiguous(a) for a in (g[0], x, weight)]
     if mean is None:
         return kernels.rms_norm_backward(*arrays, rstd, need, len(shape))
     return kernels.layer_norm_backward(*arrays, mean, rstd, need, len(shape))
@@ -236,7 +231,7 @@ def _rms(xp, x, weight, shape, eps):
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
     if xp is not np and x.size:
-        return kernels.rms_norm(*_contiguous(x, weight), eps, len(shape))
+        return kernels.rms_norm(*map(kernels.contiguous, (x, weight)), eps, len(shape))
     x = x.astype(wide(dtype), copy=False)
     rstd = 1 / xp.sqrt(_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
     out = x * rstd

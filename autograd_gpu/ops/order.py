@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu, dtypes
+from ..backend.dtypes import wide
 from ..core.batching import LEADING, along, rank
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
 from .extreme import back_to_place, refuse_empty, tangent_at_place
-from .reduce import wide
 from .scan import running
 from .slicing import wrap_dim
 

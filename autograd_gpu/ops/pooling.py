@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..backend.dtypes import wide
 from ..core.batching import LEADING
 from ..core.dispatch import defop
 from ..core.op import RECORD
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
-from .reduce import wide
 
 # ---- windows -----------------------------------------------------------------------------------------
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu, dtypes, kernels
+from ..backend.dtypes import wide
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import added
 from ..core.tensor import Tensor
 from .precision import in_float32
-from .reduce import wide
 from .slicing import from_right, wrap_dim
 
 MODEST = 40.0  # of numbers of this size even float32 holds the exponentials and their sums
@@ -53,17 +53,21 @@ def _rows(x, dim):
     return x.astype(x.dtype, order="C", copy=False).reshape(x.shape[: wrap_dim(dim, x.ndim) + 1])
 
 
-def _in_one_launch(x, dim, wanted, **form):
+def _in_one_launch(xp, x, dim, wanted, **form):
     x = x if x.dtype == wanted else x.astype(wide(wanted), copy=False)
-    return kernels.softmax(_rows(x, dim), **form).reshape(x.shape).astype(wanted, copy=False)
+    out = xp.empty(x.shape, x.dtype)  # not a view of the kernel's result: that would not become a leaf's gradient
+    kernels.softmax(_rows(x, dim), _rows(out, dim), **form)
+    return out.astype(wanted, copy=False)
 
 
 def _alike(h, out, dim):
     return _along_rows(out, dim) and h.shape == out.shape and h.dtype == out.dtype
 
 
-def _grad_in_one_launch(h, out, dim, **form):
-    return kernels.softmax_backward(_rows(h, dim), _rows(out, dim), **form).reshape(out.shape)
+def _grad_in_one_launch(xp, h, out, dim, **form):
+    dx = xp.empty(out.shape, out.dtype)
+    kernels.softmax_backward(_rows(h, dim), _rows(out, dim), _rows(dx, dim), **form)
+    return dx
 
 
 def _few(xp, x, dim, dtype):
@@ -83,7 +87,7 @@ def _softmax(xp, x, *, dim, dtype=None):
         return np.divide(*few, few[0])
     wanted = _wanted("softmax", x, dtype)
     if xp is not np and _along_rows(x, dim):
-        return _in_one_launch(x, dim, wanted)
+        return _in_one_launch(xp, x, dim, wanted)
     x = x.astype(wide(wanted), copy=False)
     e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
     return xp.divide(e, total, out=e).astype(wanted, copy=False)
@@ -94,7 +98,7 @@ def _log_softmax(xp, x, *, dim, dtype=None):
         return x - np.log(few[1])
     wanted = _wanted("log_softmax", x, dtype)
     if xp is not np and _along_rows(x, dim):
-        return _in_one_launch(x, dim, wanted, logarithm=True)
+        return _in_one_launch(xp, x, dim, wanted, logarithm=True)
     x = x.astype(wide(wanted), copy=False)
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum
@@ -118,13 +122,13 @@ def _log_softmax_grad_by_parts(xp, h, out, *, dim):
 
 def _softmax_grad(xp, h, out, *, dim):
     if xp is not np and _alike(h, out, dim):
-        return _grad_in_one_launch(h, out, dim)
+        return _grad_in_one_launch(xp, h, out, dim)
     return _softmax_grad_by_parts(xp, h, out, dim=dim)
 
 
 def _log_softmax_grad(xp, h, out, *, dim):
     if xp is not np and _alike(h, out, dim):
-        return _grad_in_one_launch(h, out, dim, logarithm=True)
+        return _grad_in_one_launch(xp, h, out, dim, logarithm=True)
     return _log_softmax_grad_by_parts(xp, h, out, dim=dim)
 
 
@@ -166,7 +170,7 @@ def _safe_softmax_by_parts(xp, x, *, dim):
 
 def _safe_softmax(xp, x, *, dim):
     if xp is not np and _along_rows(x, dim):
-        return _in_one_launch(x, dim, x.dtype, safe=True)
+        return _in_one_launch(xp, x, dim, x.dtype, safe=True)
     return _safe_softmax_by_parts(xp, x, dim=dim)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu, dtypes, kernels
+from ..backend.dtypes import wide
 from ..core.batching import REDUCING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -86,11 +87,6 @@ def added(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
     if dim is not None and (type(dim) is not int or not -x.ndim <= dim < x.ndim):
         dim = axes(dim, x.ndim)
     return cpu.total(x, dim, keepdim) if xp is np else xp.sum(x, axis=dim, keepdims=keepdim)
-
-
-def wide(dtype: np.dtype) -> np.dtype:
-    """The dtype to accumulate `dtype` in."""
-    return dtypes.float32 if dtype in dtypes.HALF else dtype
 
 
 # ---- sums --------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ import math
 import numpy as np
 
 from ..backend import dtypes
+from ..backend.dtypes import wide
 from ..core.batching import LEADING, along, counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import LINEAR
 from .precision import in_float32
-from .reduce import reduced, wide
+from .reduce import reduced
 from .slicing import from_right, key_along, wrap_dim
 from .sorting import values_back, values_jvp
 

@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 from ..backend import dtypes
+from ..backend.dtypes import wide
 from ..core.batching import impossible
 from ..core.dispatch import defop
 from ..core.tensor import Tensor
-from .reduce import wide
 from .slicing import wrap_dim
 
 SIZE = "how many different elements there are depends on the values"

@@ -61,7 +61,7 @@ class PhiloxStream:
     ) -> Array:
         """shift + scale * numbers of a standard distribution, by NumPy's name of it, in any floating dtype."""
         shape, dtype = _shape(size), np.dtype(dtype)
-        taken = self.take(kernels.counters(math.prod(shape), dtype))
+        taken = self.take(kernels.counters_for(math.prod(shape), dtype))
         return kernels.random_numbers(DISTRIBUTIONS[distribution], shape, dtype, *taken, scale, shift)
 
     def integers(self, low: int, high: int, size: Shape = (), dtype: Any = int64) -> Array:
@@ -70,17 +70,17 @@ class PhiloxStream:
         for name, bound, limit in (("low", low, low + 2**63), ("high", high, 2**63 - high)):
             if limit < 0:
                 raise ValueError(f"{name} is out of bounds for int64: {bound}")
-        taken = self.take(kernels.counters(math.prod(shape), int64))
+        taken = self.take(kernels.counters_for(math.prod(shape), int64))
         return kernels.random_integers(shape, low, high, *taken).astype(dtype, copy=False)
 
     def bits(self, keep: float, size: Shape = ()) -> Array:
         """Each True with probability `keep`: the bits of the `mask` that would have been drawn instead."""
         shape = _shape(size)
-        return kernels.random_bits(shape, keep, *self.take(kernels.counters(math.prod(shape), bool_)))
+        return kernels.random_bits(shape, keep, *self.take(kernels.counters_for(math.prod(shape), bool_)))
 
     def mask(self, keep: float, count: int, each: int = 1) -> kernels.Mask:
         """`count` such bits that are made where they are needed, each for `each` neighbouring elements."""
-        return kernels.Mask(*self.take(kernels.counters(count, bool_)), keep, count, each)
+        return kernels.Mask(*self.take(kernels.counters_for(count, bool_)), keep, count, each)
 
     def poisson(self, rates: Array) -> Array:
         """Numbers of events, as float64 like `rates`."""

@@ -9,8 +9,6 @@
 #pragma once
 #include "types.cuh"
 
-constexpr int THREADS = 256;
-
 // One thread's share: WIDTH columns from `column` on, and the rows `row`, `row + step`, `row + 2 * step`, ...
 template <int WIDTH> struct Share {
     const long long rows, cols;

@@ -8,11 +8,6 @@
 #pragma once
 #include "rows.cuh"
 
-struct Larger {
-    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-    __device__ double operator()(double a, double b) const { return fmax(a, b); }
-};
-
 template <typename W> struct MaxSum {
     W max, sum;
 

@@ -6,6 +6,7 @@
 // 3. The grid is as deep as the matrix, in x, or its blocks take turns down the rows. Its gridDim.y parts take turns
 //    along the rows.
 #pragma once
+#include "join.cuh"
 #include "matrix.cuh"
 
 // One thread's share: the columns from `column` on, `step` apart, of one row; or, where blocks take turns, of several.
@@ -52,28 +53,6 @@ template <int WIDTH> struct RowShare {
     __device__ void next() { row += static_cast<long long>(gridDim.x) * blockDim.y; }
     __device__ long long end() const { return row < rows ? cols : 0; }
 };
-
-struct Plus {
-    template <typename W> __device__ W operator()(W a, W b) const { return a + b; }
-};
-
-// What `join` makes of the numbers of `count` neighbouring threads, a power of two, for all of them. Every thread of the
-// block must call it. The order depends on `count` alone.
-template <typename W, typename Join> __device__ W joined(W value, unsigned count, Join join) {
-    __shared__ W shared[THREADS / 32];
-    // Each pair of lanes makes the same of the same two numbers, so that all lanes have the same bits in the end.
-    for (unsigned half = min(count, 32u) / 2; half > 0; half /= 2)
-        value = join(value, __shfl_xor_sync(0xffffffff, value, half));
-    if (count <= 32) return value;
-    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, warp = thread / 32, warps = count / 32;
-    __syncthreads();  // until the sums of an earlier call were read
-    if (thread % 32 == 0) shared[warp] = value;
-    __syncthreads();
-    const unsigned first = warp / warps * warps;
-    value = shared[first];
-    for (unsigned other = first + 1; other < first + warps; ++other) value = join(value, shared[other]);
-    return value;
-}
 
 // The sum of the numbers of the threads that share a row, for all of them.
 template <typename Sum> __device__ Sum sum_for_row(Sum sum) { return joined(sum, blockDim.x, Plus()); }

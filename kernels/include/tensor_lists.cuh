@@ -9,8 +9,6 @@
 #pragma once
 #include "types.cuh"
 
-constexpr int THREADS = 256, CHUNK = 16384;  // backend/kernels/tables.py has the same numbers
-
 // A strip from memory and to it. Of 16 bytes they say so themselves: the compiler was seen to move the elements of a
 // Strip, known to be aligned, one by one.
 template <typename T, int N> __device__ Strip<T, N> load_strip(const T* from) {

@@ -39,6 +39,13 @@ def unset(shape, dtype, offset=0):
     return Placed(np.full(shape, np.nan).astype(dtype), offset)
 
 
+def on_device(xp, array, offset=0):
+    """A copy that begins `offset` elements into its memory on the device."""
+    memory = xp.empty((array.size + offset,), array.dtype)
+    memory[offset:] = xp.asarray(array.ravel())
+    return memory[offset:].reshape(array.shape)
+
+
 def quarters(shape, dtype):
     """Multiples of 1/4 from -4 to 4, a few of them 0: sums of hundreds are exact in any order, in float32."""
     return (np.random.randint(-16, 17, shape) / 4).astype(dtype)

@@ -5,7 +5,7 @@ import numpy as np
 from emulated import Placed
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.tables import CHUNK
+from autograd_gpu.backend.kernels.constants import CHUNK
 
 
 def chunks_of(sizes):

@@ -6,6 +6,8 @@ from emulated import Placed, unset, width_of
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.layer_norm import distance
 
+PARTS = 264  # blocks of layer_norm_backward at once on an H100
+
 
 def _instance(kernel, dtype, width):
     return f"{kernel}<{kernels.C_NAMES[dtype]}, {width}>"
@@ -50,7 +52,7 @@ def _totals(dweight, dbias, partials):
 def backward(g, x, weight, mean, rstd, need=(True, True), offset=0, parts=None, **how):
     """dx, dweight and dbias in one launch; `need` is about the last two."""
     (rows, cols), width = x.shape, width_of(x, offset)
-    (turns, _), block = kernels.row_turns(rows, cols, width, x.itemsize, any(need))
+    (turns, _), block = kernels.row_turns(rows, cols, width, x.itemsize, PARTS if any(need) else None)
     parts = parts or turns
     dx, sums = unset(x.shape, x.dtype, offset), _sums(cols, x.dtype, need, parts)
     emulated.launch(

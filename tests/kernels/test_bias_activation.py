@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from activation_cases import CASES, IDS, backward, forward, from_result
 from cuda_emu import build
-from emulated import DTYPES, ORDERS, assert_close, assert_same, quarters
+from emulated import ORDERS, assert_close, assert_same, quarters
 
 from autograd_gpu.backend import kernels
 
@@ -13,11 +13,6 @@ SHAPES = [(1, 1), (1, 8), (2, 3), (37, 24), (40, 45), (3, 520), (4300, 1), (2100
 RELU, TANH = ("relu", {}), ("tanh", {})
 # Of a result near 1, in units of what it is computed in; and of the same rounded to float16 and bfloat16.
 CLOSE = {"float64": 1e-14, "float32": 4e-6, "float16": 1e-3, "bfloat16": 8e-3}
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 @pytest.fixture(params=CASES, ids=IDS)

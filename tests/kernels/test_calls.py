@@ -5,10 +5,10 @@ import functools
 import numpy as np
 import pytest
 from activation_cases import CASES, IDS, curved, from_result
-from emulated import DTYPES, assert_close, assert_same, quarters
+from emulated import assert_close, assert_same, on_device, quarters
 
 import autograd_gpu as ag
-from autograd_gpu import backend, profiler
+from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import loader
 
@@ -21,23 +21,10 @@ bias_relu, bias_relu_backward, bias_relu_reference, bias_relu_backward_reference
 SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (33, 40), (600, 40), (4300, 1), (2, 40000)]
 
 
-@pytest.fixture
-def xp():
-    return backend.namespace_on(ag.device("cuda"))
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
-
-
 def draw(xp, shape, dtype, offset=0):
     """An array that begins `offset` elements into its memory, and its numbers."""
     numbers = quarters(shape, dtype)
-    memory = xp.empty((numbers.size + offset,), dtype)
-    array = memory[offset:].reshape(shape)
-    array[...] = xp.asarray(numbers)
-    return array, numbers
+    return on_device(xp, numbers, offset), numbers
 
 
 @pytest.mark.parametrize("offset", [0, 1])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from activation_cases import CASES, IDS, curved, double_backward, from_result
-from emulated import DTYPES, ORDERS, assert_close, assert_same, quarters
+from emulated import ORDERS, assert_close, assert_same, quarters
 
 from autograd_gpu.backend import kernels
 
@@ -11,11 +11,6 @@ pytestmark = pytest.mark.cpu
 SHAPES = [(1, 1), (1, 8), (2, 3), (37, 24), (40, 45), (3, 520), (4300, 1), (2100, 8)]  # the last two in several parts
 TANH, ELU = ("tanh", {}), ("elu", {})
 CLOSE = {"float64": 1e-14, "float32": 4e-6, "float16": 1e-3, "bfloat16": 8e-3}
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 @pytest.fixture(params=CASES, ids=IDS)

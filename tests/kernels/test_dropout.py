@@ -14,11 +14,6 @@ SHAPES = [(1, 0, 1), (1, 1, 1), (1, 3, 1), (1, 8, 1), (1, 2077, 1), (1, 4096, 1)
 CHANNELS = [(1, 0, 3), (1, 1, 2), (1, 7, 3), (2, 5, 8), (3, 6, 49), (1, 300, 16), (1, 2, 4500), (1, 3, 4096)]
 
 
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
-
-
 def masked(times, count, each=1, keep=0.6, seed=2**63 + 7, start=2**64 - 3):
     """A mask whose counters pass 2^64, and numbers of a shape that repeats it."""
     return kernels.Mask(seed, start, keep, count, each), (times * count, each) if each > 1 else (times, count)

@@ -2,22 +2,17 @@
 
 import numpy as np
 import pytest
-from emulated import DTYPES, ORDERS, assert_close, assert_same
+from emulated import ORDERS, assert_close, assert_same
 from list_kernels import Lists
 
 from autograd_gpu.backend import kernels
+from autograd_gpu.backend.kernels.constants import CHUNK
 from autograd_gpu.backend.kernels.foreach import FUNCTIONS
-from autograd_gpu.backend.kernels.tables import CHUNK
 
 pytestmark = [pytest.mark.cpu, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 SIZES = [1, 0, 7, 64, CHUNK + 5, 8]
 OFFSETS = [0, 1, 3, 0, 1, 0]
 EXTREMES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.25, 3.0, -2.5, 60.0]
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 @pytest.fixture(params=FUNCTIONS)

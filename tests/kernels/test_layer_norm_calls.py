@@ -2,26 +2,16 @@
 
 import numpy as np
 import pytest
-from emulated import DTYPES, assert_close, assert_same
+from emulated import assert_close, assert_same
 
-import autograd_gpu as ag
-from autograd_gpu import backend, profiler
-from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu import profiler
+from autograd_gpu.backend import cuda, kernels, to_numpy
+from autograd_gpu.backend.kernels import loader
 
 pytestmark = pytest.mark.cuda
 # Small, of several dimensions, in several parts, longer than a block holds.
 SHAPES = [(3, 0), (0, 4), (16,), (5, 3), (2, 3, 8), (600, 40), (3, 4104)]
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
-
-
-@pytest.fixture
-def xp():
-    return backend.namespace_on(ag.device("cuda"))
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 def draw(xp, shape, dtype):
@@ -110,6 +100,30 @@ def test_gradients_of_parameters_begin_at_sixteen_bytes(xp, dtype, rows, cols):
     middle, scale = to_numpy(mean), to_numpy(rstd)
     expected = kernels.layer_norm_backward_reference(numbers[1], numbers[0], numbers[2], middle, scale)
     assert_all_close(found, expected[1:], dtype, scale=10 * np.sqrt(x.size))
+
+
+@pytest.mark.parametrize("multiprocessors", [3, 5])
+def test_blocks_of_the_gradient_fit_on_the_gpu_at_once(xp, monkeypatch, multiprocessors):
+    """Two on each multiprocessor: more of them would wait for a second wave, which leaves most of the GPU idle."""
+    compiled, grids = loader.function, []
+
+    def function(name, device):
+        def kernel(grid, *rest):
+            grids.append((name, grid))
+            compiled(name, device)(grid, *rest)
+
+        return kernel
+
+    monkeypatch.setattr(loader, "function", function)
+    monkeypatch.setattr(cuda, "multiprocessors", lambda index: multiprocessors)
+    (x, g, weight, _), _ = draw(xp, (323, 64), np.dtype("float32"))
+    _, mean, rstd = kernels.layer_norm(x, weight)
+    kernels.layer_norm_backward(g, x, weight, mean, rstd)
+    assert grids[1] == ("layer_norm_backward<float, 4>", (2 * multiprocessors, 1))
+
+
+def test_multiprocessors_are_those_of_the_device(xp):
+    assert cuda.multiprocessors(0) == xp.cuda.Device(0).attributes["MultiProcessorCount"]
 
 
 def test_several_dimensions_are_one(xp):

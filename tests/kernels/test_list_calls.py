@@ -6,21 +6,15 @@ import numpy as np
 import pytest
 from emulated import DTYPES, assert_close
 
-import autograd_gpu as ag
-from autograd_gpu import backend, profiler
+from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import tables
-from autograd_gpu.backend.kernels.tables import CHUNK
+from autograd_gpu.backend.kernels.constants import CHUNK
 from autograd_gpu.backend.optimizers import AdamNumbers, SGDNumbers
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 SIZES = [3, 0, 1, CHUNK + 3, 40]
 SGD = SGDNumbers(sign=1.0, lr=0.5, decay=0.0)
-
-
-@pytest.fixture
-def xp():
-    return backend.namespace_on(ag.device("cuda"))
 
 
 @pytest.fixture

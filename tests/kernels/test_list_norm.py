@@ -5,21 +5,16 @@ import math
 import emulated
 import numpy as np
 import pytest
-from emulated import DTYPES, ORDERS, Placed, assert_close, assert_same, quarters, unset
+from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset
 from list_kernels import Lists
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.tables import CHUNK
+from autograd_gpu.backend.kernels.constants import CHUNK
 
 pytestmark = pytest.mark.cpu
 SIZES = [1, 0, 7, 64, 1000, CHUNK - 1, CHUNK + 5, 8]
 OFFSETS = [0, 1, 0, 3, 1, 0, 0, 2]
 NORMS = {"L1": 1.0, "L2": 2.0, "Largest": math.inf}
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 @pytest.fixture(params=NORMS)

@@ -1,5 +1,6 @@
 """Where kernels are found, how they are compiled and launched, and what is refused; no kernel runs here."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from autograd_gpu.backend import cuda, kernels
-from autograd_gpu.backend.kernels import instances, launcher, loader
+from autograd_gpu.backend.kernels import constants, instances, launcher, loader
 from autograd_gpu.backend.kernels.tiles import MOST_BLOCKS
 
 pytestmark = pytest.mark.cpu
@@ -60,9 +61,19 @@ def test_source_has_each_header_once_and_the_lines_of_the_disk(tmp_path, monkeyp
     (inside / "include" / "b.cuh").write_text('#pragma once\n#include "c.cuh"\nint b;\n')
     (inside / "include" / "c.cuh").write_text("#pragma once\nint c;\n")
     assert kernels.source("a.cu").splitlines() == [
-        '#line 1 "a.cu"', '#line 1 "b.cuh"', "", '#line 1 "c.cuh"', "", "int c;", '#line 3 "b.cuh"', "int b;",
-        '#line 2 "a.cu"', "#include <cuda_fp16.h>", "int a;",
+        constants.definitions(), '#line 1 "a.cu"', '#line 1 "b.cuh"', "", '#line 1 "c.cuh"', "", "int c;",
+        '#line 3 "b.cuh"', "int b;", '#line 2 "a.cu"', "#include <cuda_fp16.h>", "int a;",
     ]  # fmt: skip
+
+
+def test_constants_stand_on_top_of_every_source_and_nowhere_else(monkeypatch):
+    monkeypatch.setattr(constants, "CHUNK", 4096)
+    top = kernels.source("foreach.cu").partition("\n")[0]
+    numbers = dict(re.findall(r"constexpr int (\w+)(?:\[\])? = ([^;]+);", top))
+    assert (numbers["THREADS"], numbers["CHUNK"]) == ("256", "4096")
+    assert numbers["NORM_STRIPS"] == "{0, 8, 4, 0, 4, 0, 0, 0, 2}"
+    for path in kernels.folder().rglob("*.cu*"):
+        assert re.findall(rf"\b(?:{'|'.join(numbers)})(?:\[\])? = ", path.read_text()) == [], path
 
 
 @pytest.mark.parametrize("name", kernels.INSTANCES)
@@ -214,19 +225,29 @@ def test_threads_compile_once(recorder):
     assert module == {
         "code": kernels.source("column_sum.cu"),
         "options": kernels.OPTIONS,
-        "name_expressions": kernels.instances_of("column_sum.cu"),
+        "name_expressions": kernels.instances_of("column_sum.cu", "float, 4"),
     }
 
 
 def test_units_are_compiled_apart(recorder):
-    """The first gelu of a float compiles six instances, not the whole file."""
-    for dtype, width in (("float", 4), ("float", 1), ("__half", 1)):
-        loader.function(f"bias_activation<Gelu, {dtype}, {width}>", 0)
-    first, same, other = [module["name_expressions"] for _, module in recorder.compiled]
+    """The first gelu of a float compiles three instances, not the whole file, and not those of odd rows."""
+    for kernel, types in (("", "float, 4"), ("_backward", "float, 4"), ("", "float, 1"), ("", "__half, 1")):
+        loader.function(f"bias_activation{kernel}<Gelu, {types}>", 0)
+    first, same, narrow, other = [module["name_expressions"] for _, module in recorder.compiled]
     assert first is same
-    assert len(first) == len(other) == 6
-    assert all("<Gelu, float, " in name for name in first)
-    assert all("<Gelu, __half, " in name for name in other)
+    for names, types in ((first, "float, 4"), (narrow, "float, 1"), (other, "__half, 1")):
+        assert len(names) == 3
+        assert all(name.endswith(f"<Gelu, {types}>") for name in names)
+
+
+def test_instances_of_both_widths_are_never_compiled_together():
+    widths = {}
+    for name, instance in kernels.INSTANCES.items():
+        found = re.search(r", ([1248])>$", name)
+        if found:
+            widths.setdefault((instance.file, instance.unit), set()).add(found[1])
+    assert widths
+    assert [unit for unit, found in widths.items() if len(found) > 1] == []
 
 
 def test_compile_error_names_file_architecture_and_log(recorder):

@@ -3,7 +3,7 @@
 import emulated
 import numpy as np
 import pytest
-from emulated import DTYPES, ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
+from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.cross_entropy import REDUCTIONS
@@ -21,16 +21,14 @@ def draw(shape, dtype, weighed, ignore_index=-100):
     return quarters(shape, dtype), kernels.Classes(target, weight, ignore_index)
 
 
-def forward(x, classes, reduction="mean", dtype=None, cols=None, **how):
-    """The result and the factor; those of no x are of `dtype` and `cols`."""
-    dtype, cols, rows = dtype or x.dtype, cols or x.shape[1], len(classes.target)
-    shape, w, number = kernels.nll_tiles(rows), kernels.wide(dtype), REDUCTIONS.index(reduction)
-    blocks, name = shape[0][0], kernels.C_NAMES[dtype]
-    out, factor = unset((rows,) if reduction == "none" else (), dtype), unset((), w)
+def forward(x, classes, reduction="mean", **how):
+    """The result and the factor."""
+    (rows, cols), shape, w = x.shape, kernels.nll_tiles(len(x)), kernels.wide(x.dtype)
+    blocks, name, number = shape[0][0], kernels.C_NAMES[x.dtype], REDUCTIONS.index(reduction)
+    out, factor = unset((rows,) if reduction == "none" else (), x.dtype), unset((), w)
     partials = unset((blocks, 2), w)
     weight = None if classes.weight is None else Placed(classes.weight)
-    given = None if x is None else Placed(x), Placed(classes.target), weight
-    ends = classes.ignore_index, number, rows, cols
+    given, ends = (Placed(x), Placed(classes.target), weight), (classes.ignore_index, number, rows, cols)
     emulated.launch(f"nll<{name}>", shape, *given, out, factor, partials, *ends, **how)
     if blocks > 1 and reduction != "none":
         total = (1, 1), (kernels.THREADS, 1)
@@ -38,9 +36,9 @@ def forward(x, classes, reduction="mean", dtype=None, cols=None, **how):
     return out.result(), factor.result()
 
 
-def backward(g, classes, shape, reduction="mean", offset=0, **how):
+def backward(g, classes, shape, factor=None, offset=0, **how):
     (rows, cols), dx = shape, unset(shape, g.dtype, offset)
-    factor = Placed(forward(None, classes, reduction, g.dtype, cols, **how)[1]) if reduction == "mean" else None
+    factor = None if factor is None else Placed(factor)
     width = width_of(dx.array, offset)
     weight = None if classes.weight is None else Placed(classes.weight)
     given, ends = (Placed(classes.target), weight), (int(g.ndim > 0), 0, classes.ignore_index, 0.0, rows, cols)
@@ -54,11 +52,6 @@ def close(found, expected):
     assert_close(found, expected, rtol=ACCURACY[str(found.dtype)], atol=1e-30)
 
 
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
-
-
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("weighed", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -66,11 +59,14 @@ def test_losses_and_gradients(dtype, shape, weighed, reduction):
     x, classes = draw(shape, dtype, weighed, ignore_index=2)
     if shape == (1, 1):
         classes.target[0] = 0
-    close(forward(x, classes, reduction)[0], kernels.nll_reference(x, classes, reduction))
+    found, factor = forward(x, classes, reduction)
+    for one, other in zip((found, factor), kernels.nll_reference(x, classes, reduction), strict=True):
+        close(one, other)
     g = quarters((shape[0],) if reduction == "none" else (), dtype)
     for offset in (0, 1):
-        found = backward(g, classes, shape, reduction, offset)
-        close(found, kernels.nll_backward_reference(g, classes, shape[1], reduction))
+        found = backward(g, classes, shape, factor, offset)
+        close(found, kernels.nll_backward_reference(g, classes, shape[1], factor))
+    assert_same(backward(g, classes, shape), kernels.nll_backward_reference(g, classes, shape[1]))
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -80,9 +76,25 @@ def test_no_rows_and_none_that_count(dtype, reduction):
     assert str(found.tolist()) == {"none": "[]", "sum": "0.0", "mean": "nan"}[reduction]
     ignored = kernels.Classes(np.full(6, -100))
     x = np.full((6, 5), np.nan, dtype)
-    assert np.isnan(forward(x, ignored, reduction)[0]).all() == (reduction == "mean")
+    loss, factor = forward(x, ignored, reduction)
+    assert np.isnan(loss).all() == (reduction == "mean")
     g = np.ones(6 if reduction == "none" else (), dtype)
-    assert not backward(g, ignored, (6, 5), reduction).any()
+    assert not backward(g, ignored, (6, 5), factor).any()
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_a_class_out_of_range_makes_its_row_nan(dtype, reduction):
+    """Nothing outside of the arrays is read, and no device is stopped; also with the classes 1 to C for 0 to C - 1."""
+    x, classes = draw((7, 5), dtype, True)
+    classes.target[:] = [0, 5, -100, -1, 2**62, 4, 255]
+    outside = np.array([False, True, False, True, True, False, True])
+    found, factor = forward(x, classes, reduction)
+    close(found, kernels.nll_reference(x, classes, reduction)[0])
+    assert np.isnan(found.astype(float)).tolist() == (outside.tolist() if reduction == "none" else True)
+    g = np.ones(found.shape, dtype)
+    dx = backward(g, classes, x.shape, factor)
+    close(dx, kernels.nll_backward_reference(g, classes, 5, factor))
+    assert (np.isnan(dx.astype(float)) == outside[:, None]).all()
 
 
 def test_nan_and_infinity_stay_in_their_row(dtype):
@@ -94,10 +106,11 @@ def test_nan_and_infinity_stay_in_their_row(dtype):
 
 def test_orders_give_the_same_bits(dtype):
     x, classes = draw((900, 40), dtype, True)
-    first, *rest = [forward(x, classes, order=order)[0] for order in ORDERS]
-    gradient, *gradients = [backward(first, classes, x.shape, order=order) for order in ORDERS]
-    for other, another in zip(rest, gradients, strict=True):
+    (first, factor), *rest = [forward(x, classes, order=order) for order in ORDERS]
+    gradient, *gradients = [backward(first, classes, x.shape, factor, order=order) for order in ORDERS]
+    for (other, again), another in zip(rest, gradients, strict=True):
         assert_same(other, first)
+        assert_same(again, factor)
         assert_same(another, gradient)
 
 
@@ -105,7 +118,8 @@ def test_orders_give_the_same_bits(dtype):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_no_race_and_no_undefined_behaviour(dtype, reduction, check):
     x, classes = draw((300, 24), dtype, True)
-    found, _ = forward(x, classes, reduction, check=check)
+    classes.target[1] = 24
+    found, factor = forward(x, classes, reduction, check=check)
     assert_same(found, forward(x, classes, reduction)[0])
     g = np.ones(found.shape, dtype)
-    assert_same(backward(g, classes, x.shape, reduction, check=check), backward(g, classes, x.shape, reduction))
+    assert_same(backward(g, classes, x.shape, factor, check=check), backward(g, classes, x.shape, factor))

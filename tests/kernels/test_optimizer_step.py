@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from emulated import DTYPES, ORDERS, assert_close, assert_same
+from emulated import ORDERS, assert_close, assert_same
 from list_kernels import Lists
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.tables import CHUNK
+from autograd_gpu.backend.kernels.constants import CHUNK
 from autograd_gpu.backend.optimizers import AdamNumbers, SGDNumbers
 
 pytestmark = pytest.mark.cpu
@@ -22,11 +22,6 @@ ADAM = AdamNumbers(sign=1.0, decay=0.0, keep=1.0, beta1=0.8, beta2=0.95, rate=0.
 ADAM_CASES = [
     (False, ADAM), (False, ADAM._replace(decay=0.05, sign=-1.0)), (True, ADAM), (True, ADAM._replace(keep=0.99)),
 ]  # fmt: skip
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 def drawn(sizes, dtype, count):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from emulated import DTYPES, assert_close, quarters
+from emulated import assert_close, quarters
 
 import autograd_gpu as ag
-from autograd_gpu import backend, profiler
+from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.nn import functional as F
 from autograd_gpu.ops.probability import safe_softmax
@@ -13,16 +13,6 @@ from autograd_gpu.ops.probability import safe_softmax
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 ACCURACY = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-13}
 SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (600, 40), (1, 70000)]
-
-
-@pytest.fixture
-def xp():
-    return backend.namespace_on(ag.device("cuda"))
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 def close(found, expected, scale=1.0):
@@ -72,10 +62,12 @@ def test_cross_entropy(xp, dtype, shape, weighed, reduction):
 def test_nll(xp, dtype, shape, reduction):
     x, target = quarters(shape, dtype), np.random.randint(0, shape[-1], shape[:-1])
     classes = kernels.Classes(target, None, 1)
-    close(kernels.nll(xp.asarray(x), on(xp, classes), reduction), kernels.nll_reference(x, classes, reduction), 100)
+    loss, factor = kernels.nll(xp.asarray(x), on(xp, classes), reduction)
+    expected, wanted = kernels.nll_reference(x, classes, reduction)
+    close(loss, expected, 100)
     g = quarters(shape[:-1] if reduction == "none" else (), dtype)
-    found = kernels.nll_backward(xp.asarray(g), on(xp, classes), shape[-1], reduction)
-    close(found, kernels.nll_backward_reference(g, classes, shape[-1], reduction))
+    found = kernels.nll_backward(xp.asarray(g), on(xp, classes), shape[-1], factor)
+    close(found, kernels.nll_backward_reference(g, classes, shape[-1], wanted))
 
 
 def test_launches(xp):
@@ -108,7 +100,7 @@ def test_launches(xp):
         (lambda xp: cross_entropy(xp, (4, 3), 4, "int32"), TypeError, "target must be int64, not int32"),
         (lambda xp: cross_entropy(xp, (4, 3), 4, weight=xp.ones(4)), ValueError, r"weight must have shape \(3,\)"),
         (lambda xp: kernels.nll(xp.ones((4, 0)), zeros(xp, 4)), ValueError, "nll: x of shape .* has no classes"),
-        (lambda xp: kernels.nll_backward(xp.ones(3), zeros(xp, 4), 5), ValueError, r"g must have shape \(\)"),
+        (lambda xp: kernels.nll_backward(xp.ones(3), zeros(xp, 4), 5), ValueError, r"g must have shape \(4,\)"),
         (lambda xp: cross_entropy_backward(xp, g=(3,)), ValueError, r"g must have shape \(4,\)"),
         (lambda xp: cross_entropy_backward(xp, lse=(3,)), ValueError, r"lse must have shape \(4,\)"),
         (lambda xp: cross_entropy_backward(xp, factor=(1,)), ValueError, r"factor must have shape \(4,\)"),
@@ -154,6 +146,20 @@ def test_softmax_is_one_launch_and_so_is_its_gradient(shape, dtype):
     assert launched(lambda: F.log_softmax(x, dim, dtype=ag.float64))[0] == {"log_softmax": 1}
 
 
+@pytest.mark.emulated
+@pytest.mark.parametrize("call", [F.softmax, F.log_softmax, safe_softmax])
+@pytest.mark.parametrize("shape", [(5, 7), (6, 4, 1, 1)], ids=str)
+def test_nothing_else_is_launched(launches, call, shape):
+    """By CuPy neither: the gradient becomes the leaf's own without a copy."""
+    x = ag.ones(shape, device="cuda", requires_grad=True)
+    g = ag.ones_like(x)
+    with launches() as forward:
+        out = call(x, dim=1)
+    with launches() as backward:
+        out.backward(g)
+    assert [found.total for found in (forward, backward)] == [1, 1], (forward.kernels, backward.kernels)
+
+
 def test_softmax_along_another_dimension_is_left_to_cupy():
     x = ag.ones(4, 5, device="cuda", requires_grad=True)
     assert launched(lambda: F.softmax(x, 0)) == ({}, {})
@@ -173,13 +179,29 @@ def test_cross_entropy_is_two_launches_at_most_and_its_gradient_one(shape, smoot
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_nll_is_two_launches_at_most_and_its_gradient_three(reduction, dtype):
+def test_nll_is_two_launches_at_most_and_its_gradient_one(reduction, dtype):
     x = ag.ones(600, 5, dtype=dtype, device="cuda", requires_grad=True)
     target = ag.zeros(600, dtype=ag.int32, device="cuda")
-    total, once = {"cross_entropy_total": 1}, {"nll_backward": 1}
     forward, after = launched(lambda: F.nll_loss(x, target, reduction=reduction))
-    assert forward == {"nll": 1} | (total if reduction != "none" else {})
-    assert after == once | ({"nll": 1} | total if reduction == "mean" else {})
+    assert forward == {"nll": 1} | ({"cross_entropy_total": 1} if reduction != "none" else {})
+    assert after == {"nll_backward": 1}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+def test_a_class_that_does_not_exist_makes_loss_and_gradient_nan(loss, reduction):
+    """Labels 1 to C, or an unset 255: on the CPU an IndexError."""
+    x = ag.ones(4, 3, device="cuda", requires_grad=True)
+    target = ag.tensor([3, 0, -100, 255], device="cuda")
+    found = loss(x, target, reduction=reduction)
+    expected = [True, False, False, True]
+    assert found.isnan().tolist() == (expected if reduction == "none" else True)
+    (g,) = ag.autograd.grad(found.sum(), x, create_graph=True)
+    assert g.isnan().tolist() == [[row] * 3 for row in expected]
+    (second,) = ag.autograd.grad((g * x * x).sum(), x)
+    assert second.isnan().tolist() == g.isnan().tolist()
+    with pytest.raises(IndexError, match="Target 3 is out of bounds"):
+        loss(x.cpu(), target.cpu(), reduction=reduction)
 
 
 def test_logits_that_were_written_to_are_noticed():

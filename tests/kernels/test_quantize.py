@@ -11,7 +11,8 @@ from ml_dtypes import finfo
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.dtypes import STORAGE, bfloat16, float16, float32, float64
 from autograd_gpu.backend.formats import FORMATS
-from autograd_gpu.backend.kernels.quantize import HELD, STRUCTS
+from autograd_gpu.backend.kernels.constants import QUANTIZE_STRIPS
+from autograd_gpu.backend.kernels.quantize import STRUCTS
 
 pytestmark = pytest.mark.cpu
 PAIRS = [(a, b) for a in DTYPES for b in FORMATS if b.itemsize < a.itemsize]  # of array and codes
@@ -34,8 +35,9 @@ def quantize(x, dtype, offset=0, parts=None, scaled=True, **how):
     if not scaled or (x.dtype == float32 and dtype == bfloat16):
         emulated.launch(instance, shape, placed, None, codes, None, 0, rows, cols, **how)
         return codes.result(), None
-    factor, held = unset((rows, 1), kernels.wide(x.dtype)), kernels.held_tiles(rows, cols, width, x.itemsize, HELD)
-    if parts is None and cols <= held[1][0] * HELD * width:
+    factor = unset((rows, 1), kernels.wide(x.dtype))
+    held = kernels.held_tiles(rows, cols, width, x.itemsize, QUANTIZE_STRIPS)
+    if parts is None and cols <= held[1][0] * QUANTIZE_STRIPS * width:
         emulated.launch(instance, held, placed, None, codes, factor, 0, rows, cols, **how)
         return codes.result(), factor.result()
     shape = ((shape[0][0], parts or shape[0][1]), shape[1])

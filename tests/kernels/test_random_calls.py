@@ -2,19 +2,13 @@
 
 import numpy as np
 import pytest
-from emulated import DTYPES, assert_close, assert_same, quarters
+from emulated import DTYPES, assert_close, assert_same, on_device, quarters
 
-import autograd_gpu as ag
-from autograd_gpu import backend, profiler
+from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 NUMBERS = 1.25, 0.5, -2.0
-
-
-@pytest.fixture
-def xp():
-    return backend.namespace_on(ag.device("cuda"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -22,8 +16,7 @@ def xp():
 def test_dropout(xp, dtype, offset):
     for shape, count, each in [((0, 4), 0, 1), ((), 1, 1), ((7, 33), 231, 1), ((3, 16), 16, 1), ((4, 6, 8), 12, 8)]:
         numbers = quarters(shape, dtype)
-        x = xp.empty((numbers.size + offset,), dtype)[offset:].reshape(shape)
-        x[...] = xp.asarray(numbers)
+        x = on_device(xp, numbers, offset)
         mask = kernels.Mask(9, 2**40, 0.4, count, each)
         expected = kernels.dropout_reference(numbers, mask, *NUMBERS)
         with profiler.count() as counts:

@@ -46,7 +46,7 @@ def test_counters_go_on():
 def run(name, dtype, size, *arguments, read=(), **how):
     """`name` on as many threads as backend/kernels/random.py gives it."""
     out = Placed(np.zeros((size,), dtype)) if dtype.kind in "bi" else unset((size,), dtype)
-    threads = size if read else kernels.counters(size, dtype)
+    threads = size if read else kernels.counters_for(size, dtype)
     shape = (-(-threads // kernels.THREADS), 1), (kernels.THREADS, 1)
     emulated.launch(name, shape, *read, out, SEED, START, *arguments, size, **how)
     return out.result()

@@ -3,16 +3,17 @@
 import emulated
 import numpy as np
 import pytest
-from emulated import DTYPES, ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
+from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.softmax import HELD
+from autograd_gpu.backend.kernels.constants import SOFTMAX_BACKWARD_STRIPS, SOFTMAX_STRIPS
 
 pytestmark = pytest.mark.cpu
 # Threads per row: one, a few, a warp, several, a block that holds the row in registers, one that reads it twice.
 SHAPES = [(1, 1), (300, 1), (37, 24), (2, 3), (45, 40), (3, 1003), (2, 9000), (1, 40000)]
 ACCURACY = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 4e-6, "float64": 1e-14}
 LOGARITHM = [False, True]
+HELD = {"softmax": SOFTMAX_STRIPS, "softmax_backward": SOFTMAX_BACKWARD_STRIPS}
 
 
 def run(kernel, matrices, numbers, offset=0, out=None, **how):
@@ -37,11 +38,6 @@ def backward(g, out, logarithm=False, **how):
 def close(found, expected, scale=1.0):
     tolerance = ACCURACY[str(found.dtype)]
     assert_close(found, expected, rtol=tolerance, atol=tolerance * scale)
-
-
-@pytest.fixture(params=DTYPES, ids=str)
-def dtype(request):
-    return request.param
 
 
 @pytest.mark.parametrize("logarithm", LOGARITHM)
@@ -114,7 +110,7 @@ def test_a_larger_number_in_every_turn(dtype):
 def test_gradient_in_the_memory_of_the_other(dtype, logarithm):
     for cols in (24, 9001):
         g, out = quarters((3, cols), dtype), kernels.softmax_reference(quarters((3, cols), dtype), logarithm)
-        shape = kernels.held_tiles(3, cols, width_of(g), g.itemsize, HELD["softmax_backward"])
+        shape = kernels.held_tiles(3, cols, width_of(g), g.itemsize, SOFTMAX_BACKWARD_STRIPS)
         memory = Placed(g)
         name = f"softmax_backward<{kernels.C_NAMES[dtype]}, {width_of(g)}>"
         emulated.launch(name, shape, memory, Placed(out), memory, int(logarithm), 3, cols)

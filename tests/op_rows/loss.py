@@ -164,23 +164,25 @@ def their_cross_entropy_grad(torch, h, probs, target, scale):
 
 def nll_grad_samples(rng):
     given = {"classes": 3, "ignore_index": -100}
-    target = indices(rng, 3, 4)
+    target, weight = indices(rng, 3, 4), positive(rng, 3)
+    kept = 1 / weight[target[target != target[0]]].sum()
+    ignoring = {"classes": 3, "ignore_index": int(target[0])}
     return [
-        Sample(normal(rng), target, None, reduction="mean", **given),
-        Sample(normal(rng, 4), target, None, reduction="none", **given),
-        Sample(normal(rng), target, positive(rng, 3), reduction="sum", **given),
-        Sample(normal(rng), target, positive(rng, 3), reduction="mean", classes=3, ignore_index=int(target[0])),
-        Sample(normal(rng), indices(rng, 3), None, reduction="sum", **given),
-        Sample(normal(rng, 0), indices(rng, 3, 0), None, reduction="none", **given),
+        Sample(normal(rng), target, None, np.array(0.25), reduction="mean", **given),
+        Sample(normal(rng, 4), target, None, None, reduction="none", **given),
+        Sample(normal(rng), target, weight, None, reduction="sum", **given),
+        Sample(normal(rng), target, weight, np.array(kept), reduction="mean", **ignoring),
+        Sample(normal(rng), indices(rng, 3), None, None, reduction="sum", **given),
+        Sample(normal(rng, 0), indices(rng, 3, 0), None, None, reduction="none", **given),
     ]
 
 
-def nll_grad(h, target, weight=None, *, classes, ignore_index, reduction):
-    scale, safe = rows_scale(target, weight, classes, ignore_index, reduction)
-    return -(h * scale)[..., None] * np.eye(classes)[safe]
+def nll_grad(h, target, weight=None, factor=None, *, classes, ignore_index, reduction):
+    scale, safe = rows_scale(target, weight, classes, ignore_index, "sum")
+    return -(h * scale * (1 if factor is None else factor))[..., None] * np.eye(classes)[safe]
 
 
-def their_nll_grad(torch, h, target, weight=None, *, classes, **attributes):
+def their_nll_grad(torch, h, target, weight=None, factor=None, *, classes, **attributes):
     def loss(x):
         return their_classes("nll_loss")(torch, x, target, weight, **attributes)
 

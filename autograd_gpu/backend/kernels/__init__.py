@@ -10,6 +10,7 @@
 Arrays are CuPy's, contiguous and on the current device. All dimensions of a matrix but the last count as its rows.
 """
 
+from ..dtypes import wide
 from .bias_activation import (
     bias_activation,
     bias_activation_backward,
@@ -19,6 +20,7 @@ from .bias_activation import (
     bias_activation_reference,
 )
 from .column_sum import column_sum, column_sum_reference
+from .constants import THREADS
 from .cross_entropy import (
     Classes,
     Kept,
@@ -29,7 +31,7 @@ from .cross_entropy import (
 )
 from .dropout import Mask, dropout, dropout_reference, mask_reference
 from .foreach import foreach, foreach_reference
-from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of, wide
+from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
 from .layer_norm import (
     layer_norm,
@@ -47,7 +49,7 @@ from .philox import words_reference
 from .quantize import dequantize, dequantize_reference, quantize, quantize_reference
 from .random import (
     DISTRIBUTIONS,
-    counters,
+    counters_for,
     random_bits,
     random_events,
     random_integers,
@@ -58,7 +60,7 @@ from .random import (
 from .row_sum import row_sum, row_sum_reference
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
 from .tables import TensorLists, fits, tensor_lists
-from .tiles import THREADS, VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
+from .tiles import VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [
     "C_NAMES",
@@ -84,7 +86,7 @@ __all__ = [
     "column_sum",
     "column_sum_reference",
     "contiguous",
-    "counters",
+    "counters_for",
     "cross_entropy",
     "cross_entropy_backward",
     "cross_entropy_backward_reference",

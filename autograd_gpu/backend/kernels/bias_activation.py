@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
+from ..dtypes import int32, wide
 from .activations import ACTIVATIONS, Choice, choose
 from .column_sum import column_sum_reference, sum_columns
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, aligned, c_name, check_array, launch, size
 from .tiles import VECTOR, Launch, sum_tiles, tiles
 
@@ -48,7 +48,7 @@ def _declare() -> None:
             for width in (VECTOR // dtype.itemsize, 1):
                 for kernel, parameters in kernels.items():
                     instance = f"{kernel}<{functor}, {name}, {width}>"
-                    declare(instance, FILE, kernel, parameters, unit=f"{functor}, {name}")
+                    declare(instance, FILE, kernel, parameters, unit=f"{functor}, {name}, {width}")
 
 
 _declare()

@@ -5,23 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import wide
+from .instances import declare_sums
 from .launcher import Array, c_name, check_array, launch, size
-from .tiles import VECTOR, sum_tiles, widest
+from .tiles import sum_tiles, widest
 
-
-def _declare() -> None:
-    for dtype, name in C_NAMES.items():
-        x, partials = Parameter("x", "read", dtype), Parameter("partials", "write", wide(dtype), optional=True)
-        for width in (VECTOR // dtype.itemsize, 1):
-            for target in C_NAMES:
-                if target == dtype or wide(target) == dtype:
-                    parameters = (x, Parameter("out", "write", target), partials, *SIZE)
-                    types = f"{name}, {C_NAMES[target]}, {width}"
-                    declare(f"column_sum<{types}>", "column_sum.cu", "column_sum", parameters)
-
-
-_declare()
+declare_sums("column_sum")
 
 
 def column_sum(x: Array, out: Array | None = None) -> Array:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32, int64
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int32, int64, wide
+from .constants import THREADS
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
-from .tiles import LONGEST_WALK, THREADS, VECTOR, Launch, held_tiles, row_tiles, widest
+from .tiles import LONGEST_WALK, VECTOR, Launch, held_tiles, row_tiles, widest
 
 FILE = "cross_entropy.cu"
 REDUCTIONS = ("none", "sum", "mean")  # by their numbers in the kernels
@@ -55,8 +56,9 @@ def _declare() -> None:
         for width in (VECTOR // dtype.itemsize, 1):
             forward = (x, *given, out, *kept, partials, *options, reduction, *SIZE)
             backward = (g, logits, *given, *read, dx, *by_row, *options, *SIZE)
-            declare(f"cross_entropy<{name}, {width}>", FILE, "cross_entropy", forward, name)
-            declare(f"cross_entropy_backward<{name}, {width}>", FILE, "cross_entropy_backward", backward, name)
+            types = f"{name}, {width}"
+            declare(f"cross_entropy<{types}>", FILE, "cross_entropy", forward, types)
+            declare(f"cross_entropy_backward<{types}>", FILE, "cross_entropy_backward", backward, types)
         join = (x, *given, found, out, *kept, *options, reduction, parts, *SIZE)
         total = (found, out, kept[2], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)
@@ -69,9 +71,9 @@ _declare()
 def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, Kept]:
     """The cross entropy of softmax(x) (..., cols) and classes (...), and what its backward needs.
 
-    A class beyond the range counts as the nearest one. `reduction` "mean" divides the sum of the losses by that of the
-    weights (NaN if no row counts), "sum" does not divide, "none" gives a loss per row. Two launches at most, one for
-    "none" or few logits; the same arrays give the same bits every time.
+    A class beyond the range makes the loss NaN, and `kept.counts` of its row. `reduction` "mean" divides the sum of the
+    losses by that of the weights (NaN if no row counts), "sum" does not divide, "none" gives a loss per row. Two
+    launches at most, one for "none" or few logits; the same arrays give the same bits every time.
     """
     c_type, rows, cols, width = _checked("cross_entropy", x, classes, x)
     empty, w, number = cuda.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
@@ -102,6 +104,7 @@ def cross_entropy_reference(x: np.ndarray, classes: Classes, reduction: str = "m
     w, dtype, cols = x.astype(wide(x.dtype)), wide(x.dtype), x.shape[-1]
     weights = np.ones(cols, dtype) if weight is None else weight
     counted, place = target != ignore_index, np.clip(target, 0, max(cols - 1, 0))
+    wrong = counted & (target != place)
     with np.errstate(invalid="ignore", divide="ignore"):
         highest = w.max(-1, keepdims=True, initial=-np.inf)
         log_sum = np.log(np.exp(w - np.where(highest == -np.inf, 0, highest)).sum(-1, keepdims=True))
@@ -109,17 +112,21 @@ def cross_entropy_reference(x: np.ndarray, classes: Classes, reduction: str = "m
         losses = (1 - smoothing) * weights[place] * np.take_along_axis(minus, place[..., None], -1)[..., 0]
         if smoothing:
             losses += smoothing / max(cols, 1) * (weights * minus).sum(-1)
-        losses = np.where(counted, losses, 0)
+        losses = np.where(wrong, np.nan, np.where(counted, losses, 0)).astype(dtype)
         divisor = np.where(counted, weights[place], 0).sum(dtype=dtype) if reduction == "mean" else dtype.type(1)
         out = np.asarray(losses if reduction == "none" else losses.sum() / divisor)
         factor = np.asarray(1 / divisor)
     counts = np.where(counted, (1 - smoothing) * weights[place] + smoothing * (weights.mean() if cols else 0), 0)
+    counts = np.where(wrong, np.nan, counts)
     kept = Kept((highest + log_sum)[..., 0], counts.astype(dtype), factor.astype(dtype))
     return out.astype(x.dtype), kept
 
 
 def cross_entropy_backward(g: Array, x: Array, classes: Classes, kept: Kept, dx: Array | None = None) -> Array:
-    """The gradient of `cross_entropy` for x, from that of its result: one number, or one per row; `dx` may be `x`."""
+    """The gradient of `cross_entropy` for x, from that of its result: one number, or one per row; `dx` may be `x`.
+
+    Of a row whose class is beyond the range it is NaN.
+    """
     label = "cross_entropy_backward"
     dx = cuda.cupy().empty(x.shape, x.dtype) if dx is None else dx
     check_array(label, "dx", dx, x.shape)
@@ -144,6 +151,7 @@ def cross_entropy_backward_reference(g: np.ndarray, x: np.ndarray, classes: Clas
         probs = np.exp(x.astype(dtype) - kept.lse[..., None])
         named = (1 - smoothing) * weights[place][..., None] * (np.arange(cols) == place[..., None])
         dx = scale[..., None] * (kept.counts[..., None] * probs - named - smoothing / max(cols, 1) * weights)
+    dx[(target != place) & (target != ignore_index)] = np.nan
     return dx.astype(x.dtype)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int64
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int64, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .philox import COUNTERS, threshold, words_reference
 from .tiles import VECTOR, row_tiles, tiles, widest
@@ -37,7 +37,7 @@ def _declare() -> None:
         kernels = {"dropout": (*common, *SIZE), "channel_dropout": (*common, period, *SIZE)}
         for width in (VECTOR // dtype.itemsize, 1):
             for kernel, parameters in kernels.items():
-                declare(f"{kernel}<{name}, {width}>", "dropout.cu", kernel, parameters, unit=name)
+                declare(f"{kernel}<{name}, {width}>", "dropout.cu", kernel, parameters, unit=f"{name}, {width}")
 
 
 _declare()

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dtypes import HALF, bfloat16, float16, float32, float64, int64
+from ..dtypes import bfloat16, float16, float32, float64, int64, wide
+from .tiles import VECTOR
 
 C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__nv_bfloat16"}
 
@@ -41,11 +42,18 @@ def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...]
     INSTANCES[name] = Instance(file, kernel, parameters, unit)
 
 
+def declare_sums(kernel: str) -> None:
+    """Adds the instances of a kernel that sums a matrix, perhaps of partial sums for an array of half type."""
+    for dtype, name in C_NAMES.items():
+        x, partials = Parameter("x", "read", dtype), Parameter("partials", "write", wide(dtype), optional=True)
+        for width in (VECTOR // dtype.itemsize, 1):
+            for target in C_NAMES:
+                if target == dtype or wide(target) == dtype:
+                    parameters = (x, Parameter("out", "write", target), partials, *SIZE)
+                    types = f"{name}, {C_NAMES[target]}, {width}"
+                    declare(f"{kernel}<{types}>", f"{kernel}.cu", kernel, parameters, unit=f"{name}, {width}")
+
+
 def instances_of(file: str, unit: str | None = None) -> tuple[str, ...]:
     """The instances of `file`, or of one unit of it, by their C++ names."""
     return tuple([name for name, each in INSTANCES.items() if each.file == file and unit in (None, each.unit)])
-
-
-def wide(dtype: np.dtype) -> np.dtype:
-    """The dtype that sums of `dtype` are made in."""
-    return float32 if dtype in HALF else dtype

@@ -46,10 +46,11 @@ def _refusal(kernel: str, parameter: Parameter, value: Array, device: int) -> Ex
     name, dtype = parameter.name, parameter.dtype
     if value.dtype != dtype:
         return TypeError(f"{kernel}: {name} must be {dtype}, not {value.dtype}; convert it with astype")
-    if not cuda.c_contiguous(value):
-        return ValueError(f"{kernel}: {name} must be contiguous; copy it with cupy.ascontiguousarray")
-    return RuntimeError(f"{kernel}: {name} is on cuda:{value.data.device_id}, but the current device is cuda:{device}; "
-                        f"call inside `with cupy.cuda.Device({value.data.device_id}):`")
+    if value.data.device_id != device:
+        there = value.data.device_id
+        return RuntimeError(f"{kernel}: {name} is on cuda:{there}, but the current device is cuda:{device}; "
+                            f"call inside `with cupy.cuda.Device({there}):`")
+    return ValueError(f"{kernel}: {name} must be contiguous; copy it with cupy.ascontiguousarray")
 
 
 def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | None = None) -> None:
@@ -59,9 +60,11 @@ def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | N
         raise ValueError(f"{kernel}: {name} must have shape {shape}, not {array.shape}")
 
 
-def contiguous(array: Array) -> Array:
-    """`array` as kernels read it: itself, or a copy."""
-    return array if cuda.c_contiguous(array) else array.copy()
+def contiguous(array: Array | None) -> Array | None:
+    """`array` as kernels read it: itself, or a copy. One of another device stays, and `launch` refuses it."""
+    if array is None or cuda.c_contiguous(array) or array.data.device_id != cuda.device_index():
+        return array
+    return array.copy()
 
 
 def aligned(*arrays: Array | None) -> bool:

@@ -10,12 +10,14 @@ import math
 import numpy as np
 
 from .. import cuda
+from ..dtypes import wide
 from .column_sum import column_sum_reference, sum_columns
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, held, row_turns, sum_tiles, widest
 
 FILE = "layer_norm.cu"
+BLOCKS = 2  # of layer_norm_backward that a multiprocessor has registers for: more would come in a second wave
 Gradients = tuple[Array | None, Array | None, Array | None]
 
 
@@ -37,7 +39,7 @@ def _declare() -> None:
         }  # fmt: skip
         for width in (VECTOR // dtype.itemsize, 1):
             for kernel, parameters in kernels.items():
-                declare(f"{kernel}<{name}, {width}>", FILE, kernel, parameters, unit=name)
+                declare(f"{kernel}<{name}, {width}>", FILE, kernel, parameters, unit=f"{name}, {width}")
 
 
 _declare()
@@ -109,8 +111,8 @@ def layer_norm_backward(
 ) -> Gradients:  # fmt: skip
     """The gradients of `layer_norm` for x, weight and bias, from that of its result; None for one that `need` omits.
 
-    Those of weight and bias are summed in float32 or wider, in an order that depends on shape, dtype and alignment
-    alone. They cost no pass of their own, unless rows are longer than a block of threads can hold.
+    Those of weight and bias are summed in float32 or wider, in an order that depends on shape, dtype, alignment and the
+    GPU's number of multiprocessors alone. They cost no pass of their own, unless rows are longer than a block can hold.
     """
     check_array("layer_norm", "mean", mean, _extent("layer_norm", x, dims)[2])
     return _backward("layer_norm", g, x, weight, mean, rstd, need, dims)
@@ -133,9 +135,10 @@ def _backward(
     dx = cuda.cupy().empty(x.shape, x.dtype) if need[0] else None
     wanted, like, c_type = need[1:], x.shape[-dims:], c_name(label, x.dtype)
     width = widest(cols, x.itemsize, g, x, weight, dx)
-    together = rows > 0 and held(cols, width, x.itemsize)
+    together = rows > 0 and held(cols, width)
     if dx is not None:
-        shape = row_turns(rows, cols, width, x.itemsize, together and any(wanted))
+        most_parts = BLOCKS * cuda.multiprocessors(dx.data.device_id) if together and any(wanted) else None
+        shape = row_turns(rows, cols, width, x.itemsize, most_parts)
         sums = _Sums(like, x.dtype, wanted if together else (False, False), shape[0][0])
         arguments = g, x, weight, mean, rstd, dx, *sums.places, rows, cols
         launch(f"layer_norm_backward<{c_type}, {width}>", shape, *arguments, label=f"{label}_backward")

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
-from .instances import C_NAMES, Parameter, declare, wide
+from ..dtypes import int32, wide
+from .constants import THREADS
+from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, launch
 from .tables import LISTS, TensorLists
-from .tiles import THREADS
 
 _NORMS = {1.0: "L1", 2.0: "L2", math.inf: "Largest"}
 ORDERS = tuple(_NORMS)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import cuda
+from . import constants
 from .instances import INSTANCES, instances_of
 
 # CuPy appends -ftz=true and NVRTC obeys the last word, so float32 and bfloat16 numbers below 1.2e-38 count as zeros
@@ -29,11 +30,11 @@ def folder() -> Path:
 
 
 def source(file: str) -> str:
-    """The text of `file`, with our own headers in place of the lines that include them.
+    """The text of `file` after our constants, with our own headers in place of the lines that include them.
 
     CuPy keys its cache of compiled kernels by the text: a changed header has to change it.
     """
-    return "\n".join(_lines(folder() / file, set())) + "\n"
+    return "\n".join([constants.definitions(), *_lines(folder() / file, set())]) + "\n"
 
 
 def _lines(path: Path, seen: set[Path]) -> Iterator[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32, int64
+from ..dtypes import int32, int64, wide
+from .constants import THREADS
 from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, Classes, add_up
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
-from .tiles import THREADS, Launch, row_tiles, widest
+from .tiles import Launch, row_tiles, widest
 
 
 def _declare() -> None:
@@ -19,42 +20,56 @@ def _declare() -> None:
         out, factor = Parameter("out", "write", dtype), Parameter("factor", "write", w)
         partials = Parameter("partials", "write", w, True)
         options = Parameter("ignore_index", "scalar", int64), Parameter("reduction", "scalar", int32)
-        parameters = (Parameter("x", "read", dtype, True), *given, out, factor, partials, *options, *SIZE)
+        parameters = (Parameter("x", "read", dtype), *given, out, factor, partials, *options, *SIZE)
         declare(f"nll<{name}>", FILE, "nll", parameters, name)
 
 
 _declare()
 
 
-def nll(x: Array, classes: Classes, reduction: str = "mean") -> Array:
-    """Minus the numbers of x (..., cols) that the classes (...) name, weighed and reduced as by `cross_entropy`.
+def nll(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, Array]:
+    """Minus the numbers of x (..., cols) that the classes (...) name, weighed and reduced as by `cross_entropy`; and
+    what the gradients of the rows' losses are multiplied with, in the wide dtype.
 
     Reads one number per row. Two launches at most; `classes.smoothing` has no meaning here.
     """
     check_array("nll", "x", x)
     cols = _columns("nll", x.shape, classes)
-    return _nll(x, classes, reduction, x.dtype, cols)[0]
+    empty, w, number = cuda.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
+    rows = classes.target.size
+    out, factor = empty(classes.target.shape if reduction == "none" else (), x.dtype), empty((), w)
+    shape = nll_tiles(rows)
+    blocks = shape[0][0]
+    partials = empty((blocks, 2), w) if blocks > 1 and reduction != "none" else None
+    given, options = (x, classes.target, classes.weight), (classes.ignore_index, number)
+    launch(f"nll<{c_name('nll', x.dtype)}>", shape, *given, out, factor, partials, *options, rows, cols)
+    if partials is not None:
+        add_up(partials, out, factor, number, blocks)
+    return out, factor
 
 
-def nll_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> np.ndarray:
-    own, place = _weights(classes, x.shape[-1], wide(x.dtype))
+def nll_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> tuple[np.ndarray, np.ndarray]:
+    own, place, wrong = _weights(classes, x.shape[-1], wide(x.dtype))
     picked = np.take_along_axis(x.astype(own.dtype), place[..., None], -1)[..., 0]
-    with np.errstate(invalid="ignore"):
-        rows = np.where(classes.target == classes.ignore_index, 0, -own * picked)
-        total = rows if reduction == "none" else rows.sum() / (own.sum() if reduction == "mean" else 1)
-    return np.asarray(total).astype(x.dtype)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rows = np.where(classes.target == classes.ignore_index, 0, np.where(wrong, np.nan, -own * picked))
+        divisor = own.sum() if reduction == "mean" else own.dtype.type(1)
+        total = rows if reduction == "none" else rows.sum() / divisor
+        return np.asarray(total).astype(x.dtype), np.asarray(1 / divisor)
 
 
-def nll_backward(g: Array, classes: Classes, cols: int, reduction: str = "mean") -> Array:
-    """The gradient of `nll` for x (..., cols) from that of its result: zeros but where the classes are.
+def nll_backward(g: Array, classes: Classes, cols: int, factor: Array | None = None) -> Array:
+    """The gradient of `nll` for x (..., cols) from that of its result, one number or one per row, in one launch.
 
-    One launch, with "mean" two or three: the weights are added up once more.
+    Zeros but where the classes are; NaN in the rows of classes beyond the range. `factor` is what `nll` returned; None
+    is a one.
     """
     label = "nll_backward"
-    check_array(label, "g", g, classes.target.shape if reduction == "none" else ())
+    check_array(label, "g", g, classes.target.shape if g.ndim else ())
+    if factor is not None:
+        check_array(label, "factor", factor, ())
     shape = (*classes.target.shape, cols)
     _columns(label, shape, classes)
-    factor = _nll(None, classes, reduction, g.dtype, cols)[1] if reduction == "mean" else None
     dx = cuda.cupy().empty(shape, g.dtype)
     rows, width = classes.target.size, widest(cols, g.itemsize, dx)
     grid, name = row_tiles(rows, cols, width, g.itemsize), f"cross_entropy_backward<{c_name(label, g.dtype)}, {width}>"
@@ -63,12 +78,13 @@ def nll_backward(g: Array, classes: Classes, cols: int, reduction: str = "mean")
     return dx
 
 
-def nll_backward_reference(g: np.ndarray, classes: Classes, cols: int, reduction: str = "mean") -> np.ndarray:
-    own, place = _weights(classes, cols, wide(g.dtype))
+def nll_backward_reference(g: np.ndarray, classes: Classes, cols: int, factor: np.ndarray | None = None) -> np.ndarray:
+    own, place, wrong = _weights(classes, cols, wide(g.dtype))
     ignored = classes.target == classes.ignore_index
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rows = np.where(ignored, 0, -own * g.astype(own.dtype) / (own.sum() if reduction == "mean" else 1))
-    return np.where(np.arange(cols) == place[..., None], rows[..., None], 0).astype(g.dtype)
+    with np.errstate(invalid="ignore"):
+        rows = np.where(ignored, 0, -own * g.astype(own.dtype) * (1 if factor is None else factor))
+    dx = np.where(np.arange(cols) == place[..., None], rows[..., None], 0)
+    return np.where(wrong[..., None], np.nan, dx).astype(g.dtype)
 
 
 def nll_tiles(rows: int) -> Launch:
@@ -86,23 +102,9 @@ def _columns(label: str, shape: tuple[int, ...], classes: Classes) -> int:
     return cols
 
 
-def _nll(x: Array | None, classes: Classes, reduction: str, dtype: np.dtype, cols: int) -> tuple[Array, Array]:
-    """The result, and what the gradients of the rows' losses are multiplied with; for a null x that alone is right."""
-    empty, w, number = cuda.cupy().empty, wide(dtype), REDUCTIONS.index(reduction)
-    rows = classes.target.size
-    out, factor = empty(classes.target.shape if reduction == "none" else (), dtype), empty((), w)
-    shape = nll_tiles(rows)
-    blocks = shape[0][0]
-    partials = empty((blocks, 2), w) if blocks > 1 and reduction != "none" else None
-    given, options = (x, classes.target, classes.weight), (classes.ignore_index, number)
-    launch(f"nll<{c_name('nll', dtype)}>", shape, *given, out, factor, partials, *options, rows, cols)
-    if partials is not None:
-        add_up(partials, out, factor, number, blocks)
-    return out, factor
-
-
-def _weights(classes: Classes, cols: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """What the rows count for, and the classes moved into the range."""
+def _weights(classes: Classes, cols: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the rows count for, the classes moved into the range, and where they were beyond it."""
     place = np.clip(classes.target, 0, max(cols - 1, 0))
     own = np.ones(place.shape, dtype) if classes.weight is None else classes.weight[place]
-    return np.where(classes.target == classes.ignore_index, 0, own).astype(dtype), place
+    ignored = classes.target == classes.ignore_index
+    return np.where(ignored, 0, own).astype(dtype), place, ~ignored & (place != classes.target)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import int32
-from .instances import C_NAMES, Parameter, declare, wide
+from ..dtypes import int32, wide
+from .instances import C_NAMES, Parameter, declare
 from .launcher import launch
 from .tables import LISTS, TensorLists
 

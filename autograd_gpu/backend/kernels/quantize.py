@@ -10,15 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32
+from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32, wide
 from ..formats import FORMATS, needs_scale, scales
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from .constants import QUANTIZE_STRIPS
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, held_tiles, row_tiles, tiles, widest
 
 FILE = "quantize.cu"
 STRUCTS = {float16: "Float16", bfloat16: "BFloat16", float8_e4m3fn: "E4M3", float8_e5m2: "E5M2"}
-HELD = 8  # strips of a row that a thread holds; the kernel has the same number
 
 
 def _declare() -> None:
@@ -28,7 +28,7 @@ def _declare() -> None:
         known, scale = Parameter("largest", "read", wide(dtype), True), Parameter("scale", "write", wide(dtype), True)
         factor, guessed = Parameter("scale", "read", wide(dtype), True), Parameter("guessed", "scalar", int32)
         for width in (VECTOR // dtype.itemsize, 1):
-            declare(f"absmax<{name}, {width}>", FILE, "absmax", (x, maxima, guess, *SIZE), unit=name)
+            declare(f"absmax<{name}, {width}>", FILE, "absmax", (x, maxima, guess, *SIZE), unit=f"{name}, {width}")
             for target, struct in STRUCTS.items():
                 if target.itemsize >= dtype.itemsize:
                     continue
@@ -57,10 +57,10 @@ def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Arr
     if not (scaled and needs_scale(x.dtype, format)):
         launch(instance, row_tiles(rows, cols, width, x.itemsize), x, None, codes, None, 0, rows, cols)
         return codes, None
-    factor, shape = xp.empty((rows, 1), wide(x.dtype)), held_tiles(rows, cols, width, x.itemsize, HELD)
+    factor, shape = xp.empty((rows, 1), wide(x.dtype)), held_tiles(rows, cols, width, x.itemsize, QUANTIZE_STRIPS)
     if not cols:
         factor.fill(1)
-    elif cols <= shape[1][0] * HELD * width:
+    elif cols <= shape[1][0] * QUANTIZE_STRIPS * width:
         launch(instance, shape, x, None, codes, factor, 0, rows, cols)
     else:
         shape = row_tiles(rows, cols, width, x.itemsize)

@@ -7,11 +7,12 @@ import math
 import numpy as np
 
 from .. import cuda
-from ..dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64
-from .instances import C_NAMES, Parameter, declare, wide
+from ..dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64, wide
+from .constants import THREADS
+from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .philox import COUNTERS, threshold, words_reference
-from .tiles import THREADS, VECTOR, Launch
+from .tiles import VECTOR, Launch
 
 DISTRIBUTIONS = ("Uniform", "Normal", "Exponential")
 WORD = 4  # bytes
@@ -37,7 +38,7 @@ def _declare() -> None:
 _declare()
 
 
-def counters(size: int, dtype: np.dtype) -> int:
+def counters_for(size: int, dtype: np.dtype) -> int:
     """How many counters an array takes: 16 bytes of words make two numbers of eight bytes, or four of fewer."""
     return -(-size // (VECTOR // max(dtype.itemsize, WORD)))
 
@@ -56,7 +57,7 @@ def random_numbers(
     """
     instance = f"random_numbers<{distribution}, {c_name('random_numbers', dtype)}>"
     out, size = cuda.cupy().empty(shape, dtype), math.prod(shape)
-    launch(instance, _threads(counters(size, dtype)), out, seed, start, scale, shift, size)
+    launch(instance, _threads(counters_for(size, dtype)), out, seed, start, scale, shift, size)
     return out
 
 
@@ -65,7 +66,7 @@ def random_numbers_reference(
     shift: float = 0.0,
 ) -> np.ndarray:  # fmt: skip
     size = math.prod(shape)
-    below_one, above_zero = _units(words_reference(seed, start, counters(size, dtype)).ravel(), wide(dtype))
+    below_one, above_zero = _units(words_reference(seed, start, counters_for(size, dtype)).ravel(), wide(dtype))
     if dtype in HALF and distribution == "Uniform":
         below_one = np.floor(below_one * 2 ** DIGITS[dtype]) / 2 ** DIGITS[dtype]
     values = below_one if distribution == "Uniform" else -np.log(above_zero)
@@ -93,25 +94,26 @@ def _pairs(words: np.ndarray) -> np.ndarray:
 def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: int) -> Array:
     """An array of bool, True with this probability: the bits of a `Mask` of the same counters."""
     out, size = cuda.cupy().empty(shape, bool_), math.prod(shape)
-    launch("random_bits", _threads(counters(size, bool_)), out, seed, start, threshold(probability), size)
+    launch("random_bits", _threads(counters_for(size, bool_)), out, seed, start, threshold(probability), size)
     return out
 
 
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> Array:
     """An array of int64, every integer in [low, high) as likely as another."""
     out, size, span = cuda.cupy().empty(shape, int64), math.prod(shape), high - low
-    launch("random_integers", _threads(counters(size, int64)), out, seed, start, low, span % 2**64, 2**64 % span, size)
+    shape_of_launch = _threads(counters_for(size, int64))
+    launch("random_integers", shape_of_launch, out, seed, start, low, span % 2**64, 2**64 % span, size)
     return out
 
 
 def random_integers_reference(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> np.ndarray:
     span, size, numbers = high - low, math.prod(shape), []
-    drawn = [_pairs(words_reference(seed, start, counters(size, int64)).ravel())]
+    drawn = [_pairs(words_reference(seed, start, counters_for(size, int64)).ravel())]
     for i in range(size):
         turn = 0
         while True:
             if turn == len(drawn):
-                drawn.append(_pairs(words_reference(seed, start, counters(size, int64), turn).ravel()))
+                drawn.append(_pairs(words_reference(seed, start, counters_for(size, int64), turn).ravel()))
             upper, lower = divmod(int(drawn[turn][i]) * span, 2**64)
             if lower >= 2**64 % span:
                 break

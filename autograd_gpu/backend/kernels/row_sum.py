@@ -7,22 +7,12 @@ import math
 import numpy as np
 
 from .. import cuda
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import wide
+from .instances import declare_sums
 from .launcher import Array, c_name, check_array, launch
-from .tiles import VECTOR, row_tiles, widest
+from .tiles import row_tiles, widest
 
-
-def _declare() -> None:
-    for dtype, name in C_NAMES.items():
-        x, partials = Parameter("x", "read", dtype), Parameter("partials", "write", wide(dtype), optional=True)
-        for width in (VECTOR // dtype.itemsize, 1):
-            for target in C_NAMES:
-                if target == dtype or wide(target) == dtype:
-                    parameters = (x, Parameter("out", "write", target), partials, *SIZE)
-                    declare(f"row_sum<{name}, {C_NAMES[target]}, {width}>", "row_sum.cu", "row_sum", parameters)
-
-
-_declare()
+declare_sums("row_sum")
 
 
 def row_sum(x: Array, out: Array | None = None) -> Array:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import int32
-from .instances import C_NAMES, SIZE, Parameter, declare, wide
+from ..dtypes import int32, wide
+from .constants import SOFTMAX_BACKWARD_STRIPS, SOFTMAX_STRIPS
+from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import VECTOR, held_tiles, widest
 
 FILE = "softmax.cu"
-HELD = {"softmax": 8, "softmax_backward": 4}  # DEPTH in softmax.cu: the strips that a thread keeps of each array
 
 
 def _declare() -> None:
@@ -21,8 +21,9 @@ def _declare() -> None:
         logarithm, safe = [Parameter(each, "scalar", int32) for each in ("logarithm", "safe")]
         for width in (VECTOR // dtype.itemsize, 1):
             forward, backward = (x, out, logarithm, safe, *SIZE), (g, saved, dx, logarithm, *SIZE)
-            declare(f"softmax<{name}, {width}>", FILE, "softmax", forward, unit=name)
-            declare(f"softmax_backward<{name}, {width}>", FILE, "softmax_backward", backward, unit=name)
+            types = f"{name}, {width}"
+            declare(f"softmax<{types}>", FILE, "softmax", forward, unit=types)
+            declare(f"softmax_backward<{types}>", FILE, "softmax_backward", backward, unit=types)
 
 
 _declare()
@@ -40,7 +41,7 @@ def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe
     out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
     check_array(label, "out", out, x.shape)
     width = widest(cols, x.itemsize, x, out)
-    shape = held_tiles(rows, cols, width, x.itemsize, HELD["softmax"])
+    shape = held_tiles(rows, cols, width, x.itemsize, SOFTMAX_STRIPS)
     launch(f"softmax<{c_type}, {width}>", shape, x, out, logarithm, safe, rows, cols, label=label)
     return out
 
@@ -64,7 +65,7 @@ def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm
     dx = cuda.cupy().empty(out.shape, out.dtype) if dx is None else dx
     check_array(label, "dx", dx, out.shape)
     width = widest(cols, out.itemsize, g, out, dx)
-    shape = held_tiles(rows, cols, width, out.itemsize, HELD["softmax_backward"])
+    shape = held_tiles(rows, cols, width, out.itemsize, SOFTMAX_BACKWARD_STRIPS)
     launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, dx, logarithm, rows, cols, label=label)
     return dx
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from .. import cuda
 from ..dtypes import int32, int64
+from .constants import CHUNK, THREADS
 from .instances import C_NAMES, Parameter
 from .launcher import Array
-from .tiles import THREADS, Launch
+from .tiles import Launch
 
-CHUNK = 16384  # elements of a block: kernels/include/tensor_lists.cuh has the same number
 _KEPT = 64  # tables
 
 LISTS = (

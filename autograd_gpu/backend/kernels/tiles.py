@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from .constants import NORM_STRIPS, THREADS
+
 Launch = tuple[tuple[int, int], tuple[int, int]]  # grid and block
 
-THREADS = 256  # in a block: kernels/include/matrix.cuh has the same number
 VECTOR, SECTOR, LINE = 16, 32, 128  # bytes of the widest load, of the least that memory gives, and of a cache line
 
 # Chosen by latency and bandwidth of sm_80 to sm_100, not by measurements.
@@ -16,7 +17,7 @@ LONGEST_WALK = 16  # rows, or strips of a row, per thread of one that sums: beyo
 ROWS_PER_PART = 8  # the same in a sum of two stages
 MOST_BLOCKS = 1024  # of its first stage: enough for the largest GPU, and little work for the second
 MOST_PARTS = 65535  # CUDA's limit of gridDim.y
-MOST_ROW_PARTS, FEW_TURNS = 256, 4  # two blocks per multiprocessor; turns that are cheaper than a second launch
+FEW_TURNS = 4  # of a block down the rows: they are cheaper than a second launch
 
 
 def widest(cols: int, itemsize: int, *matrices: Any | None) -> int:
@@ -62,6 +63,13 @@ def sum_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) 
     return (blocks, max(parts, 1)), block
 
 
+def _across(rows: int, strips: int, least: int, held: int) -> int:
+    """How many threads share a row of so many strips: at least so many bytes' worth, and more of them where a thread
+    would have more than `held` strips, or rows are too few to fill the block."""
+    wanted = max(least, _power_of_two(-(-strips // held)), THREADS // _power_of_two(rows))
+    return min(_power_of_two(strips), wanted, THREADS)
+
+
 @functools.lru_cache(4096)
 def row_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) -> Launch:
     """Grid and block of a kernel that sums along rows: grid[1] is 1 where one stage is enough, or is asked for.
@@ -69,8 +77,7 @@ def row_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) 
     The threads of a row read whole cache lines; there are more of them where a row is long or rows are few.
     """
     strips = cols // width
-    wanted = max(LINE // (width * itemsize), _power_of_two(-(-strips // LONGEST_WALK)), THREADS // _power_of_two(rows))
-    across = min(_power_of_two(strips), wanted, THREADS)
+    across = _across(rows, strips, LINE // (width * itemsize), LONGEST_WALK)
     blocks, block = -(-rows // (THREADS // across)), (across, THREADS // across)
     if stages == 1 or strips <= across * LONGEST_WALK:
         return (blocks, 1), block
@@ -84,32 +91,25 @@ def held_tiles(rows: int, cols: int, width: int, itemsize: int, held: int) -> La
 
     The threads of a row read whole sectors; there are more of them where a row is long or rows are few.
     """
-    strips = cols // width
-    wanted = max(SECTOR // (width * itemsize), _power_of_two(-(-strips // held)), THREADS // _power_of_two(rows))
-    across = min(_power_of_two(strips), wanted, THREADS)
+    across = _across(rows, cols // width, SECTOR // (width * itemsize), held)
     return (-(-rows // (THREADS // across)), 1), (across, THREADS // across)
 
 
-def _held(width: int, itemsize: int) -> int:
-    """How many elements of a row a thread holds: kernels/layer_norm.cu has the same numbers."""
-    return 8 if itemsize == 8 or width == 1 else 16
-
-
-def held(cols: int, width: int, itemsize: int) -> bool:
+def held(cols: int, width: int) -> bool:
     """Whether a block of `row_turns` holds a whole row in registers."""
-    return cols <= _held(width, itemsize) * THREADS
+    return cols <= NORM_STRIPS[width] * width * THREADS
 
 
 @functools.lru_cache(4096)
-def row_turns(rows: int, cols: int, width: int, itemsize: int, sums: bool = False) -> Launch:
+def row_turns(rows: int, cols: int, width: int, itemsize: int, most_parts: int | None = None) -> Launch:
     """Grid and block of a kernel whose blocks take turns down the rows, a row being in one block.
 
-    With `sums`, of columns: grid[0] is 1 where one stage is enough.
+    Of one that also sums columns there are `most_parts` blocks at most, and one where one stage is enough.
     """
-    strips, most = cols // width, _held(width, itemsize) // width
-    wanted = max(LINE // (width * itemsize), _power_of_two(-(-strips // most)), THREADS // _power_of_two(rows))
-    across = min(_power_of_two(strips), wanted, THREADS)
+    across = _across(rows, cols // width, LINE // (width * itemsize), NORM_STRIPS[width])
     deep = THREADS // across
     turns = -(-rows // deep)
-    parts = min(-(-rows // ROWS_PER_PART), MOST_ROW_PARTS) if turns > FEW_TURNS else 1
-    return (min(turns, parts if sums else MOST_BLOCKS), 1), (across, deep)
+    if most_parts is None:
+        return (min(turns, MOST_BLOCKS), 1), (across, deep)
+    parts = min(-(-rows // ROWS_PER_PART), most_parts) if turns > FEW_TURNS else 1
+    return (min(turns, parts), 1), (across, deep)

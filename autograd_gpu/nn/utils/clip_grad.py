@@ -28,7 +28,7 @@ def _gradients(parameters: Tensors) -> list[Tensor]:
 
 
 def _power_sum(array: Any, p: float) -> Any:
-    """sum(|x| ** p), for p = inf the largest |x|; as a 0-d array, of float32 for half types."""
+    """sum(|x| ** p), for p = inf the largest |x|, for -inf the least; as a 0-d array, of float32 for half types."""
     xp = namespace(array)
     array = array.astype(wide(array.dtype), copy=False)
     if p == 2:
@@ -36,7 +36,7 @@ def _power_sum(array: Any, p: float) -> Any:
         return np.asarray(np.dot(flat, flat)) if xp is np else (flat * flat).sum()
     size = xp.absolute(array)
     if math.isinf(p):
-        return xp.asarray(size.max() if array.size else 0, array.dtype)
+        return xp.asarray(_extreme(size, p) if array.size else 0 if p > 0 else math.inf, array.dtype)
     return xp.asarray((size**p).sum())
 
 
@@ -48,7 +48,11 @@ def _norm(arrays: list[Any], p: float) -> Any:
     xp, home = namespace(arrays[0]), device_of(arrays[0])
     sums = [norm if math.isinf(p) else norm**p for norm in norms] + [_power_sum(arrays[i], p) for i in left]
     parts = xp.stack([to_device(part, home) for part in sums])
-    return xp.asarray(parts.max() if math.isinf(p) else parts.sum() ** (1 / p))
+    return xp.asarray(_extreme(parts, p) if math.isinf(p) else parts.sum() ** (1 / p))
+
+
+def _extreme(array: Any, p: float) -> Any:
+    return array.max() if p > 0 else array.min()
 
 
 def get_total_norm(
@@ -56,8 +60,8 @@ def get_total_norm(
 ) -> Tensor:
     """The norm of all elements of `tensors` together, as a 0-d tensor where the first one lives; 0 for no tensors.
 
-    For half types it is float32, so that it does not overflow. `norm_type` may be inf, not 0. With `error_if_nonfinite`
-    RuntimeError if the norm is not finite. `foreach` is accepted and has no effect.
+    For half types it is float32, so that it does not overflow. `norm_type` may be inf or -inf, not 0. With
+    `error_if_nonfinite` RuntimeError if the norm is not finite. `foreach` is accepted and has no effect.
 
     >>> ag.nn.utils.get_total_norm([ag.tensor([3.0]), ag.tensor([[4.0]])])
     tensor(5.)
@@ -87,6 +91,9 @@ def clip_grads_with_norm_(
     >>> p.grad
     tensor([2.])
     """
+    if not isinstance(total_norm, Tensor):
+        raise TypeError(f"clip_grads_with_norm_: total_norm must be a Tensor, such as get_total_norm's result, not "
+                        f"{type(total_norm).__name__}; wrap it in autograd_gpu.tensor")
     grads = _gradients(parameters)
     if total_norm.is_cuda and total_norm.numel() == 1:
         grads = _left(grads, lambda arrays: lists.limit_norms(arrays, total_norm.array, float(max_norm)))

@@ -1,0 +1,81 @@
+"""What the checks on every row of the op table share."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import pytest
+from op_db import Call
+from op_rows import ROWS
+
+from autograd_gpu.core import nodegen
+from autograd_gpu.core.op import REGISTRY
+
+
+def check(name):
+    """Parametrises a check over the rows that do not skip it."""
+    rows = [row for row in ROWS if row.op in REGISTRY and name not in row.skip]
+    return pytest.mark.parametrize("row", rows, ids=[row.op for row in rows])
+
+
+def calls(row, device, **options):
+    """Each sample as a call, ready to run."""
+    return [Call(row, sample, device, **options) for sample in row.draw()]
+
+
+def subsets(count):
+    """The non-empty subsets of range(count)."""
+    return [s for size in range(1, count + 1) for s in itertools.combinations(range(count), size)]
+
+
+class Spy:
+    """Records which rules of an op really run, and their dtypes: wraps them where the generated code finds them."""
+
+    def __init__(self, op):
+        self.op, self.called, self.dtypes = op, [], []
+
+    def __enter__(self):
+        self.undo, node = contextlib.ExitStack(), self.op.node
+        for name in ("run_raw", "run_recorded"):
+            if name not in vars(node):  # they are written at their first run
+                setattr(node, name, nodegen.make_run(self.op, name))
+            scope = getattr(node, name).__globals__
+            for key in [k for k in scope if k.startswith("grad_") or k in ("joint", "rule")]:
+                self.undo.callback(scope.__setitem__, key, scope[key])
+                scope[key] = self._watch(key, scope[key])
+        return self
+
+    def __exit__(self, *exc):
+        self.undo.close()
+
+    def _watch(self, key, rule):
+        def watched(F, g, *args):
+            if key == "joint":
+                self.called += [name for name, need in zip(self.op.inputs, args[0], strict=True) if need]
+            else:
+                self.called.append(self.op.inputs[0] if key == "rule" else key[5:])
+            found = rule(F, g, *args)
+            self.dtypes += [str(x.dtype) for x in (found if key == "joint" else (found,)) if x is not None]
+            return found
+
+        return watched
+
+
+def asked(call, names):
+    """Arrays, and names of what forward computed besides, that the rules of the inputs `names` read."""
+    op, slots, extras = call.row.definition, set(), set()
+    for name in names:
+        rule = op.rule_of(name)
+        for _, kind, what in op.asked(rule) if rule is not None else []:
+            if kind == "extra":
+                extras.add(what)
+            elif kind in ("input", "out"):
+                slots.add((kind, what))
+    arrays = []
+    for kind, what in slots:
+        if kind == "input":
+            arrays += [t._array for name, t in call.tensors if name == what]
+        else:
+            arrays.append(call.outs[0 if op.outputs is None else op.outputs.index(what)]._array)
+    return arrays, extras
