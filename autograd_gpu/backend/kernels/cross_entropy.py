@@ -79,7 +79,8 @@ def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[
     """
     c_type, rows, cols, width = _checked("cross_entropy", x, classes, x)
     empty, w, number = cuda.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
-    kept = Kept(*[empty(classes.target.shape, w) for _ in range(3)], empty((), w))
+    by_row = classes.target.shape
+    kept = Kept(empty(by_row, w), empty(by_row, w), empty(by_row, w), empty((), w))
     out = empty(classes.target.shape if reduction == "none" else (), x.dtype)
     shape = forward_tiles(rows, cols, width, x.itemsize, reduction)
     blocks, parts = shape[0]
