@@ -70,13 +70,14 @@ template <typename T> struct Losses {
     const long long* target;
     const Wide<T>* weight;
     T* out;
-    Wide<T> *lse, *counts;
+    Wide<T> *lse, *rest, *counts;
     const long long ignore_index, cols;
     const Wide<T> smoothing;
     const int reduction;
     Wide<T> sum = 0, weights = 0;
 
-    // Of a row; lse and counts, how often the row's softmax is in the gradient, may be null.
+    // Of a row. lse, its rest and counts, how often the row's softmax is in the gradient, may be null. The rest is what
+    // rounding took from lse, without which large logits would have a wrong softmax.
     __device__ void add(const Findings<Wide<T>>& found, long long row) {
         const long long named = target[row], place = min(max(named, 0ll), cols - 1);
         const Wide<T> log_sum = log(found.row.sum), share = smoothing / static_cast<Wide<T>>(cols);
@@ -93,7 +94,11 @@ template <typename T> struct Losses {
             sum += loss;
             weights += own;
         }
-        if (lse != nullptr) lse[row] = found.row.max + log_sum;
+        if (lse != nullptr) {
+            const Wide<T> rounded = found.row.max + log_sum;
+            lse[row] = rounded;
+            rest[row] = isfinite(rounded) ? found.row.max - rounded + log_sum : 0;
+        }
         if (counts != nullptr) counts[row] = count;
         if (reduction == NONE) out[row] = static_cast<T>(loss);
     }
@@ -116,11 +121,11 @@ template <typename T> struct Losses {
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* __restrict__ weight, T* out, Wide<T>* lse,
-              Wide<T>* counts, Wide<T>* factor, Wide<T>* partials, long long ignore_index, Wide<T> smoothing,
-              int reduction, long long rows, long long cols) {
+              Wide<T>* rest, Wide<T>* counts, Wide<T>* factor, Wide<T>* partials, long long ignore_index,
+              Wide<T> smoothing, int reduction, long long rows, long long cols) {
     constexpr int DEPTH = 4;
     RowShare<WIDTH> share(rows, cols);
-    Losses<T> losses{x, target, weight, out, lse, counts, ignore_index, cols, smoothing, reduction};
+    Losses<T> losses{x, target, weight, out, lse, rest, counts, ignore_index, cols, smoothing, reduction};
     for (; share.any(); share.next()) {
         const long long end = share.end();
         Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
@@ -151,7 +156,7 @@ template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
 nll(const T* x, const long long* target, const Wide<T>* weight, T* out, Wide<T>* factor, Wide<T>* partials,
     long long ignore_index, int reduction, long long rows, long long cols) {
-    Losses<T> losses{x, target, weight, out, nullptr, nullptr, ignore_index, cols, 0, reduction};
+    Losses<T> losses{x, target, weight, out, nullptr, nullptr, nullptr, ignore_index, cols, 0, reduction};
     const long long step = static_cast<long long>(gridDim.x) * THREADS;
     for (long long row = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; row < rows; row += step)
         losses.add({{0, 1}}, row);
@@ -175,9 +180,9 @@ cross_entropy_total(const Wide<T>* partials, T* out, Wide<T>* factor, int reduct
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* partials, T* out,
-                   Wide<T>* lse, Wide<T>* counts, Wide<T>* factor, long long ignore_index, Wide<T> smoothing,
-                   int reduction, int parts, long long rows, long long cols) {
-    Losses<T> losses{x, target, weight, out, lse, counts, ignore_index, cols, smoothing, reduction};
+                   Wide<T>* lse, Wide<T>* rest, Wide<T>* counts, Wide<T>* factor, long long ignore_index,
+                   Wide<T> smoothing, int reduction, int parts, long long rows, long long cols) {
+    Losses<T> losses{x, target, weight, out, lse, rest, counts, ignore_index, cols, smoothing, reduction};
     for (long long top = 0; top < rows; top += blockDim.y) {
         const long long row = top + threadIdx.y;
         Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
@@ -194,11 +199,11 @@ cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, c
 }
 
 // dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row. Of a null
-// x, and then null lse and counts, without the softmax: the gradient of `nll`. A null factor is 1.
+// x, and then null lse, rest and counts, without the softmax: the gradient of `nll`. A null factor is 1.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_backward(const T* g, const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* lse,
-                       const Wide<T>* counts, const Wide<T>* factor, T* dx, int g_by_row, int factor_by_row,
+                       const Wide<T>* rest, const Wide<T>* counts, const Wide<T>* factor, T* dx, int g_by_row, int factor_by_row,
                        long long ignore_index, Wide<T> smoothing, long long rows, long long cols) {
     constexpr int DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
@@ -208,7 +213,7 @@ cross_entropy_backward(const T* g, const T* x, const long long* target, const Wi
     const Wide<T> divided = factor == nullptr ? 1 : factor[factor_by_row ? share.row : 0];
     const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * divided;
     const Wide<T> scale = named == ignore_index ? 0 : product;
-    const Wide<T> less = x == nullptr ? 0 : lse[share.row];
+    const Wide<T> less = x == nullptr ? 0 : lse[share.row], still = x == nullptr ? 0 : rest[share.row];
     const Wide<T> certain = x == nullptr ? 0 : scale * counts[share.row];
     const Wide<T> of_all = named != place && named != ignore_index ? no_class() : certain;
     const Wide<T> of_target = scale * (1 - smoothing) * (weight == nullptr ? 1 : weight[place]);
@@ -226,7 +231,7 @@ cross_entropy_backward(const T* g, const T* x, const long long* target, const Wi
             if (smoothing != 0 && weight != nullptr && first < cols) weights = load_wide<WIDTH>(weight, first);
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
-                Wide<T> value = of_all * exp(widen(strips[d].at[i]) - less);
+                Wide<T> value = of_all * exp(widen(strips[d].at[i]) - less - still);
                 if (smoothing != 0) value -= of_each * weights.at[i];
                 if (first + i == place) value -= of_target;
                 strips[d].at[i] = static_cast<T>(value);

@@ -100,8 +100,9 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
 }
 
 // Sums over all rows of g * normal and of g, to dweight and dbias, which may be null; or, from a grid of several parts,
-// to this part's row of `partials` (parts, one or two times cols), which a second launch sums. A barrier must lie
-// between two calls, and every thread of the block must make them.
+// to this part's row of `partials`, which a second launch sums. Where both are wanted, the biases of a row begin as many
+// columns after the weights as make 16 bytes of T, with zeros between. A barrier must lie between two calls, and every
+// thread of the block must make them.
 template <int WIDTH, typename Sum, typename T>
 __device__ void store_parameters(Sum (&weights)[WIDTH], Sum (&biases)[WIDTH], long long column, long long cols,
                                  unsigned part, unsigned parts, T* dweight, T* dbias, Sum* partials) {
@@ -110,11 +111,15 @@ __device__ void store_parameters(Sum (&weights)[WIDTH], Sum (&biases)[WIDTH], lo
     if (dbias != nullptr) add_rows_of_block(biases);
     if (threadIdx.y != 0 || column >= cols) return;
     const bool both = dweight != nullptr && dbias != nullptr;
-    Sum* const row = partials + part * (both ? 2 * cols : cols) + column;
+    constexpr long long LINE = 16 / sizeof(T);
+    const long long second = !both ? 0 : WIDTH > 1 ? cols : (cols + LINE - 1) / LINE * LINE;
+    Sum* const row = partials + part * (second + cols) + column;
+    if (WIDTH == 1 && parts > 1 && column + 1 == cols)
+        for (int i = 1; i <= second - cols; ++i) row[i] = 0;
     for (int i = 0; i < WIDTH; ++i) {
         if (parts > 1) {
             if (dweight != nullptr) row[i] = weights[i];
-            if (dbias != nullptr) row[(both ? cols : 0) + i] = biases[i];
+            if (dbias != nullptr) row[second + i] = biases[i];
         } else {
             if (dweight != nullptr) dweight[column + i] = static_cast<T>(weights[i]);
             if (dbias != nullptr) dbias[column + i] = static_cast<T>(biases[i]);

@@ -31,4 +31,5 @@ class Checkpointed(World):
 def test_out_of_memory_at_every_allocation(device, no_gc):
     """The next step is compared with one without checkpoints."""
     expected = Expected("plain", device, 1)
-    assert fail_everywhere(lambda: Checkpointed("plain", device), World.train, expected.check, device, NUMBERS) > 100
+    count = fail_everywhere(lambda: Checkpointed("plain", device), World.train, expected.check, device, NUMBERS)
+    assert count > (100 if device == "cpu" else 50)  # kernels need fewer

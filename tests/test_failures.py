@@ -44,7 +44,8 @@ def test_out_of_memory_at_every_allocation_of_backward(device, no_gc):
         world.backward()
         world.clip()
 
-    assert fail_everywhere(lambda: World("plain", device, 1), run, expected.check, device) > 70
+    count = fail_everywhere(lambda: World("plain", device, 1), run, expected.check, device)
+    assert count > (70 if device == "cpu" else 35)  # kernels need fewer
 
 
 def test_out_of_memory_at_every_allocation_of_double_backward(device, no_gc):

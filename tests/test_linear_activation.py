@@ -155,6 +155,13 @@ def test_sequential_fuses(activation):
     np.testing.assert_allclose(plain(out), plain(activation(linear(x))), rtol=1e-6, atol=1e-7)
 
 
+def test_sequential_fuses_behind_the_second_of_two_linear_layers():
+    first, second, x = nn.Linear(5, 4), nn.Linear(4, 3), ag.ones(2, 5)
+    out = nn.Sequential(first, second, nn.ReLU())(x)
+    assert type(out.grad_fn).__name__ == "BiasActivationBackward0"
+    np.testing.assert_allclose(plain(out), plain(ag.relu(second(first(x)))), rtol=1e-6, atol=1e-7)
+
+
 class Doubled(nn.Linear):
     def forward(self, input):
         return super().forward(input) * 2

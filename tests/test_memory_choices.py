@@ -181,6 +181,26 @@ class TestCompose:
             ag.hooks.compose(hook, hook)
 
 
+@pytest.mark.parametrize("activation", [ag.nn.Tanh, ag.nn.ReLU, lambda: ag.nn.ReLU(inplace=True)])
+@pytest.mark.parametrize(("args", "share", "error"), [
+    (("float16",), 0.51, 6e-4), (("bfloat16",), 0.51, 5e-3), (("float8_e4m3fn", "row"), 0.27, 5e-2),
+    (("float8_e4m3fn",), 0.26, 5e-2), (("float8_e5m2",), 0.26, 0.2),
+])  # fmt: skip
+def test_a_deep_network(args, share, error, activation, device):
+    """Bytes held, relative to those without; the worst weight gradient."""
+    ag.manual_seed(0)
+    net = ag.nn.Sequential(*[m for _ in range(20) for m in (ag.nn.Linear(256, 256), activation())]).to(device)
+    x, weights = ag.randn(128, 256, device=device), [m.weight for m in net if isinstance(m, ag.nn.Linear)]
+    hook = ag.hooks.quantize(*args)
+    with hook:
+        y = net(x).square().mean()
+    assert hook.bytes_held + hook.bytes_saved == 20 * x.nbytes
+    assert hook.bytes_held <= share * 20 * x.nbytes
+    expected = ag.autograd.grad(net(x).square().mean(), weights)
+    for a, b in zip(ag.autograd.grad(y, weights), expected, strict=True):
+        assert ((a - b).norm() / b.norm()).item() <= error
+
+
 def test_a_codec_takes_what_it_says():
     codec = Quantizer(ag.bfloat16, "tensor")
     info = SaveInfo("mul", "a", False, False, None, 0, 0)

@@ -370,3 +370,17 @@ def test_signatures_equal_pytorch():
         assert found == expected, name
         compared += 1
     assert compared > 40
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e8])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.25])
+def test_gradients_of_cross_entropy_far_from_zero(offset, label_smoothing, device):
+    """log(sum(exp(x))) in float32 has no room for the sum's share beside such logits."""
+    numbers = (offset + 8 * np.random.randint(-1, 2, (5, 7))).astype(np.float32)
+    labels = np.array([0, 3, 6, 1, 1])
+    x = ag.tensor(numbers, device=device, requires_grad=True)
+    loss = F.cross_entropy(x, ag.tensor(labels, device=device), label_smoothing=label_smoothing)
+    y = torch.tensor(numbers.astype(np.float64), requires_grad=True)
+    torch.nn.functional.cross_entropy(y, torch.tensor(labels), label_smoothing=label_smoothing).backward()
+    (found,) = ag.autograd.grad(loss, x)
+    np.testing.assert_allclose(found.numpy(force=True), y.grad.numpy(), rtol=0, atol=1e-7)

@@ -62,10 +62,10 @@ def run(modules: list[Module], input: Any) -> Any:
     """The modules one after the other, a Linear together with what is behind it."""
     waiting = None  # a Linear
     for module in modules:
-        if waiting is not None:
-            input, waiting = through(waiting, module, input), None
-        elif type(module) is Linear:
-            waiting = module
-        else:
+        if type(module) is Linear:
+            input, waiting = input if waiting is None else waiting(input), module
+        elif waiting is None:
             input = module(input)
+        else:
+            input, waiting = through(waiting, module, input), None
     return input if waiting is None else waiting(input)

@@ -94,11 +94,11 @@ def batch_nll(F, n, batched, x, target, weight, *, ignore_index, reduction):
 
 
 def batch_nll_grad(F, n, batched, h, target, weight, factor, *, classes, ignore_index, reduction):
-    """Each example's factor is found anew, together with the weights of its own that it may have."""
+    """By rows: h, factor and weights are those of each row's example."""
     dtype, target = h.dtype, expanded(F, n, batched[1:2], (target,))[0]
-    if batched[0] and rank(h, True) == 0:
-        h = F.reshape(h, (n, *(1,) * (len(target.shape) - 1)))
-    scale, _ = _scale_of(F, n, target, (weight, batched[2]), ignore_index, reduction, wide(dtype))
-    how = {"classes": classes, "ignore_index": ignore_index, "reduction": "none"}
-    found = F.class_nll_grad(h * scale, target, None, None, **how)
+    scale, _ = _scale_of(F, n, target, (weight, batched[2]), ignore_index, "sum", wide(dtype))
+    rows = of_rows(F, n, h, batched[0], target.shape[1:]) * scale
+    if factor is not None:  # inf where no row counts
+        rows = F.where(scale == 0, 0.0, rows * of_rows(F, n, factor, batched[3], target.shape[1:]))
+    found = F.class_nll_grad(rows, target, None, None, classes=classes, ignore_index=ignore_index, reduction="none")
     return found if found.dtype == dtype else F.cast(found, dtype)

@@ -187,6 +187,7 @@ def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
 
 def _nll_grad(xp, h, target, weight=None, factor=None, *, classes, ignore_index, reduction):
     if xp is not np and classes:
+        factor = None if factor is None else dense(factor, wide(h.dtype))
         return kernels.nll_backward(dense(h, h.dtype), given(h.dtype, target, weight, ignore_index), classes, factor)
     out = xp.zeros((*target.shape, classes), h.dtype)
     scale, ignored, _ = _weighed(xp, out, target, weight, ignore_index, "none")

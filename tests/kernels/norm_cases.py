@@ -1,10 +1,10 @@
 """The kernels of layer_norm.cu on emulated threads, launched as backend/kernels/layer_norm.py does."""
 
 import emulated
-import numpy as np
 from emulated import Placed, unset, width_of
 
 from autograd_gpu.backend import kernels
+from autograd_gpu.backend.kernels.layer_norm import distance
 
 PARTS = 264  # blocks of layer_norm_backward at once on an H100
 
@@ -32,15 +32,21 @@ def forward(x, weight=None, bias=None, eps=1e-5, centered=True, offset=0, blocks
 def _sums(cols, dtype, wanted, parts):
     """Places for dweight, dbias, and the sums of the grid's parts."""
     found = [unset((cols,), dtype) if each else None for each in wanted]
-    return *found, unset((parts, sum(wanted) * cols), kernels.wide(dtype)) if parts > 1 and any(wanted) else None
+    length = distance(cols, dtype) + cols if all(wanted) else cols
+    return *found, unset((parts, length), kernels.wide(dtype)) if parts > 1 and any(wanted) else None
 
 
 def _totals(dweight, dbias, partials):
     if partials is None:
         return tuple(None if each is None else each.result() for each in (dweight, dbias))
-    wanted = [each for each in (dweight, dbias) if each is not None]
-    halves = iter(np.split(partials.result().sum(axis=0), len(wanted)))
-    return tuple(None if each is None else next(halves).astype(each.array.dtype) for each in (dweight, dbias))
+    sums, like = partials.result().sum(axis=0), (dweight or dbias).array
+    cols = like.size
+    starts = (0, len(sums) - cols)
+    assert not sums[cols : len(sums) - cols].any()  # zeros between those of the weight and of the bias
+    return tuple(
+        None if each is None else sums[start : start + cols].astype(like.dtype)
+        for start, each in zip(starts, (dweight, dbias), strict=True)
+    )
 
 
 def backward(g, x, weight, mean, rstd, need=(True, True), offset=0, parts=None, **how):

@@ -67,8 +67,10 @@ def test_no_kernel_spills_or_has_a_stack_frame(usages):
 
 
 def test_table_says_what_kernels_cost(usages, arch):
+    """To the register by the compiler that the table is from; another version divides them a little differently."""
     table = json.loads(resources.TABLE.read_text())
-    faults = resources.faults(usages, table[arch])
+    leeway = 0 if resources.version() == table["nvrtc"] else 4 * resources.UNIT  # 24 were seen
+    faults = resources.faults(usages, table[arch], leeway)
     assert not faults, (
         f"{arch}, NVRTC {resources.version()} (the table is from {table['nvrtc']}): {'; '.join(faults)}. "
         f"If that is meant, write the table anew: {resources.COMMAND}"
@@ -104,6 +106,12 @@ def test_wrong_table_is_noticed(table, fault):
 @pytest.mark.parametrize("registers", [40, 48])
 def test_bound_may_be_one_unit_too_high(registers):
     assert resources.faults(USED, {"k": {"registers": registers, "shared": 1024}}) == []
+
+
+def test_another_compiler_has_leeway():
+    table = {name: {"registers": 8, "shared": row["shared"]} for name, row in resources.limits(USED).items()}
+    assert resources.faults(USED, table)
+    assert resources.faults(USED, table, leeway=248) == []
 
 
 def test_written_table_has_no_fault():

@@ -30,7 +30,7 @@ def forward(x, classes, reduction="mean", offset=0, shape=None, order="forward",
     shape = shape or forward_tiles(rows, cols, width, x.itemsize, reduction)
     blocks, parts = shape[0]
     out = unset((rows,) if reduction == "none" else (), x.dtype)
-    kept = [unset((rows,), w), unset((rows,), w), unset((), w)]
+    kept = [*(unset((rows,), w) for _ in range(3)), unset((), w)]
     partials = unset((rows * parts, 4) if parts > 1 else (blocks, 2), w)
     weight = None if classes.weight is None else Placed(classes.weight)
     given, how = (Placed(x, offset), Placed(classes.target), weight), {"order": order, "check": check}
@@ -42,7 +42,7 @@ def forward(x, classes, reduction="mean", offset=0, shape=None, order="forward",
         emulated.launch(f"cross_entropy_join<{name}>", joining, *given, partials, out, *kept, *ends, **how)
     elif reduction != "none" and blocks > 1:
         total = (1, 1), (kernels.THREADS, 1)
-        emulated.launch(f"cross_entropy_total<{name}>", total, partials, out, kept[2], options[2], blocks, **how)
+        emulated.launch(f"cross_entropy_total<{name}>", total, partials, out, kept[3], options[2], blocks, **how)
     return out.result(), kernels.Kept(*[each.result() for each in kept])
 
 

@@ -87,6 +87,21 @@ def test_launches(xp):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("rows", [5, 600])
+@pytest.mark.parametrize("cols", [1, 39, 40])
+def test_gradients_of_parameters_begin_at_sixteen_bytes(xp, dtype, rows, cols):
+    """Where an optimizer's step reads by as many. An odd number of columns takes no other launch."""
+    (x, g, weight, bias), numbers = draw(xp, (rows, cols), dtype)
+    _, mean, rstd = kernels.layer_norm(x, weight, bias)
+    with profiler.count() as counts:
+        _, *found = kernels.layer_norm_backward(g, x, weight, mean, rstd)
+    assert sum(counts.launches.values()) == 1 + (rows == 600 and cols > 1)
+    assert [array.data.ptr % 16 for array in found] == [0, 0]
+    middle, scale = to_numpy(mean), to_numpy(rstd)
+    expected = kernels.layer_norm_backward_reference(numbers[1], numbers[0], numbers[2], middle, scale)
+    assert_all_close(found, expected[1:], dtype, scale=10 * np.sqrt(x.size))
+
+
 @pytest.mark.parametrize("multiprocessors", [3, 5])
 def test_blocks_of_the_gradient_fit_on_the_gpu_at_once(xp, monkeypatch, multiprocessors):
     """Two on each multiprocessor: more of them would wait for a second wave, which leaves most of the GPU idle."""

@@ -43,7 +43,7 @@ def backward(g, classes, shape, factor=None, offset=0, **how):
     weight = None if classes.weight is None else Placed(classes.weight)
     given, ends = (Placed(classes.target), weight), (int(g.ndim > 0), 0, classes.ignore_index, 0.0, rows, cols)
     tiles, name = kernels.row_tiles(rows, cols, width, g.itemsize), f"<{kernels.C_NAMES[g.dtype]}, {width}>"
-    arrays = Placed(g), None, *given, None, None, factor, dx
+    arrays = Placed(g), None, *given, None, None, None, factor, dx
     emulated.launch(f"cross_entropy_backward{name}", tiles, *arrays, *ends, **how)
     return dx.result()
 

@@ -120,7 +120,7 @@ def cross_entropy(xp, shape, rows, dtype="int64", weight=None):
 
 
 def cross_entropy_backward(xp, g=(), lse=(4,), factor=()):
-    kept = kernels.Kept(xp.ones(lse), xp.ones((4,)), xp.ones(factor))
+    kept = kernels.Kept(xp.ones(lse), xp.ones((4,)), xp.ones((4,)), xp.ones(factor))
     kernels.cross_entropy_backward(xp.ones(g), xp.ones((4, 3)), zeros(xp, 4), kept)
 
 
@@ -218,7 +218,7 @@ def test_cross_entropy_keeps_no_array_of_probabilities():
     x, target = ag.ones(64, 100, device="cuda", requires_grad=True), ag.zeros(64, dtype=ag.int64, device="cuda")
     with ag.autograd.graph.saved_tensors_hooks(lambda t: kept.append(tuple(t.shape)) or t, lambda t: t):
         F.cross_entropy(x, target)
-    assert sorted(kept) == [(), (64,), (64,), (64,), (64, 100)]
+    assert sorted(kept) == [(), (64,), (64,), (64,), (64,), (64, 100)]  # factor; target, lse, its rest, counts; x
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

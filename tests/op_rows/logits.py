@@ -42,7 +42,7 @@ def grad_samples(rng):
     found = []
     for h, shape in (((), (4, 3)), ((4,), (4, 3)), ((2, 2), (2, 2, 3)), ((), (3,)), ((), (0, 3))):
         rows = shape[:-1]
-        per_row = normal(rng, *rows), indices(rng, 3, *rows), positive(rng, *rows)
+        per_row = normal(rng, *rows), normal(rng, *rows), indices(rng, 3, *rows), positive(rng, *rows)
         for weight, smoothing in ((None, 0.0), (positive(rng, 3), 0.25)):
             found.append(
                 Sample(normal(rng, *h), normal(rng, *shape), *per_row, positive(rng), weight, label_smoothing=smoothing)
@@ -50,18 +50,19 @@ def grad_samples(rng):
     return found
 
 
-def gradient(h, x, lse, target, counts, factor, weight=None, label_smoothing=0.0):
+def gradient(h, x, lse, rest, target, counts, factor, weight=None, label_smoothing=0.0):
     classes = x.shape[-1]
     weight = np.ones(classes) if weight is None else weight
     wanted = weight * ((1 - label_smoothing) * np.eye(classes)[target] + label_smoothing / classes)
-    return np.asarray(h * factor)[..., None] * (counts[..., None] * np.exp(x - lse[..., None]) - wanted)
+    probabilities = np.exp(x - (lse + rest)[..., None])
+    return np.asarray(h * factor)[..., None] * (counts[..., None] * probabilities - wanted)
 
 
-def their_gradient(torch, h, x, lse, target, counts, factor, weight=None, label_smoothing=0.0):
+def their_gradient(torch, h, x, lse, rest, target, counts, factor, weight=None, label_smoothing=0.0):
     classes = x.shape[-1]
     weight = torch.ones(classes, dtype=x.dtype) if weight is None else weight
     wanted = weight * ((1 - label_smoothing) * torch.eye(classes, dtype=x.dtype)[target] + label_smoothing / classes)
-    return (h * factor)[..., None] * (counts[..., None] * (x - lse[..., None]).exp() - wanted)
+    return (h * factor)[..., None] * (counts[..., None] * (x - (lse + rest)[..., None]).exp() - wanted)
 
 
 ROWS = [

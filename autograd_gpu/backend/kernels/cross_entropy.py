@@ -32,11 +32,13 @@ class Classes(NamedTuple):
 class Kept(NamedTuple):
     """What the backward needs besides logits and classes, in the wide dtype.
 
-    `lse` (rows) is the logarithm of the sum of exponentials, `counts` (rows) how often the softmax of the row is in the
-    gradient of its loss, `factor`, () or (rows), what those gradients are multiplied with.
+    `lse` (rows) is the logarithm of the sum of exponentials, `rest` (rows) what rounding took from it, `counts` (rows)
+    how often the softmax of the row is in the gradient of its loss, `factor`, () or (rows), what those gradients are
+    multiplied with.
     """
 
     lse: Array
+    rest: Array
     counts: Array
     factor: Array
 
@@ -60,7 +62,7 @@ def _declare() -> None:
             declare(f"cross_entropy<{types}>", FILE, "cross_entropy", forward, types)
             declare(f"cross_entropy_backward<{types}>", FILE, "cross_entropy_backward", backward, types)
         join = (x, *given, found, out, *kept, *options, reduction, parts, *SIZE)
-        total = (found, out, kept[2], reduction, blocks)
+        total = (found, out, kept[3], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)
         declare(f"cross_entropy_total<{name}>", FILE, "cross_entropy_total", total, name)
 
@@ -77,7 +79,8 @@ def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[
     """
     c_type, rows, cols, width = _checked("cross_entropy", x, classes, x)
     empty, w, number = cuda.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
-    kept = Kept(empty(classes.target.shape, w), empty(classes.target.shape, w), empty((), w))
+    by_row = classes.target.shape
+    kept = Kept(empty(by_row, w), empty(by_row, w), empty(by_row, w), empty((), w))
     out = empty(classes.target.shape if reduction == "none" else (), x.dtype)
     shape = forward_tiles(rows, cols, width, x.itemsize, reduction)
     blocks, parts = shape[0]
@@ -118,7 +121,10 @@ def cross_entropy_reference(x: np.ndarray, classes: Classes, reduction: str = "m
         factor = np.asarray(1 / divisor)
     counts = np.where(counted, (1 - smoothing) * weights[place] + smoothing * (weights.mean() if cols else 0), 0)
     counts = np.where(wrong, np.nan, counts)
-    kept = Kept((highest + log_sum)[..., 0], counts.astype(dtype), factor.astype(dtype))
+    lse = highest + log_sum
+    with np.errstate(invalid="ignore"):
+        rest = np.where(np.isfinite(lse), highest - lse + log_sum, 0)
+    kept = Kept(lse[..., 0], rest[..., 0].astype(dtype), counts.astype(dtype), factor.astype(dtype))
     return out.astype(x.dtype), kept
 
 
@@ -148,7 +154,7 @@ def cross_entropy_backward_reference(g: np.ndarray, x: np.ndarray, classes: Clas
     place = np.clip(target, 0, max(cols - 1, 0))
     with np.errstate(invalid="ignore", divide="ignore"):
         scale = np.where(target == ignore_index, 0, g.astype(dtype) * kept.factor)
-        probs = np.exp(x.astype(dtype) - kept.lse[..., None])
+        probs = np.exp(x.astype(dtype) - kept.lse[..., None] - kept.rest[..., None])
         named = (1 - smoothing) * weights[place][..., None] * (np.arange(cols) == place[..., None])
         dx = scale[..., None] * (kept.counts[..., None] * probs - named - smoothing / max(cols, 1) * weights)
     dx[(target != place) & (target != ignore_index)] = np.nan

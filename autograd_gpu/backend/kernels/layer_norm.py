@@ -153,17 +153,26 @@ def _backward(
     return dx, *sums.added_up()
 
 
+def distance(cols: int, dtype: np.dtype) -> int:
+    """How many elements after the sums for the weight those for the bias begin: at a multiple of 16 bytes."""
+    line = VECTOR // dtype.itemsize
+    return -(-cols // line) * line
+
+
 class _Sums:
     """dweight and dbias where wanted, and memory for the sums of the grid's parts, which a second launch adds up.
 
     That launch writes one block of memory, of which each is an array and no view: a leaf takes it over as its .grad.
+    Each begins at a multiple of 16 bytes, so that an optimizer's step takes it by as many.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, wanted: tuple[bool, ...], parts: int) -> None:
         xp, cols, count = cuda.cupy(), math.prod(shape), sum(wanted)
-        self.block = xp.empty((count * cols,), dtype)
-        arrays = iter([xp.ndarray(shape, dtype, self.block.data + i * cols * dtype.itemsize) for i in range(count)])
-        self.partials = xp.empty((parts, count * cols), wide(dtype)) if count and parts > 1 else None
+        second = distance(cols, dtype)
+        total = second + cols if count == 2 else count * cols
+        self.block = xp.empty((total,), dtype)
+        arrays = iter([xp.ndarray(shape, dtype, self.block.data + i * second * dtype.itemsize) for i in range(count)])
+        self.partials = xp.empty((parts, total), wide(dtype)) if count and parts > 1 else None
         dweight, dbias = [next(arrays) if each else None for each in wanted]
         self.places: Gradients = dweight, dbias, self.partials
 

@@ -74,7 +74,7 @@ def nll_backward(g: Array, classes: Classes, cols: int, factor: Array | None = N
     rows, width = classes.target.size, widest(cols, g.itemsize, dx)
     grid, name = row_tiles(rows, cols, width, g.itemsize), f"cross_entropy_backward<{c_name(label, g.dtype)}, {width}>"
     given, options = (classes.target, classes.weight), (classes.ignore_index, 0.0)
-    launch(name, grid, g, None, *given, None, None, factor, dx, g.ndim > 0, 0, *options, rows, cols, label=label)
+    launch(name, grid, g, None, *given, None, None, None, factor, dx, g.ndim > 0, 0, *options, rows, cols, label=label)
     return dx
 
 

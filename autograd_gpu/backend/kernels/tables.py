@@ -1,9 +1,9 @@
 """Lists of arrays side by side, as the kernels of kernels/include/tensor_lists.cuh take them.
 
 A table of addresses costs a copy to the device, and gradients are new arrays at each step. But a table is nothing more
-than its numbers, and memory pools give the same addresses step after step. So tables are kept by their numbers: one can
-never be stale, whichever arrays have died or come since, and a step whose arrays lie where those of an earlier one lay
-copies nothing. A new table is one copy out of CuPy's pinned memory, for which the host does not wait.
+than its numbers, and a memory pool may give the addresses of an earlier step again. So tables are kept by numbers: one
+can never be stale, whichever arrays have died or come since, and a step whose arrays lie where those of an earlier one
+lay copies nothing. A new table is one copy out of CuPy's pinned memory, for which the host does not wait.
 """
 
 from __future__ import annotations

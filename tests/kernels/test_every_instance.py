@@ -1,0 +1,231 @@
+"""Every declared instance of every kernel: launched by its public function on CuPy arrays, compared with a reference.
+
+On a GPU; elsewhere a few of them run emulated, so that this file is known to work. The references' own tests, with odd
+sizes, special values and orders, run on emulated threads.
+"""
+
+import math
+import re
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from activation_cases import CASES
+from emulated import DTYPES, assert_close, assert_same, quarters
+
+import autograd_gpu as ag
+from autograd_gpu import backend
+from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu.backend.kernels import loader
+from autograd_gpu.backend.kernels.activations import choose
+from autograd_gpu.backend.kernels.foreach import FUNCTIONS
+from autograd_gpu.backend.kernels.quantize import STRUCTS
+from autograd_gpu.backend.optimizers import AdamNumbers, SGDNumbers
+
+CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+PAIR = [(6, 16), (5, 3)]  # read 16 bytes at a time, and by element
+TYPES = {c_name: dtype for dtype, c_name in kernels.C_NAMES.items()}
+
+
+def group_of(name):
+    """What is tested together: a file's instances of a dtype, of an activation and a dtype, or all of them."""
+    file, words = kernels.INSTANCES[name].file, re.findall(r"\w+", name)
+    if file in ("column_sum.cu", "row_sum.cu"):  # they are of two dtypes
+        return file, "", ""
+    c_type = next((word for word in words[1:] if word in TYPES), "")
+    return file, c_type, words[1] if file == "bias_activation.cu" else ""
+
+
+GROUPS = defaultdict(set)
+for instance in kernels.INSTANCES:
+    GROUPS[group_of(instance)].add(instance)
+EMULATED = {
+    (file, "float", "Silu" if file == "bias_activation.cu" else "")
+    for file in ("bias_activation.cu", "cross_entropy.cu", "dropout.cu", "list_norm.cu", "softmax.cu")
+}
+
+
+def parameters():
+    return [
+        pytest.param(group, id="-".join(filter(None, group)), marks=() if group in EMULATED else pytest.mark.gpu)
+        for group in GROUPS
+    ]
+
+
+class Device:
+    """Moves arrays there and results back."""
+
+    def __init__(self):
+        self.xp = backend.namespace_on(ag.device("cuda"))
+
+    def __call__(self, *arrays):
+        moved = [None if array is None else self.xp.asarray(array) for array in arrays]
+        return moved[0] if len(moved) == 1 else moved
+
+
+def near(found, expected, dtype, scale=1.0):
+    for array, wanted in zip(found, expected, strict=True):
+        if array is None:
+            assert not wanted.any()  # the derivative of a slope that does not bend
+        else:
+            assert_close(to_numpy(array), wanted, rtol=2 * CLOSE[str(dtype)], atol=4 * scale * CLOSE[str(dtype)])
+
+
+def normal(dtype, *shape):
+    return np.random.standard_normal(shape).astype(dtype)
+
+
+def bias_activation(on, dtype, functor):
+    for name, how in [case for case in CASES if choose(case[0], **case[1]).functor == functor]:
+        for shape in PAIR:
+            x, g, gg = (normal(dtype, *shape) for _ in range(3))
+            bias, ggb = normal(dtype, shape[1]), normal(dtype, shape[1])
+            out = kernels.bias_activation_reference(name, x, bias, **how)
+            near([kernels.bias_activation(name, *on(x, bias), **how)], [out], dtype)
+            from_result = functor in ("Relu", "Tanh", "Sigmoid")
+            given = (g, out, None) if from_result else (g, x, bias)
+            found = kernels.bias_activation_backward(name, *on(*given), **how)
+            expected = kernels.bias_activation_backward_reference(name, *given, **how)
+            near(found, expected, dtype, how.get("frequency", 1))
+            found = kernels.bias_activation_double_backward(name, *on(gg, ggb, *given), **how)
+            expected = kernels.bias_activation_double_backward_reference(name, gg, ggb, *given, **how)
+            near(found, expected, dtype, how.get("frequency", 1) ** 2)
+
+
+def column_sum(on, dtype, _):
+    for each in DTYPES:
+        for shape in [*PAIR, (4300, 1), (9000, 8)]:
+            x = quarters(shape, each)
+            assert_same(to_numpy(kernels.column_sum(on(x))), kernels.column_sum_reference(x))
+
+
+def row_sum(on, dtype, _):
+    for each in DTYPES:
+        for shape in [*PAIR, (2, 40000), (1, 40001), (1, 70000), (3, 70001)]:
+            x = quarters(shape, each)
+            assert_same(to_numpy(kernels.row_sum(on(x))), kernels.row_sum_reference(x))
+
+
+def softmax(on, dtype, _):
+    for shape in PAIR:
+        x, g = normal(dtype, *shape), normal(dtype, *shape)
+        for logarithm in (False, True):
+            out = kernels.softmax_reference(x, logarithm)
+            near([kernels.softmax(on(x), logarithm=logarithm)], [out], dtype)
+            found = kernels.softmax_backward(*on(g, out), logarithm=logarithm)
+            near([found], [kernels.softmax_backward_reference(g, out, logarithm)], dtype)
+
+
+def cross_entropy(on, dtype, _):
+    for shape, reduction in [(PAIR[0], "mean"), (PAIR[1], "sum"), ((600, 40), "mean"), ((1, 70000), "none")]:
+        x, target = normal(dtype, *shape), np.random.randint(0, shape[1], shape[0])
+        classes, there = kernels.Classes(target), kernels.Classes(on(target))
+        loss, kept = kernels.cross_entropy(on(x), there, reduction)
+        expected, known = kernels.cross_entropy_reference(x, classes, reduction)
+        near([loss], [expected], dtype)
+        g = np.ones(expected.shape, dtype)
+        found = kernels.cross_entropy_backward(on(g), on(x), there, kept)
+        near([found], [kernels.cross_entropy_backward_reference(g, x, classes, known)], dtype)
+        loss, factor = kernels.nll(on(x), there, reduction)
+        expected, known = kernels.nll_reference(x, classes, reduction)
+        near([loss], [expected], dtype)
+        found = kernels.nll_backward(on(g), there, shape[1], factor)
+        near([found], [kernels.nll_backward_reference(g, classes, shape[1], known)], dtype)
+
+
+def layer_norm(on, dtype, _):
+    for shape in [*PAIR, (3, 4104), (3, 4099)]:  # the last two are longer than a block holds
+        x, g, weight, bias = (normal(dtype, *size) for size in (shape, shape, shape[1:], shape[1:]))
+        there, slope, *vectors = on(x, g, weight, bias)
+        found = kernels.layer_norm(there, *vectors)
+        expected = kernels.layer_norm_reference(x, weight, bias)
+        near(found, expected, dtype)
+        found = kernels.layer_norm_backward(slope, there, vectors[0], *found[1:])
+        near(found, kernels.layer_norm_backward_reference(g, x, weight, *expected[1:]), dtype)
+
+
+def dropout(on, dtype, _):
+    for shape, count, each in [((3, 32), 32, 1), ((7, 33), 231, 1), ((4, 6, 16), 12, 16), ((4, 6, 3), 12, 3)]:
+        x, mask = quarters(shape, dtype), kernels.Mask(9, 2**40, 0.4, count, each)
+        assert_same(to_numpy(kernels.dropout(on(x), mask, 1.25)), kernels.dropout_reference(x, mask, 1.25))
+
+
+def random(on, dtype, _):
+    for name in kernels.DISTRIBUTIONS if dtype else ():
+        found = kernels.random_numbers(name, (30, 41), dtype, 2**63, 2**33, 2.0, 0.5)
+        near([found], [kernels.random_numbers_reference(name, (30, 41), dtype, 2**63, 2**33, 2.0, 0.5)], dtype)
+    if dtype == "float64":
+        assert to_numpy(kernels.random_events(on(np.zeros(9)), 1, 2)).tolist() == [0.0] * 9
+    if not dtype:
+        mask = kernels.mask_reference(kernels.Mask(1, 2, 0.3, 99))
+        assert to_numpy(kernels.random_bits((99,), 0.3, 1, 2)).tolist() == mask.tolist()
+        found = kernels.random_integers((99,), -3, 5, 1, 2)
+        expected = kernels.random_integers_reference((99,), -3, 5, 1, 2)
+        assert_same(to_numpy(found), expected)
+
+
+def lists(on, dtype, count):
+    """Lists of arrays of positive numbers, and the numbers row by row."""
+    rows = [[np.random.uniform(0.5, 2.0, size).astype(dtype) for _ in range(count)] for size in (40, 1, 1003)]
+    return [[on(row[i]) for row in rows] for i in range(count)], rows
+
+
+def foreach(on, dtype, _):
+    for name, (_, inputs, _) in FUNCTIONS.items():
+        (out, *given), rows = lists(on, dtype, inputs + 1)
+        assert kernels.foreach(name, out, *given, a=0.75, b=1.5)
+        near(out, [kernels.foreach_reference(name, *row[1:], a=0.75, b=1.5) for row in rows], dtype)
+
+
+def list_norm(on, dtype, _):
+    (x,), rows = lists(on, dtype, 1)
+    arrays = [row[0] for row in rows]
+    for order in (1, 2, math.inf):
+        total = to_numpy(kernels.list_norm(kernels.tensor_lists([], [x]), order))
+        assert_close(total, kernels.list_norm_reference(arrays, order), rtol=1e-5)
+    kernels.limit_norm(kernels.tensor_lists([x]), on(np.asarray(4.0, kernels.wide(dtype))), 1.0)
+    near(x, [kernels.limit_norm_reference(array, 4.0, 1.0) for array in arrays], dtype)
+
+
+def optimizer_step(on, dtype, _):
+    sgd = SGDNumbers(sign=1.0, lr=0.5, decay=0.1, momentum=0.9)
+    adam = AdamNumbers(sign=1.0, decay=0.1, keep=0.9, beta1=0.8, beta2=0.95, rate=0.02, eps=1e-3)
+    for step, reference, numbers, state in [
+        (kernels.sgd_step, kernels.sgd_step_reference, sgd._replace(momentum=0.0), 0),
+        (kernels.sgd_step, kernels.sgd_step_reference, sgd, 1),
+        (kernels.adam_step, kernels.adam_step_reference, adam, 2),
+        (kernels.adam_step, kernels.adam_step_reference, adam, 3),
+    ]:
+        (*written, g), rows = lists(on, dtype, state + 2)
+        step(kernels.tensor_lists(written, [g]), state in (1, 3), numbers)
+        for row, arrays in zip(zip(*written, strict=True), rows, strict=True):
+            near(row, reference(tuple(arrays), numbers), dtype)
+
+
+def quantize(on, dtype, _):
+    for shape in [*PAIR, (1, 70000), (1, 70001)]:
+        x = normal(dtype, *shape)
+        for target in STRUCTS:
+            if target.itemsize < dtype.itemsize:
+                codes, scale = kernels.quantize(on(x), target)
+                expected, known = kernels.quantize_reference(x, target)
+                assert_same(to_numpy(codes), expected)
+                back = kernels.dequantize(codes, scale, target, dtype)
+                assert_same(to_numpy(back), kernels.dequantize_reference(expected, known, target, dtype))
+
+
+FAMILIES = [
+    bias_activation, column_sum, cross_entropy, dropout, foreach, layer_norm, list_norm, optimizer_step, quantize,
+    random, row_sum, softmax,
+]  # fmt: skip
+RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("group", parameters())
+def test_every_instance(group, monkeypatch):
+    file, c_type, functor = group
+    launched, function = set(), loader.function
+    monkeypatch.setattr(loader, "function", lambda name, device: launched.add(name) or function(name, device))
+    RUNS[file](Device(), TYPES.get(c_type), functor)
+    assert GROUPS[group] <= launched, f"declared and not launched: {sorted(GROUPS[group] - launched)}"
