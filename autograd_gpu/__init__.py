@@ -5,7 +5,7 @@ Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour
 
 from math import e, inf, nan, pi
 
-from . import autograd, cuda, linalg, logging, nn, ops, optim, profiler, random, special, utils
+from . import autograd, cuda, hooks, linalg, logging, nn, ops, optim, profiler, random, special, utils
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -83,6 +83,7 @@ __all__ = [
     "get_float32_matmul_precision",
     "get_printoptions",
     "get_rng_state",
+    "hooks",
     "iinfo",
     "inf",
     "inference_mode",

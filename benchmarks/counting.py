@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from autograd_gpu import cuda
 from autograd_gpu.backend import pool
 
 from .timing import Call
@@ -86,12 +89,39 @@ def peak_bytes(device: str, call: Call) -> int:
         before = device_pool.total_bytes()
         call()
         return device_pool.total_bytes() - before
+    with _traced():
+        call()
+        return tracemalloc.get_traced_memory()[1]
+
+
+def held_bytes(device: str, call: Call) -> int:
+    """The bytes that live as long as what one of OUR calls answers, such as the graph behind a loss."""
+    if device != "cpu":
+        import cupy
+
+        device_pool = cupy.get_default_memory_pool()
+        gc.collect()
+        cuda.synchronize()  # what is being copied to the host is held until it is there
+        before = device_pool.used_bytes()
+        answer = call()
+        cuda.synchronize()
+        held = device_pool.used_bytes() - before
+    else:
+        with _traced():
+            answer = call()
+            held = tracemalloc.get_traced_memory()[0]
+    del answer
+    return int(held)
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """tracemalloc sees every array of ours."""
     kept, pool.KEPT = pool.KEPT, 0
     pool.release()
     tracemalloc.start()
     try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
+        yield
     finally:
         tracemalloc.stop()
         pool.KEPT = kept

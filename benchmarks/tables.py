@@ -21,7 +21,7 @@ from .op_tables import APART, row
 from .report import OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step", "kernels", "ops")
+WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step", "saved_memory", "kernels", "ops")
 BLOCKS = ("bench", "ops")  # the names of markers
 TITLES = {
     OURS: "autograd_gpu",
@@ -30,7 +30,7 @@ TITLES = {
     "jax": "JAX jit",
     "numpy": "NumPy alone",
 }
-SHOWN_COUNTS = {"hidden products": "products"}
+SHOWN_COUNTS = {"hidden products": "products", "MiB held": "MiB held"}
 READING = (
     "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. Where the ratio of "
     "the fastest samples (minima) differs from that of the medians by more than 15 %, it stands beside it. "

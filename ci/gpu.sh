@@ -14,7 +14,7 @@ set -uo pipefail
 OUT=$(mkdir -p "${1:?usage: ci/gpu.sh OUTDIR}" && cd "$1" && pwd) || exit 2
 cd "$(dirname "$0")/.." || exit 2
 PYTHON=${PYTHON:-python3}
-BENCHMARKS=(kernels small_graph unrolled hessian train_mlp optimizer_step ops)
+BENCHMARKS=(kernels small_graph unrolled hessian train_mlp optimizer_step saved_memory ops)
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 # JAX would otherwise take three quarters of the GPU's memory at its first call.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false

@@ -27,11 +27,10 @@ __device__ void store_codes(const Strip<T, WIDTH> (&strips)[DEPTH], const RowSha
     }
 }
 
-// largest[r, part] = the largest finite number of that part of row r, in size. Also x without a scale as `codes`, unless
-// they are null: for most arrays they are right, and nothing is read twice.
+// largest[r, part] = the largest finite number of that part of row r, in size.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-absmax(const T* __restrict__ x, Wide<T>* largest, __half* codes, long long rows, long long cols) {
+absmax(const T* __restrict__ x, Wide<T>* largest, long long rows, long long cols) {
     constexpr int DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
     Wide<T> found = 0;
@@ -41,20 +40,17 @@ absmax(const T* __restrict__ x, Wide<T>* largest, __half* codes, long long rows,
             Strip<T, WIDTH> strips[DEPTH];
             share.load(strips, x, column);
             found = max(found, largest_of(strips));
-            if constexpr (sizeof(T) > sizeof(__half))
-                if (codes != nullptr) store_codes(strips, share, Scaling<T, Float16>(1), codes, column);
         }
     found = joined(found, blockDim.x, Larger());
     if (threadIdx.x == 0 && share.row < rows) largest[share.row * gridDim.y + blockIdx.y] = found;
 }
 
 // The codes of x and the scale of every row, by largest[r, part] of a launch of absmax with the same grid; if that is
-// null, a row is no longer than what its threads hold. A null scale is 1, for rows of any length. If `guessed`, that
-// launch wrote the codes of rows without a scale.
+// null, a row is no longer than what its threads hold. A null scale is 1, for rows of any length.
 template <typename T, typename F, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* codes, Wide<T>* scale, int guessed,
-         long long rows, long long cols) {
+quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* codes, Wide<T>* scale, long long rows,
+         long long cols) {
     constexpr int DEPTH = 4;
     const RowShare<WIDTH> share(rows, cols);
     const bool scaled = scale != nullptr, held = scaled && largest == nullptr;
@@ -70,7 +66,6 @@ quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* code
     const Scaling<T, F> scaling(joined(found, blockDim.x, Larger()));
     if (share.row >= rows) return;
     if (scaled && threadIdx.x == 0 && blockIdx.y == 0) scale[share.row] = scaling.factor;
-    if (guessed && scaling.factor == 1) return;
     if (held) return store_codes(row, share, scaling, codes, share.column);
 #pragma unroll 1
     for (long long column = share.column; column < cols; column += DEPTH * share.step) {

@@ -22,6 +22,7 @@ from benchmarks import (
     ops,
     optimizer_step,
     peers,
+    saved_memory,
     small_graph,
     tables,
     timing,
@@ -32,7 +33,7 @@ from benchmarks.report import OURS, Report
 
 pytestmark = pytest.mark.cpu
 
-MODULES = (small_graph, unrolled, hessian, train_mlp, optimizer_step, kernels, ops)
+MODULES = (small_graph, unrolled, hessian, train_mlp, optimizer_step, saved_memory, kernels, ops)
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"
@@ -133,6 +134,25 @@ def test_hidden_products_counts_by_rows():
     assert counting.hidden_products(products, batch=24, hidden=8) == 3 + 2 + 3 + 3
     with pytest.raises(ValueError, match="batch != hidden"):
         counting.hidden_products(products, batch=8, hidden=8)
+
+
+def test_held_bytes_are_what_the_answer_keeps():
+    def call():
+        ag.zeros(1 << 20)  # 4 MB that go at once
+        return ag.zeros(1 << 18) + 1
+
+    assert 1 << 20 <= counting.held_bytes("cpu", call) < 1.1 * (1 << 20)
+    assert pool.KEPT
+
+
+def test_saved_memory_counts_what_each_hook_holds(results):
+    cases = {case["case"]: case["contenders"][OURS]["counts"] for case in results["saved_memory"]["cases"]}
+    for activation in ("Tanh", "ReLU"):
+        without = cases[f"{activation}, no hooks"]["MiB held"]
+        for name, share in {"float16": 0.5, "bfloat16": 0.5, "float8_e5m2": 0.25, "save_on_cpu": 1}.items():
+            assert abs(cases[f"{activation}, {name}"]["MiB held"] / without - share) < 0.15
+        assert cases[f"{activation}, float16"]["error"] < cases[f"{activation}, float8_e5m2"]["error"] < 0.2
+        assert cases[f"{activation}, checkpoint"]["error"] == 0
 
 
 def test_peak_bytes_sees_memory_that_the_pool_would_hand_out_again():

@@ -18,8 +18,12 @@ cpu = pytest.mark.cpu
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gpu."))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-GUIDE = (ROOT / "docs/autograd.md").read_text()
-SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.DOTALL | re.MULTILINE))
+GUIDES = {name: (ROOT / "docs" / name).read_text() for name in ("autograd.md", "memory.md")}
+SECTIONS = {
+    (name, title): text
+    for name, guide in GUIDES.items()
+    for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", guide, re.DOTALL | re.MULTILINE)
+}
 SESSION = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
 
 
@@ -62,10 +66,10 @@ class OnAnyDevice(doctest.OutputChecker):
         return super().check_output(want, re.sub(r", device='cuda:0'|(?<=\])cuda:0", "", got), optionflags)
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-def test_guide(section, device):
-    """Each section of the guide runs after its head alone, on the device of this run, and prints what it shows."""
-    session = SESSION.findall(GUIDE)[0] + "".join(SESSION.findall(SECTIONS[section]))
+@pytest.mark.parametrize(("guide", "section"), SECTIONS)
+def test_guide(guide, section, device):
+    """Each section of a guide runs after its head alone, on the device of this run, and prints what it shows."""
+    session = SESSION.findall(GUIDES[guide])[0] + "".join(SESSION.findall(SECTIONS[guide, section]))
     test = doctest.DocTestParser().get_doctest(session, {}, section, None, 0)
     said = []
     runner = doctest.DocTestRunner(OnAnyDevice(), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
@@ -81,7 +85,7 @@ def anchors(page):
 
 
 @cpu
-@pytest.mark.parametrize("name", ["README.md", "docs/autograd.md", "docs/design.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/autograd.md", "docs/design.md", "docs/memory.md"])
 def test_links_lead_somewhere(name):
     found = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", (ROOT / name).read_text())
     assert found

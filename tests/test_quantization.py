@@ -203,7 +203,7 @@ def test_a_power_of_two_is_as_good_as_the_exact_scale():
 
 
 def test_float16_has_a_scale_where_it_needs_one(put):
-    for size, scaled in ((0.05, True), (0.07, False), (1.0, False), (65504.0, False), (65600.0, True)):
+    for size, scaled in ((0.05, True), (1.0, True), (1023.0, True), (1024.0, False), (65504.0, False), (65600.0, True)):
         scale = to_numpy(quantize(put(np.full(4, size, float32)), float16).scale)
         assert (scale != 1) == scaled
     assert quantize(put(np.ones(4, float32)), bfloat16).scale is None

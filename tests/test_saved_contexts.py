@@ -24,7 +24,11 @@ class TestInfo:
     @pytest.mark.parametrize(("f", "expected"), [
         (lambda x, p, h: h * p, [("mul", "b", True, True), ("mul", "a", False, False)]),
         (lambda x, p, h: h * x.detach(), [("mul", "b", True, False)]),
-        (lambda x, p, h: x[0] * p, [("mul", "b", True, True), ("mul", "a", False, False)]),
+        (lambda x, p, h: x[0] * p, [("mul", "b", True, True), ("mul", "a", True, False)]),  # a view of a leaf
+        (lambda x, p, h: p.reshape(3, 1).t() * h.t().exp().t(), [
+            ("exp", "out", False, False), ("mul", "a", True, True), ("mul", "b", False, False)]),
+        (lambda x, p, h: h[0] * p.exp(), [
+            ("exp", "out", False, False), ("mul", "a", False, False), ("mul", "b", False, False)]),
         (lambda x, p, h: h.exp(), [("exp", "out", False, False)]),
         (lambda x, p, h: ag.nn.functional.rrelu(h, training=True), [
             ("random_rrelu", "x", False, False), ("random_rrelu", "slopes", True, False)]),
@@ -281,6 +285,19 @@ class TestMutation:
                 b.mul_(2)
             y.sum().backward()
         np.testing.assert_allclose(x.grad.tolist(), np.exp([1, 2]) * [2, 3], rtol=1e-6)
+
+    @pytest.mark.parametrize("write", [
+        lambda p: ag.optim.SGD([p]).zero_grad(set_to_none=False), lambda p: p.sum().backward(),
+        lambda p: ag.nn.functional.linear(ag.ones(1, 2), p).sum().backward(),
+    ], ids=["zero_grad", "accumulation", "accumulation in a product"])  # fmt: skip
+    def test_a_saved_gradient_may_be_written_to(self, write):
+        p = ag.nn.Parameter(ag.ones(2, 2))
+        p.sum().backward()
+        with graph.allow_mutation_on_saved_tensors():
+            y = (p * p.grad).sum()
+            write(p)
+            (g,) = ag.autograd.grad(y, p)
+        assert g.tolist() == [[1, 1], [1, 1]]
 
     def test_a_write_that_is_not_seen_coming_raises(self):
         with graph.allow_mutation_on_saved_tensors():

@@ -6,7 +6,9 @@ import gc
 import itertools
 import weakref
 
+import numpy as np
 import pytest
+from copying_codec import copying as memory_hook
 from op_db import Call, assert_close, values
 from op_rows import ROWS
 
@@ -33,7 +35,7 @@ def differentiated(row, sample, device, hooks=None):
     if hooks is None:
         call.run()
     else:
-        with saved_tensors_hooks(*hooks):
+        with saved_tensors_hooks(*hooks) if isinstance(hooks, tuple) else hooks:
             call.run()
     if not call.differentiable:
         return call, list(call.outs)
@@ -45,8 +47,12 @@ def differentiated(row, sample, device, hooks=None):
     return call, [*call.outs, *first, *second]
 
 
+def packed_once(device):
+    return memory_hook()[1]
+
+
 @rows
-@pytest.mark.parametrize("pair", [copying, through_numpy])
+@pytest.mark.parametrize("pair", [copying, through_numpy, packed_once])
 def test_hooks_change_nothing(row, pair, device):
     """Result, gradients and second gradients; a copy may be laid out in another way, and sum in another order."""
     for sample in row.draw():
@@ -57,6 +63,24 @@ def test_hooks_change_nothing(row, pair, device):
             if a is not None:
                 assert_close(b, values(a), 1e-13, sample)
                 assert (a.dtype, a.requires_grad) == (b.dtype, b.requires_grad)
+
+
+@rows
+@pytest.mark.parametrize("skip_leaves", [True, False])
+def test_every_op_runs_behind_quantize(row, skip_leaves, device):
+    """Results and gradients have the shapes and dtypes that they have without, and are finite where they were."""
+    for sample in row.draw():
+        _, plain = differentiated(row, sample, device)
+        hook = ag.hooks.quantize("float16", skip_leaves=skip_leaves)
+        call, found = differentiated(row, sample, device, hook)
+        for a, b in itertools.zip_longest(plain, found):
+            assert (a is None) == (b is None)
+            if a is not None:
+                assert (a.dtype, a.shape, a.requires_grad) == (b.dtype, b.shape, b.requires_grad)
+                assert (np.isfinite(values(a)) == np.isfinite(values(b))).all()
+        assert hook.bytes_saved > 0 or not hook.bytes_held
+        del call, found, a, b
+        assert hook.bytes_held == 0
 
 
 def nodes_of(tensors):

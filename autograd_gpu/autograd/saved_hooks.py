@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import errors
-from ..backend import cuda
-from ..backend.device import Device
+from ..backend import cuda, offload, pinned
 from ..config import ANOMALY, MODES
 from ..core import saving
 from ..core.saved import copied
 from ..core.tensor import Tensor, wrap
 from ..core.views import bump_version, save_before_write, storage_of, version_of
+from .order import Order
 
 
 class saved_tensors_hooks:
@@ -55,8 +55,11 @@ class saved_tensors_hooks:
 class save_on_cpu(saved_tensors_hooks):
     """Keeps saved tensors in host memory, and copies each back to its device when backward needs it.
 
-    pin_memory: into page-locked memory, from which copies are faster. Tensors that are on the CPU already stay where
-    they are, with their version checked.
+    pin_memory: into page-locked memory, beside the computation: 256 MB, page-locked at the first use; what does not fit
+    goes to ordinary memory, with a warning. prefetch: so many nodes before they are needed the copies back begin, and
+    so many copies to the host may be under way before the forward waits; without pin_memory ValueError unless 0.
+    Tensors that are on the CPU already stay where they are, with their version checked. `ag.hooks.offload` chooses
+    what is worth it, packs what several nodes save once, and takes a number of bytes.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.save_on_cpu():
@@ -66,21 +69,36 @@ class save_on_cpu(saved_tensors_hooks):
     tensor([2., 2.])
     """
 
-    def __init__(self, pin_memory: bool = False) -> None:
-        def pack(tensor: Tensor) -> tuple[Device, Any, int | None]:
-            if not tensor.is_cuda:
-                return tensor.device, tensor, version_of(tensor)
-            return tensor.device, cuda.to_host(tensor.array, pinned=pin_memory), None
+    def __init__(self, pin_memory: bool = False, prefetch: int = 0) -> None:
+        if prefetch < 0 or (prefetch and not pin_memory):
+            raise ValueError(f"save_on_cpu: prefetch={prefetch} needs to be 0 or more, and pin_memory=True")
+        self._pinned, self._order = pin_memory, Order(prefetch)
+        super().__init__(self._pack, self._unpack, with_info=True)
 
-        def unpack(packed: tuple[Device, Any, int | None]) -> Tensor:
-            device, held, version = packed
-            if version is None:
-                # blocking: `held` may be given back before a copy from page-locked memory has run
-                return wrap(cuda.from_host(held, cuda.device_index(device), blocking=pin_memory))
-            check_unmodified(held, version)
-            return held
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        pinned.warn_if_full(pinned.DEFAULT_BYTES)
 
-        super().__init__(pack, unpack)
+    def _pack(self, tensor: Tensor, info: saving.SaveInfo) -> Any:
+        if not tensor.is_cuda:
+            return tensor, info.version
+        if not self._pinned:
+            return cuda.to_host(tensor.array), cuda.device_index(tensor.device)
+        packed = offload.pack(tensor.array, ahead=self._order.ahead)
+        if packed.source is not None:
+            save_before_write(info.storage, packed.source)
+        self._order.add(info.node_seq, packed)
+        return packed, info.node_seq
+
+    def _unpack(self, packed: tuple[Any, int]) -> Tensor:
+        held, number = packed  # the number is a version, a device's, or a node's
+        if isinstance(held, offload.Offloaded):
+            self._order.advance(number)
+            return wrap(held.unpack())
+        if not isinstance(held, Tensor):
+            return wrap(cuda.from_host(held, number))
+        check_unmodified(held, number)
+        return held
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..core.tensor import Tensor
-from ..core.views import bump_version
+from ..core.views import before_write, bump_version
 
 
 def zero_grad(tensors: Iterable[Tensor], set_to_none: bool) -> None:
@@ -19,5 +19,6 @@ def zero_grad(tensors: Iterable[Tensor], set_to_none: bool) -> None:
             continue
         if grad.requires_grad:
             grad = tensor.grad = grad.detach()
+        before_write([grad])
         grad.array[...] = 0
         bump_version(grad)

@@ -72,21 +72,16 @@ def multiprocessors(index: int) -> int:
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, index))
 
 
-def from_host(array: np.ndarray, index: int, blocking: bool = False) -> Any:
-    """A copy of a NumPy array on device `index`; `blocking`: page-locked memory has been read on return."""
+def from_host(array: np.ndarray, index: int) -> Any:
+    """A copy of a NumPy array on device `index`."""
     module = require_device(index)
     with module.cuda.Device(index):
-        return module.asarray(array, blocking=blocking)
+        return module.asarray(array)
 
 
-def to_host(array: Any, pinned: bool = False) -> np.ndarray:
-    """A copy in host memory, page-locked if `pinned`."""
-    if not pinned:
-        return array.get()
-    module = cupy()
-    memory = module.cuda.alloc_pinned_memory(array.nbytes)
-    host = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
-    return array.get(out=host)
+def to_host(array: Any) -> np.ndarray:
+    """A copy in host memory."""
+    return array.get()
 
 
 def to_device(array: Any, index: int) -> Any:

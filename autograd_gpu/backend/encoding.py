@@ -134,7 +134,7 @@ def decode(codes: np.ndarray, format: Format, factor: np.ndarray | None, dtype: 
     """The numbers of a contiguous matrix of codes, in `dtype`; `factor` (rows, 1) has the scales, None for 1."""
     out = pool.empty(codes.shape, dtype)
     scaled = factor is not None and bool((factor != 1).any())
-    if factor is not None and scaled and format.dtype in STORAGE and len(factor) == 1:
+    if factor is not None and scaled and len(factor) == 1 and codes.size >> 8 * format.codes.itemsize:  # many per code
         _take((_numbers(format.dtype, wide(dtype)) * factor[0]).astype(dtype), codes, out)
         return out
     memory: dict[np.dtype, np.ndarray] = {}

@@ -24,12 +24,12 @@ class Format(NamedTuple):
     codes: np.dtype  # of the array that holds them: CuPy has no float8
     exponent: int  # of the largest number
     largest: float
-    unscaled: float  # an array whose largest number is smaller gets a scale: too many of the others would be subnormal
+    unscaled: float  # an array whose largest number is smaller gets a scale: too many others would become 0
 
 
 FORMATS = {
-    # 2^-25, half of float16's smallest number, is 2^-21 of 2^-4. bfloat16 has the range of float32.
-    float16: Format(float16, float16, 15, 65504.0, 2.0**-4),
+    # 2^-25, half of float16's smallest number, is 2^-35 of 2^10. bfloat16 has the range of float32.
+    float16: Format(float16, float16, 15, 65504.0, 2.0**10),
     bfloat16: Format(bfloat16, bfloat16, 127, float(finfo(bfloat16).max), 2.0**-100),
     float8_e4m3fn: Format(float8_e4m3fn, uint8, 8, 448.0, math.inf),
     float8_e5m2: Format(float8_e5m2, uint8, 15, 57344.0, math.inf),

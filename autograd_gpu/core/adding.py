@@ -8,7 +8,7 @@ from .. import backend
 from .node import Node
 from .tensor import Tensor
 from .trace import report
-from .views import bump_version
+from .views import before_write, bump_version
 
 if TYPE_CHECKING:
     from .task import GraphTask
@@ -32,6 +32,7 @@ def addable_grads(task: GraphTask, node: Node, g: Any, need: int) -> dict[int, T
 
 def run_adding(task: GraphTask, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:
     """Runs `node`, whose rules do for the gradients `into` what their leaves' AccumulateGrad would have done."""
+    before_write(into.values())
     try:
         grads = node.run_adding(g, need, not task.keep, {i: grad._array for i, grad in into.items()})
     finally:  # of two sums, the first is made if memory runs out in the second

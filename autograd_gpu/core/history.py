@@ -88,6 +88,7 @@ class AsStridedBackward0(ViewNode):
     """A view, seen as strided view of its base."""
 
     __slots__ = ()
+    shows_memory = True
     input_names = ("self",)
 
     def __init__(self, base: Tensor, view: Any) -> None:

@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import hooks
-from .views import bump_version
+from .views import before_write, bump_version
 
 if TYPE_CHECKING:
     from .saved import SavedTensor
@@ -53,6 +53,7 @@ class Node:
 
     zero_edges: tuple[tuple[int, Node, int], ...] = ()
     outputs: int = 1  # how many; 1 is stored bare in the task's buffers, more as a list
+    shows_memory = False  # whether its output may be a view of its first input
     keeps_output = True  # whether it may save one of its own outputs
     materialize = False  # True for a user's Function: not pruned behind ZERO
     input_names: tuple[str, ...] = ()
@@ -207,5 +208,6 @@ class AccumulateGrad(Node):
                 if array.shape != g._array.shape:
                     raise RuntimeError(f"a leaf's gradient of shape {list(g.shape)} cannot be added to its .grad of "
                                        f"shape {list(array.shape)}; set .grad to None where the leaf's shape changes")
+                before_write([grad])
                 array += g._array
                 bump_version(grad)

@@ -160,6 +160,7 @@ def make_node_class(op: OpDef) -> type[OpNode]:
         body["outputs"] = len(op.outputs)
     body["__slots__"] = tuple(sorted(slots))
     body["keeps_output"] = any(kind == "out" for kind, _ in asked)
+    body["shows_memory"] = bool(op.view)
     body["adds"] = tuple([i for i, name in enumerate(op.inputs) if name in op.adders])
     body["saved_slots"] = {what: slot(kind, what) for kind, what in asked if kind in READABLE}
     return type(name, (OpNode,), body)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import MODES, SAVING
-from .node import next_sequence_nr
-from .saved import SavedTensor, saved
+from .node import AccumulateGrad, next_sequence_nr
+from .saved import SavedOutput, SavedTensor, saved
 from .tensor import Parameter, Tensor
 from .views import Storage, storage_of
 
@@ -19,9 +19,9 @@ class SaveInfo(NamedTuple):
     """What a pack hook is told under `with_info=True`.
 
     op: the op's name, "mul", or that of a Function; name: what its derivative calls the tensor, "weight" or "out", of a
-    Function "saved_tensors[0]"; is_leaf, is_parameter: of the tensor that was saved; storage: identity of the memory,
-    shared by views, weakly referenceable; version: how often it was written to; node_seq: `grad_fn._sequence_nr()` of
-    the node that saves.
+    Function "saved_tensors[0]"; is_leaf, is_parameter: of the tensor that was saved, or of the leaf that it is a view
+    of; storage: identity of the memory, shared by views, weakly referenceable; version: how often it was written to;
+    node_seq: `grad_fn._sequence_nr()` of the node that saves.
 
     >>> def pack(t, info):
     ...     print(info.op, info.name, info.is_leaf)
@@ -48,6 +48,9 @@ class Pair(NamedTuple):
     with_info: bool
 
 
+Withheld = tuple[SavedOutput, "Node", str]
+
+
 def push(pair: Pair) -> None:
     """RuntimeError where hooks are refused."""
     if MODES.saving_refused is not None:
@@ -65,10 +68,24 @@ def pop() -> None:
 def hand_over(node: Node, exempt: Sequence[Tensor]) -> None:
     """Gives what `node`, just made, saves to the innermost pair of hooks, but for the tensors in `exempt`."""
     node.keep_extras()
+    withheld = MODES.withheld
     for name, kept in node.saved_by_name():
         tensor = kept.tensor
-        if tensor is not None and not any(tensor is other for other in exempt):
+        if tensor is None or any(tensor is other for other in exempt):
+            continue
+        if withheld is not None and type(kept) is SavedOutput:
+            withheld.append((kept, node, name))
+        else:
             give(kept, node, name)
+
+
+def withholding(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Withheld]]:
+    """What `function` answers, and outputs that its nodes save, to `give` when they lie where they will stay."""
+    before, MODES.withheld = MODES.withheld, []
+    try:
+        return function(*args, **kwargs), MODES.withheld
+    finally:
+        MODES.withheld = before
 
 
 def give(kept: SavedTensor, node: Node, name: str) -> None:
@@ -90,5 +107,16 @@ def _pack(kept: SavedTensor, op: str, name: str, node_seq: int) -> None:
     if not pair.with_info:
         kept.hand_to(pair.pack, pair.unpack)
         return
-    info = SaveInfo(op, name, kept.of_leaf(), isinstance(tensor, Parameter), storage_of(tensor), kept.version, node_seq)
+    leaf = tensor if kept.of_leaf() else _leaf_behind(tensor)
+    parameter = isinstance(leaf, Parameter)
+    info = SaveInfo(op, name, leaf is not None, parameter, storage_of(tensor), kept.version, node_seq)
     kept.hand_to(pair.pack, pair.unpack, info)
+
+
+def _leaf_behind(view: Tensor) -> Tensor | None:
+    """The leaf that `view`, as a node keeps it, is a view of."""
+    node = view._fn
+    while node is not None and node.shows_memory:
+        node = node.edges[0]
+    leaf = node.variable if isinstance(node, AccumulateGrad) else None
+    return leaf if leaf is not None and leaf._storage is view._storage else None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..backend import cuda
+from ..backend import copies, cuda
 
 MIB = 2**20
 
@@ -57,10 +57,14 @@ def device(device: Any) -> Iterator[None]:
 def synchronize(device: Any = None) -> None:
     """Waits until all work on all streams of `device` (default: the current one) is done.
 
+    What `ag.hooks.offload` has copied to the host is then no longer held on the device.
+
     >>> if ag.cuda.is_available():
     ...     ag.cuda.synchronize()
     """
-    cuda.cupy_device(device).synchronize()
+    chosen = cuda.cupy_device(device)
+    chosen.synchronize()
+    copies.settle(chosen.id)
 
 
 @dataclass(frozen=True)

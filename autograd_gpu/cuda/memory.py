@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..backend import cuda
+from ..backend import copies, cuda, pinned
 from ..backend import memory as pools
 
 MIB = 2**20
@@ -113,14 +113,16 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 def empty_cache(device: Any = None) -> None:
     """Gives memory that CuPy's pool keeps for reuse on `device` (default: the current one) back; nothing without CUDA.
 
-    Arrays keep theirs. Other processes can then use it; this one does not get more by it, since CuPy does the same
-    before it reports that memory is out.
+    So, too, page-locked host memory of `ag.hooks.offload` in which nothing is kept. Arrays keep theirs. Other processes
+    can then use it; this one does not get more by it, since CuPy does the same before it reports that memory is out.
 
     >>> ag.cuda.empty_cache()
     """
     if cuda.loaded() is not None and cuda.is_available():
+        copies.settle(cuda.device_index(device))
         with cuda.cupy_device(device):
             pools.pool().free_all_blocks()
+        pinned.release()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:

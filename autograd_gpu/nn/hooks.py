@@ -1,6 +1,6 @@
 """Hooks around the forward and the backward of modules: of one module, and of all.
 
-A call without hooks costs two truth tests (module.py). With hooks it runs
+A call without hooks costs two truth tests (module.py). With hooks it enters the contexts that were registered, and runs
 
 1. the forward pre-hooks, those of all modules first,
 2. with backward hooks, `BackwardHooks` on the inputs (backward_hooks.py),
@@ -15,21 +15,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple
 
 from ..core.hooks import Hooks, RemovableHandle, add
 from .backward_hooks import BackwardHooks
 
 PRE, POST, BACKWARD_PRE, BACKWARD = "forward_pre", "forward", "backward_pre", "backward"
+AROUND = "around"
 
 Function = Callable[..., Any]
 
 
 class Hook(NamedTuple):
-    """One registered function, and how it wants to be called."""
+    """One registered function, or context, and how it wants to be called."""
 
     kind: str
-    function: Function
+    function: Any
     with_kwargs: bool = False
     always_call: bool = False
 
@@ -44,11 +46,15 @@ def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`module.forward` between the hooks; see the head of this file."""
     hooks = [*EVERYWHERE.values(), *module._hooks.values()]
     run = _Run(module, hooks, args, kwargs)
-    try:
-        return run.all()
-    except Exception:
-        run.what_is_always_called()
-        raise
+    with ExitStack() as around:
+        for hook in hooks:
+            if hook.kind == AROUND:
+                around.enter_context(hook.function)
+        try:
+            return run.all()
+        except Exception:
+            run.what_is_always_called()
+            raise
 
 
 class _Run:
@@ -162,6 +168,18 @@ class Hookable:
         tensor([10.])
         """
         return add(self._hooks, Hook(BACKWARD_PRE, hook), prepend)
+
+    def register_forward_context(self, context: AbstractContextManager[Any]) -> RemovableHandle:
+        """Enters `context` around each call of the module, with all its hooks; it is entered again for every call.
+
+        Not in PyTorch. What it changes is undone also after a KeyboardInterrupt, when no forward hook is called.
+
+        >>> layer = ag.nn.ReLU()
+        >>> with layer.register_forward_context(ag.no_grad()):
+        ...     layer(ag.ones(2, requires_grad=True)).requires_grad
+        False
+        """
+        return add(self._hooks, Hook(AROUND, context))
 
 
 # ---- of all modules ----------------------------------------------------------------------------------

@@ -14,10 +14,11 @@ import numpy as np
 
 from .. import backend, errors
 from ..backend import dtypes
-from ..config import GRAD_OFF, INFERENCE, MODES
+from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase, rewrite
 from ..core.op import RECORD
 from ..core.saved import SavedOutput, plain
+from ..core.saving import give, withholding
 from ..core.tensor import StorageTensor, Tensor
 from ..core.views import (
     INFERENCE_STORAGE,
@@ -291,9 +292,11 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
         original._array = x._array.copy()
     array = x._array
     given = [original if a is x or a is array else a for a in args]
-    if kwargs:
-        kwargs = {key: original if a is x or a is array else a for key, a in kwargs.items()}
-    result = function(original, *given, **kwargs)
+    kwargs = {key: original if a is x or a is array else a for key, a in kwargs.items()}
+    if MODES.bits & SAVING:
+        result, withheld = withholding(function, original, *given, **kwargs)
+    else:
+        result, withheld = function(original, *given, **kwargs), []
     del given, kwargs
     if result is original:
         return x
@@ -308,13 +311,36 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     if node is None:
         overwrite(x, None)
         return x
-    for _, kept in node.saved_by_name() if node.keeps_output else ():
+    if withheld:
+        _hand_over(withheld, x, original, node, nr)
+    elif node.keeps_output:
+        _move_outputs(x, node, nr)
+    rebase(x, node, nr)
+    return x
+
+
+def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
+    for _, kept in node.saved_by_name():
         if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
             kept.move_to(x)
             if type(node) in _SPARED:
                 save_before_write(storage_of(x), kept)
-    rebase(x, node, nr)
-    return x
+
+
+def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
+    """Gives hooks what nodes save of their outputs, output `nr` of `node` as x, which it has been written into.
+
+    So its memory is known to be what the next node saves. If a hook fails, x is what it was: `original`.
+    """
+    try:
+        for kept, by, name in withheld:
+            if by is node and kept.nr == nr and type(node) not in _SPARED:  # they may be written to behind hooks, too
+                kept.move_to(x)
+            give(kept, by, name)
+    except BaseException:
+        x._array[...] = original._array
+        storage_of(x).version -= 1
+        raise
 
 
 def in_place_view(function: Any, name: str) -> Any:

@@ -85,6 +85,7 @@ class LBFGS(Optimizer):
         except BaseException:
             state.clear()
             state.update(before)
+            before_write(params)
             for param, array in zip(params, origin, strict=True):
                 param.array[...] = array
                 bump_version(param)

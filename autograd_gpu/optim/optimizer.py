@@ -11,7 +11,7 @@ from ..autograd.zeroing import zero_grad
 from ..backend import Array, namespace
 from ..backend.buckets import Buckets
 from ..backend.chunks import Kernel
-from ..config import MODES, SAVING, enable_grad
+from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
 from ..core.views import before_write, bump_version
 from .groups import Group, Params, check_execution, check_lr, check_nonnegative, completed, from_params, with_number
@@ -310,8 +310,7 @@ def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
         params.append(param)
         arrays.append(array)
         grads.append(g)
-    if MODES.bits & SAVING:  # allow_mutation_on_saved_tensors
-        before_write(params)
+    before_write(params)
     return params, arrays, grads
 
 

@@ -14,7 +14,7 @@ from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..backend.optimizers import blend
 from ..core.tensor import Tensor
-from ..core.views import bump_version
+from ..core.views import before_write, bump_version
 from ..nn import Module
 from ..ops.creation import tensor
 from .groups import number
@@ -246,6 +246,7 @@ def _is_batch_norm(module: Module) -> bool:
 
 def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
     """averaged = (1 - weight) averaged + weight current, in place; integers are cut off."""
+    before_write(averaged)
     left: Sequence[int] = range(len(averaged))
     if weight != 1.0:
         left = lists.foreach("lerp_scalar", [a.array for a in averaged], [p.array for p in current], a=weight)
@@ -262,5 +263,6 @@ def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float)
 
 
 def _copy(into: Tensor, source: Tensor) -> None:
+    before_write([into])
     into.array[...] = source.array
     bump_version(into)

@@ -34,7 +34,7 @@ template <typename W> __device__ W saturated(W x, W limit) {
 
 struct Float16 {
     using Code = __half;
-    static constexpr float LARGEST = 65504.0f, UNSCALED = 0x1p-4f;
+    static constexpr float LARGEST = 65504.0f, UNSCALED = 0x1p10f;
     static constexpr int EXPONENT = 15, DIGITS = 10;
     template <typename W> static __device__ Code encode(W x, W limit) { return static_cast<Code>(saturated(x, limit)); }
     static __device__ float decode(Code code) { return widen(code); }

@@ -33,19 +33,18 @@ def quantize(x, dtype, offset=0, parts=None, scaled=True, **how):
     instance = f"quantize<{names(x.dtype, dtype, width)}>"
     shape = kernels.row_tiles(rows, cols, width, x.itemsize)
     if not scaled or (x.dtype == float32 and dtype == bfloat16):
-        emulated.launch(instance, shape, placed, None, codes, None, 0, rows, cols, **how)
+        emulated.launch(instance, shape, placed, None, codes, None, rows, cols, **how)
         return codes.result(), None
     factor = unset((rows, 1), kernels.wide(x.dtype))
     held = kernels.held_tiles(rows, cols, width, x.itemsize, QUANTIZE_STRIPS)
     if parts is None and cols <= held[1][0] * QUANTIZE_STRIPS * width:
-        emulated.launch(instance, held, placed, None, codes, factor, 0, rows, cols, **how)
+        emulated.launch(instance, held, placed, None, codes, factor, rows, cols, **how)
         return codes.result(), factor.result()
     shape = ((shape[0][0], parts or shape[0][1]), shape[1])
-    largest, guessed = unset((rows, shape[0][1]), factor.array.dtype), dtype == float16
-    guess = codes if guessed else None
+    largest = unset((rows, shape[0][1]), factor.array.dtype)
     name = f"absmax<{kernels.C_NAMES[x.dtype]}, {width}>"
-    emulated.launch(name, shape, placed, largest, guess, rows, cols, **how)
-    emulated.launch(instance, shape, placed, largest, codes, factor, guessed, rows, cols, **how)
+    emulated.launch(name, shape, placed, largest, rows, cols, **how)
+    emulated.launch(instance, shape, placed, largest, codes, factor, rows, cols, **how)
     return codes.result(), factor.result()
 
 

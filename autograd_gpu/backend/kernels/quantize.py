@@ -1,8 +1,7 @@
 """Matrices as codes of fewer bytes with a scale for each row, and back, as ../quantization.py has it.
 
 The rows of a matrix that its threads can hold are read once. For longer ones, such as an array with one scale, a first
-launch finds the largest number. It also writes the float16 codes that are right if no scale is needed: then the second
-launch reads one number for each block of the first.
+launch finds the largest number.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cuda
-from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, int32, wide
+from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, wide
 from ..formats import FORMATS, needs_scale, scales
 from .constants import QUANTIZE_STRIPS
 from .instances import C_NAMES, SIZE, Parameter, declare
@@ -24,18 +23,18 @@ STRUCTS = {float16: "Float16", bfloat16: "BFloat16", float8_e4m3fn: "E4M3", floa
 def _declare() -> None:
     for dtype, name in C_NAMES.items():
         x, out = Parameter("x", "read", dtype), Parameter("out", "write", dtype)
-        maxima, guess = Parameter("largest", "write", wide(dtype)), Parameter("codes", "write", float16, True)
+        maxima = Parameter("largest", "write", wide(dtype))
         known, scale = Parameter("largest", "read", wide(dtype), True), Parameter("scale", "write", wide(dtype), True)
-        factor, guessed = Parameter("scale", "read", wide(dtype), True), Parameter("guessed", "scalar", int32)
+        factor = Parameter("scale", "read", wide(dtype), True)
         for width in (VECTOR // dtype.itemsize, 1):
-            declare(f"absmax<{name}, {width}>", FILE, "absmax", (x, maxima, guess, *SIZE), unit=f"{name}, {width}")
+            declare(f"absmax<{name}, {width}>", FILE, "absmax", (x, maxima, *SIZE), unit=f"{name}, {width}")
             for target, struct in STRUCTS.items():
                 if target.itemsize >= dtype.itemsize:
                     continue
                 codes = FORMATS[target].codes
                 to, back = Parameter("codes", "write", codes), Parameter("codes", "read", codes)
                 types = f"{name}, {struct}, {width}"
-                parameters = (x, known, to, scale, guessed, *SIZE)
+                parameters = (x, known, to, scale, *SIZE)
                 declare(f"quantize<{types}>", FILE, "quantize", parameters, unit=types)
                 declare(f"dequantize<{types}>", FILE, "dequantize", (back, factor, out, *SIZE), unit=types)
 
@@ -55,18 +54,18 @@ def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Arr
     width = widest(cols, x.itemsize, x)
     instance = f"quantize<{source}, {STRUCTS[dtype]}, {width}>"
     if not (scaled and needs_scale(x.dtype, format)):
-        launch(instance, row_tiles(rows, cols, width, x.itemsize), x, None, codes, None, 0, rows, cols)
+        launch(instance, row_tiles(rows, cols, width, x.itemsize), x, None, codes, None, rows, cols)
         return codes, None
     factor, shape = xp.empty((rows, 1), wide(x.dtype)), held_tiles(rows, cols, width, x.itemsize, QUANTIZE_STRIPS)
     if not cols:
         factor.fill(1)
     elif cols <= shape[1][0] * QUANTIZE_STRIPS * width:
-        launch(instance, shape, x, None, codes, factor, 0, rows, cols)
+        launch(instance, shape, x, None, codes, factor, rows, cols)
     else:
         shape = row_tiles(rows, cols, width, x.itemsize)
-        largest, guessed = xp.empty((rows, shape[0][1]), factor.dtype), dtype == float16
-        launch(f"absmax<{source}, {width}>", shape, x, largest, codes if guessed else None, rows, cols)
-        launch(instance, shape, x, largest, codes, factor, guessed, rows, cols)
+        largest = xp.empty((rows, shape[0][1]), factor.dtype)
+        launch(f"absmax<{source}, {width}>", shape, x, largest, rows, cols)
+        launch(instance, shape, x, largest, codes, factor, rows, cols)
     return codes, factor
 
 

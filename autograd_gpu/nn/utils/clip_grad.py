@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import device_of, lists, namespace, to_device
-from ...config import MODES, SAVING, no_grad
+from ...config import no_grad
 from ...core.tensor import Tensor, wrap
 from ...core.views import before_write, bump_version
 from ...errors import ArgumentError
@@ -111,8 +111,7 @@ def _left(grads: list[Tensor], write: Callable[[list[Any]], list[int]]) -> list[
     """Those of `grads` that write(arrays), which answers their numbers, has not written to."""
     if any(type(g) is not Tensor for g in grads):
         return grads
-    if MODES.bits & SAVING:  # allow_mutation_on_saved_tensors
-        before_write(grads)
+    before_write(grads)
     left = write([g.array for g in grads])
     for i in set(range(len(grads))).difference(left):
         bump_version(grads[i])

@@ -1,0 +1,9 @@
+"""Saved-tensor hooks that are ready to use: they make what is kept for backward take less memory."""
+
+from .base import MemoryHook
+from .compose import compose
+from .offload import offload
+from .quantize import quantize
+from .select import select
+
+__all__ = ["MemoryHook", "compose", "offload", "quantize", "select"]

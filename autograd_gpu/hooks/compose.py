@@ -1,0 +1,37 @@
+"""compose: one memory hook after the other."""
+
+from __future__ import annotations
+
+from .base import MemoryHook
+from .codec import Codec
+
+
+class compose(MemoryHook):
+    """Packs with the first hook, and what that leaves on the device with the next: quantize, then offload the codes.
+
+    compose(*hooks): each takes what it would take by itself, of a tensor that an earlier one has passed over, too. The
+    hooks count nothing then: `bytes_held` and `bytes_saved` are those of the new one. TypeError for what is no
+    hook of this package, and if a hook that leaves nothing on the device is not the last.
+
+    >>> small = ag.hooks.select(ag.hooks.quantize(ag.float8_e5m2), op="exp")
+    >>> x = ag.ones(64, 64, requires_grad=True)
+    >>> with ag.hooks.compose(small, ag.hooks.quantize(ag.bfloat16)) as hook:
+    ...     y = x.exp()  # saves its result
+    ...     z = (x * 1).sin().sum()  # saves its input
+    >>> hook.bytes_held  # a byte for each element of y with a scale of 4 bytes, 2 of the other
+    12292
+    """
+
+    def __init__(self, *hooks: MemoryHook) -> None:
+        if not hooks:
+            raise TypeError("compose: expected one hook or more, such as ag.hooks.quantize(ag.float16)")
+        for hook in hooks:
+            if not isinstance(hook, MemoryHook):
+                raise TypeError(f"compose: expected hooks of ag.hooks, got {type(hook).__name__}; saved_tensors_hooks "
+                                "do not nest")
+        stages = tuple([stage for hook in hooks for stage in hook.stages])
+        for i, (codec, _) in enumerate(stages):
+            if type(codec).split is Codec.split and any(stage.codec.exact for stage in stages[i + 1 :]):
+                name = type(codec).__name__
+                raise TypeError(f"compose: {name} leaves nothing on the device for another hook; put it last")
+        super().__init__(stages)

@@ -1,0 +1,109 @@
+"""quantize: saved tensors in fewer bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.graph import SaveInfo
+from ..backend.dtypes import FLOATS, as_dtype, wide
+from ..backend.formats import FORMATS, needs_scale
+from ..backend.quantization import Quantized, dequantize
+from ..backend.quantization import quantize as quantized
+from ..core.tensor import Tensor
+from .base import MemoryHook
+from .codec import Array, Codec, Condition, Stage
+
+# Their derivatives look for the elements that equal the result: rounded, none might.
+COMPARING = frozenset(("amax", "amin", "median_all", "norm", "scatter_extreme"))
+
+
+class Coded(Quantized):
+    """A Quantized array as a handle."""
+
+    __slots__ = ()
+
+    @property
+    def device_bytes(self) -> int:
+        return self.nbytes
+
+    host_bytes = 0
+
+
+class Quantizer(Codec):
+    """Arrays as codes of `dtype` with a scale per "tensor" or per "row"."""
+
+    exact = False
+
+    def __init__(self, dtype: np.dtype, granularity: str) -> None:
+        self.dtype, self.granularity = dtype, granularity
+
+    def takes(self, array: Array, info: SaveInfo) -> bool:
+        """Where it saves memory."""
+        if array.dtype not in FLOATS or array.dtype.itemsize <= self.dtype.itemsize:
+            return False
+        scales = 0
+        if needs_scale(array.dtype, FORMATS[self.dtype]):
+            scales = math.prod(array.shape[:-1]) if self.granularity == "row" else 1
+        return array.size * self.dtype.itemsize + scales * wide(array.dtype).itemsize < array.nbytes
+
+    def pack(self, array: Array) -> Coded:
+        return Coded(*quantized(array, self.dtype, self.granularity))
+
+    def unpack(self, handle: Coded) -> Array:
+        return dequantize(handle)
+
+    def split(self, handle: Coded) -> tuple[tuple[Array, ...], Any]:
+        codes, scale, *rest = handle
+        return ((codes,) if scale is None else (codes, scale)), rest
+
+    def join(self, arrays: tuple[Array, ...], rest: Any) -> Coded:
+        codes, scale = (*arrays, None)[:2]
+        return Coded(codes, scale, *rest)
+
+
+def no_leaf(tensor: Tensor, info: SaveInfo) -> bool:
+    """Whether the memory is not that of a leaf, such as a parameter or the input of a network: it is there anyway."""
+    return not info.is_leaf
+
+
+def not_compared(tensor: Tensor, info: SaveInfo) -> bool:
+    """Whether the operation that saves does not compare what it saves for equality."""
+    return info.op not in COMPARING
+
+
+class quantize(MemoryHook):
+    """Keeps saved tensors as float16, bfloat16, float8_e4m3fn or float8_e5m2 until backward needs them.
+
+    dtype: one of these. granularity: a scale per "tensor", or per "row", the dimension that is innermost in memory;
+    scales are powers of two. Floating-point tensors of a longer dtype are packed, and given back in their own. As they
+    are stay leaves, parameters among them (skip_leaves=False: not they), what amax, norm and the like compare, and what
+    predicate(tensor, info) is false for; info is an `ag.autograd.graph.SaveInfo`. What each takes, and what is lost:
+    docs/memory.md. TypeError for another dtype, ValueError for another granularity.
+
+    >>> x = ag.ones(64, 64, requires_grad=True)
+    >>> with ag.hooks.quantize(ag.bfloat16) as hook:
+    ...     y = (x * 2).exp().sum()
+    >>> hook.bytes_held, hook.bytes_saved
+    (8192, 8192)
+    >>> y.backward()
+    >>> hook.bytes_held
+    0
+    """
+
+    def __init__(
+        self, dtype: Any, granularity: str = "tensor", predicate: Callable[[Tensor, SaveInfo], bool] | None = None, *,
+        skip_leaves: bool = True,
+    ) -> None:  # fmt: skip
+        wanted = as_dtype(dtype)
+        if wanted not in FORMATS:
+            raise TypeError(f"quantize: {wanted} is not supported; use one of {', '.join(map(str, FORMATS))}")
+        if granularity not in ("tensor", "row"):
+            raise ValueError(f"quantize: granularity must be 'tensor' or 'row', not {granularity!r}")
+        conditions: list[Condition] = [no_leaf, not_compared] if skip_leaves else [not_compared]
+        if predicate is not None:
+            conditions.append(predicate)
+        super().__init__((Stage(Quantizer(wanted, granularity), tuple(conditions)),))

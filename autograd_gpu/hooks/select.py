@@ -1,0 +1,89 @@
+"""select: a memory hook for some of what is saved."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..autograd.graph import SaveInfo
+from ..backend.dtypes import as_dtype
+from ..core.hooks import RemovableHandle
+from ..core.tensor import Tensor
+from .base import MemoryHook, attachable
+from .codec import Condition, Stage
+
+
+class Presence(threading.local):
+    """How many calls of some modules this thread is in; the context of those calls."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        self.depth -= 1
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Presence:
+        return self  # a copy of a module counts here, too
+
+
+class Inside:
+    """The condition that a call of one of `modules` is running, which it watches as long as it lives."""
+
+    def __init__(self, modules: Iterable[Any]) -> None:
+        self.presence = Presence()
+        handles = [attachable("select", module)(self.presence) for module in modules]
+        weakref.finalize(self, _remove, handles).atexit = False
+
+    def __call__(self, tensor: Tensor, info: SaveInfo) -> bool:
+        return self.presence.depth > 0
+
+
+def _remove(handles: list[RemovableHandle]) -> None:
+    for handle in handles:
+        handle.remove()
+
+
+class select(MemoryHook):
+    """Gives `hook` those saved tensors only that fit every condition; the others are kept as they are.
+
+    op: the name of the operation that saves, "tanh", or several. min_bytes: the tensor takes at least so many. dtype:
+    of the tensor, or several. module: an nn.Module, or several, during whose calls it is saved. predicate(tensor, info)
+    gets the tensor and an `ag.autograd.graph.SaveInfo`. Each save is judged by itself: memory that a second node keeps
+    as it is stays. The counts are those of the new hook, not of `hook`.
+
+    >>> x = ag.ones(64, 64, requires_grad=True)
+    >>> with ag.hooks.select(ag.hooks.quantize(ag.float16), min_bytes=1 << 20) as hook:
+    ...     y = x.exp()
+    >>> hook.bytes_held
+    0
+    """
+
+    def __init__(
+        self, hook: MemoryHook, *, op: str | Iterable[str] | None = None, min_bytes: int = 0, dtype: Any = None,
+        module: Any = None, predicate: Callable[[Tensor, SaveInfo], bool] | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(hook, MemoryHook):
+            raise TypeError(f"select: expected a hook of ag.hooks, got {type(hook).__name__}")
+        conditions: list[Condition] = []
+        if op is not None:
+            ops = frozenset(_listed(op))
+            conditions.append(lambda tensor, info: info.op in ops)
+        if min_bytes:
+            conditions.append(lambda tensor, info: tensor.nbytes >= min_bytes)
+        if dtype is not None:
+            dtypes = [as_dtype(d) for d in _listed(dtype)]
+            conditions.append(lambda tensor, info: tensor.dtype in dtypes)
+        if module is not None:
+            conditions.append(Inside(_listed(module)))
+        if predicate is not None:
+            conditions.append(predicate)
+        super().__init__(tuple([Stage(codec, (*conditions, *before)) for codec, before in hook.stages]))
+
+
+def _listed(value: Any) -> list[Any]:
+    """Several, or the only one: a Sequential can be iterated over, but is one module."""
+    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]

@@ -1,0 +1,414 @@
+"""ag.hooks.offload and save_on_cpu: gradients as without them, in every order that streams may run in."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu import nn
+from autograd_gpu.autograd.graph import on_node_start, save_on_cpu, saved_tensors_hooks
+from autograd_gpu.backend import copies, cuda, faults, offload, pinned
+
+ROOT = Path(__file__).parents[1]
+STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
+SLAB = 1 << 16
+STEPS = {
+    "tanh": lambda x, w: x.tanh(),
+    "exp": lambda x, w: (x * 0.1).exp(),
+    "relu": lambda x, w: x.relu(),
+    "square": lambda x, w: x * x * 0.5,
+    "linear": lambda x, w: ag.nn.functional.linear(x, w),
+    "softmax": lambda x, w: x.softmax(-1),
+    "view": lambda x, w: x.reshape(-1, 2).sin().reshape(x.shape) + x.T.contiguous().T,
+    "part": lambda x, w: ag.cat([x[:, 1:].sigmoid(), x[:, :1]], 1),
+    "twice": lambda x, w: x.tanh() * x.cos(),
+    "written": lambda x, w: (x * 2).tanh_().mul_(0.5),
+    "saved, then written": lambda x, w: both_of(x * 1.5),
+}
+
+
+def both_of(x):
+    """What is saved is overwritten: a hook has its content already."""
+    y = x.sin()
+    x.mul_(0.5)
+    return x + y
+
+
+def everything(**options):
+    """Offloads all that is saved, however small."""
+    return ag.hooks.offload(min_bytes=0, slab_bytes=SLAB, **options)
+
+
+@pytest.fixture(params=["late", "eager", "random:1"])
+def schedule(request, pytestconfig):
+    from cupy import _emulation
+
+    _emulation.configure(schedule=request.param)
+    yield _emulation
+    gc.collect()
+    _emulation.check()
+    _emulation.configure(schedule=pytestconfig.getoption("schedule"))
+
+
+class Net:
+    """A random chain of steps with a skip, its inputs, and what is done with the gradients."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.steps = [list(STEPS)[i] for i in self.rng.integers(len(STEPS), size=self.rng.integers(2, 9))]
+        self.values = [self.rng.normal(size=size).astype(np.float32) for size in ((6, 4), (4, 4))]
+        self.again, self.second = self.rng.integers(2, size=2)
+        self.prefetch, self.skip = int(self.rng.integers(4)), bool(self.rng.integers(2))
+
+    def run(self, context):
+        x, w = [ag.tensor(value, requires_grad=True) for value in self.values]
+        with context:
+            h = first = x * 1.0
+            for step in self.steps:
+                h = STEPS[step](h, w) + (first if self.skip else 0.0)
+            y = h.sum()
+        if self.second:
+            with context:
+                gx, gw = ag.autograd.grad(y, (x, w), create_graph=True, materialize_grads=True)
+            (y + (gx * gx).sum() + (gw * gw).sum()).backward(retain_graph=bool(self.again))
+        else:
+            y.backward(retain_graph=bool(self.again))
+        if self.again:
+            y.backward()
+        return [None if t.grad is None else t.grad.numpy(force=True) for t in (x, w)]
+
+
+@functools.cache
+def expected_of(seed):
+    """Gradients with copies of what is saved, which may be overwritten, too."""
+    return Net(seed).run(saved_tensors_hooks(lambda t: t.clone(), lambda t: t))
+
+
+@pytest.mark.cuda
+@pytest.mark.emulated
+def test_random_nets(schedule):
+    for seed in range(200):
+        net = Net(seed)
+        expected = expected_of(seed)
+        found = net.run(everything(prefetch=net.prefetch, skip_parameters=bool(seed % 2)))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b, err_msg=f"{seed}: {net.steps}")
+    assert pinned.slab(SLAB).idle()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_save_on_cpu(prefetch, schedule):
+    for seed in range(40):
+        net = Net(seed)
+        expected = expected_of(seed)
+        found = net.run(save_on_cpu(pin_memory=True, prefetch=prefetch))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b, err_msg=f"{seed}: {net.steps}")
+
+
+def mlp(device, layers=6, width=8):
+    ag.manual_seed(0)
+    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.Tanh())]
+    return nn.Sequential(*parts).to(device), ag.randn(16, width, device=device)
+
+
+@pytest.mark.cuda
+class TestMemory:
+    def test_little_is_left_on_the_device(self, device):
+        net, x = mlp(device, 20)
+        y = net(x)
+        with everything() as hook:
+            y = net(x).sum()
+        ag.cuda.synchronize()
+        assert hook.bytes_held == 0
+        assert hook.bytes_on_host == hook.bytes_saved == 20 * 16 * 8 * 4
+        y.backward()
+        assert (hook.bytes_held, hook.bytes_on_host, hook.bytes_saved) == (0, 0, 0)
+        assert pinned.slab(SLAB).idle()
+
+    @pytest.mark.emulated
+    @pytest.mark.parametrize("prefetch", [0, 1, 3])
+    def test_the_forward_holds_no_more_than_prefetch(self, prefetch, device, monkeypatch):
+        net, x = mlp(device, 12)
+        monkeypatch.setattr(cuda.cupy().cuda.Event, "done", False)
+        copies.settle(0)
+        with everything(prefetch=prefetch) as hook:
+            y = net(x).sum()
+            assert hook.bytes_held == prefetch * 16 * 8 * 4
+        y.backward()
+
+    def test_what_stays_where_it_is(self, device):
+        net, x = mlp(device, 1)
+        for hook, kept in ((ag.hooks.offload(slab_bytes=SLAB), 0), (everything(), 2)):  # not what is small, not leaves
+            with hook:
+                y = net(x).exp().sum()
+            assert hook.bytes_on_host == kept * 16 * 8 * 4
+            y.backward()
+        with ag.hooks.offload(min_bytes=16 * 8 * 4, slab_bytes=SLAB, skip_parameters=False) as hook:
+            y = net(x).exp().sum()  # x, the two results; not the weight, which is smaller
+        assert hook.bytes_on_host == 3 * 16 * 8 * 4
+        y.backward()
+
+    def test_a_dropped_graph_gives_everything_back(self, device):
+        net, x = mlp(device)
+        with everything() as hook:
+            y = net(x).sum()
+        assert hook.bytes_on_host
+        del y
+        gc.collect()
+        assert hook.bytes_on_host == 0
+        assert pinned.slab(SLAB).idle()
+
+    @pytest.mark.emulated
+    def test_parameters_may_be_updated_at_once(self, device, schedule, monkeypatch):
+        """What is still being copied is not overwritten: the step waits for it."""
+        net, x = mlp(device)
+        params = list(net.parameters())
+        expected = [g.numpy(force=True) for g in ag.autograd.grad(net(x).sum(), params)]
+        optimizer = ag.optim.SGD(params, lr=0.1)
+        for p in params:
+            p.grad = ag.ones_like(p)
+        monkeypatch.setattr(cuda.cupy().cuda.Event, "done", False)
+        with everything(skip_parameters=False, prefetch=99):
+            y = net(x).sum()
+        optimizer.step()
+        optimizer.zero_grad()
+        x.zero_()
+        y.backward()
+        for p, g in zip(params, expected, strict=True):
+            np.testing.assert_array_equal(p.grad.numpy(force=True), g)
+
+@pytest.mark.cuda
+class TestPrefetch:
+    def events(self, device, monkeypatch, prefetch, net=mlp):
+        """The order in which nodes run and copies back are ordered."""
+        found, fetched = [], offload._fetched
+        monkeypatch.setattr(offload, "_fetched", lambda *args: found.append("copy") or fetched(*args))
+        module, x = net(device)
+        with everything(prefetch=prefetch) as hook:
+            y = module(x).sum()
+        ag.cuda.synchronize()
+        assert hook.bytes_held == 0  # lets go of what is copied
+        with on_node_start(lambda node: found.append(node.name())):
+            y.backward()
+        return [name for name in found if name in ("copy", "TanhBackward0", "LinearBackward0")]
+
+    def test_none_on_demand(self, device, monkeypatch):
+        chain = nn.Sequential(nn.Tanh(), nn.Tanh(), nn.Tanh())
+        found = self.events(device, monkeypatch, 0, lambda d: (chain, lively(d)))
+        assert found == ["TanhBackward0", "copy"] * 3
+
+    @pytest.mark.parametrize("prefetch", [1, 2])
+    def test_copies_are_ordered_before_the_nodes_that_need_them(self, prefetch, device, monkeypatch):
+        chain = nn.Sequential(*[nn.Tanh() for _ in range(6)])
+        found = self.events(device, monkeypatch, prefetch, lambda d: (chain, lively(d)))
+        assert found.count("copy") == 6
+        for node in range(2, 7):  # node n runs when all up to node n + prefetch are on their way
+            where = [i for i, name in enumerate(found) if name != "copy"][node - 1]
+            assert found[:where].count("copy") == min(node - 1 + prefetch, 6)
+
+    def test_what_two_nodes_share_comes_back_once(self, device, monkeypatch):
+        net, x = mlp(device)
+        found = self.events(device, monkeypatch, 2, lambda d: (net, x))
+        assert found.count("copy") == 6
+
+    def test_what_a_backward_passes_over_is_let_go(self, device):
+        x, most = lively(device), []
+        with everything() as hook:
+            a = x.exp()
+            b = (a.tanh().tanh() + x.detach().cos()).sin()
+        ag.cuda.synchronize()
+        assert hook.bytes_held == 0
+        y = b.sum()
+        with on_node_start(lambda node: most.append(hook.bytes_held)):
+            ag.autograd.grad(y, a, retain_graph=True)
+        assert 0 < max(most) <= 2 * x.nbytes
+        assert hook.bytes_held == 0
+        assert b.grad_fn._saved_self.shape == x.shape  # somebody just looks: nothing else comes
+        assert hook.bytes_held == 0
+        y.backward()
+        assert hook.bytes_held == 0
+
+
+    def test_what_is_passed_over_on_the_way_is_let_go(self, device):
+        x, most = lively(device), []
+        others = []
+        with everything() as hook:
+            h = first = x.tanh()
+            for _ in range(6):
+                h = h.tanh()
+                others.append(x.tanh())  # whose derivative is not asked for
+        y = sum(others, h).sum()
+        ag.cuda.synchronize()
+        assert hook.bytes_held == 0
+        with on_node_start(lambda node: most.append(hook.bytes_held)):
+            ag.autograd.grad(y, first)
+        assert 0 < max(most) <= 3 * x.nbytes
+
+
+def lively(device):
+    return ag.linspace(-1, 1, 128, device=device).reshape(16, 8).requires_grad_()
+
+
+@pytest.mark.cuda
+def test_a_slab_that_is_too_small(device):
+    net, x = mlp(device, 10)
+    expected = ag.autograd.grad(net(x).sum(), list(net.parameters()))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            with ag.hooks.offload(min_bytes=0, slab_bytes=2048):
+                y = net(x).sum()
+            grads = ag.autograd.grad(y, list(net.parameters()))
+            for a, b in zip(grads, expected, strict=True):
+                np.testing.assert_array_equal(a.numpy(force=True), b.numpy(force=True))
+    assert [str(w.message).partition("up to ")[2].partition(" bytes")[0] for w in found] == [str(10 * 512)]
+
+
+@pytest.mark.cuda
+def test_out_of_memory_anywhere(device):
+    """An error says so, or nothing is wrong; the graph and the hook are good for another try."""
+    net, x = mlp(device, 3)
+    params = list(net.parameters())
+
+    def forward():
+        with everything(prefetch=1):
+            return net(x).sum()
+
+    expected = [g.numpy(force=True) for g in ag.autograd.grad(forward(), params)]
+    for at in range(1, 40):
+        y = None
+        with faults.out_of_memory(ag.device(device), at) as allocations:
+            try:
+                y = forward()
+                grads = ag.autograd.grad(y, params, retain_graph=True)
+            except MemoryError:
+                grads = None
+        if grads is None:
+            grads = ag.autograd.grad(forward() if y is None else y, params)
+        for a, b in zip(grads, expected, strict=True):
+            np.testing.assert_array_equal(a.numpy(force=True), b)
+        if allocations.count < at:
+            break
+    assert at > 15
+    del y
+    gc.collect()
+    assert pinned.slab(SLAB).idle()
+
+
+@pytest.mark.cuda
+def test_threads(device):
+    """One hook in many threads, and one graph that many differentiate."""
+    net, x = mlp(device)
+    params = list(net.parameters())
+    expected = [g.numpy(force=True) for g in ag.autograd.grad(net(x).sum(), params)]
+    hook, errors = everything(prefetch=1), []
+    with hook:
+        shared = net(x).sum()
+
+    def work(shared=shared):
+        try:
+            for i in range(6):
+                with hook:
+                    y = net(x).sum()
+                grads = ag.autograd.grad(y if i % 2 else shared, params, retain_graph=True)
+                for a, b in zip(grads, expected, strict=True):
+                    np.testing.assert_array_equal(a.numpy(force=True), b)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    del work, threads
+    assert not errors, errors
+    assert hook.bytes_on_host == 6 * 16 * 8 * 4
+    del shared
+    gc.collect()
+    assert hook.bytes_on_host == 0
+
+
+@pytest.mark.cuda
+def test_of_codes(device, schedule):
+    """compose(quantize, offload): the codes go to the host, with the result of quantize alone."""
+    net, x = mlp(device)
+    params, found = list(net.parameters()), []
+    for hook in (ag.hooks.quantize(ag.float16), ag.hooks.compose(ag.hooks.quantize(ag.float16), everything())):
+        with hook:
+            y = net(x).sum()
+        found.append([g.numpy(force=True) for g in ag.autograd.grad(y, params, retain_graph=True)])
+    ag.cuda.synchronize()
+    assert (hook.bytes_held, hook.bytes_on_host) == (0, 6 * (16 * 8 * 2 + 4))  # with the scales
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+SECOND_DEVICE = """
+import gc
+import numpy as np
+import autograd_gpu as ag
+from autograd_gpu.backend import pinned
+hook = ag.hooks.offload(min_bytes=0, slab_bytes=1 << 12)
+for i in range(20):
+    grads = []
+    for device in (0, 1):
+        with ag.cuda.device(device):
+            x = ag.linspace(i, i + 1, 200, device="cuda").requires_grad_()
+            with hook:
+                y = (x * 2).sin().exp().tanh().sum()
+            (g,) = ag.autograd.grad(y, x)
+            assert g.device == ag.device("cuda", device)
+            grads.append(g.numpy(force=True))
+    np.testing.assert_array_equal(*grads)
+del x, y, g
+gc.collect()
+assert pinned.slab(1 << 12).idle()
+for i in (0, 1):
+    ag.cuda.synchronize(i)
+ag.cuda.empty_cache()
+print("done")
+"""
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("order", ["late", "eager"])
+def test_two_devices(order):
+    environment = {**os.environ, "PYTHONPATH": str(STAND_IN), "AUTOGRAD_GPU_EMU_DEVICES": "2",
+                   "AUTOGRAD_GPU_EMU_SCHEDULE": order}
+    command = [sys.executable, "-W", "error", "-c", SECOND_DEVICE]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.cpu
+def test_on_the_cpu_nothing_is_done(device):
+    x = ag.ones(2, requires_grad=True)
+    with everything() as hook:
+        b = x * 1
+        y = b.sin()
+    assert np.shares_memory(y.grad_fn._saved_self.array, b.array)
+    assert (hook.bytes_held, hook.bytes_saved, hook.bytes_on_host) == (0, 0, 0)
+    b.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["prefetch", "min_bytes", "slab_bytes"])
+def test_negative_numbers(name):
+    with pytest.raises(ValueError, match=f"offload: {name} must not be negative, got -1"):
+        ag.hooks.offload(**{name: -1})
+    with pytest.raises(ValueError, match="prefetch=2 needs to be 0 or more, and pin_memory=True"):
+        save_on_cpu(prefetch=2)
