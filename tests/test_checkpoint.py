@@ -159,6 +159,17 @@ def test_early_stop():
             assert run(early_stop=False) == [1]
 
 
+def test_early_stop_in_place():
+    """The second run ends within the write that saves what is wanted, which stays written."""
+
+    def fn(x):
+        return (x * 2).exp_()
+
+    x = leaf(2, 2)
+    again(fn, x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp(2 * x.numpy(force=True)), rtol=1e-6)
+
+
 def test_early_stop_passes_the_functions_own_handlers():
     caught, x = [], leaf(3)
 

@@ -40,6 +40,10 @@ class SaveInfo(NamedTuple):
     node_seq: int
 
 
+class EnoughSaved(BaseException):
+    """Raised by a pack hook that wants no more of the call that saves: what that has written stands, unrecorded."""
+
+
 class Pair(NamedTuple):
     """Hooks for everything that is saved while they are on."""
 

@@ -18,7 +18,7 @@ from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase, rewrite
 from ..core.op import RECORD
 from ..core.saved import SavedOutput, plain
-from ..core.saving import give, withholding
+from ..core.saving import EnoughSaved, give, withholding
 from ..core.tensor import StorageTensor, Tensor
 from ..core.views import (
     INFERENCE_STORAGE,
@@ -337,6 +337,8 @@ def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: 
             if by is node and kept.nr == nr and type(node) not in _SPARED:  # they may be written to behind hooks, too
                 kept.move_to(x)
             give(kept, by, name)
+    except EnoughSaved:
+        raise
     except BaseException:
         x._array[...] = original._array
         storage_of(x).version -= 1

@@ -25,7 +25,7 @@ from ...autograd import inference_mode
 from ...autograd.graph import saved_tensors_hooks
 from ...config import ANOMALY, MODES
 from ...core.saved import SavedTensor
-from ...core.saving import keep
+from ...core.saving import EnoughSaved, keep
 from ...core.tensor import Tensor
 from ...core.views import version_of
 from ...random.places import Places
@@ -58,7 +58,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         EARLY_STOP.enabled = before
 
 
-class StopRecomputation(BaseException):
+class StopRecomputation(EnoughSaved):
     """Ends a second run that has made everything; no Exception, so that the function's own handlers let it pass."""
 
 
