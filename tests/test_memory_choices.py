@@ -59,6 +59,16 @@ class TestQuantize:
         assert error < {"float16": 2e-3, "bfloat16": 8e-3}.get(dtype, 0.15)
         assert found.dtype == ag.float64
 
+    def test_a_layer_and_its_activation_decode_once(self, monkeypatch, device):
+        decoded, unpack = [], Quantizer.unpack
+        monkeypatch.setattr(Quantizer, "unpack", lambda self, handle: decoded.append(handle) or unpack(self, handle))
+        net = ag.nn.Sequential(*[m for _ in range(5) for m in (ag.nn.Linear(8, 8), ag.nn.Tanh())]).to(device)
+        with ag.hooks.quantize(ag.bfloat16) as hook:
+            y = net(ag.ones(4, 8, device=device)).square().sum()
+        y.backward()
+        assert len(decoded) == 5
+        assert hook.bytes_held == 0
+
     @pytest.mark.parametrize(("args", "kind", "text"), [
         ((ag.float32,), TypeError, "float32 is not supported; use one of float16"),
         ((ag.float16, "column"), ValueError, "granularity must be 'tensor' or 'row', not 'column'"),

@@ -30,8 +30,9 @@ class Handle(Protocol):
 class Codec:
     """Base of all codecs. One serves several threads at the same time.
 
-    ahead: for how many nodes that are yet to run `prefetch` is called, each time one asks for what it saved. exact:
-    what it unpacks has the same bits, so that it may be given what another codec made: codes, scales.
+    ahead: for how many nodes that are yet to run `prefetch` is called, each time one asks for what it saved; what one
+    of them will ask for, too, is held until then. exact: what it unpacks has the same bits, so that it may be given
+    what another codec made: codes, scales.
     """
 
     ahead = 0

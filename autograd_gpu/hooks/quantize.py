@@ -36,6 +36,7 @@ class Coded(Quantized):
 class Quantizer(Codec):
     """Arrays as codes of `dtype` with a scale per "tensor" or per "row"."""
 
+    ahead = 1  # prefetches nothing, but what two neighbours need, as a layer and its activation do, is decoded once
     exact = False
 
     def __init__(self, dtype: np.dtype, granularity: str) -> None:
