@@ -1,10 +1,10 @@
-"""README's result tables, and those of docs/op-speed.md, made from benchmarks/results/*.json.
+"""README's result tables, and those of docs/op-speed.md and docs/memory.md, made from benchmarks/results/*.json.
 
     python -m benchmarks.tables --write README.md    # replaces what stands between the markers
     python -m benchmarks.tables --check README.md    # exit code 1 if that would change the file
 
 The markers are <!-- bench:begin --> and <!-- bench:end -->; between <!-- ops:begin --> and <!-- ops:end --> every op
-has a row.
+has a row, between <!-- memory:begin --> and <!-- memory:end --> every memory hook.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import kernel_tables, op_tables
+from . import kernel_tables, memory_tables, op_tables
 from .op_tables import APART, row
 from .report import OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step", "saved_memory", "kernels", "ops")
-BLOCKS = ("bench", "ops")  # the names of markers
 TITLES = {
     OURS: "autograd_gpu",
     "torch": "PyTorch",
@@ -30,7 +29,7 @@ TITLES = {
     "jax": "JAX jit",
     "numpy": "NumPy alone",
 }
-SHOWN_COUNTS = {"hidden products": "products", "MiB held": "MiB held"}
+SHOWN_COUNTS = {"hidden products": "products"}
 READING = (
     "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. Where the ratio of "
     "the fastest samples (minima) differs from that of the medians by more than 15 %, it stands beside it. "
@@ -64,12 +63,23 @@ def render_ops(results: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join(text for part in parts for text in part)
 
 
+def render_memory(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown for the workload `saved_memory`."""
+    parts = [[render_one(r), provenance(r)] for r in results if r["benchmark"] == "saved_memory"]
+    return "\n\n".join(text for part in parts for text in part)
+
+
+BLOCKS = {"bench": render, "ops": render_ops, "memory": render_memory}  # by the names of markers
+
+
 def render_one(result: dict[str, Any]) -> str:
     """One table: a row per case, a column per library."""
     if result["benchmark"] == "ops":
         return op_tables.summary(result)
     if result["benchmark"] == "kernels":
         return kernel_tables.summary(result)
+    if result["benchmark"] == "saved_memory":
+        return memory_tables.summary(result)
     names = list(dict.fromkeys(name for case in result["cases"] for name in case["contenders"]))
     header = ["", *[TITLES[name] for name in names]]
     rows = [[case["case"], *[cell(case, name) for name in names]] for case in result["cases"]]
@@ -113,13 +123,12 @@ def replace_blocks(text: str, results: Sequence[dict[str, Any]]) -> str:
     """`text` with the tables between its markers; ValueError if they are missing or out of order."""
     found = [name for name in BLOCKS if f"<!-- {name}:begin -->" in text]
     if not found:
-        raise ValueError(f"no <!-- {BLOCKS[0]}:begin --> ... <!-- {BLOCKS[0]}:end --> to write the tables between")
+        raise ValueError("no <!-- bench:begin --> ... <!-- bench:end --> to write the tables between")
     for name in found:
         start, end = text.find(f"<!-- {name}:begin -->"), text.find(f"<!-- {name}:end -->")
         if end < start:
             raise ValueError(f"no <!-- {name}:end --> after <!-- {name}:begin -->")
-        block = render(results) if name == "bench" else render_ops(results)
-        text = f"{text[:start]}<!-- {name}:begin -->\n{block}\n{text[end:]}"
+        text = f"{text[:start]}<!-- {name}:begin -->\n{BLOCKS[name](results)}\n{text[end:]}"
     return text
 
 

@@ -226,11 +226,13 @@ def folder(results, device, tmp_path):
         config = result["config"] | {"tiny": False}
         (tmp_path / f"{device}-{name}.json").write_text(json.dumps(result | {"config": config}))
     (tmp_path / "README.md").write_text("above\n<!-- bench:begin -->\nformer tables\n<!-- bench:end -->\nbelow\n")
-    (tmp_path / "op-speed.md").write_text("above\n<!-- ops:begin -->\nformer tables\n<!-- ops:end -->\nbelow\n")
+    for name, block in (("op-speed.md", "ops"), ("memory.md", "memory")):
+        text = f"above\n<!-- {block}:begin -->\nformer tables\n<!-- {block}:end -->\nbelow\n"
+        (tmp_path / name).write_text(text)
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["README.md", "op-speed.md"])
+@pytest.mark.parametrize("name", ["README.md", "op-speed.md", "memory.md"])
 def test_tables_are_written_and_checked(folder, name, capsys):
     path, where = folder / name, ["--results", str(folder)]
     assert tables.main(["--check", str(path), *where]) == 1
@@ -241,7 +243,11 @@ def test_tables_are_written_and_checked(folder, name, capsys):
     assert text.startswith("above\n")
     assert text.endswith("below\n")
     assert "former tables" not in text
-    shown = {"README.md": ("20 products", "80 products", "x.expand(2, 2)"), "op-speed.md": ("`linalg.qr`", "`sum`")}
+    shown = {
+        "README.md": ("20 products", "80 products", "x.expand(2, 2)", "| float8_e5m2 | 0."),
+        "op-speed.md": ("`linalg.qr`", "`sum`"),
+        "memory.md": ("| | bytes held | error, Tanh | error, ReLU | step time, Tanh |", "| checkpoint |"),
+    }
     assert all(part in text for part in shown[name])
 
 
@@ -278,7 +284,7 @@ def test_a_ratio_that_depends_on_the_statistic_is_shown_twice(ratio_min, text):
     assert tables.cell({"unit": "ms", "contenders": {"torch": peer}}, "torch") == text
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/op-speed.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/op-speed.md", "docs/memory.md"])
 def test_the_committed_results_are_shown(name):
     root = tables.RESULTS.parent.parent
     assert tables.main(["--check", str(root / name)]) == 0
