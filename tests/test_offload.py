@@ -108,13 +108,30 @@ def test_random_nets(schedule):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_save_on_cpu(prefetch, schedule):
+def test_save_on_cpu(prefetch, schedule, monkeypatch):
+    monkeypatch.setattr(offload, "MIN_BYTES", 0)
     for seed in range(40):
         net = Net(seed)
         expected = expected_of(seed)
         found = net.run(save_on_cpu(pin_memory=True, prefetch=prefetch))
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_array_equal(a, b, err_msg=f"{seed}: {net.steps}")
+
+
+@pytest.mark.cuda
+def test_save_on_cpu_leaves_what_is_not_worth_a_copy(device, monkeypatch):
+    """Parameters and what is small stay, and writes to them are noticed; only without pin_memory all goes."""
+    packed, pack = [], offload.pack
+    monkeypatch.setattr(offload, "pack", lambda array, **options: packed.append(array.shape) or pack(array, **options))
+    small, p = ag.ones(2, 2, device=device), nn.Parameter(ag.ones(128, 128, device=device))
+    with save_on_cpu(pin_memory=True):
+        y = (p * 1).exp() * p  # saves exp's result of 64 KiB twice, and p
+        z = (small * p[:2, :2]).sin()  # saves small, which p is multiplied by, and the product
+    assert packed == [(128, 128)] * 2
+    small.zero_()
+    (y.sum()).backward()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
 
 
 def mlp(device, layers=6, width=8):

@@ -58,8 +58,9 @@ class save_on_cpu(saved_tensors_hooks):
     pin_memory: into page-locked memory, beside the computation: 256 MB, page-locked at the first use; what does not fit
     goes to ordinary memory, with a warning. prefetch: so many nodes before they are needed the copies back begin, and
     so many copies to the host may be under way before the forward waits; without pin_memory ValueError unless 0.
-    Tensors that are on the CPU already stay where they are, with their version checked. `ag.hooks.offload` chooses
-    what is worth it, packs what several nodes save once, and takes a number of bytes.
+    Tensors that are on the CPU already stay where they are, with their version checked; so do, with pin_memory,
+    Parameters, and tensors of less than 64 KiB. `ag.hooks.offload` takes these numbers, and packs what several nodes
+    save once.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.save_on_cpu():
@@ -80,7 +81,8 @@ class save_on_cpu(saved_tensors_hooks):
         pinned.warn_if_full(pinned.DEFAULT_BYTES)
 
     def _pack(self, tensor: Tensor, info: saving.SaveInfo) -> Any:
-        if not tensor.is_cuda:
+        stays = self._pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
+        if stays or not tensor.is_cuda:
             return tensor, info.version
         if not self._pinned:
             return cuda.to_host(tensor.array), cuda.device_index(tensor.device)

@@ -19,6 +19,7 @@ from . import cuda, pinned
 from .copies import CopyEngine, Mark, Use, engine, record, wait
 
 Array = Any  # cupy.ndarray
+MIN_BYTES = 1 << 16  # of what is worth the time that a copy takes however small, some 10 us
 
 
 class Arrival:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..autograd.graph import SaveInfo
 from ..backend import is_cuda
-from ..backend.offload import Offloaded, pack
+from ..backend.offload import MIN_BYTES, Offloaded, pack
 from ..backend.pinned import DEFAULT_BYTES, warn_if_full
 from .base import MemoryHook
 from .codec import Array, Codec, Condition, Stage
@@ -64,7 +64,7 @@ class offload(MemoryHook):
     """
 
     def __init__(
-        self, prefetch: int = 2, min_bytes: int = 1 << 16, skip_parameters: bool = True,
+        self, prefetch: int = 2, min_bytes: int = MIN_BYTES, skip_parameters: bool = True,
         slab_bytes: int = DEFAULT_BYTES,
     ) -> None:  # fmt: skip
         given = {"prefetch": prefetch, "min_bytes": min_bytes, "slab_bytes": slab_bytes}
