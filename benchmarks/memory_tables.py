@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from .op_tables import row
@@ -14,44 +13,42 @@ Case = dict[str, Any]
 
 
 def summary(result: dict[str, Any]) -> str:
-    """A row for each hook: the share of the bytes, and for each activation the error and the share of the time."""
+    """A row for each hook: the shares of our bytes, then for each activation the error and the share of the time."""
     cases: dict[str, dict[str, Case]] = {}
     for case in result["cases"]:
         activation, _, hook = case["case"].partition(", ")
         cases.setdefault(hook, {})[activation] = case
     without = cases.pop(WITHOUT)
-    head = ["", "bytes held", *[f"error, {name}" for name in without], *[f"step time, {name}" for name in without]]
-    lines = [row(head), row(["---", *["---:"] * (len(head) - 1)])]
+    errors, times = [[f"{what}, {name}" for name in without] for what in ("error", "step time")]
+    lines = [row(["", "bytes held", "peak bytes", *errors, *times]), row(["---", *["---:"] * (2 + 2 * len(without))])]
     for hook, found in cases.items():
-        held = max(share(found[name], base, _held) for name, base in without.items())
-        errors = [both(found[name], _error) for name in without]
-        times = [both(found[name], lambda case, library, base=base: f"{share(case, base, _time, library):.2f}x")
-                 for name, base in without.items()]  # fmt: skip
-        lines.append(row([hook, f"{held:.2f}x", *errors, *times]))
+        pairs = [(found[name], base) for name, base in without.items()]
+        shares = [max(count(case, key) / count(base, key) for case, base in pairs) for key in ("MiB held", "peak MiB")]
+        cells = [f"{share:.2f}x" for share in shares]
+        cells += [both({name: error(case, name) for name in case["contenders"]}) for case, _ in pairs]
+        cells += [both({name: time(case, base, name) for name in case["contenders"]}) for case, base in pairs]
+        lines.append(row([hook, *cells]))
     repeats = min(case["repeats"] for case in result["cases"])
     title = result["title"].replace(", ms a step", "")
-    heading = f"**{title}** (relative to no hooks, in brackets PyTorch's; medians of {repeats})"
-    return "\n".join([heading, "", *lines])
+    return "\n".join([f"**{title}** (relative to no hooks, in brackets PyTorch's; medians of {repeats})", "", *lines])
 
 
-def both(case: Case, text: Callable[[Case, str], str]) -> str:
+def both(texts: dict[str, str]) -> str:
     """Ours, and in brackets the peer's where it ran."""
-    return text(case, OURS) + (f" ({text(case, PEER)})" if PEER in case["contenders"] else "")
+    return texts[OURS] + (f" ({texts[PEER]})" if PEER in texts else "")
 
 
-def share(case: Case, without: Case, number: Callable[[Mapping[str, Any]], float], library: str = OURS) -> float:
-    """How much of what it takes without hooks."""
-    return number(case["contenders"][library]) / number(without["contenders"][library])
+def count(case: Case, key: str, library: str = OURS) -> float:
+    return float(case["contenders"][library]["counts"][key])
 
 
-def _held(contender: Mapping[str, Any]) -> float:
-    return float(contender["counts"]["MiB held"])
+def error(case: Case, library: str) -> str:
+    """Such as 2.3e-4."""
+    found = count(case, "error", library)
+    return f"{found:.1e}".replace("e-0", "e-") if found else "0"
 
 
-def _time(contender: Mapping[str, Any]) -> float:
-    return float(contender["median_s"])
-
-
-def _error(case: Case, library: str) -> str:
-    error = float(case["contenders"][library]["counts"]["error"])
-    return f"{error:.1e}".replace("e-0", "e-") if error else "0"
+def time(case: Case, without: Case, library: str) -> str:
+    """How many times as long as without hooks."""
+    taken, base = [c["contenders"][library]["median_s"] for c in (case, without)]
+    return f"{taken / base:.2f}x"
