@@ -22,6 +22,14 @@ class LinAlgError(RuntimeError):
     `ag.linalg.LinAlgError`. A RuntimeError, as in PyTorch; NumPy's error of that name is a ValueError."""
 
 
+def check_count(function: str, name: str, value: object) -> None:
+    """TypeError unless it is an integer, ValueError if it is negative."""
+    if not hasattr(value, "__index__") or isinstance(value, bool):
+        raise TypeError(f"{function}: {name} must be an integer, not {value!r}")
+    if value < 0:  # type: ignore[operator]
+        raise ValueError(f"{function}: {name} must not be negative, got {value}")
+
+
 def check_bool(op: str, name: str, value: object) -> None:
     """TypeError for a number in a flag's place."""
     if type(value).__name__ not in ("bool", "bool_"):

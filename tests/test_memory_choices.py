@@ -6,19 +6,21 @@ import threading
 
 import numpy as np
 import pytest
-from copying_codec import Copying, copying, gradients, leaf
+from copying_codec import Copying, copying, gradients, leaf, quantize
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.graph import SaveInfo
+from autograd_gpu.core.node import Node
 from autograd_gpu.hooks.base import MemoryHook
 from autograd_gpu.hooks.codec import Stage
-from autograd_gpu.hooks.quantize import Coded, Quantizer
+from autograd_gpu.hooks.quantize import COMPARING, SENSITIVE, Coded, Quantizer
+from autograd_gpu.nn import functional as F
 
 
 class TestQuantize:
     def test_what_is_left_as_it_is(self, device):
         """Leaves, their views, integers, short dtypes; what has no elements."""
-        hook = ag.hooks.quantize(ag.bfloat16)
+        hook = quantize(ag.bfloat16)
         p = ag.nn.Parameter(ag.ones(4, 4, device=device))
         half, x = (leaf(4, 4, device=device) * 1).half(), leaf(4, 4, device=device)
         with hook:
@@ -29,7 +31,7 @@ class TestQuantize:
 
     @pytest.mark.parametrize(("skip", "held"), [(True, 0), (False, 32)])
     def test_leaves(self, skip, held, device):
-        hook = ag.hooks.quantize(ag.bfloat16, skip_leaves=skip)
+        hook = quantize(ag.bfloat16, skip_leaves=skip)
         with hook:
             y = leaf(4, 4, device=device).sin()
         assert hook.bytes_held == held
@@ -37,7 +39,7 @@ class TestQuantize:
 
     def test_predicate(self):
         seen = []
-        hook = ag.hooks.quantize(ag.bfloat16, predicate=lambda t, info: seen.append((t.shape, info.op)) or t.ndim == 1)
+        hook = quantize(ag.bfloat16, predicate=lambda t, info: seen.append((t.shape, info.op)) or t.ndim == 1)
         with hook:
             y = (leaf(3) * 1).sin(), (leaf(3, 3) * 1).cos()
         assert seen == [((3,), "sin"), ((3, 3), "cos")]
@@ -53,7 +55,7 @@ class TestQuantize:
             pytest.skip("takes no fewer bytes")
         x = (leaf(32, 48, device=device) * 1).to(getattr(ag, source)).detach().requires_grad_()
         f = lambda x: (x * 1).sin() * (x * 1).t().exp().t()  # noqa: E731
-        found = gradients(f, x, ag.hooks.quantize(wanted, granularity)).double()
+        found = gradients(f, x, quantize(wanted, granularity)).double()
         expected = gradients(f, x).double()
         error = ((found - expected).norm() / expected.norm()).item()
         assert error < {"float16": 2e-3, "bfloat16": 8e-3}.get(dtype, 0.15)
@@ -63,19 +65,64 @@ class TestQuantize:
         decoded, unpack = [], Quantizer.unpack
         monkeypatch.setattr(Quantizer, "unpack", lambda self, handle: decoded.append(handle) or unpack(self, handle))
         net = ag.nn.Sequential(*[m for _ in range(5) for m in (ag.nn.Linear(8, 8), ag.nn.Tanh())]).to(device)
-        with ag.hooks.quantize(ag.bfloat16) as hook:
+        with quantize(ag.bfloat16) as hook:
             y = net(ag.ones(4, 8, device=device)).square().sum()
         y.backward()
         assert len(decoded) == 5
         assert hook.bytes_held == 0
 
+    @pytest.mark.parametrize(("f", "bound"), [
+        (lambda p: -(p.softmax(1) * p.softmax(1).log()).sum(), 0.2), (lambda p: -p.sigmoid().log().sum(), 0.3),
+        (lambda p: (1 / (p.square() + 1e-3)).sum(), 0.1), (lambda p: (p / 40).acos().sum(), 0.1),
+        (lambda p: (p * 10).logsumexp(1).sum(), 0.1),
+        (lambda p: (F.layer_norm(p, (32,)) * ag.arange(32.0, device=p.device)).sum(), 0.02),  # its statistics are exact
+    ])  # fmt: skip
+    def test_what_a_derivative_divides_by_is_not_rounded(self, f, bound, device):
+        """In float8 these became inf, NaN, or wrong by their own size."""
+        p = leaf(64, 32, device=device) * 6
+        p = p.detach().requires_grad_()
+        hook = quantize(ag.float8_e4m3fn)
+        (expected,) = ag.autograd.grad(f(p * 1), p)
+        with hook:
+            y = f(p * 1)
+        (found,) = ag.autograd.grad(y, p)
+        assert ((found - expected).norm() / expected.norm()).item() < bound
+
+    @pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
+    def test_what_a_derivative_compares_is_not_rounded(self, name, device):
+        f = getattr(ag, name)
+        a, b = ag.tensor([1.0, 1.001, 2.0], device=device), ag.tensor([1.001, 1.0, 1.0], device=device)
+        expected = gradients(lambda a: f(a * 1, b * 1), a.requires_grad_())
+        found = gradients(lambda a: f(a * 1, b * 1), a, quantize(ag.bfloat16, skip_leaves=False))
+        assert found.tolist() == expected.tolist()
+
+    def test_small_memory_stays_as_it_is(self, device):
+        """Not a small view of much memory, which would keep that."""
+        hook = ag.hooks.quantize(ag.bfloat16)
+        x = leaf(64, 64, device=device)
+        with hook:
+            y = (x[0] * 1).sin()
+            assert hook.bytes_held == 0
+            z = (x * 1)[0].sin()
+        assert hook.bytes_held == 2 * 64
+        del y, z
+
+    def test_the_names_are_those_of_operations(self):
+        found, stack = set(), [Node]
+        while stack:
+            stack += (kind := stack.pop()).__subclasses__()
+            found.add(getattr(getattr(kind, "op", None), "name", None))
+        assert found >= COMPARING | SENSITIVE
+
     @pytest.mark.parametrize(("args", "kind", "text"), [
+        ((None,), TypeError, "quantize: dtype is missing; use one of float16"),
         ((ag.float32,), TypeError, "float32 is not supported; use one of float16"),
         ((ag.float16, "column"), ValueError, "granularity must be 'tensor' or 'row', not 'column'"),
+        ((ag.float16, "row", "large"), TypeError, "predicate must be a function of a tensor and a SaveInfo"),
     ])
     def test_errors(self, args, kind, text):
         with pytest.raises(kind, match=text):
-            ag.hooks.quantize(*args)
+            quantize(*args)
 
 
 class TestSelect:
@@ -103,11 +150,11 @@ class TestSelect:
 
     def test_modules(self):
         first, second = ag.nn.Sequential(ag.nn.Tanh(), ag.nn.Tanh()), ag.nn.Tanh()
-        hook = ag.hooks.select(ag.hooks.quantize(ag.bfloat16), module=first)
+        hook = ag.hooks.select(quantize(ag.bfloat16), module=first)
         with hook:
             y = second(first(leaf(4, 2)))
         assert hook.bytes_held == 32
-        both = ag.hooks.select(ag.hooks.quantize(ag.bfloat16), module=[first, second])
+        both = ag.hooks.select(quantize(ag.bfloat16), module=[first, second])
         with both:
             z = second(first(leaf(4, 2)))
         assert both.bytes_held == 48
@@ -125,7 +172,7 @@ class TestSelect:
                 return x
 
         module = Waiting()
-        hook = ag.hooks.select(ag.hooks.quantize(ag.bfloat16), module=module)
+        hook = ag.hooks.select(quantize(ag.bfloat16), module=module)
         thread = threading.Thread(target=module, args=(ag.ones(1),))
         thread.start()
         entered.wait(10)
@@ -136,26 +183,49 @@ class TestSelect:
         assert hook.bytes_held == 0
         y.sum().backward()
 
+    @pytest.mark.parametrize("op", ["sin", ["sin"], {"sin": 1}.keys(), (name for name in ["sin"])])
+    def test_one_or_several(self, op):
+        assert self.packed({"op": op}) == [(4, 4)]
+
+    def test_modules_of_an_iterator(self):
+        net = ag.nn.Sequential(ag.nn.Tanh(), ag.nn.Tanh())
+        with ag.hooks.select(quantize(ag.bfloat16), module=net.modules()) as hook:
+            y = net(leaf(4, 2))
+        assert hook.bytes_held == 32
+        del y
+
+    @pytest.mark.parametrize(("conditions", "kind", "text"), [
+        ({"op": 3}, TypeError, "op must be the name of an operation, or several, got 3"),
+        ({"op": [3]}, TypeError, "op must be the name of an operation"),
+        ({"min_bytes": "1k"}, TypeError, "select: min_bytes must be an integer, not '1k'"),
+        ({"min_bytes": -3}, ValueError, "select: min_bytes must not be negative, got -3"),
+        ({"predicate": 3}, TypeError, "select: predicate must be a function"),
+        ({"module": ag.nn.Tanh}, TypeError, "select: expected an nn.Module, got the class Tanh"),
+    ])
+    def test_wrong_conditions(self, conditions, kind, text):
+        with pytest.raises(kind, match=text):
+            ag.hooks.select(quantize(ag.float16), **conditions)
+
     def test_errors(self):
         with pytest.raises(TypeError, match=r"select: expected a hook of ag.hooks, got int"):
             ag.hooks.select(3)
         with pytest.raises(TypeError, match=r"select: expected an nn.Module, got str"):
-            ag.hooks.select(ag.hooks.quantize(ag.float16), module="layer")
+            ag.hooks.select(quantize(ag.float16), module="layer")
 
 
 class TestCompose:
     def test_what_the_first_leaves_goes_to_the_next(self, device):
         codec = Copying()
-        hook = ag.hooks.compose(ag.hooks.quantize(ag.float8_e4m3fn, "row"), MemoryHook((Stage(codec),)))
+        hook = ag.hooks.compose(quantize(ag.float8_e4m3fn, "row"), MemoryHook((Stage(codec),)))
         x = leaf(8, 8, device=device)
         found = gradients(lambda x: (x * 1).sin(), x, hook)
         assert codec.packed == [(8, 8), (8, 1)]
-        alone = gradients(lambda x: (x * 1).sin(), x, ag.hooks.quantize(ag.float8_e4m3fn, "row"))
+        alone = gradients(lambda x: (x * 1).sin(), x, quantize(ag.float8_e4m3fn, "row"))
         np.testing.assert_array_equal(found.numpy(force=True), alone.numpy(force=True))
 
     def test_each_takes_what_it_would_take(self):
         codec, second = copying()
-        first = ag.hooks.select(ag.hooks.quantize(ag.bfloat16), op="sin")
+        first = ag.hooks.select(quantize(ag.bfloat16), op="sin")
         hook = ag.hooks.compose(first, ag.hooks.select(second, op=["sin", "cos"], min_bytes=10))
         with hook:
             kept = [(leaf(4) * 1).sin(), (leaf(5) * 1).cos(), (leaf(6) * 1).tanh(), (leaf(2) * 1).sin()]
@@ -166,7 +236,7 @@ class TestCompose:
 
     def test_scales_are_not_rounded(self, device):
         """The second quantize would take them for a tensor."""
-        hook = ag.hooks.compose(ag.hooks.quantize(ag.float8_e5m2, "row"), ag.hooks.quantize(ag.float16))
+        hook = ag.hooks.compose(quantize(ag.float8_e5m2, "row"), quantize(ag.float16))
         x = leaf(8, 64, device=device)
         with hook:
             y = (x * 1).sin()
@@ -175,7 +245,7 @@ class TestCompose:
 
     def test_prefetch_reaches_the_parts(self):
         codec = Copying(ahead=1)
-        hook = ag.hooks.compose(ag.hooks.quantize(ag.bfloat16), MemoryHook((Stage(codec),)))
+        hook = ag.hooks.compose(quantize(ag.bfloat16), MemoryHook((Stage(codec),)))
         with hook:
             y = (leaf(4) * 1).sin()[1:].sin()
         y.sum().backward()
@@ -186,9 +256,14 @@ class TestCompose:
             ag.hooks.compose()
         with pytest.raises(TypeError, match=r"compose: expected hooks of ag.hooks, got function"):
             ag.hooks.compose(lambda t: t)
-        _, hook = copying()
-        with pytest.raises(TypeError, match="Copying leaves nothing on the device for another hook; put it last"):
-            ag.hooks.compose(hook, hook)
+
+    def test_what_leaves_the_device_goes_no_further(self):
+        first, hook = copying()
+        last, other = copying()
+        with ag.hooks.compose(ag.hooks.select(hook, op="sin"), other):
+            kept = (leaf(4) * 1).sin(), (leaf(5) * 1).cos()
+        assert (first.packed, last.packed) == ([(4,)], [(5,)])
+        assert len(kept) == 2
 
 
 @pytest.mark.parametrize("activation", [ag.nn.Tanh, ag.nn.ReLU, lambda: ag.nn.ReLU(inplace=True)])
@@ -201,7 +276,7 @@ def test_a_deep_network(args, share, error, activation, device):
     ag.manual_seed(0)
     net = ag.nn.Sequential(*[m for _ in range(20) for m in (ag.nn.Linear(256, 256), activation())]).to(device)
     x, weights = ag.randn(128, 256, device=device), [m.weight for m in net if isinstance(m, ag.nn.Linear)]
-    hook = ag.hooks.quantize(*args)
+    hook = quantize(*args)
     with hook:
         y = net(x).square().mean()
     assert hook.bytes_held + hook.bytes_saved == 20 * x.nbytes

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 import weakref
 
 import numpy as np
 import pytest
-from copying_codec import copying, gradients, leaf
+from copying_codec import copying, gradients, leaf, quantize
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.graph import disable_saved_tensors_hooks
@@ -48,7 +49,8 @@ class TestPackedOnce:
         with hook:
             y = h[:, 1:4].sin(), h[0].expand(5, 6).sin(), h.reshape(24).unfold(0, 5, 1).sin()
         assert codec.packed == [(4, 3), (6,), (24,)]
-        assert hook.bytes_saved == 0 < hook.bytes_held == 4 * (12 + 6 + 24)
+        assert hook.bytes_held == 4 * (12 + 6 + 24)
+        assert hook.bytes_held + hook.bytes_saved == 4 * 24  # of which all three are views
         del y
         assert hook.bytes_held == 0
 
@@ -140,7 +142,7 @@ class TestPackedOnce:
 class TestLifetime:
     def test_what_nodes_hold_is_counted_and_goes_with_them(self, device):
         x = leaf(64, 64, device=device)
-        hook = ag.hooks.quantize(ag.bfloat16)
+        hook = quantize(ag.bfloat16)
         with hook:
             y = (x * 1).sin().exp()
         size = 64 * 64 * 2
@@ -150,8 +152,23 @@ class TestLifetime:
         y.sum().backward()
         assert (hook.bytes_held, hook.bytes_saved) == (0, 0)
 
+    def test_memory_that_is_packed_twice_is_saved_once(self, device):
+        hook = quantize(ag.bfloat16)
+        with hook:
+            b = leaf(64, 64, device=device) * 1
+            y = b[:32].sin(), b.cos()
+        assert hook.bytes_held == 2 * 64 * 96
+        assert hook.bytes_held + hook.bytes_saved == 4 * 64 * 64
+        del y
+        both = ag.hooks.compose(ag.hooks.select(quantize(ag.float8_e5m2), op="sin"), quantize(ag.bfloat16))
+        with both:
+            y = b.sin(), b.cos()
+        assert both.bytes_held == 3 * 64 * 64 + 4
+        assert both.bytes_held + both.bytes_saved == 4 * 64 * 64
+        del y
+
     def test_no_reference_cycles(self, no_gc, device):
-        hook = ag.hooks.quantize(ag.float16)
+        hook = quantize(ag.float16)
         x = leaf(8, 8, device=device)
         with hook:
             y = (x * 1).sin()
@@ -163,14 +180,14 @@ class TestLifetime:
 
     def test_backward_after_the_hook_is_gone(self, device):
         x = leaf(8, 8, device=device)
-        with ag.hooks.quantize(ag.bfloat16):
+        with quantize(ag.bfloat16):
             y = (x * 1).sin().sum()
         y.backward()
         np.testing.assert_allclose(x.grad.numpy(force=True), np.cos(x.numpy(force=True)), atol=0.02)
 
     def test_what_is_kept_as_it_is_is_checked(self, device):
         x = leaf(3, device=device) * 1
-        with ag.hooks.select(ag.hooks.quantize(ag.float16), op="none"):
+        with ag.hooks.select(quantize(ag.float16), op="none"):
             y = x.sin()
         x.mul_(2)
         with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
@@ -273,6 +290,22 @@ class TestContext:
         np.testing.assert_allclose(g.numpy(force=True), np.cos(3 * x.numpy(force=True)), rtol=1e-5)
         assert caught.tb is not None  # whose frames hold what was packed
 
+    def test_pickled(self):
+        """With a module: what it holds stays here, what it does goes along."""
+        net = ag.nn.Sequential(ag.nn.Linear(4, 4), ag.nn.Tanh())
+        hook = quantize(ag.bfloat16)
+        hook.attach(net[1])
+        chosen = ag.hooks.select(quantize(ag.float16), op="linear", min_bytes=4, dtype="float32", module=net)
+        y = net(leaf(2, 4))
+        copied, again = pickle.loads(pickle.dumps((net, chosen)))
+        assert hook.bytes_held == 16
+        (attached,) = [h.function for h in copied[1]._hooks.values()]
+        assert (attached.bytes_held, type(attached.stages[0].codec).__name__) == (0, "Quantizer")
+        with again:
+            z = copied(leaf(2, 4) * 1)
+        assert (attached.bytes_held, again.bytes_held, hook.bytes_held, chosen.bytes_held) == (16, 20, 16, 0)  # with a scale
+        del y, z
+
     def test_of_one_module(self, device):
         model = ag.nn.Sequential(ag.nn.Linear(4, 4), ag.nn.Sequential(ag.nn.Linear(4, 4), ag.nn.Tanh()), ag.nn.Tanh())
         model.to(device)
@@ -303,7 +336,7 @@ class TestContext:
 
     def test_attach_refuses_what_is_no_module(self):
         with pytest.raises(TypeError, match=r"attach: expected an nn.Module, got int"):
-            ag.hooks.quantize(ag.float16).attach(3)
+            quantize(ag.float16).attach(3)
 
 
 class TestModes:
@@ -320,12 +353,12 @@ class TestModes:
     def test_an_inference_tensor_is_refused_as_ever(self):
         with ag.inference_mode():
             constant = ag.ones(3)
-        with ag.hooks.quantize(ag.float16), pytest.raises(RuntimeError, match="cannot be saved for backward"):
+        with quantize(ag.float16), pytest.raises(RuntimeError, match="cannot be saved for backward"):
             (leaf(3) * 1) * constant
 
     def test_anomaly_mode(self, device):
         x = leaf(3, device=device)
-        with ag.autograd.set_detect_anomaly(True), ag.hooks.quantize(ag.float16):
+        with ag.autograd.set_detect_anomaly(True), quantize(ag.float16):
             (x * 1).sin().sum().backward()
         np.testing.assert_allclose(x.grad.numpy(force=True), np.cos(x.numpy(force=True)), rtol=2e-3, atol=2e-3)
 

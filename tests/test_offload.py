@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from copying_codec import quantize
 
 import autograd_gpu as ag
 from autograd_gpu import nn
@@ -279,6 +280,80 @@ def lively(device):
 
 
 @pytest.mark.cuda
+def test_a_backward_that_fails_lets_go_of_what_was_prefetched(device):
+    x = lively(device)
+
+    def fail(g):
+        raise ValueError("mine")
+
+    with everything() as hook:
+        h = (x * 1).sin().exp()
+        h.register_hook(fail)
+        y = h.tanh().tanh().sum()
+    ag.cuda.synchronize()
+    assert hook.bytes_held == 0
+    with pytest.raises(ValueError, match="mine"):
+        y.backward(retain_graph=True)
+    ag.cuda.synchronize()
+    assert hook.bytes_held == 0
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_codes_come_back_as_float8(pin_memory, device, monkeypatch):
+    monkeypatch.setattr(offload, "MIN_BYTES", 0)
+
+    class Coded(ag.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x.to(ag.float8_e4m3fn))
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0].to(ag.float32).cos()
+
+    x = ag.ones(3, 3, device=device, requires_grad=True)
+    with save_on_cpu(pin_memory=pin_memory):
+        y = Coded.apply(x * 1).sum()
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(force=True), np.cos(np.ones((3, 3))), rtol=1e-6)
+
+
+@pytest.mark.cuda
+def test_steps_of_a_training(device, schedule):
+    """What is still being copied when a step of all parameters in one launch writes to them."""
+    found = []
+    for hook in (everything(skip_parameters=False), saved_tensors_hooks(lambda t: t, lambda t: t)):
+        net, x = mlp(device, 2)
+        optimizer = ag.optim.Adam(net.parameters(), lr=0.01)
+        for _ in range(3):
+            with hook:
+                y = net(x).square().sum()
+            optimizer.zero_grad()
+            y.backward()
+            optimizer.step()
+        found.append([p.numpy(force=True) for p in net.parameters()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.cuda
+def test_the_warning_waits_for_the_forward_to_end(device):
+    """With a hook on each layer, too, it says what all of them need."""
+    net, x = mlp(device, 10)
+    hook = ag.hooks.offload(min_bytes=0, slab_bytes=1536)
+    handles = [hook.attach(layer) for layer in net]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = net(x).sum()
+    with pytest.warns(UserWarning, match=r"up to 5120 bytes .* use ag.hooks.offload\(slab_bytes=1048576\)"):
+        y.backward()
+    for handle in handles:
+        handle.remove()
+
+
+@pytest.mark.cuda
 def test_a_slab_that_is_too_small(device):
     net, x = mlp(device, 10)
     expected = ag.autograd.grad(net(x).sum(), list(net.parameters()))
@@ -363,7 +438,7 @@ def test_of_codes(device, schedule):
     """compose(quantize, offload): the codes go to the host, with the result of quantize alone."""
     net, x = mlp(device)
     params, found = list(net.parameters()), []
-    for hook in (ag.hooks.quantize(ag.float16), ag.hooks.compose(ag.hooks.quantize(ag.float16), everything())):
+    for hook in (quantize(ag.float16), ag.hooks.compose(quantize(ag.float16), everything())):
         with hook:
             y = net(x).sum()
         found.append([g.numpy(force=True) for g in ag.autograd.grad(y, params, retain_graph=True)])
@@ -427,5 +502,12 @@ def test_on_the_cpu_nothing_is_done(device):
 def test_negative_numbers(name):
     with pytest.raises(ValueError, match=f"offload: {name} must not be negative, got -1"):
         ag.hooks.offload(**{name: -1})
-    with pytest.raises(ValueError, match="prefetch=2 needs to be 0 or more, and pin_memory=True"):
+
+
+@pytest.mark.parametrize(("value", "text"), [(2.5, "2.5"), (None, "None"), ("2", "'2'")])
+def test_what_is_no_number_of_nodes(value, text):
+    for function, call in (("offload", ag.hooks.offload), ("save_on_cpu", lambda n: save_on_cpu(True, n))):
+        with pytest.raises(TypeError, match=f"{function}: prefetch must be an integer, not {text}"):
+            call(value)
+    with pytest.raises(ValueError, match="save_on_cpu: prefetch=2 needs pin_memory=True"):
         save_on_cpu(prefetch=2)

@@ -308,7 +308,7 @@ class TestSlab:
             assert 0 < run(20 << 10) < 8
             assert 0 < run(20 << 10) < 8
         assert len(found) == 1
-        assert "ask for slab_bytes=1048576" in str(found[0].message)
+        assert "slab_bytes=1048576" in str(found[0].message)
         assert "up to 36864 bytes were kept at one time" in str(found[0].message)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

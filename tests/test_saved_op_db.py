@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from copying_codec import copying as memory_hook
+from copying_codec import quantize
 from op_db import Call, assert_close, values
 from op_rows import ROWS
 
@@ -71,7 +72,7 @@ def test_every_op_runs_behind_quantize(row, skip_leaves, device):
     """Results and gradients have the shapes and dtypes that they have without, and are finite where they were."""
     for sample in row.draw():
         _, plain = differentiated(row, sample, device)
-        hook = ag.hooks.quantize("float16", skip_leaves=skip_leaves)
+        hook = quantize("float16", skip_leaves=skip_leaves)
         call, found = differentiated(row, sample, device, hook)
         for a, b in itertools.zip_longest(plain, found):
             assert (a is None) == (b is None)

@@ -85,7 +85,7 @@ class Order:
         for packed, seq in coming.items():
             if packed not in soon:
                 soon[packed] = _Soon(seq)
-                late_of(task).callbacks.append(self.finish)
+                late_of(task).ends.add(self.finish)
             if soon[packed].found is None:
                 packed.prefetch()
 

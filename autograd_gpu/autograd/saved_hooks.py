@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .. import errors
-from ..backend import cuda, offload, pinned
+from ..backend import cuda, offload
 from ..config import ANOMALY, MODES
 from ..core import saving
 from ..core.saved import copied
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from ..core.views import bump_version, save_before_write, storage_of, version_of
 from .order import Order
 
@@ -52,12 +54,40 @@ class saved_tensors_hooks:
         saving.pop()
 
 
+class Kept(NamedTuple):
+    """A tensor that a hook leaves as it is, at `version`."""
+
+    tensor: Tensor
+    version: int
+
+    def unpack(self) -> Tensor:
+        """RuntimeError if it was written to since."""
+        check_unmodified(self.tensor, self.version)
+        return self.tensor
+
+
+class _Pageable(NamedTuple):
+    """A copy in ordinary memory; float8: the dtype of codes."""
+
+    array: Any
+    device: int
+    float8: np.dtype | None
+
+
+class _Pinned(NamedTuple):
+    """A copy in page-locked memory."""
+
+    handle: offload.Offloaded
+    node_seq: int
+    float8: np.dtype | None
+
+
 class save_on_cpu(saved_tensors_hooks):
     """Keeps saved tensors in host memory, and copies each back to its device when backward needs it.
 
     pin_memory: into page-locked memory, beside the computation: 256 MB, page-locked at the first use; what does not fit
-    goes to ordinary memory, with a warning. prefetch: so many nodes before they are needed the copies back begin, and
-    so many copies to the host may be under way before the forward waits; without pin_memory ValueError unless 0.
+    goes to ordinary memory, and backward warns. prefetch: so many nodes before they are needed the copies back begin,
+    and so many copies to the host may be under way before the forward waits; without pin_memory ValueError unless 0.
     Tensors that are on the CPU already stay where they are, with their version checked; so do, with pin_memory,
     Parameters, and tensors of less than 64 KiB. `ag.hooks.offload` takes these numbers, and packs what several nodes
     save once.
@@ -71,36 +101,34 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, prefetch: int = 0) -> None:
-        if prefetch < 0 or (prefetch and not pin_memory):
-            raise ValueError(f"save_on_cpu: prefetch={prefetch} needs to be 0 or more, and pin_memory=True")
+        errors.check_count("save_on_cpu", "prefetch", prefetch)
+        if prefetch and not pin_memory:
+            raise ValueError(f"save_on_cpu: prefetch={prefetch} needs pin_memory=True")
         self._pinned, self._order = pin_memory, Order(prefetch)
         super().__init__(self._pack, self._unpack, with_info=True)
-
-    def __exit__(self, *exc: object) -> None:
-        super().__exit__(*exc)
-        pinned.warn_if_full(pinned.DEFAULT_BYTES)
 
     def _pack(self, tensor: Tensor, info: saving.SaveInfo) -> Any:
         stays = self._pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
         if stays or not tensor.is_cuda:
-            return tensor, info.version
+            return Kept(tensor, info.version)
+        float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
         if not self._pinned:
-            return cuda.to_host(tensor.array), cuda.device_index(tensor.device)
+            return _Pageable(cuda.to_host(tensor.array), cuda.device_index(tensor.device), float8)
         packed = offload.pack(tensor.array, ahead=self._order.ahead)
         if packed.source is not None:
             save_before_write(info.storage, packed.source)
         self._order.add(info.node_seq, packed)
-        return packed, info.node_seq
+        return _Pinned(packed, info.node_seq, float8)
 
-    def _unpack(self, packed: tuple[Any, int]) -> Tensor:
-        held, number = packed  # the number is a version, a device's, or a node's
-        if isinstance(held, offload.Offloaded):
-            self._order.advance(number)
-            return wrap(held.unpack())
-        if not isinstance(held, Tensor):
-            return wrap(cuda.from_host(held, number))
-        check_unmodified(held, number)
-        return held
+    def _unpack(self, packed: Kept | _Pageable | _Pinned) -> Tensor:
+        if isinstance(packed, Kept):
+            return packed.unpack()
+        if isinstance(packed, _Pageable):
+            array = cuda.from_host(packed.array, packed.device)
+        else:
+            self._order.advance(packed.node_seq)
+            array = packed.handle.unpack()
+        return wrap(array) if packed.float8 is None else wrap_codes(array, packed.float8)
 
 
 @contextlib.contextmanager

@@ -113,8 +113,8 @@ class Slab:
             warnings.warn(
                 f"saved tensors do not fit into {self.nbytes} bytes of page-locked memory, and what did not fit was "
                 f"copied to ordinary memory, which makes the device wait; up to {self._needed} bytes were kept at one "
-                f"time: ask for slab_bytes={wanted}",
-                stacklevel=3,
+                f"time: use ag.hooks.offload(slab_bytes={wanted})",
+                stacklevel=2,
             )
 
     def synchronize(self) -> None:
@@ -174,13 +174,6 @@ def slab(nbytes: int) -> Slab:
             if found is None:
                 found = _slabs[nbytes] = Slab(nbytes)
     return found
-
-
-def warn_if_full(nbytes: int) -> None:
-    """Says once that the slab of so many bytes was too small, if there is one."""
-    found = _slabs.get(nbytes)
-    if found is not None:
-        found.warn_if_full()
 
 
 def release() -> None:

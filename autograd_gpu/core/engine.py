@@ -53,6 +53,9 @@ def execute(
         raise
     finally:
         here.task = outer
+        if task.late is not None:
+            for end in task.late.ends:
+                end()
     return found if recording else [_handed_through(result, roots) for result in found]
 
 

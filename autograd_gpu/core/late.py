@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 class Late:
     """Made when a user's code first leaves something for the end of its task."""
 
-    __slots__ = ("callbacks", "gathered", "reached")
+    __slots__ = ("callbacks", "ends", "gathered", "reached")
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], Any]] = []
+        self.ends: set[Callable[[], Any]] = set()  # called when the task has ended, also by an error; raise nothing
         self.gathered: dict[Any, Any] = {}  # whoever gathers -> what it has so far, which knows `finish()`
         self.reached: set[Node] | None = None  # the task's nodes, leaves excluded
 

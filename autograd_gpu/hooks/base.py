@@ -31,11 +31,12 @@ class MemoryHook:
 
     def __exit__(self, *exc: object) -> None:
         self._hooks.__exit__(*exc)
-        for stage in self.stages:
-            stage.codec.leave()
 
     def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
         return self  # a copy of a module that it is attached to has the same
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MemoryHook, (self.stages,)  # of what it holds nothing, as graphs cannot be pickled
 
     def attach(self, module: Any) -> RemovableHandle:
         """Turns the hook on for the calls of `module`, an `nn.Module`, until the handle's `remove()`.
@@ -57,8 +58,12 @@ class MemoryHook:
 
     @property
     def bytes_saved(self) -> int:
-        """Bytes that graphs would hold now beyond `bytes_held`, had these tensors been saved as they are."""
-        return sum([packed.nbytes - packed.encoded.device_bytes for packed in self._table.living()])
+        """Bytes that graphs would hold now beyond `bytes_held`, had these tensors been saved as they are.
+
+        Less than nothing where views of the same memory were packed apart, and take more so. Memory that another node
+        keeps as it is, since no codec was chosen for that, is not known here.
+        """
+        return self._table.shown_bytes() - self.bytes_held
 
     @property
     def bytes_on_host(self) -> int:
@@ -69,6 +74,7 @@ class MemoryHook:
 def attachable(name: str, module: Any) -> Callable[[Any], RemovableHandle]:
     """What registers a context of the calls of `module`; TypeError if that is no module."""
     register = getattr(module, "register_forward_context", None)
-    if register is None:
-        raise TypeError(f"{name}: expected an nn.Module, got {type(module).__name__}")
+    if register is None or isinstance(module, type):
+        found = f"the class {module.__name__}" if isinstance(module, type) else type(module).__name__
+        raise TypeError(f"{name}: expected an nn.Module, got {found}")
     return register

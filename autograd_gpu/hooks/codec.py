@@ -31,11 +31,12 @@ class Codec:
     """Base of all codecs. One serves several threads at the same time.
 
     ahead: for how many nodes that are yet to run `prefetch` is called, each time one asks for what it saved; what one
-    of them will ask for, too, is held until then. exact: what it unpacks has the same bits, so that it may be given
-    what another codec made: codes, scales.
+    of them will ask for, too, is held until then. splits: it leaves arrays on the device, for the next of a chain.
+    exact: what it unpacks has the same bits, so that it may be given what another codec made: codes, scales.
     """
 
     ahead = 0
+    splits = False
     exact = True
 
     def takes(self, array: Array, info: SaveInfo) -> bool:
@@ -71,14 +72,8 @@ class Codec:
     def forget(self, handle: Any) -> None:
         """`handle` will not be unpacked soon, although `prefetch` was called."""
 
-    def leave(self) -> None:
-        """A thread has left the context of the hook."""
-
     def split(self, handle: Any) -> tuple[tuple[Array, ...], Any]:
-        """The arrays that `handle` holds, for the next codec of a chain, and what else `join` needs.
-
-        A codec that leaves nothing on the device has neither, and comes last.
-        """
+        """The arrays that `handle` holds, for the next codec of a chain, and what else `join` needs; if `splits`."""
         raise NotImplementedError
 
     def join(self, arrays: tuple[Array, ...], rest: Any) -> Any:
@@ -87,6 +82,13 @@ class Codec:
 
 
 Condition = Callable[[Tensor, SaveInfo], bool]
+
+
+def checked_predicate(hook: str, predicate: Any) -> Condition:
+    """TypeError if it cannot be called."""
+    if not callable(predicate):
+        raise TypeError(f"{hook}: predicate must be a function of a tensor and a SaveInfo, got {predicate!r}")
+    return predicate
 
 
 class Stage(NamedTuple):
@@ -151,7 +153,7 @@ def encode(codecs: tuple[Codec, ...], array: Array, info: SaveInfo) -> Encoded |
     for i, codec in enumerate(codecs):
         if codec.takes(array, info):
             handle, others = codec.pack(array), tuple([c for c in codecs[i + 1 :] if c.exact])
-            if not others:
+            if not others or not codec.splits:
                 return Encoded(codec, handle)
             arrays, rest = codec.split(handle)
             return Encoded(codec, rest, tuple([_part(others, a, info) for a in arrays]))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from .base import MemoryHook
-from .codec import Codec
 
 
 class compose(MemoryHook):
     """Packs with the first hook, and what that leaves on the device with the next: quantize, then offload the codes.
 
     compose(*hooks): each takes what it would take by itself, of a tensor that an earlier one has passed over, too. The
-    hooks count nothing then: `bytes_held` and `bytes_saved` are those of the new one. TypeError for what is no
-    hook of this package, and if a hook that leaves nothing on the device is not the last.
+    hooks count nothing then: `bytes_held` and `bytes_saved` are those of the new one. What offload has taken is no
+    longer on the device, and goes to no other. TypeError for what is no hook of this package.
 
     >>> small = ag.hooks.select(ag.hooks.quantize(ag.float8_e5m2), op="exp")
     >>> x = ag.ones(64, 64, requires_grad=True)
@@ -29,9 +28,4 @@ class compose(MemoryHook):
             if not isinstance(hook, MemoryHook):
                 raise TypeError(f"compose: expected hooks of ag.hooks, got {type(hook).__name__}; saved_tensors_hooks "
                                 "do not nest")
-        stages = tuple([stage for hook in hooks for stage in hook.stages])
-        for i, (codec, _) in enumerate(stages):
-            if type(codec).split is Codec.split and any(stage.codec.exact for stage in stages[i + 1 :]):
-                name = type(codec).__name__
-                raise TypeError(f"compose: {name} leaves nothing on the device for another hook; put it last")
-        super().__init__(stages)
+        super().__init__(tuple([stage for hook in hooks for stage in hook.stages]))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.graph import SaveInfo
-from ..backend import is_cuda
 from ..backend.offload import MIN_BYTES, Offloaded, pack
-from ..backend.pinned import DEFAULT_BYTES, warn_if_full
+from ..backend.pinned import DEFAULT_BYTES
+from ..core.tensor import Tensor
+from ..errors import check_count
 from .base import MemoryHook
 from .codec import Array, Codec, Condition, Stage
 from .quantize import no_leaf
@@ -20,7 +21,7 @@ class Offloader(Codec):
         self.ahead, self.min_bytes, self.slab_bytes = ahead, min_bytes, slab_bytes
 
     def takes(self, array: Array, info: SaveInfo) -> bool:
-        return is_cuda(array) and array.nbytes >= self.min_bytes
+        return array.nbytes >= self.min_bytes
 
     def pack(self, array: Array) -> Offloaded:
         return pack(array, self.slab_bytes, self.ahead)
@@ -37,8 +38,10 @@ class Offloader(Codec):
     def forget(self, handle: Offloaded) -> None:
         handle.forget()
 
-    def leave(self) -> None:
-        warn_if_full(self.slab_bytes)
+
+def on_device(tensor: Tensor, info: SaveInfo) -> bool:
+    """Whether the tensor is not in host memory already."""
+    return tensor.is_cuda
 
 
 class offload(MemoryHook):
@@ -49,8 +52,8 @@ class offload(MemoryHook):
     `prefetch` nodes before they are needed; as many copies to the host may be under way before the forward waits for
     one of them, so a larger `prefetch` takes more memory on the device and less time. `slab_bytes` of host memory are
     page-locked at the first use, shared by all hooks of that number, and stay so until `ag.cuda.empty_cache()`; what
-    does not fit is copied to ordinary memory, with one warning that says how many bytes to ask for. MemoryError if the
-    system does not page-lock so much; ValueError for a negative number.
+    does not fit is copied to ordinary memory, of which backward warns once, and says how many bytes to ask for.
+    MemoryError if the system does not page-lock so much; ValueError for a negative number.
 
     A write to a saved tensor waits for its copy; writes to `tensor.array` and `tensor.data` are not seen, and must not
     come before backward has run. Not while the stream is captured in a CUDA graph: RuntimeError.
@@ -69,7 +72,8 @@ class offload(MemoryHook):
     ) -> None:  # fmt: skip
         given = {"prefetch": prefetch, "min_bytes": min_bytes, "slab_bytes": slab_bytes}
         for name, value in given.items():
-            if value < 0:
-                raise ValueError(f"offload: {name} must not be negative, got {value}")
-        conditions: tuple[Condition, ...] = (no_leaf,) if skip_parameters else ()
-        super().__init__((Stage(Offloader(prefetch, min_bytes, slab_bytes), conditions),))
+            check_count("offload", name, value)
+        conditions: list[Condition] = [on_device]
+        if skip_parameters:
+            conditions.append(no_leaf)
+        super().__init__((Stage(Offloader(prefetch, min_bytes, slab_bytes), tuple(conditions)),))

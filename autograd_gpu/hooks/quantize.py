@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,25 @@ from ..backend.formats import FORMATS, needs_scale
 from ..backend.quantization import Quantized, dequantize
 from ..backend.quantization import quantize as quantized
 from ..core.tensor import Tensor
+from ..errors import check_count
 from .base import MemoryHook
-from .codec import Array, Codec, Condition, Stage
+from .codec import Array, Codec, Condition, Stage, checked_predicate
+from .region import owner
 
-# Their derivatives look for the elements that equal the result: rounded, none might.
-COMPARING = frozenset(("amax", "amin", "median_all", "norm", "scatter_extreme"))
+# Their derivatives look for elements that equal the result, or order two tensors: rounded, none might, or others.
+COMPARING = frozenset((
+    "amax", "amin", "clamp", "fmax", "fmin", "l1_loss", "maximum", "median_all", "minimum", "norm", "scatter_extreme",
+))  # fmt: skip
+# Their derivatives have a pole, which a number may be rounded to, or take the exponential of a difference.
+SENSITIVE = frozenset((
+    "acos", "acosh", "addcdiv", "asin", "atan2", "atanh", "binary_cross_entropy", "digamma", "div", "entr",
+    "euclidean_distances", "gaussian_nll", "hypot", "kl_div", "lgamma", "log", "log10", "log1p", "log2", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logit", "logsumexp", "mvlgamma", "ndtri", "polygamma", "pow", "sinc", "sqrt", "std",
+    "xlog1py", "xlogy", "zeta",
+    "cholesky", "det", "eig", "eigh", "eigvals", "inv", "least_squares", "lu_factor_ex", "pinv", "qr_factors",
+    "slogdet", "solve", "solve_triangular", "svd", "svdvals",
+))  # fmt: skip
+STATISTICS = frozenset(("mean", "rstd", "var"))  # of norms: the gradients of a row or a channel hang on them
 
 
 class Coded(Quantized):
@@ -37,6 +52,7 @@ class Quantizer(Codec):
     """Arrays as codes of `dtype` with a scale per "tensor" or per "row"."""
 
     ahead = 1  # prefetches nothing, but what two neighbours need, as a layer and its activation do, is decoded once
+    splits = True
     exact = False
 
     def __init__(self, dtype: np.dtype, granularity: str) -> None:
@@ -66,14 +82,21 @@ class Quantizer(Codec):
         return Coded(codes, scale, *rest)
 
 
+def holds(min_bytes: int, tensor: Tensor, info: SaveInfo) -> bool:
+    """Whether so many bytes live as long as `tensor`, which may be a small view of them."""
+    return tensor.nbytes >= min_bytes or owner(tensor.array).nbytes >= min_bytes
+
+
 def no_leaf(tensor: Tensor, info: SaveInfo) -> bool:
     """Whether the memory is not that of a leaf, such as a parameter or the input of a network: it is there anyway."""
     return not info.is_leaf
 
 
-def not_compared(tensor: Tensor, info: SaveInfo) -> bool:
-    """Whether the operation that saves does not compare what it saves for equality."""
-    return info.op not in COMPARING
+def bears_rounding(tensor: Tensor, info: SaveInfo) -> bool:
+    """Whether the derivative that reads the tensor changes little if that does."""
+    if info.name in STATISTICS:
+        return not info.op.startswith("native_")
+    return info.op not in COMPARING and info.op not in SENSITIVE
 
 
 class quantize(MemoryHook):
@@ -81,9 +104,10 @@ class quantize(MemoryHook):
 
     dtype: one of these. granularity: a scale per "tensor", or per "row", the dimension that is innermost in memory;
     scales are powers of two. Floating-point tensors of a longer dtype are packed, and given back in their own. As they
-    are stay leaves, parameters among them (skip_leaves=False: not they), what amax, norm and the like compare, and what
-    predicate(tensor, info) is false for; info is an `ag.autograd.graph.SaveInfo`. What each takes, and what is lost:
-    docs/memory.md. TypeError for another dtype, ValueError for another granularity.
+    are stay: leaves, parameters among them (skip_leaves=False: not they); memory of less than `min_bytes`; what
+    derivatives compare, divide by or the like, such as the inputs of amax, log and div, and the statistics of norms;
+    and what predicate(tensor, info) is false for; info is an `ag.autograd.graph.SaveInfo`. What each takes, and what
+    is lost: docs/memory.md. TypeError for another dtype, ValueError for another granularity or a negative number.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.quantize(ag.bfloat16) as hook:
@@ -97,14 +121,19 @@ class quantize(MemoryHook):
 
     def __init__(
         self, dtype: Any, granularity: str = "tensor", predicate: Callable[[Tensor, SaveInfo], bool] | None = None, *,
-        skip_leaves: bool = True,
+        min_bytes: int = 1 << 12, skip_leaves: bool = True,
     ) -> None:  # fmt: skip
+        if dtype is None:
+            raise TypeError(f"quantize: dtype is missing; use one of {', '.join(map(str, FORMATS))}")
         wanted = as_dtype(dtype)
         if wanted not in FORMATS:
             raise TypeError(f"quantize: {wanted} is not supported; use one of {', '.join(map(str, FORMATS))}")
         if granularity not in ("tensor", "row"):
             raise ValueError(f"quantize: granularity must be 'tensor' or 'row', not {granularity!r}")
-        conditions: list[Condition] = [no_leaf, not_compared] if skip_leaves else [not_compared]
+        check_count("quantize", "min_bytes", min_bytes)
+        conditions: list[Condition] = [partial(holds, min_bytes), bears_rounding]
+        if skip_leaves:
+            conditions.append(no_leaf)
         if predicate is not None:
-            conditions.append(predicate)
+            conditions.append(checked_predicate("quantize", predicate))
         super().__init__((Stage(Quantizer(wanted, granularity), tuple(conditions)),))

@@ -13,6 +13,13 @@ from ..backend.strides import address, strided
 Array = Any  # numpy.ndarray or cupy.ndarray
 
 
+def owner(array: Array) -> Array:
+    """The array that lives as long as a view of `array` does."""
+    while isinstance(array.base, type(array)):
+        array = array.base
+    return array
+
+
 class Region(NamedTuple):
     """Memory from byte `start` to `stop`, as a C-contiguous array of `sizes` has it, or with gaps.
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from ..autograd.graph import SaveInfo
 from ..backend.dtypes import as_dtype
 from ..core.hooks import RemovableHandle
 from ..core.tensor import Tensor
+from ..errors import check_count
 from .base import MemoryHook, attachable
-from .codec import Condition, Stage
+from .codec import Condition, Stage, checked_predicate
 
 
 class Presence(threading.local):
@@ -29,6 +31,9 @@ class Presence(threading.local):
     def __deepcopy__(self, memo: dict[int, Any]) -> Presence:
         return self  # a copy of a module counts here, too
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Presence, ()
+
 
 class Inside:
     """The condition that a call of one of `modules` is running, which it watches as long as it lives."""
@@ -42,6 +47,18 @@ class Inside:
         return self.presence.depth > 0
 
 
+def _by(ops: frozenset[str], tensor: Tensor, info: SaveInfo) -> bool:
+    return info.op in ops
+
+
+def _large(min_bytes: int, tensor: Tensor, info: SaveInfo) -> bool:
+    return tensor.nbytes >= min_bytes
+
+
+def _of(dtypes: list[Any], tensor: Tensor, info: SaveInfo) -> bool:
+    return tensor.dtype in dtypes
+
+
 def _remove(handles: list[RemovableHandle]) -> None:
     for handle in handles:
         handle.remove()
@@ -50,10 +67,10 @@ def _remove(handles: list[RemovableHandle]) -> None:
 class select(MemoryHook):
     """Gives `hook` those saved tensors only that fit every condition; the others are kept as they are.
 
-    op: the name of the operation that saves, "tanh", or several. min_bytes: the tensor takes at least so many. dtype:
-    of the tensor, or several. module: an nn.Module, or several, during whose calls it is saved. predicate(tensor, info)
-    gets the tensor and an `ag.autograd.graph.SaveInfo`. Each save is judged by itself: memory that a second node keeps
-    as it is stays. The counts are those of the new hook, not of `hook`.
+    op: the name of the operation that saves, "tanh", or several; docs/memory.md shows how to find it. min_bytes: the
+    tensor takes at least so many. dtype: of the tensor, or several. module: an nn.Module, or several, during whose
+    calls it is saved. predicate(tensor, info) gets the tensor and an `ag.autograd.graph.SaveInfo`. Each save is judged
+    by itself: memory that a second node keeps as it is stays. The counts are those of the new hook, not of `hook`.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.select(ag.hooks.quantize(ag.float16), min_bytes=1 << 20) as hook:
@@ -70,20 +87,23 @@ class select(MemoryHook):
             raise TypeError(f"select: expected a hook of ag.hooks, got {type(hook).__name__}")
         conditions: list[Condition] = []
         if op is not None:
-            ops = frozenset(_listed(op))
-            conditions.append(lambda tensor, info: info.op in ops)
+            ops = _listed(op)
+            if not all(isinstance(name, str) for name in ops):
+                raise TypeError(f"select: op must be the name of an operation, or several, got {op!r}")
+            conditions.append(partial(_by, frozenset(ops)))
+        check_count("select", "min_bytes", min_bytes)
         if min_bytes:
-            conditions.append(lambda tensor, info: tensor.nbytes >= min_bytes)
+            conditions.append(partial(_large, min_bytes))
         if dtype is not None:
-            dtypes = [as_dtype(d) for d in _listed(dtype)]
-            conditions.append(lambda tensor, info: tensor.dtype in dtypes)
+            conditions.append(partial(_of, [as_dtype(d) for d in _listed(dtype)]))
         if module is not None:
             conditions.append(Inside(_listed(module)))
         if predicate is not None:
-            conditions.append(predicate)
+            conditions.append(checked_predicate("select", predicate))
         super().__init__(tuple([Stage(codec, (*conditions, *before)) for codec, before in hook.stages]))
 
 
 def _listed(value: Any) -> list[Any]:
     """Several, or the only one: a Sequential can be iterated over, but is one module."""
-    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    single = isinstance(value, str) or not isinstance(value, Iterable) or hasattr(value, "register_forward_context")
+    return [value] if single else list(value)

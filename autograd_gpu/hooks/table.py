@@ -18,23 +18,38 @@ import numpy as np
 
 from ..autograd.graph import SaveInfo
 from ..autograd.order import Order
-from ..autograd.saved_hooks import check_unmodified
+from ..autograd.saved_hooks import Kept
 from ..backend import cuda, is_cuda
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from ..core.views import Storage, save_before_write
 from .codec import Array, Codec, Encoded, Stage, encode
-from .region import Region, View, region_of, view_of
+from .region import Region, View, owner, region_of, view_of
 
 Key = tuple[tuple[Codec, ...], Any]  # the codecs chosen, and who may share
+
+
+class Content:
+    """What a storage holds at one version, and what of that is packed."""
+
+    __slots__ = ("packed", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.packed: list[weakref.ref[Packed]] = []
+
+    def living(self) -> list[Packed]:
+        found = [packed for ref in self.packed if (packed := ref()) is not None]
+        self.packed = [weakref.ref(packed) for packed in found]
+        return found
 
 
 class Packed:
     """A region that was packed."""
 
-    __slots__ = ("__weakref__", "encoded", "forget", "key", "nbytes", "prefetch", "region", "shared")
+    __slots__ = ("__weakref__", "content", "encoded", "forget", "key", "nbytes", "prefetch", "region", "shared")
 
-    def __init__(self, region: Region, key: Key, encoded: Encoded) -> None:
-        self.region, self.key, self.encoded = region, key, encoded
+    def __init__(self, content: Content, region: Region, key: Key, encoded: Encoded) -> None:
+        self.content, self.region, self.key, self.encoded = content, region, key, encoded
         self.nbytes = math.prod(region.sizes) * region.dtype.itemsize
         self.shared: Any = None  # what was unpacked, and where, weakly
         self.prefetch, self.forget = encoded.prefetch, encoded.forget
@@ -48,17 +63,10 @@ class Packed:
                 return array.reshape(-1), storage
         array = self.encoded.decode()
         storage = Storage()
-        owner = _owner(array)
-        if owner.flags.c_contiguous and owner.dtype == array.dtype and owner.size == array.size:
-            self.shared = weakref.ref(owner), weakref.ref(storage), place
+        whole = owner(array)
+        if whole.flags.c_contiguous and whole.dtype == array.dtype and whole.size == array.size:
+            self.shared = weakref.ref(whole), weakref.ref(storage), place
         return array, storage
-
-
-def _owner(array: Array) -> Array:
-    """The array that lives as long as a view of `array` does."""
-    while isinstance(array.base, type(array)):
-        array = array.base
-    return array
 
 
 def _place(on_cuda: bool) -> Any:
@@ -75,21 +83,13 @@ class Saved(NamedTuple):
     node_seq: int
 
 
-class Kept(NamedTuple):
-    """A tensor that no codec took."""
-
-    tensor: Tensor
-    version: int
-
-
 class Table:
     """The pack and unpack of a memory hook."""
 
     def __init__(self, stages: tuple[Stage, ...]) -> None:
         self.stages = stages
         self.lock = threading.RLock()
-        self.by_storage: weakref.WeakKeyDictionary[Storage, tuple[int, list[weakref.ref[Packed]]]] = (
-            weakref.WeakKeyDictionary())
+        self.contents: weakref.WeakKeyDictionary[Storage, Content] = weakref.WeakKeyDictionary()
         self.all: weakref.WeakSet[Packed] = weakref.WeakSet()
         self.order = Order(max([stage.codec.ahead for stage in stages]))
 
@@ -98,8 +98,15 @@ class Table:
         with self.lock:
             return list(self.all)
 
+    def shown_bytes(self) -> int:
+        """Bytes of memory that all of these show; what several of a content show counts once."""
+        contents: dict[Content, list[Packed]] = {}
+        for packed in self.living():
+            contents.setdefault(packed.content, []).append(packed)
+        return sum([_shown(found) for found in contents.values()])
+
     def pack(self, tensor: Tensor, info: SaveInfo) -> Saved | Kept:
-        """The pack hook."""
+        """The pack hook; what no codec takes is kept."""
         array = tensor.array
         codecs = tuple([stage.codec for stage in self.stages if stage.chosen(tensor, info)])
         region = region_of(array) if codecs else None
@@ -112,34 +119,34 @@ class Table:
                     return Kept(tensor, info.version)
                 self.order.add(info.node_seq, packed)
             except BaseException:  # an in-place operation is undone then, and its version comes again
-                self.by_storage.pop(info.storage, None)
+                self.contents.pop(info.storage, None)
                 raise
         float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
         return Saved(packed, view_of(array, region, packed.region), float8, info.node_seq)
 
     def _packed(self, region: Region, key: Key, array: Array, info: SaveInfo) -> Packed | None:
         """What holds `region`, packed now unless it was before."""
-        version, refs = self.by_storage.get(info.storage, (info.version, []))
-        before = [p for ref in refs if (p := ref()) is not None] if version == info.version else []
-        for packed in before:
+        content = self.contents.get(info.storage)
+        if content is None or content.version != info.version:
+            content = self.contents[info.storage] = Content(info.version)
+        for packed in content.living():
             if packed.key == key and packed.region.holds(region):
                 return packed
         encoded = encode(key[0], region.contiguous(array), info)
         if encoded is None:
             return None
-        packed = Packed(region, key, encoded)
+        packed = Packed(content, region, key, encoded)
         self.all.add(packed)
         reader = encoded.reader()
         if reader is not None:
             save_before_write(info.storage, reader)
-        self.by_storage[info.storage] = info.version, [weakref.ref(p) for p in (*before, packed)]
+        content.packed.append(weakref.ref(packed))
         return packed
 
     def unpack(self, saved: Saved | Kept) -> Tensor:
         """The unpack hook."""
         if isinstance(saved, Kept):
-            check_unmodified(saved.tensor, saved.version)
-            return saved.tensor
+            return saved.unpack()
         self.order.advance(saved.node_seq)
         array, storage = saved.packed.unpack()
         self.order.hold(saved.packed, saved.node_seq, (array, storage))
@@ -147,3 +154,15 @@ class Table:
         result = wrap(array) if saved.float8 is None else wrap_codes(array, saved.float8)
         result._storage = storage
         return result
+
+
+def _shown(found: list[Packed]) -> int:
+    """Bytes from the first to the last of each group that touches, or of its elements if these are fewer."""
+    total, stop, elements, start = 0, 0, 0, 0
+    for packed in sorted(found, key=lambda packed: packed.region.start):
+        region = packed.region
+        if region.start >= stop:
+            total += min(stop - start, elements)
+            start, elements = region.start, 0
+        stop, elements = max(stop, region.stop), elements + packed.nbytes
+    return total + min(stop - start, elements)

@@ -91,7 +91,11 @@ def check(accesses: Sequence[Access], operation: Operation, lists: Callable[[Any
             continue
         for old_low, old_high, old_raw, old_writes, old in lists(block):
             touching = (writes or old_writes) and low < old_high and old_low < high
-            if touching and not old.precedes(queue, clock) and overlap(raw, old_raw):
+            if not touching or old.precedes(queue, clock):
+                continue
+            if operation.precedes(old.queue, old.clock):  # a table is read when its kernel runs, behind later calls
+                continue
+            if overlap(raw, old_raw):
                 _report(operation, writes, old, old_writes, block)
 
 
