@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gc
 import inspect
@@ -179,7 +180,8 @@ class TestEachWait:
 
     @pytest.fixture(autouse=True)
     def _clean(self, schedule, cp, monkeypatch):
-        monkeypatch.setattr(copies, "_engines", {})  # with one stream, so that the CPU never waits
+        monkeypatch.setattr(copies, "_engines", {})
+        monkeypatch.setattr(copies, "_met", collections.defaultdict(set))  # one stream, so that the CPU never waits
         yield
         schedule.forget()
         cp.cuda.Device().synchronize()
@@ -254,6 +256,23 @@ class TestOrder:
             numbers(cp)
         equal(packed.unpack())
 
+    @pytest.mark.emulated
+    def test_made_on_a_stream_that_has_saved_nothing(self, cp, schedule, monkeypatch):
+        """It waits for what was done with the array, not for the copy, of which it has not heard."""
+        monkeypatch.setattr(copies, "_met", collections.defaultdict(set))
+        monkeypatch.setattr(cp.cuda.Event, "done", False)
+        main, side = cp.cuda.get_current_stream(), ag.cuda.Stream()
+        with side:
+            array = numbers(cp)
+        main.wait_event(side.cupy_stream.record())
+        packed = offload.pack(array, SLAB, ahead=9)
+        side.wait_event(main.record())
+        del array
+        copies.settle(0)
+        with side:
+            numbers(cp)
+        equal(packed.unpack())
+
     def test_refused_while_capturing(self, cp):
         packed, array, stream = offload.pack(numbers(cp), SLAB), numbers(cp), cp.cuda.Stream(non_blocking=True)
         stream.wait_event(cp.cuda.get_current_stream().record())
@@ -282,6 +301,50 @@ class TestSlab:
         assert slab.idle()
         assert slab.take(4097) is None
         assert slab.take(4096).low == 0
+
+    @pytest.mark.parametrize("where", ["cut", "merge", "pop"])
+    def test_an_interrupt_neither_loses_bytes_nor_gives_them_twice(self, where, monkeypatch):
+        class Cut(list):
+            def __setitem__(self, *args):
+                raise KeyboardInterrupt
+
+        class Ended(collections.deque):
+            def popleft(self):
+                raise KeyboardInterrupt
+
+        def merged(ranges):
+            raise KeyboardInterrupt
+
+        slab = pinned.Slab(4096)
+        blocks = [slab.take(1024) for _ in range(2)]
+        del blocks[0]
+        with monkeypatch.context() as patch:
+            if where == "cut":
+                slab.idle()
+                slab._free = Cut(slab._free)
+            elif where == "pop":
+                slab.ended = Ended(slab.ended)
+            else:
+                patch.setattr(pinned, "_merged", merged)
+            with pytest.raises(KeyboardInterrupt):
+                slab.take(1024)
+        slab._free, slab.ended = list(slab._free), collections.deque(slab.ended)
+        gc.collect()
+        blocks += [slab.take(1024) for _ in range(3)]
+        assert sorted(block.low for block in blocks) == [0, 1024, 2048, 3072]
+        assert slab.take(1) is None
+        del blocks
+        assert slab.idle()
+
+    def test_too_small_since_what_is_free_is_in_pieces(self):
+        slab = pinned.Slab(4 << 20)
+        blocks = [slab.take(1 << 20) for _ in range(4)]
+        del blocks[::2]
+        assert slab.take(2 << 20) is None
+        spill = pinned.Spill(slab, 2 << 20)
+        with pytest.warns(UserWarning, match=f"slab_bytes={6 << 20}"):
+            slab.warn_if_full()
+        del spill
 
     def test_memory_is_page_locked_once(self, cp, monkeypatch):
         made, real = [], pinned.page_locked
@@ -327,8 +390,14 @@ class TestSlab:
         def refuse(nbytes):
             raise cp.cuda.runtime.CUDARuntimeError(2)
 
+        def fail(nbytes):
+            raise cp.cuda.runtime.CUDARuntimeError(700)
+
         array = numbers(cp)
         with monkeypatch.context() as patch:
+            patch.setattr(cp.cuda, "PinnedMemory", fail, raising=False)
+            with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="cudaErrorIllegalAddress"):  # of a kernel before
+                offload.pack(array, SLAB)
             patch.setattr(cp.cuda, "PinnedMemory", refuse, raising=False)
             with pytest.raises(MemoryError, match=r"cannot page-lock 65536 bytes .* ask for less by slab_bytes"):
                 offload.pack(array, SLAB)

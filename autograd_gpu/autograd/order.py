@@ -9,9 +9,14 @@ from __future__ import annotations
 import bisect
 import threading
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.late import late_of, running_task
+
+if TYPE_CHECKING:
+    from ..core.task import GraphTask
+
+_FEW = 64
 
 
 class Packed(Protocol):
@@ -23,18 +28,34 @@ class Packed(Protocol):
         """Undoes prefetch."""
 
 
-class _Soon:
-    """When a thread's backward needs what was packed: at node `seq`; and what was unpacked of it before."""
+class _Window:
+    """What the running node of one task and those behind it need: when, and what was unpacked of it before."""
 
-    __slots__ = ("found", "seq")
+    __slots__ = ("coming", "found", "nodes")
 
-    def __init__(self, seq: int) -> None:
-        self.seq, self.found = seq, None
+    def __init__(self, task: GraphTask) -> None:
+        self.nodes = {node.sequence_nr for node in task.nodes}
+        self.coming: dict[Packed, int] = {}
+        self.found: dict[Packed, Any] = {}
 
+    def close(self) -> None:
+        """Forgets what the backward that ends here did not get to."""
+        self.move({}, -1)
 
-class _Window(threading.local):
-    def __init__(self) -> None:
-        self.soon: weakref.WeakKeyDictionary[Packed, _Soon] = weakref.WeakKeyDictionary()
+    def move(self, coming: dict[Packed, int], node_seq: int) -> None:
+        """Node `node_seq` runs, and `coming` is what those behind it need."""
+        due = {}
+        for packed, seq in self.coming.items():
+            if packed not in coming:
+                if seq == node_seq:
+                    due[packed] = seq
+                else:
+                    self.found.pop(packed, None)
+                    packed.forget()
+        for packed in coming:
+            if packed not in self.found:
+                packed.prefetch()
+        self.coming = {**due, **coming}
 
 
 class Order:
@@ -43,33 +64,42 @@ class Order:
     def __init__(self, ahead: int) -> None:
         self.ahead = ahead
         self.lock = threading.RLock()
-        self.saves: list[tuple[int, weakref.ref[Packed]]] = []
-        self.room = 64  # of `saves`, before what is gone is thrown out
-        self._window = _Window()
+        self.seqs: list[int] = []  # ascending
+        self.saved: list[weakref.ref[Packed]] = []  # by these nodes
+        self.room = _FEW  # of `saved`, before what is gone is thrown out
 
     def add(self, node_seq: int, packed: Packed) -> None:
         if not self.ahead:
             return
         with self.lock:
-            if len(self.saves) >= self.room:
-                self.saves = [save for save in self.saves if save[1]() is not None]
-                self.room = max(64, 2 * len(self.saves))
-            bisect.insort(self.saves, (node_seq, weakref.ref(packed)), key=lambda save: save[0])
+            if len(self.seqs) >= self.room:
+                self._clean()
+            i = bisect.bisect_right(self.seqs, node_seq)
+            self.saved.insert(i, weakref.ref(packed))
+            self.seqs.insert(i, node_seq)
 
-    def before(self, node_seq: int) -> dict[Packed, int]:
-        """What the next `ahead` nodes hold of what they saved, and the first of them that does."""
+    def _clean(self) -> None:
+        living = [(seq, ref) for seq, ref in zip(self.seqs, self.saved, strict=True) if ref() is not None]
+        self.seqs, self.saved = [seq for seq, _ in living], [ref for _, ref in living]
+        self.room = max(_FEW, 2 * len(living))
+
+    def before(self, node_seq: int, nodes: set[int]) -> dict[Packed, int]:
+        """What the next `ahead` of `nodes` hold of what they saved, and the first of them that does."""
         found: dict[Packed, int] = {}
         seen: set[int] = set()
+        gone = 0
         with self.lock:
-            for i in range(bisect.bisect_left(self.saves, node_seq, key=lambda save: save[0]) - 1, -1, -1):
-                seq, ref = self.saves[i]
-                packed = ref()
+            for i in range(bisect.bisect_left(self.seqs, node_seq) - 1, -1, -1):
+                seq, packed = self.seqs[i], self.saved[i]()
                 if packed is None:
-                    continue
-                seen.add(seq)
-                if len(seen) > self.ahead:
-                    break
-                found.setdefault(packed, seq)
+                    gone += 1
+                elif seq in nodes:
+                    seen.add(seq)
+                    if len(seen) > self.ahead:
+                        break
+                    found.setdefault(packed, seq)
+            if gone > _FEW:
+                self._clean()
         return found
 
     def advance(self, node_seq: int) -> None:
@@ -77,32 +107,18 @@ class Order:
         task = running_task()
         if not self.ahead or task is None:
             return
-        coming, soon = self.before(node_seq), self._window.soon
-        for packed, entry in list(soon.items()):
-            if packed not in coming and entry.seq != node_seq:
-                del soon[packed]
-                packed.forget()
-        for packed, seq in coming.items():
-            if packed not in soon:
-                soon[packed] = _Soon(seq)
-                late_of(task).ends.add(self.finish)
-            if soon[packed].found is None:
-                packed.prefetch()
-
-    def finish(self) -> None:
-        """Forgets what the backward that ends here did not get to."""
-        soon = self._window.soon
-        for packed in list(soon):
-            packed.forget()
-        soon.clear()
+        windows = late_of(task).windows
+        window = windows.get(self)
+        if window is None:
+            window = windows[self] = _Window(task)
+        window.move(self.before(node_seq, window.nodes), node_seq)
 
     def hold(self, packed: Packed, node_seq: int, found: Any) -> None:
         """Node `node_seq` has unpacked `found`: kept for the next node that needs it, if that is soon."""
-        entry = self._window.soon.get(packed)
-        if entry is None:
-            return
-        coming = self.before(node_seq).get(packed)
-        if coming is None:
-            del self._window.soon[packed]
-        else:
-            entry.seq, entry.found = coming, found
+        task = running_task()
+        window = late_of(task).windows.get(self) if self.ahead and task is not None else None
+        if window is not None:
+            if window.coming.get(packed, node_seq) == node_seq:
+                window.found.pop(packed, None)
+            else:
+                window.found[packed] = found

@@ -8,7 +8,7 @@ stream was made to wait for it.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,7 +67,7 @@ class Use:
     def __init__(self, array: Any, engine: CopyEngine, stream: Any, mark: Mark) -> None:
         self.array, self.engine, self.stream, self.mark = array, engine, stream, mark
         self.stale = False  # whether the array has been written to since
-        engine.streams.add(stream.ptr)
+        meet(engine.index, stream)
 
     def end(self) -> None:
         """Lets go of the array; what its stream does from now on comes behind the copy.
@@ -76,7 +76,7 @@ class Use:
         """
         if self.array is not None:
             with self.engine.device:
-                if len(self.engine.streams) > 1:
+                if len(_met[self.engine.index]) > 1:
                     self.mark.event.synchronize()
                 else:
                     wait(self.stream, self.mark.event)
@@ -97,11 +97,10 @@ class CopyEngine:
 
     def __init__(self, index: int) -> None:
         module = cuda.require_device(index)
-        self.device = module.cuda.Device(index)
+        self.index, self.device = index, module.cuda.Device(index)
         with self.device:
             self.out, self.back = Lane(module), Lane(module)
         self.uses: deque[Use] = deque()  # finalizers append
-        self.streams: set[int] = set()  # on which arrays were saved or unpacked
         self._lock = threading.Lock()
 
     def settle(self, ahead: int) -> None:
@@ -121,6 +120,7 @@ class CopyEngine:
             first.array = None
 
 
+_met: defaultdict[int, set[int]] = defaultdict(set)  # by device, the handles of streams that may have made arrays
 _engines: dict[int, CopyEngine] = {}
 _lock = threading.Lock()
 
@@ -134,6 +134,11 @@ def engine(index: int) -> CopyEngine:
             if found is None:
                 found = _engines[index] = CopyEngine(index)
     return found
+
+
+def meet(index: int, stream: Any) -> None:
+    """Arrays may be made on `stream` of device `index` from now on, also when it is gone: handles are used again."""
+    _met[index].add(stream.ptr)
 
 
 def settle(index: int) -> None:

@@ -18,6 +18,7 @@ from .copies import Mark, latest
 GRAIN = 512  # bytes that every block begins at and takes a multiple of
 DEFAULT_BYTES = 1 << 28
 _MEGABYTE = 1 << 20
+_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
 
 class Range(NamedTuple):
@@ -33,17 +34,18 @@ class Block:
 
     __slots__ = ("high", "low", "marks", "slab")
 
-    def __init__(self, slab: Slab, found: Range) -> None:
+    slab: Slab  # not before the bytes are this block's, so that an interrupt cannot give them back as well
+
+    def __init__(self, found: Range) -> None:
         self.low, self.high, self.marks = found
-        self.slab = slab
 
     @property
     def ptr(self) -> int:
         return self.slab.ptr + self.low
 
     def used(self, mark: Mark) -> None:
-        with self.slab.lock:
-            self.marks = latest([*self.marks, mark])
+        """By a copy behind the others."""
+        self.marks = (mark,)
 
     def __del__(self) -> None:  # may run anywhere, hence no lock
         if hasattr(self, "slab"):
@@ -77,6 +79,7 @@ class Slab:
         self._free = [Range(0, self.nbytes, ())]  # by address, neighbours merged
         self._spilled = 0
         self._needed = 0  # bytes, the most that were kept here and elsewhere at one time, once the slab was too small
+        self._enough = 0  # bytes that would have held that
         self._warned = False
 
     def take(self, nbytes: int) -> Block | None:
@@ -87,8 +90,9 @@ class Slab:
             for i, (low, high, marks) in enumerate(self._free):
                 if high - low >= size:
                     rest = [Range(low + size, high, marks)] if high - low > size else []
-                    block = Block(self, Range(low, low + size, marks))
+                    block = Block(Range(low, low + size, marks))
                     self._free[i : i + 1] = rest
+                    block.slab = self
                     return block
         return None
 
@@ -104,12 +108,13 @@ class Slab:
             self._spilled += _rounded(nbytes)
             taken = self.nbytes - sum([high - low for low, high, _ in self._free])
             self._needed = max(self._needed, taken + self._spilled)
+            self._enough = max(self._enough, self.nbytes + self._spilled)  # whatever lies between what is taken
 
     def warn_if_full(self) -> None:
         """Says once that the slab was too small, and how large it should have been."""
         if self._needed and not self._warned:
             self._warned = True
-            wanted = -(-self._needed // _MEGABYTE) * _MEGABYTE
+            wanted = -(-self._enough // _MEGABYTE) * _MEGABYTE
             warnings.warn(
                 f"saved tensors do not fit into {self.nbytes} bytes of page-locked memory, and what did not fit was "
                 f"copied to ordinary memory, which makes the device wait; up to {self._needed} bytes were kept at one "
@@ -126,23 +131,27 @@ class Slab:
             mark.event.synchronize()
 
     def _collect(self) -> None:
-        """Puts what was given back among the free ranges."""
+        """Puts what was given back among the free ranges; an interrupt leaves what is not, or is there already."""
         while self.unspilled:
             self._spilled -= _rounded(self.unspilled.popleft())
-        if not self.ended:
-            return
-        ranges = list(self._free)
         while self.ended:
-            ranges.append(self.ended.popleft())
-        ranges.sort(key=lambda found: found.low)
-        merged = ranges[:1]
-        for found in ranges[1:]:
-            last = merged[-1]
-            if last.high == found.low:
-                merged[-1] = Range(last.low, found.high, latest([*last.marks, *found.marks]))
-            else:
-                merged.append(found)
-        self._free = merged
+            found = self.ended[0]
+            if not any(low <= found.low < high for low, high, _ in self._free):
+                self._free = _merged([*self._free, found])
+            self.ended.popleft()
+
+
+def _merged(ranges: list[Range]) -> list[Range]:
+    """By address, neighbours as one."""
+    ranges.sort(key=lambda found: found.low)
+    merged = ranges[:1]
+    for found in ranges[1:]:
+        last = merged[-1]
+        if last.high == found.low:
+            merged[-1] = Range(last.low, found.high, latest([*last.marks, *found.marks]))
+        else:
+            merged.append(found)
+    return merged
 
 
 def _rounded(nbytes: int) -> int:
@@ -155,6 +164,8 @@ def page_locked(nbytes: int) -> Any:
     try:
         return module.cuda.PinnedMemory(nbytes)
     except module.cuda.runtime.CUDARuntimeError as error:
+        if error.status != _OUT_OF_MEMORY:  # an earlier kernel's
+            raise
         raise MemoryError(
             f"cannot page-lock {nbytes} bytes of host memory for saved tensors ({error}); ask for less by slab_bytes, "
             "or raise the limit of locked memory (ulimit -l)"

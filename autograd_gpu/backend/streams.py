@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import cuda
+from . import copies, cuda
 from .device import Device
 
 _NOT_READY = 600  # the CUDA runtime's status of work that is still running
@@ -60,6 +60,7 @@ class Stream:
 
     def _set(self, cupy_stream: Any, index: int) -> Stream:
         self.cupy_stream, self.device = cupy_stream, Device("cuda", index)
+        copies.meet(index, cupy_stream)
         return self
 
     @property

@@ -54,8 +54,7 @@ def execute(
     finally:
         here.task = outer
         if task.late is not None:
-            for end in task.late.ends:
-                end()
+            task.late.close()
     return found if recording else [_handed_through(result, roots) for result in found]
 
 

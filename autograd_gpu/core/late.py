@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 class Late:
     """Made when a user's code first leaves something for the end of its task."""
 
-    __slots__ = ("callbacks", "ends", "gathered", "reached")
+    __slots__ = ("callbacks", "gathered", "reached", "windows")
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], Any]] = []
-        self.ends: set[Callable[[], Any]] = set()  # called when the task has ended, also by an error; raise nothing
         self.gathered: dict[Any, Any] = {}  # whoever gathers -> what it has so far, which knows `finish()`
         self.reached: set[Node] | None = None  # the task's nodes, leaves excluded
+        self.windows: dict[Any, Any] = {}  # whoever prefetches -> what is under way; the end calls `close()`, always
+
+    def close(self) -> None:
+        """When the task has ended, also by an error."""
+        for window in self.windows.values():
+            window.close()
 
     def run(self, task: GraphTask) -> None:
         """The gradients that were waited for and did not come; then the callbacks, and those that they queue."""

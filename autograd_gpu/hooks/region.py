@@ -24,7 +24,7 @@ class Region(NamedTuple):
     """Memory from byte `start` to `stop`, as a C-contiguous array of `sizes` has it, or with gaps.
 
     Dimensions lie from the longest stride to the shortest; those of size 1 or stride 0 are left out. Where elements
-    overlap, as in a sliding window, or do not nest, the region is the whole span as a vector.
+    overlap, as in a sliding window, the region is the whole span as a vector.
     """
 
     start: int
@@ -76,7 +76,8 @@ def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def region_of(array: Array) -> Region | None:
-    """The region of `array`; None if it has no elements, or if they lie elsewhere than in a vector of its dtype."""
+    """The region of `array`; None if it has no elements, if they lie elsewhere than in a vector of its dtype, and if
+    they overlap with gaps, in which there are numbers that nobody asked to pack."""
     size, start = array.itemsize, address(array)
     if not array.size or any(stride % size for stride in array.strides):
         return None
@@ -84,11 +85,13 @@ def region_of(array: Array) -> Region | None:
         start += min((n - 1) * stride, 0)
     dims = [(abs(stride), n) for n, stride in zip(array.shape, array.strides, strict=True) if n > 1 and stride]
     dims.sort(key=lambda dim: -dim[0])
-    span, nested, dense = size, True, True
+    span, nested, dense, gaps = size, True, True, False
     for stride, n in reversed(dims):
-        nested, dense = nested and stride >= span, dense and stride == span
+        nested, dense, gaps = nested and stride >= span, dense and stride == span, gaps or stride > span
         span += (n - 1) * stride
     if not nested:
+        if gaps:
+            return None
         dims, dense = [(size, span // size)], True
     return Region(start, start + span, array.dtype, tuple([n for _, n in dims]), tuple([s for s, _ in dims]), dense)
 
