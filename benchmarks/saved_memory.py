@@ -45,8 +45,8 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def our_hooks(lib: ModuleType, device: str) -> dict[str, Context]:
-    """Name -> hook; a checkpoint is none."""
+def our_hooks(lib: ModuleType, device: str, min_bytes: int) -> dict[str, Context]:
+    """Name -> hook, of tensors from `min_bytes` on; a checkpoint is none."""
     quantize = lib.hooks.quantize
     hooks: dict[str, Context] = {
         WITHOUT: nullcontext,
@@ -58,8 +58,8 @@ def our_hooks(lib: ModuleType, device: str) -> dict[str, Context]:
         "float8_e5m2": lambda: quantize("float8_e5m2"),
         CHECKPOINT: nullcontext,
     }
-    if device != "cpu" and hasattr(lib.hooks, "offload"):
-        hooks["offload"] = lambda: lib.hooks.offload(slab_bytes=SLAB)
+    if device != "cpu":
+        hooks["offload"] = lambda: lib.hooks.offload(min_bytes=min_bytes, slab_bytes=SLAB)
         hooks["float8_e4m3fn, offload"] = lambda: lib.hooks.compose(quantize("float8_e4m3fn"), hooks["offload"]())
     return hooks
 
@@ -78,7 +78,6 @@ def torch_hooks(torch: ModuleType, device: str) -> dict[str, Context]:
         "float8_e4m3fn by row": by_hand("float8_e4m3fn", by_row=True),
         CHECKPOINT: nullcontext,
         "offload": lambda: save_on_cpu(pin_memory=device != "cpu"),
-        "float8_e4m3fn, offload": lambda: save_on_cpu(pin_memory=device != "cpu"),
     }
 
 
@@ -91,7 +90,7 @@ def _pair(torch: ModuleType, dtype: Any, by_row: bool) -> tuple[Callable[[Any], 
             return tensor
         if not scaled:
             return tensor.to(dtype), None
-        scale = (tensor.abs().amax(-1, keepdim=True) if by_row else tensor.abs().amax()) / largest
+        scale = (tensor.abs().amax(-1, keepdim=True) if by_row else tensor.abs().amax()).clamp(min=1e-30) / largest
         return (tensor / scale).to(dtype), scale
 
     def unpack(packed: Any) -> Any:
@@ -154,14 +153,14 @@ def measure(report: Report, present: dict[str, ModuleType], activation: str, arg
     """Every hook on one network."""
     weights = make_weights([args.width] * (args.layers + 1))
     x = np.random.default_rng(1).normal(size=(args.batch, args.width)).astype(np.float32)
-    hooks = {OURS: our_hooks(ag, args.device)}
+    hooks = {OURS: our_hooks(ag, args.device, 0 if args.tiny else 1 << 16)}
     if torch := present.get("torch"):
         hooks["torch"] = torch_hooks(torch, args.device)
     runs: dict[str, dict[str, Run]] = {}
     for library, by_name in hooks.items():
         lib = ag if library == OURS else present[library]
         net, given = sequential(lib, weights, activation, args.device), lib.tensor(x, device=args.device)
-        runs[library] = {name: Run(lib, net, given, name, by_name[name]) for name in hooks[OURS]}
+        runs[library] = {name: Run(lib, net, given, name, by_name[name]) for name in hooks[OURS] if name in by_name}
     expected = {library: by_name[WITHOUT].gradients() for library, by_name in runs.items()}
     # rounding moves a number near zero across it, and that changes ReLU's derivative from 0 to 1
     require_agreement(expected, 1e-2 if activation == "ReLU" else 1e-3, f"gradients, {activation}")
@@ -171,7 +170,7 @@ def measure(report: Report, present: dict[str, ModuleType], activation: str, arg
     }
     contenders = [
         Contender(f"{library} {name}", run.step, clock_for(run.lib, args.device))
-        for name in hooks[OURS] for library, run in ((library, runs[library][name]) for library in runs)
+        for name in hooks[OURS] for library, by_name in runs.items() if (run := by_name.get(name)) is not None
     ]
     timings = interleave(contenders, args.repeats, sample_s=args.sample_s)
     add_cases(report, activation, timings, counts)
@@ -182,15 +181,15 @@ def add_cases(
 ) -> None:
     """A case for each hook, and its step time relative to that without."""
     for name in counts[OURS]:
-        taken = {library: timings[f"{library} {name}"] for library in counts}
+        taken = {library: timings[f"{library} {name}"] for library in counts if name in counts[library]}
         held = counts[OURS][name]["MiB held"], counts[OURS][WITHOUT]["MiB held"]
         notes = [f"{held[0] / held[1]:.3f} of the bytes without hooks, error {counts[OURS][name]['error']:.1e}"]
-        named = {library: by_name[name] for library, by_name in counts.items()}
+        named = {library: counts[library][name] for library in taken}
         report.add(f"{activation}, {name}", taken, counts=named, notes=notes)
         if name != WITHOUT:
             report.summary[f"{activation}, {name}: time / that without hooks"] = {
                 library: round(timings[f"{library} {name}"].median / timings[f"{library} {WITHOUT}"].median, 3)
-                for library in counts
+                for library in taken
             }
 
 

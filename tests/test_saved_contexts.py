@@ -288,16 +288,34 @@ class TestMutation:
 
     @pytest.mark.parametrize("write", [
         lambda p: ag.optim.SGD([p]).zero_grad(set_to_none=False), lambda p: p.sum().backward(),
-        lambda p: ag.nn.functional.linear(ag.ones(1, 2), p).sum().backward(),
-    ], ids=["zero_grad", "accumulation", "accumulation in a product"])  # fmt: skip
-    def test_a_saved_gradient_may_be_written_to(self, write):
-        p = ag.nn.Parameter(ag.ones(2, 2))
+        lambda p: ag.nn.functional.linear(ag.ones(1, 2, device=p.device), p).sum().backward(),
+        lambda p: ag.nn.utils.clip_grad_norm_([p], 0.1), lambda p: ag.nn.utils.clip_grad_value_([p], 0.1),
+    ], ids=["zero_grad", "accumulation", "accumulation in a product", "clip norm", "clip value"])  # fmt: skip
+    def test_a_saved_gradient_may_be_written_to(self, write, device):
+        p = ag.nn.Parameter(ag.ones(2, 2, device=device))
         p.sum().backward()
         with graph.allow_mutation_on_saved_tensors():
             y = (p * p.grad).sum()
             write(p)
             (g,) = ag.autograd.grad(y, p)
         assert g.tolist() == [[1, 1], [1, 1]]
+
+    def test_a_saved_average_may_be_written_to(self):
+        layer = ag.nn.Linear(2, 2)
+        for options in ({}, {"avg_fn": lambda averaged, new, count: new * 2}):
+            model = ag.optim.swa_utils.AveragedModel(layer, **options)
+            model.update_parameters(layer)
+            model.update_parameters(layer)
+            averaged, x = model.module.weight, leaf(ag)
+            before = averaged.tolist()
+            with graph.allow_mutation_on_saved_tensors():
+                y = (averaged.detach() * x).sum()
+                with ag.no_grad():
+                    layer.weight.add_(1)
+                model.update_parameters(layer)
+                (g,) = ag.autograd.grad(y, x)
+            np.testing.assert_array_equal(g.tolist(), np.sum(before, 0, dtype=np.float32))
+            assert averaged.tolist() != before
 
     def test_a_write_that_is_not_seen_coming_raises(self):
         with graph.allow_mutation_on_saved_tensors():
