@@ -14,15 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from copying_codec import quantize
+from offloading import SLAB, everything, mlp
 
 import autograd_gpu as ag
-from autograd_gpu import nn
-from autograd_gpu.autograd.graph import on_node_start, save_on_cpu, saved_tensors_hooks
+from autograd_gpu.autograd.graph import save_on_cpu, saved_tensors_hooks
 from autograd_gpu.backend import copies, cuda, faults, offload, pinned
 
 ROOT = Path(__file__).parents[1]
 STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
-SLAB = 1 << 16
 STEPS = {
     "tanh": lambda x, w: x.tanh(),
     "exp": lambda x, w: (x * 0.1).exp(),
@@ -43,11 +42,6 @@ def both_of(x):
     y = x.sin()
     x.mul_(0.5)
     return x + y
-
-
-def everything(**options):
-    """Offloads all that is saved, however small."""
-    return ag.hooks.offload(min_bytes=0, slab_bytes=SLAB, **options)
 
 
 @pytest.fixture(params=["late", "eager", "random:1"])
@@ -120,28 +114,6 @@ def test_save_on_cpu(prefetch, schedule, monkeypatch):
 
 
 @pytest.mark.cuda
-def test_save_on_cpu_leaves_what_is_not_worth_a_copy(device, monkeypatch):
-    """Parameters and what is small stay, and writes to them are noticed; only without pin_memory all goes."""
-    packed, pack = [], offload.pack
-    monkeypatch.setattr(offload, "pack", lambda array, **options: packed.append(array.shape) or pack(array, **options))
-    small, p = ag.ones(2, 2, device=device), nn.Parameter(ag.ones(128, 128, device=device))
-    with save_on_cpu(pin_memory=True):
-        y = (p * 1).exp() * p  # saves exp's result of 64 KiB twice, and p
-        z = (small * p[:2, :2]).sin()  # saves small, which p is multiplied by, and the product
-    assert packed == [(128, 128)] * 2
-    small.zero_()
-    (y.sum()).backward()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        z.sum().backward()
-
-
-def mlp(device, layers=6, width=8):
-    ag.manual_seed(0)
-    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.Tanh())]
-    return nn.Sequential(*parts).to(device), ag.randn(16, width, device=device)
-
-
-@pytest.mark.cuda
 class TestMemory:
     def test_little_is_left_on_the_device(self, device):
         net, x = mlp(device, 20)
@@ -206,119 +178,6 @@ class TestMemory:
         y.backward()
         for p, g in zip(params, expected, strict=True):
             np.testing.assert_array_equal(p.grad.numpy(force=True), g)
-
-@pytest.mark.cuda
-class TestPrefetch:
-    def events(self, device, monkeypatch, prefetch, net=mlp):
-        """The order in which nodes run and copies back are ordered."""
-        found, fetched = [], offload._fetched
-        monkeypatch.setattr(offload, "_fetched", lambda *args: found.append("copy") or fetched(*args))
-        module, x = net(device)
-        with everything(prefetch=prefetch) as hook:
-            y = module(x).sum()
-        ag.cuda.synchronize()
-        assert hook.bytes_held == 0  # lets go of what is copied
-        with on_node_start(lambda node: found.append(node.name())):
-            y.backward()
-        return [name for name in found if name in ("copy", "TanhBackward0", "LinearBackward0")]
-
-    def test_none_on_demand(self, device, monkeypatch):
-        chain = nn.Sequential(nn.Tanh(), nn.Tanh(), nn.Tanh())
-        found = self.events(device, monkeypatch, 0, lambda d: (chain, lively(d)))
-        assert found == ["TanhBackward0", "copy"] * 3
-
-    @pytest.mark.parametrize("prefetch", [1, 2])
-    def test_copies_are_ordered_before_the_nodes_that_need_them(self, prefetch, device, monkeypatch):
-        chain = nn.Sequential(*[nn.Tanh() for _ in range(6)])
-        found = self.events(device, monkeypatch, prefetch, lambda d: (chain, lively(d)))
-        assert found.count("copy") == 6
-        for node in range(2, 7):  # node n runs when all up to node n + prefetch are on their way
-            where = [i for i, name in enumerate(found) if name != "copy"][node - 1]
-            assert found[:where].count("copy") == min(node - 1 + prefetch, 6)
-
-    def test_what_two_nodes_share_comes_back_once(self, device, monkeypatch):
-        net, x = mlp(device)
-        found = self.events(device, monkeypatch, 2, lambda d: (net, x))
-        assert found.count("copy") == 6
-
-    def test_what_a_backward_passes_over_is_let_go(self, device):
-        x, most = lively(device), []
-        with everything() as hook:
-            a = x.exp()
-            b = (a.tanh().tanh() + x.detach().cos()).sin()
-        ag.cuda.synchronize()
-        assert hook.bytes_held == 0
-        y = b.sum()
-        with on_node_start(lambda node: most.append(hook.bytes_held)):
-            ag.autograd.grad(y, a, retain_graph=True)
-        assert 0 < max(most) <= 2 * x.nbytes
-        assert hook.bytes_held == 0
-        assert b.grad_fn._saved_self.shape == x.shape  # somebody just looks: nothing else comes
-        assert hook.bytes_held == 0
-        y.backward()
-        assert hook.bytes_held == 0
-
-
-    def test_what_is_passed_over_on_the_way_is_let_go(self, device):
-        x, most = lively(device), []
-        others = []
-        with everything() as hook:
-            h = first = x.tanh()
-            for _ in range(6):
-                h = h.tanh()
-                others.append(x.tanh())  # whose derivative is not asked for
-        y = sum(others, h).sum()
-        ag.cuda.synchronize()
-        assert hook.bytes_held == 0
-        with on_node_start(lambda node: most.append(hook.bytes_held)):
-            ag.autograd.grad(y, first)
-        assert 0 < max(most) <= 3 * x.nbytes
-
-
-def lively(device):
-    return ag.linspace(-1, 1, 128, device=device).reshape(16, 8).requires_grad_()
-
-
-@pytest.mark.cuda
-def test_a_backward_that_fails_lets_go_of_what_was_prefetched(device):
-    x = lively(device)
-
-    def fail(g):
-        raise ValueError("mine")
-
-    with everything() as hook:
-        h = (x * 1).sin().exp()
-        h.register_hook(fail)
-        y = h.tanh().tanh().sum()
-    ag.cuda.synchronize()
-    assert hook.bytes_held == 0
-    with pytest.raises(ValueError, match="mine"):
-        y.backward(retain_graph=True)
-    ag.cuda.synchronize()
-    assert hook.bytes_held == 0
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("pin_memory", [False, True])
-def test_codes_come_back_as_float8(pin_memory, device, monkeypatch):
-    monkeypatch.setattr(offload, "MIN_BYTES", 0)
-
-    class Coded(ag.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x.to(ag.float8_e4m3fn))
-            return x.sin()
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * ctx.saved_tensors[0].to(ag.float32).cos()
-
-    x = ag.ones(3, 3, device=device, requires_grad=True)
-    with save_on_cpu(pin_memory=pin_memory):
-        y = Coded.apply(x * 1).sum()
-    y.backward()
-    np.testing.assert_allclose(x.grad.numpy(force=True), np.cos(np.ones((3, 3))), rtol=1e-6)
-
 
 @pytest.mark.cuda
 def test_steps_of_a_training(device, schedule):

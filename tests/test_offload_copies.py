@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import gc
 import inspect
 import re
@@ -13,13 +12,12 @@ import warnings
 
 import numpy as np
 import pytest
+from offloading import SLAB, equal, numbers
 
 import autograd_gpu as ag
-from autograd_gpu.backend import copies, cuda, faults, offload, pinned
+from autograd_gpu.backend import copies, cuda, offload, pinned
 
 pytestmark = pytest.mark.cuda
-
-SLAB = 1 << 16
 
 
 @pytest.fixture
@@ -44,15 +42,6 @@ def _slabs_of_its_own(monkeypatch):
         yield
         gc.collect()
         cuda.cupy().cuda.Device().synchronize()
-
-
-def numbers(cp, n=256, first=0.0):
-    """Made by work that is still in the stream."""
-    return cp.arange(n, dtype=np.float32) + np.float32(first)
-
-
-def equal(array, n=256, first=0.0):
-    np.testing.assert_array_equal(array.get(), np.arange(n, dtype=np.float32) + first)
 
 
 class TestValues:
@@ -273,148 +262,6 @@ class TestOrder:
             numbers(cp)
         equal(packed.unpack())
 
-    def test_refused_while_capturing(self, cp):
-        packed, array, stream = offload.pack(numbers(cp), SLAB), numbers(cp), cp.cuda.Stream(non_blocking=True)
-        stream.wait_event(cp.cuda.get_current_stream().record())
-        with stream:
-            stream.begin_capture()
-            for use in (lambda: offload.pack(array, SLAB), packed.unpack):
-                with pytest.raises(RuntimeError, match="while their stream is being captured"):
-                    use()
-            array += 1
-            stream.end_capture().launch()
-            stream.synchronize()
-        equal(array, first=1)
-
-
-class TestSlab:
-    def test_first_fit_and_neighbours_that_end_together(self):
-        slab = pinned.Slab(4096)
-        blocks = [slab.take(n) for n in (1, 513, 1024, 512)]
-        assert [(block.low, block.high) for block in blocks] == [(0, 512), (512, 1536), (1536, 2560), (2560, 3072)]
-        assert slab.take(2048) is None
-        blocks[1] = blocks[2] = None
-        again = slab.take(2048)
-        assert (again.low, again.high) == (512, 2560)
-        assert again.ptr == slab.ptr + 512
-        del again, blocks
-        assert slab.idle()
-        assert slab.take(4097) is None
-        assert slab.take(4096).low == 0
-
-    @pytest.mark.parametrize("where", ["cut", "merge", "pop"])
-    def test_an_interrupt_neither_loses_bytes_nor_gives_them_twice(self, where, monkeypatch):
-        class Cut(list):
-            def __setitem__(self, *args):
-                raise KeyboardInterrupt
-
-        class Ended(collections.deque):
-            def popleft(self):
-                raise KeyboardInterrupt
-
-        def merged(ranges):
-            raise KeyboardInterrupt
-
-        slab = pinned.Slab(4096)
-        blocks = [slab.take(1024) for _ in range(2)]
-        del blocks[0]
-        with monkeypatch.context() as patch:
-            if where == "cut":
-                slab.idle()
-                slab._free = Cut(slab._free)
-            elif where == "pop":
-                slab.ended = Ended(slab.ended)
-            else:
-                patch.setattr(pinned, "_merged", merged)
-            with pytest.raises(KeyboardInterrupt):
-                slab.take(1024)
-        slab._free, slab.ended = list(slab._free), collections.deque(slab.ended)
-        gc.collect()
-        blocks += [slab.take(1024) for _ in range(3)]
-        assert sorted(block.low for block in blocks) == [0, 1024, 2048, 3072]
-        assert slab.take(1) is None
-        del blocks
-        assert slab.idle()
-
-    def test_too_small_since_what_is_free_is_in_pieces(self):
-        slab = pinned.Slab(4 << 20)
-        blocks = [slab.take(1 << 20) for _ in range(4)]
-        del blocks[::2]
-        assert slab.take(2 << 20) is None
-        spill = pinned.Spill(slab, 2 << 20)
-        with pytest.warns(UserWarning, match=f"slab_bytes={6 << 20}"):
-            slab.warn_if_full()
-        del spill
-
-    def test_memory_is_page_locked_once(self, cp, monkeypatch):
-        made, real = [], pinned.page_locked
-        monkeypatch.setattr(pinned, "page_locked", lambda n: made.append(n) or real(n))
-        for i in range(50):
-            packed = [offload.pack(numbers(cp, 100 + 60 * j, i), SLAB) for j in range(5)]
-            if i % 3:
-                for j in (4, 3, 2, 1, 0):
-                    equal(packed[j].unpack(), 100 + 60 * j, i)
-        assert made == [SLAB]
-        assert cp.cuda.is_memory_pinned(pinned.slab(SLAB).ptr) if hasattr(cp.cuda, "is_memory_pinned") else True
-
-    def test_full(self, cp):
-        """What does not fit goes to pageable memory; one warning says a size that is enough."""
-        def run(slab_bytes):
-            packed = [offload.pack(numbers(cp, 256 * (i + 1), i), slab_bytes) for i in range(8)]
-            for i in reversed(range(8)):
-                equal(packed[i].unpack(), 256 * (i + 1), i)
-                packed[i].prefetch()
-            return sum(one.pinned is None for one in packed)
-
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            assert 0 < run(20 << 10) < 8
-            assert 0 < run(20 << 10) < 8
-        assert len(found) == 1
-        assert "slab_bytes=1048576" in str(found[0].message)
-        assert "up to 36864 bytes were kept at one time" in str(found[0].message)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert run(36864) == run(1 << 20) == 0
-
-    def test_spilled_bytes_end_with_the_handle(self, cp):
-        for _ in range(3):
-            packed = offload.pack(numbers(cp), 0)
-            with contextlib.suppress(UserWarning), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                packed.unpack()
-            del packed
-        assert pinned.slab(0)._needed == 1024
-
-    def test_no_page_locked_memory(self, cp, monkeypatch):
-        def refuse(nbytes):
-            raise cp.cuda.runtime.CUDARuntimeError(2)
-
-        def fail(nbytes):
-            raise cp.cuda.runtime.CUDARuntimeError(700)
-
-        array = numbers(cp)
-        with monkeypatch.context() as patch:
-            patch.setattr(cp.cuda, "PinnedMemory", fail, raising=False)
-            with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="cudaErrorIllegalAddress"):  # of a kernel before
-                offload.pack(array, SLAB)
-            patch.setattr(cp.cuda, "PinnedMemory", refuse, raising=False)
-            with pytest.raises(MemoryError, match=r"cannot page-lock 65536 bytes .* ask for less by slab_bytes"):
-                offload.pack(array, SLAB)
-        equal(offload.pack(array, SLAB).unpack())
-
-    @pytest.mark.parametrize("prefetch", [False, True])
-    def test_out_of_memory_on_the_device(self, cp, prefetch):
-        packed = offload.pack(numbers(cp), SLAB, ahead=0)
-        with faults.out_of_memory(ag.device("cuda"), at=1):
-            if prefetch:
-                packed.prefetch()
-                assert packed.device_bytes == 0
-            else:
-                with pytest.raises(MemoryError):
-                    packed.unpack()
-        equal(packed.unpack())
-
     def test_an_interrupt_at_the_copy(self, cp, monkeypatch, schedule):
         """The array, the block and the stream stay as they should be, whatever was ordered before the interrupt."""
         def interrupt(mark):
@@ -430,18 +277,18 @@ class TestSlab:
                 offload.pack(numbers(cp, first=3), 1024, ahead=0)
         equal(offload.pack(numbers(cp, first=1), 1024, ahead=0).unpack(), first=1)
 
-    def test_released_when_nothing_is_kept(self, cp):
-        packed = offload.pack(numbers(cp), SLAB)
-        first = pinned.slab(SLAB)
-        ag.cuda.empty_cache()
-        assert pinned.slab(SLAB) is first
-        assert packed.source.array is None
-        equal(packed.unpack())
-        del packed
-        ag.cuda.empty_cache()
-        assert not pinned._slabs
-        equal(offload.pack(numbers(cp), SLAB).unpack())
-        assert pinned.slab(SLAB) is not first
+    def test_refused_while_capturing(self, cp):
+        packed, array, stream = offload.pack(numbers(cp), SLAB), numbers(cp), cp.cuda.Stream(non_blocking=True)
+        stream.wait_event(cp.cuda.get_current_stream().record())
+        with stream:
+            stream.begin_capture()
+            for use in (lambda: offload.pack(array, SLAB), packed.unpack):
+                with pytest.raises(RuntimeError, match="while their stream is being captured"):
+                    use()
+            array += 1
+            stream.end_capture().launch()
+            stream.synchronize()
+        equal(array, first=1)
 
 
 @pytest.mark.emulated

@@ -1,4 +1,4 @@
-"""What is set for all saved tensors: with_info, disabling, mutation, save_on_cpu."""
+"""What is set for all saved tensors: with_info, disabling, mutation."""
 
 from __future__ import annotations
 
@@ -325,49 +325,3 @@ class TestMutation:
             graph.increment_version(x)
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 y.backward()
-
-
-class TestSaveOnCpu:
-    @pytest.mark.parametrize("pinned", [False, True])
-    def test_gradients(self, pinned, device):
-        def run(context):
-            x, w = ag.arange(6.0).reshape(2, 3).requires_grad_(), ag.nn.Parameter(ag.ones(3, 3))
-            with context:
-                y = (ag.nn.functional.linear(x, w).tanh() * x[:, :1]).sum()
-            (g,) = ag.autograd.grad(y, x, create_graph=True)
-            (g * g).sum().backward()
-            return g.tolist(), x.grad.tolist(), w.grad.tolist()
-
-        found = run(graph.save_on_cpu(pin_memory=pinned))
-        for a, b in zip(found, run(saved_tensors_hooks(same, same)), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5)
-
-    def test_the_saved_tensor_comes_back_to_its_device(self, device):
-        with graph.save_on_cpu():
-            y = ag.ones(2, requires_grad=True).exp()
-        assert y.grad_fn._saved_result.device == y.device
-        assert y.grad_fn._saved_result.requires_grad
-
-    @pytest.mark.cpu
-    def test_on_the_cpu_nothing_is_copied_and_versions_count(self):
-        x = leaf(ag)
-        b = x * 1
-        with graph.save_on_cpu():
-            y = b.sin()
-        assert np.shares_memory(y.grad_fn._saved_self.array, b.array)
-        b.zero_()
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            y.sum().backward()
-
-    @pytest.mark.cuda
-    def test_on_cuda_the_source_may_go(self):
-        x = leaf(ag)
-        b = x * 1
-        with graph.save_on_cpu():
-            y = b.sin()
-        died = weakref.ref(b._array)
-        b.zero_()  # the copy was made before
-        del b
-        assert died() is None
-        y.sum().backward()
-        np.testing.assert_allclose(x.grad.tolist(), np.cos([1.0, 2.0]), rtol=1e-6)
