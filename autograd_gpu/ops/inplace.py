@@ -328,8 +328,8 @@ def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
 
 
 def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
-    """Gives hooks what nodes save of their outputs: output `nr` of `node` as x, which it has been written into, so that its
-    memory is known to be what the next node saves. If a hook fails, x is what it was: `original`."""
+    """Gives hooks what nodes save of their outputs: output `nr` of `node` as x, which it has been written into, so that
+    its memory is known to be what the next node saves. If a hook fails, x is what it was: `original`."""
     try:
         for kept, by, name in withheld:
             if by is node and kept.nr == nr and type(node) not in _SPARED:  # they may be written to behind hooks, too
