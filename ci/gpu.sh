@@ -83,11 +83,11 @@ workers=()
 "$PYTHON" -c 'import xdist' 2>/dev/null && workers=(-n 8)
 step pytest 270 "$PYTHON" -m pytest --device cuda "${workers[@]}" -p no:cacheprovider --junitxml "$OUT/pytest.xml"
 
-left=$((${#BENCHMARKS[@]} + 1))
+left=$((${#BENCHMARKS[@]} + 2))
 for name in "${BENCHMARKS[@]}"; do
-  # An even share of what is left, two for the kernels: a quick step leaves its time to the later ones.
+  # An even share of what is left, two for the longest: a quick step leaves its time to the later ones.
   share=1
-  [[ $name == kernels ]] && share=2
+  [[ $name == kernels || $name == saved_memory ]] && share=2
   step "$name" $(((deadline - SECONDS) * share / left)) "$PYTHON" -m "benchmarks.$name" --device cuda \
     --peers torch,torch.func,jax --json "$RESULTS/cuda-$name.json"
   # A whole archive is there at any time: this script may be cut short while it writes the next.

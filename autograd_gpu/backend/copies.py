@@ -27,7 +27,7 @@ class Mark:
     def event(self) -> Any:
         """Recorded just behind the copy; if an interrupt came between, behind all that is on the lane now."""
         if self._event is None:
-            with self.lane.lock:  # whoever has it may be about to put the copy on the lane
+            with self.lane.device, self.lane.lock:  # whoever has that may be about to put the copy on the lane
                 if self._event is None:
                     self.record()
         return self._event
@@ -49,10 +49,11 @@ def latest(marks: Iterable[Mark]) -> tuple[Mark, ...]:
 class Lane:
     """A stream that does nothing but copy, in one direction. Whoever holds `lock` may add a copy and its mark."""
 
-    __slots__ = ("count", "lock", "stream")
+    __slots__ = ("count", "device", "lock", "stream")
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, device: Any) -> None:
         self.stream, self.count, self.lock = module.cuda.Stream(non_blocking=True), 0, threading.Lock()
+        self.device = device
 
     def next_mark(self) -> Mark:
         self.count += 1
@@ -99,7 +100,7 @@ class CopyEngine:
         module = cuda.require_device(index)
         self.index, self.device = index, module.cuda.Device(index)
         with self.device:
-            self.out, self.back = Lane(module), Lane(module)
+            self.out, self.back = Lane(module, self.device), Lane(module, self.device)
         self.uses: deque[Use] = deque()  # finalizers append
         self._lock = threading.Lock()
 
@@ -120,7 +121,8 @@ class CopyEngine:
             first.array = None
 
 
-_met: defaultdict[int, set[int]] = defaultdict(set)  # by device, the handles of streams that may have made arrays
+_PER_THREAD = 2  # the handle of every thread's own default stream
+_met: defaultdict[int, set[tuple[int, int | None]]] = defaultdict(set)  # by device, what streams may have made arrays
 _engines: dict[int, CopyEngine] = {}
 _lock = threading.Lock()
 
@@ -138,7 +140,8 @@ def engine(index: int) -> CopyEngine:
 
 def meet(index: int, stream: Any) -> None:
     """Arrays may be made on `stream` of device `index` from now on, also when it is gone: handles are used again."""
-    _met[index].add(stream.ptr)
+    thread = threading.get_ident() if stream.ptr == _PER_THREAD else None
+    _met[index].add((stream.ptr, thread))
 
 
 def settle(index: int) -> None:
