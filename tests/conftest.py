@@ -71,7 +71,7 @@ def pytest_report_header(config):
 def pytest_collection_modifyitems(config, items):
     """Skips what this device cannot run; an emulated run leaves out what never touches a device.
 
-    In a run that has others these are deselected: to report ten thousand skips takes half a minute.
+    In a run that has others these are deselected, since reporting ten thousand skips takes time.
     """
     emulated, on_cpu = SCHEDULE in config.stash, config.getoption("device") == "cpu"
     reasons = {}
@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """What collecting has made stays: no collection of garbage needs to look at it again, which took half a second."""
+    """What collecting has made stays: no collection of garbage needs to look at it again."""
     gc.collect()
     gc.freeze()
 
@@ -118,6 +118,26 @@ def launches():
     from cupy._emulation import counted
 
     return counted
+
+
+@pytest.fixture
+def cp():
+    """CuPy, or its stand-in."""
+    from autograd_gpu.backend import cuda
+
+    return cuda.cupy()
+
+
+@pytest.fixture
+def own_slabs(cp, monkeypatch):
+    """Slabs of page-locked memory that no other test has used."""
+    from autograd_gpu.backend import made_once, pinned
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pinned, "_slabs", made_once.MadeOnce(pinned.Slab))
+        yield
+        gc.collect()
+        cp.cuda.Device().synchronize()
 
 
 @pytest.fixture

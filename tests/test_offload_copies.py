@@ -15,14 +15,10 @@ import pytest
 from offloading import SLAB, equal, numbers
 
 import autograd_gpu as ag
-from autograd_gpu.backend import copies, cuda, offload, pinned
+from autograd_gpu.backend import copies, offload
+from autograd_gpu.backend.made_once import MadeOnce
 
-pytestmark = pytest.mark.cuda
-
-
-@pytest.fixture
-def cp():
-    return cuda.cupy()
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("own_slabs")]
 
 
 @pytest.fixture(params=["late", "eager", "random:1"])
@@ -33,15 +29,6 @@ def schedule(request, pytestconfig):
     _emulation.configure(schedule=request.param)
     yield _emulation
     _emulation.configure(schedule=pytestconfig.getoption("schedule"))
-
-
-@pytest.fixture(autouse=True)
-def _slabs_of_its_own(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(pinned, "_slabs", {})
-        yield
-        gc.collect()
-        cuda.cupy().cuda.Device().synchronize()
 
 
 class TestValues:
@@ -168,8 +155,8 @@ class TestEachWait:
     """Under the stand-in a missing wait is a race, found where the later access is ordered."""
 
     @pytest.fixture(autouse=True)
-    def _clean(self, schedule, cp, monkeypatch):
-        monkeypatch.setattr(copies, "_engines", {})
+    def _clean(self, own_slabs, schedule, cp, monkeypatch):
+        monkeypatch.setattr(copies, "_engines", MadeOnce(copies.CopyEngine))
         monkeypatch.setattr(copies, "_met", collections.defaultdict(set))  # one stream, so that the CPU never waits
         yield
         schedule.forget()

@@ -11,23 +11,9 @@ import pytest
 from offloading import SLAB, equal, numbers
 
 import autograd_gpu as ag
-from autograd_gpu.backend import cuda, faults, offload, pinned
+from autograd_gpu.backend import faults, offload, pinned
 
-pytestmark = pytest.mark.cuda
-
-
-@pytest.fixture
-def cp():
-    return cuda.cupy()
-
-
-@pytest.fixture(autouse=True)
-def _slabs_of_its_own(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(pinned, "_slabs", {})
-        yield
-        gc.collect()
-        cuda.cupy().cuda.Device().synchronize()
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("own_slabs")]
 
 
 class TestSlab:

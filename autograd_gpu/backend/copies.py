@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import cuda
+from .made_once import MadeOnce
 
 
 class Mark:
@@ -123,19 +124,12 @@ class CopyEngine:
 
 _PER_THREAD = 2  # the handle of every thread's own default stream
 _met: defaultdict[int, set[tuple[int, int | None]]] = defaultdict(set)  # by device, what streams may have made arrays
-_engines: dict[int, CopyEngine] = {}
-_lock = threading.Lock()
+_engines = MadeOnce(CopyEngine)
 
 
 def engine(index: int) -> CopyEngine:
     """The copy engine of device `index`; its streams last as long as the process."""
-    found = _engines.get(index)
-    if found is None:
-        with _lock:
-            found = _engines.get(index)
-            if found is None:
-                found = _engines[index] = CopyEngine(index)
-    return found
+    return _engines[index]
 
 
 def meet(index: int, stream: Any) -> None:

@@ -19,7 +19,7 @@ from . import cuda, pinned
 from .copies import CopyEngine, Mark, Use, engine, record, wait
 
 Array = Any  # cupy.ndarray
-MIN_BYTES = 1 << 16  # of what is worth the time that a copy takes however small, some 10 us
+MIN_BYTES = 1 << 16  # of what is worth a copy, which takes time however small it is
 
 
 class Arrival:

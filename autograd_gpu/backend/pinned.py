@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from . import cuda
 from .copies import Mark, latest
+from .made_once import MadeOnce
 
 GRAIN = 512  # bytes that every block begins at and takes a multiple of
 DEFAULT_BYTES = 1 << 28
@@ -172,24 +173,17 @@ def page_locked(nbytes: int) -> Any:
         ) from error
 
 
-_slabs: dict[int, Slab] = {}
-_lock = threading.Lock()
+_slabs = MadeOnce(Slab)
 
 
 def slab(nbytes: int) -> Slab:
     """The slab of so many bytes, which all who ask for this size share; made at the first call."""
-    found = _slabs.get(nbytes)
-    if found is None:
-        with _lock:
-            found = _slabs.get(nbytes)
-            if found is None:
-                found = _slabs[nbytes] = Slab(nbytes)
-    return found
+    return _slabs[nbytes]
 
 
 def release() -> None:
     """Gives the slabs in which nothing is kept back to the system; waits for copies that still use them."""
-    with _lock:
+    with _slabs.lock:
         for size, found in list(_slabs.items()):
             if found.idle():
                 del _slabs[size]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Late:
-    """Made when a user's code first leaves something for the end of its task."""
+    """Made when a user's code, or a prefetch, first leaves something for the end of its task."""
 
     __slots__ = ("callbacks", "gathered", "reached", "windows")
 

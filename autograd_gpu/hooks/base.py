@@ -75,6 +75,6 @@ def attachable(name: str, module: Any) -> Callable[[Any], RemovableHandle]:
     """What registers a context of the calls of `module`; TypeError if that is no module."""
     register = getattr(module, "register_forward_context", None)
     if register is None or isinstance(module, type):
-        found = f"the class {module.__name__}" if isinstance(module, type) else type(module).__name__
+        found = f"the class {module.__name__}: make one" if isinstance(module, type) else type(module).__name__
         raise TypeError(f"{name}: expected an nn.Module, got {found}")
     return register
