@@ -140,7 +140,7 @@ def test_weight_norm_starts_from_the_weight_and_can_be_assigned(device):
 
 def test_spectral_norm_equals_pytorch(device):
     torch = pytest.importorskip("torch")
-    ag.manual_seed(0)  # the last assertion is of a power iteration, which some weights keep from its end for long
+    torch.manual_seed(0)  # the last assertion is of a power iteration, which some weights keep from its end for long
     ours = parametrizations.spectral_norm(nn.Linear(4, 3)).to(device, ag.float64)
     theirs = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 3).double())
     assert sorted(ours.state_dict()) == sorted(theirs.state_dict())
