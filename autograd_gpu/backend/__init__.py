@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import counters, cpu, cublas, cuda, cusolver, kernels, lapack, pool
+from . import counters, cpu, cublas, cuda, cusolver, exact, kernels, lapack, pool
 from .device import CPU, Device
 from .dtypes import FLOATS, HALF, wide
 
@@ -79,9 +79,11 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def where(xp: Any, mask: Any, a: Any, b: Any) -> Any:
-    """xp.where(mask, a, b); on the CPU large arrays are selected without a branch per element (cpu.py)."""
+    """xp.where(mask, a, b), in their dtype: CuPy's has no bfloat16 (exact.py), NumPy's is slow where large (cpu.py)."""
+    if xp is not np:
+        return exact.where(mask, a, b)
     many = type(mask) is np.ndarray and mask.size >= cpu.MANY_CHOICES
-    return cpu.where(mask, a, b) if many else xp.where(mask, a, b)
+    return cpu.where(mask, a, b) if many else np.where(mask, a, b)
 
 
 def matmul(a: Any, b: Any) -> Any:

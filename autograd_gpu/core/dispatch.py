@@ -209,11 +209,16 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
     promoted = [RECORD.cast(a, target) if c and a.dtype != target else a for a, c in zip(args, chosen, strict=True)]
     if not op.has_rules and target in dtypes.INTEGERS:
         return promoted  # comparisons: NumPy answers for numbers out of range, too
-    return [_fit_number(a, target, tensors) for a in promoted]
+    return [_fit_number(op, a, target, tensors) for a in promoted]
 
 
 def _half_beside_number(op: OpDef, args: list[Any]) -> bool:
-    """Whether a number meets half-precision tensors only: NumPy would round the number to half before it computes."""
+    """Whether a number meets half-precision tensors only: NumPy would round the number to half before it computes.
+
+    Where nothing is computed the number may be rounded.
+    """
+    if op.chooses:
+        return False
     named = zip(_names(op, tuple(args)), args, strict=False)
     tensors = [a for name, a in named if isinstance(a, Tensor) and name in op.promoted]
     halves = bool(tensors) and all(t.dtype in dtypes.HALF for t in tensors) and len({t.dtype for t in tensors}) == 1
@@ -228,10 +233,12 @@ def _in_float32(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
     return RECORD.cast(general(op, tuple(wide), attributes), half)
 
 
-def _fit_number(value: Any, target: np.dtype, tensors: list[Tensor]) -> Any:
+def _fit_number(op: OpDef, value: Any, target: np.dtype, tensors: list[Tensor]) -> Any:
     """A number beside an array whose NumPy promotion differs from PyTorch's becomes a 0-d constant of `target`."""
     if isinstance(value, Tensor) or value is None or target in dtypes.NATIVE_FLOATS:
         return value
+    if op.chooses and target in dtypes.HALF:
+        return target.type(value)  # bfloat16, and no launch to make it
     if target in dtypes.INTEGERS and type(value) is int and not isinstance(value, bool):
         info = np.iinfo(target)
         if not info.min <= value <= info.max:

@@ -94,6 +94,7 @@ class OpDef:
     broadcasts: bool
     view: bool | str
     storage_ok: bool
+    chooses: bool  # the result's elements are the inputs' own
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
     jvp: Any
@@ -156,7 +157,7 @@ class OpDef:
 
 
 _WORDS = {
-    "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False,
+    "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "chooses": False,
     "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
 }  # fmt: skip
 

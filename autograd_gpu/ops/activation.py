@@ -58,7 +58,7 @@ def _relu_grad(xp, h, out):
     if xp is not np:
         return slope("relu", h, out)
     if h.dtype != out.dtype or h.size < MANY:
-        return xp.where(out <= 0, h.dtype.type(0), h)  # NaN lets the gradient through, as in PyTorch
+        return backend.where(xp, out <= 0, h.dtype.type(0), h)  # NaN lets the gradient through, as in PyTorch
     bits = np.dtype(f"i{out.itemsize}")
     mask = np.empty(out.shape, bits)
     np.subtract(np.less_equal(out, cpu.constant(0, out.dtype)).view(np.int8), np.int8(1), out=mask)

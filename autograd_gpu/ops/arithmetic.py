@@ -160,7 +160,7 @@ def _lerp(xp, a, b, weight):
     if isinstance(weight, (int, float)):
         return a + (b - a) * factor(b, weight) if abs(weight) < 0.5 else b + (b - a) * factor(b, weight - 1)
     near = abs(weight) < 0.5
-    return xp.where(near, a, b) + (b - a) * (weight - ~near)
+    return backend.where(xp, near, a, b) + (b - a) * (weight - ~near)
 
 
 @defop
@@ -269,7 +269,7 @@ class heaviside:
     tensor([0. , 0.5, 1. ])
     """
 
-    def forward(xp, x, values): return xp.where(x == 0, values, (x > 0).astype(x.dtype))
+    def forward(xp, x, values): return backend.where(xp, x == 0, values, (x > 0).astype(x.dtype))
     grad_x = ZERO
     def grad_values(F, g, x): return F.where(x == 0, g, 0.0)
     types, broadcasts = SAME, True
@@ -315,5 +315,5 @@ class where:
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
     called = ("condition", "input", "other")
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING

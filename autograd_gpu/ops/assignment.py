@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
+from ..backend import exact
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
@@ -64,7 +65,7 @@ def _without_leading_ones(value: Tensor) -> Tensor:
 
 def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
     """target[key] = array in x's memory; what does not fit is refused before anything is written."""
-    written = True
+    array, written = exact.assignable(array, target), True
     try:
         target[key] = array
     except (IndexError, ValueError):

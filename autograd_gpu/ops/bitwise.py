@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import backend
 from ..backend.dtypes import FLOATS, bool_
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
@@ -79,10 +80,14 @@ def _shifted(xp, name, a, b):
     if xp is np:
         return getattr(np, name)(a, b)
     bits = 8 * (a if hasattr(a, "dtype") else b).dtype.itemsize
+    if not hasattr(b, "dtype"):
+        if name == "left_shift":
+            return xp.left_shift(a, b) if 0 <= b < bits else xp.zeros_like(a)
+        return xp.right_shift(a, b if 0 <= b < bits else bits - 1)
     inside = (b >= 0) & (b < bits)
     if name == "left_shift":
-        return xp.where(inside, xp.left_shift(a, xp.where(inside, b, 0)), 0)
-    return xp.right_shift(a, xp.where(inside, b, bits - 1))
+        return backend.where(xp, inside, xp.left_shift(a, backend.where(xp, inside, b, 0)), 0)
+    return xp.right_shift(a, backend.where(xp, inside, b, bits - 1))
 
 
 @defop

@@ -26,7 +26,7 @@ class maximum:
     def forward(xp, a, b): return xp.maximum(a, b)
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -41,7 +41,7 @@ class minimum:
     def forward(xp, a, b): return xp.minimum(a, b)
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -56,7 +56,7 @@ class fmax:
     def forward(xp, a, b): return xp.fmax(a, b)
     def grad_a(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), 0.0, g)
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -71,7 +71,7 @@ class fmin:
     def forward(xp, a, b): return xp.fmin(a, b)
     def grad_a(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), 0.0, g)
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -123,7 +123,7 @@ class clamp:
     grad_x = _clamp_x
     grad_min = _clamp_min
     grad_max = _clamp_max
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from .. import backend
 from ..backend import kernels
 from ..backend.dtypes import FLOATS, wide
 from ..core.dispatch import defop
@@ -67,7 +68,7 @@ def _picked(xp, x, target):
 def _combined(xp, losses, ignored, scale, reduction, dtype):
     """The rows' losses as one number, or one each."""
     if ignored is not None:
-        losses = xp.where(ignored, 0, losses)  # an ignored row may be infinite
+        losses = backend.where(xp, ignored, 0, losses)  # an ignored row may be infinite
     rows = losses * scale
     if reduction != "none":
         rows = reduced(xp, "add", rows, None, False) if rows.size or reduction == "sum" else rows.dtype.type(math.nan)
@@ -196,7 +197,7 @@ def _nll_grad(xp, h, target, weight=None, factor=None, *, classes, ignore_index,
             scale *= factor
     picked = h * -scale
     if ignored is not None:
-        picked = xp.where(ignored, 0, picked)
+        picked = backend.where(xp, ignored, 0, picked)
     out.reshape(-1, classes)[_spots(xp, out, target)] = picked.reshape(-1)
     return out
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import backend
 from ..backend.dtypes import wide
 from ..core.batching import along
 from ..core.dispatch import defop
@@ -64,8 +65,8 @@ def _parts(xp, x, dim):
         out = np.multiply.accumulate(x, dim)
         return zero, zero, x, out, out
     first = zero & (xp.cumsum(zero, axis=dim) == 1)
-    without = xp.where(zero, 1, x).astype(x.dtype, copy=False)
-    beyond = xp.where(first, 1, x).astype(x.dtype, copy=False)
+    without = backend.where(xp, zero, 1, x).astype(x.dtype, copy=False)
+    beyond = backend.where(xp, first, 1, x).astype(x.dtype, copy=False)
     return zero, first, without, xp.cumprod(x, axis=dim), xp.cumprod(beyond, axis=dim)
 
 
@@ -77,7 +78,9 @@ def _cumprod_vjp(xp, h, x, *, dim):
         return xp.cumsum(y[turn], axis=dim)[turn]
 
     result = from_here_on(h * out) / without
-    return result if first is zero else xp.where(first, from_here_on(h * beyond), xp.where(zero, 0, result))
+    if first is zero:
+        return result
+    return backend.where(xp, first, from_here_on(h * beyond), backend.where(xp, zero, 0, result))
 
 
 def _cumprod_jvp(xp, change, x, *, dim):
@@ -85,8 +88,8 @@ def _cumprod_jvp(xp, change, x, *, dim):
     ratio = change / without
     if first is zero:
         return out * xp.cumsum(ratio, axis=dim)
-    past = beyond * xp.cumsum(xp.where(first, change, 0), axis=dim)
-    return out * xp.cumsum(xp.where(zero, 0, ratio), axis=dim) + past
+    past = beyond * xp.cumsum(backend.where(xp, first, change, 0), axis=dim)
+    return out * xp.cumsum(backend.where(xp, zero, 0, ratio), axis=dim) + past
 
 
 def _rows(F, y, dim):

@@ -143,9 +143,10 @@ def _cofactor_grad(xp, h, a):
     u, s, vt, orientation = _turned(xp, a)
     h = backend.matmul(backend.matmul(u.swapaxes(-1, -2), h), vt.swapaxes(-1, -2))
     one = xp.eye(s.shape[-1], dtype=bool)
-    rest = xp.where(one, 0, RAW.exclusive_prod(xp.where(one, 1, s[..., None, :]), -1)).astype(a.dtype, copy=False)
+    others = RAW.exclusive_prod(backend.where(xp, one, 1, s[..., None, :]), -1)
+    rest = backend.where(xp, one, 0, others).astype(a.dtype, copy=False)
     diagonal = (rest * xp.diagonal(h, axis1=-2, axis2=-1)[..., None, :]).sum(-1)
-    inside = xp.where(one, diagonal[..., None], -rest * h.swapaxes(-1, -2))
+    inside = backend.where(xp, one, diagonal[..., None], -rest * h.swapaxes(-1, -2))
     return orientation * backend.matmul(backend.matmul(u, inside), vt)
 
 

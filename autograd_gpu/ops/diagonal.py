@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend import dtypes, exact
 from ..backend.device import or_default
 from ..core.batching import MATRICES, along, counted_from_right
 from ..core.dispatch import defop
@@ -85,7 +85,7 @@ def _diagonal_set(xp, x, src, *, offset=0, dim1=0, dim2=1):
     if hasattr(src, "shape") and src.shape != view.shape:
         raise RuntimeError("expected src to have a size equal to the slice of self. "
                            f"src size = {list(src.shape)}, slice size = {list(view.shape)}")
-    view[...] = src
+    view[...] = exact.assignable(src, out)
     return out
 
 
@@ -102,7 +102,7 @@ class diagonal_set:
     forward = _diagonal_set
     def grad_x(F, g, offset, dim1, dim2): return F.diagonal_set(g, 0.0, offset, dim1, dim2)
     def grad_src(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
-    types, numbers = SAME, True
+    types, numbers, chooses = SAME, True, True
     jvp, batch = LINEAR, along("dim1", "dim2")
 
 
@@ -167,7 +167,7 @@ def _triangle(xp, name, x, diagonal):
     if x.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     if xp is not np:
-        return getattr(xp, name)(x, diagonal)
+        return exact.triangle(name, x, diagonal)
     rows, columns = x.shape[-2:]
     if rows * columns > FEW:
         return _copied(x, name == "tril", diagonal)

@@ -71,14 +71,14 @@ def _limits(name: str, x: Any, low: float, high: float, apart: float) -> tuple[f
 def _evenly(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any, Any]:
     """The bin of each element of the flat x, and which elements are in range; the last bin holds its upper end."""
     inside = (x >= low) & (x <= high)
-    place = xp.where(inside, (x - low) / (high - low) * bins, 0).astype(dtypes.int64)
+    place = backend.where(xp, inside, (x - low) / (high - low) * bins, 0).astype(dtypes.int64)
     return xp.minimum(place, bins - 1), inside
 
 
 def _counted(xp: Any, place: Any, inside: Any, weight: Any, bins: int) -> Any:
     """The sum of the weights (1 where None) of the elements of each bin."""
-    weight = inside.astype(dtypes.float64) if weight is None else xp.where(inside, weight, 0).astype(dtypes.float64)
-    return xp.bincount(place, weight, bins)
+    weight = inside if weight is None else backend.where(xp, inside, weight, 0)
+    return xp.bincount(place, weight.astype(dtypes.float64), bins)
 
 
 def _histc(xp, x, *, bins=100, min=0, max=0):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import dtypes
+from ..backend import dtypes, exact
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase, rewrite
 from ..core.op import RECORD
@@ -238,7 +238,7 @@ def zero_(x: Tensor) -> Tensor:
 def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
     """Constants into x, broadcasting; `recorded`: what check_writable answered."""
     bump_version(x)
-    x._array[...] = values
+    x._array[...] = exact.assignable(values, x._array)
     if recorded:
         overwrite(x, None)
     return x

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from .. import backend
 from ..backend.dtypes import wide
 from ..core.batching import example
 from ..core.dispatch import defop
@@ -113,7 +114,7 @@ class binary_cross_entropy:
 
 def _kl_div(xp, input, target, *, reduction="mean", log_target=False):
     x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
-    logarithm = t if log_target else xp.log(xp.where(t == 0, t.dtype.type(1), t))  # 0 * log(0) is 0
+    logarithm = t if log_target else xp.log(backend.where(xp, t == 0, t.dtype.type(1), t))  # 0 * log(0) is 0
     values = (xp.exp(t) if log_target else t) * (logarithm - x)
     if reduction != "batchmean":
         return finish(xp, values, reduction, input.dtype)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .. import backend
 from ..backend import constant, cpu
 from ..backend.dtypes import float64, int64
 from ..core.batching import expanded
@@ -197,7 +198,7 @@ def _label_margins(xp, x, target):
         labels = (places[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
         z = (1 - y[xp.arange(n)[:, None], places])[:, :, None] + y[:, None, :]
         active = (z > 0) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
-        out = xp.where(active, z, y.dtype.type(0)).sum(axis=(1, 2))
+        out = backend.where(xp, active, z, y.dtype.type(0)).sum(axis=(1, 2))
         slope = (active.sum(axis=1) - (labels * active.sum(axis=2)[:, :, None]).sum(axis=1)).astype(y.dtype)
     out, slope = ((part / (classes or 1)).astype(x.dtype, copy=False) for part in (out, slope))
     return out, {"slope": slope}

@@ -7,6 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 
+from .. import backend
 from ..backend import dtypes
 from ..backend.dtypes import wide
 from ..core.batching import BROADCASTING, REDUCING
@@ -21,9 +22,9 @@ def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
     if xp is np and np.count_nonzero(np.isfinite(x)) == x.size:
         return x.copy()
     limits = ml_dtypes.finfo(x.dtype)  # NumPy's knows no bfloat16
-    out = xp.where(xp.isnan(x), 0.0 if nan is None else nan, x)
-    out = xp.where(out == math.inf, float(limits.max) if posinf is None else posinf, out)
-    out = xp.where(out == -math.inf, float(limits.min) if neginf is None else neginf, out)
+    out = backend.where(xp, xp.isnan(x), 0.0 if nan is None else nan, x)
+    out = backend.where(xp, out == math.inf, float(limits.max) if posinf is None else posinf, out)
+    out = backend.where(xp, out == -math.inf, float(limits.min) if neginf is None else neginf, out)
     return out.astype(x.dtype, copy=False)
 
 
@@ -45,7 +46,9 @@ class nan_to_num:
 def _without(xp, x):
     """x with 0 in place of NaN."""
     unknown = xp.isnan(x)
-    return x if xp is np and not np.count_nonzero(unknown) else xp.where(unknown, 0.0, x).astype(x.dtype, copy=False)
+    if xp is np and not np.count_nonzero(unknown):
+        return x
+    return backend.where(xp, unknown, 0.0, x).astype(x.dtype, copy=False)
 
 
 def _nansum(xp, x, *, dim=None, keepdim=False, dtype=None):
@@ -82,7 +85,7 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     total = added(xp, _without(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
     found = reduced(xp, "add", x == x, dim, keepdim, total.dtype)
-    found = xp.where(found == 0, math.nan, found).astype(total.dtype, copy=False)
+    found = backend.where(xp, found == 0, math.nan, found).astype(total.dtype, copy=False)
     return (total / found).astype(wanted, copy=False), {"found": found}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import backend
 from ..backend import cpu, dtypes
 from ..backend.dtypes import wide
 from ..core.batching import LEADING, along, rank
@@ -144,7 +145,7 @@ def _median_all(xp, x, *, ignore_nan=False, trailing=None):
         if x.dtype in dtypes.FLOATS:  # NaN if there is one
             scalars = xp is np and trailing is None
             top = flat[flat.argmax()] if scalars else flat.max(-1)
-            found = (top if top != top else found) if scalars else xp.where(xp.isnan(top), top, found)
+            found = (top if top != top else found) if scalars else backend.where(xp, xp.isnan(top), top, found)
     found = found if trailing is None else found.reshape(lead)
     return found if x.itemsize > 2 else found.astype(x.dtype)
 
@@ -214,7 +215,8 @@ def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
     if ignore_nan:
         rank = xp.maximum((n - counts - 1) // 2, 0)
         return _pick(xp, x, at, xp.take_along_axis(order, rank[..., None], -1)[..., 0], keepdim)
-    return _pick(xp, x, at, xp.where(counts > 0, unknown.argmax(-1), order[..., middle]), keepdim)  # the first NaN
+    found = backend.where(xp, counts > 0, unknown.argmax(-1), order[..., middle])  # the first NaN, or the middle
+    return _pick(xp, x, at, found, keepdim)
 
 
 @defop

@@ -45,7 +45,7 @@ class chosen:
     def grad_a(F, g, x, condition): return F.chosen(x, condition, g, 0.0)
     def grad_b(F, g, x, condition): return F.chosen(x, condition, 0.0, g)
     nondiff, promoted = ("condition",), ("a", "b")
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = LINEAR, _chosen_batch
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..backend import exact
 from ..backend.dtypes import bool_, int32, int64
 from ..core.batching import aligned, expanded, one_by_one, rank
 from ..core.dispatch import defop
@@ -40,7 +41,7 @@ from .slicing import FULL, assigned, basic_set, key_along, select_key, wrap_dim
 
 def _advanced_set(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
     out = xp.array(x)
-    out[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))] = values
+    out[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))] = exact.assignable(values, out)
     return out
 
 
@@ -93,7 +94,7 @@ class advanced_set:
     grad_values = _picked
     jvp, batch = LINEAR, _advanced_set_batch
     nondiff, promoted = ("i0", "i1", "i2", "i3"), ("x", "values")
-    types, numbers = SAME, True
+    types, numbers, chooses = SAME, True, True
 
 
 def _advanced_add(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):

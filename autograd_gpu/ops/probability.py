@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import backend
 from ..backend import cpu, dtypes, kernels
 from ..backend.dtypes import wide
 from ..core.batching import along
@@ -163,9 +164,9 @@ class softmax:
 def _safe_softmax_by_parts(xp, x, *, dim):
     axis = wrap_dim(dim, x.ndim)
     highest = (xp.max if x.shape[axis] else xp.sum)(x, axis=axis, keepdims=True)
-    e = xp.exp(x - xp.where(highest == -math.inf, x.dtype.type(0), highest))
+    e = xp.exp(x - backend.where(xp, highest == -math.inf, x.dtype.type(0), highest))
     total = xp.sum(e, axis=axis, keepdims=True)
-    return xp.divide(e, xp.where(total == 0, x.dtype.type(1), total), out=e)
+    return xp.divide(e, backend.where(xp, total == 0, x.dtype.type(1), total), out=e)
 
 
 def _safe_softmax(xp, x, *, dim):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend import dtypes, exact
 from ..core.batching import LEADING
 from ..core.dispatch import defop
 from ..core.op import RECORD, SAME
@@ -29,7 +29,7 @@ from .slicing import wrap_dim
 def _scatter_along(xp, x, index, src, *, dim):
     out = xp.array(x, order="C")
     if xp is not np or index.size < FEW:
-        out[grid(xp, index, dim)] = src
+        out[grid(xp, index, dim)] = exact.assignable(src, out)
         return out
     places = element_numbers(out.shape, 0, grid(xp, index, dim))
     out.reshape(-1)[places] = src.ravel() if isinstance(src, np.ndarray) else src
@@ -52,7 +52,7 @@ class scatter_along:
     def grad_x(F, g, index, dim): return F.scatter_along(g, index, 0.0, dim)
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff, promoted = ("index",), ("x", "src")
-    types, numbers = SAME, True
+    types, numbers, chooses = SAME, True, True
     jvp, batch = LINEAR, LEADING
 
 
@@ -97,7 +97,7 @@ def _ordered(xp, x, largest):
     """x as integers in the same order, of a dtype that CuPy has atomic maxima of; NaN beyond all, by `largest`."""
     if x.dtype in dtypes.FLOATS:
         x = x.astype(dtypes.float64 if x.dtype == dtypes.float64 else dtypes.float32, copy=False)
-        x = xp.where(xp.isnan(x), x.dtype.type(np.nan if largest else -np.nan), x)
+        x = backend.where(xp, xp.isnan(x), x.dtype.type(np.nan if largest else -np.nan), x)
         bits = x.view(f"i{x.itemsize}")
         x = bits ^ (bits >> 8 * x.itemsize - 1 & np.iinfo(bits.dtype).max)
     if x.dtype == dtypes.int64:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import backend
 from ..backend import dtypes
 from ..core.batching import expanded, rank
 from ..core.dispatch import defop
@@ -25,7 +26,7 @@ def _by_halves(xp, rows, values, right):
         below = (found <= values) if right else (found < values)
         below |= xp.isnan(values) if values.dtype in dtypes.FLOATS else False
         below &= low < high
-        low, high = xp.where(below, middle + 1, low), xp.where(below, high, middle)
+        low, high = backend.where(xp, below, middle + 1, low), backend.where(xp, below, high, middle)
     return low
 
 

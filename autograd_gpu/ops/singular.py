@@ -184,7 +184,7 @@ def _pinv(xp, a, *, atol=None, rtol=None, hermitian=False):
     else:
         u, s, vt = _decomposed(xp, "linalg.pinv", a, linalg.svd, False)
     kept = xp.abs(s) > _cutoff(xp, xp.abs(s), a.shape, atol, rtol)
-    inverse = xp.where(kept, 1 / xp.where(kept, s, 1), 0).astype(a.dtype, copy=False)
+    inverse = backend.where(xp, kept, 1 / backend.where(xp, kept, s, 1), 0).astype(a.dtype, copy=False)
     return backend.matmul(vt.swapaxes(-1, -2) * inverse[..., None, :], u.swapaxes(-1, -2))
 
 
@@ -258,7 +258,7 @@ def matrix_rank(
 def _least_squares(xp, a, b, *, rcond=None):
     u, s, vt = _decomposed(xp, "linalg.lstsq", a, backend.decompositions(xp).svd, False)
     kept = s > _cutoff(xp, s, a.shape, None, rcond)
-    inverse = xp.where(kept, 1 / xp.where(kept, s, 1), 0).astype(a.dtype, copy=False)
+    inverse = backend.where(xp, kept, 1 / backend.where(xp, kept, s, 1), 0).astype(a.dtype, copy=False)
     x = backend.matmul(vt.swapaxes(-1, -2), inverse[..., None] * backend.matmul(u.swapaxes(-1, -2), b))
     return x, kept.sum(-1), s
 

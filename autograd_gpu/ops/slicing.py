@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import cpu
+from ..backend import cpu, exact
 from ..core.batching import example, expanded, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS, RECORD, SAME
@@ -61,7 +61,7 @@ def _basic_index_backward(xp, g, *, key, shape):
 
 def _basic_set(xp, x, src, *, key):
     out = xp.array(x)
-    out[key] = src
+    out[key] = exact.assignable(src, out)
     return out
 
 
@@ -127,7 +127,7 @@ class basic_set:
     forward = _basic_set
     def grad_x(F, g, key): return F.basic_set(g, 0.0, key)
     def grad_src(F, g, src_shape, key): return assigned(F, F.basic_index(g, key), src_shape)
-    types, numbers = SAME, True
+    types, numbers, chooses = SAME, True, True
     jvp, batch = LINEAR, _basic_set_batch
 
 

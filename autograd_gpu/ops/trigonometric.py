@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from .. import backend
 from ..backend import cpu
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
@@ -207,7 +208,7 @@ def _sinc(xp, x):
     if xp is np and np.count_nonzero(y) == y.size:
         return np.sin(y) / y
     zero = y == 0
-    return xp.where(zero, y.dtype.type(1), xp.sin(y) / xp.where(zero, y.dtype.type(1), y))
+    return backend.where(xp, zero, y.dtype.type(1), xp.sin(y) / backend.where(xp, zero, y.dtype.type(1), y))
 
 
 def _sinc_back(F, g, x, out):
