@@ -59,4 +59,4 @@ class Exchange:
 
     def _check_exportable(self: Any) -> None:
         if self._node is not None:
-            raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
+            raise errors.NotExportable("Can't export tensors that require gradient, use tensor.detach()")

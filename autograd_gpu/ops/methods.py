@@ -303,6 +303,8 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
 def cupy_override(self: Tensor, kernel: Any, *inputs: Any, **kwargs: Any) -> Any:
     """The same for CuPy, which asks this of its ufuncs' operands; their names are cupy_sin and the like."""
     name = kernel.name.removeprefix("cupy_")
+    if len(inputs) > kernel.nin:  # array += tensor
+        inputs, kwargs = inputs[: kernel.nin], {**kwargs, "out": inputs[kernel.nin :]}
     return _record(f"cupy.{name}", UFUNCS.get(name), inputs, kwargs)
 
 
