@@ -123,6 +123,7 @@ def eigvalsh(a: Any, triangle: str) -> Any:
 
 
 def eig(a: Any) -> tuple[Any, Any]:
+    """Complex arrays always."""
     values, vectors = _raising(cuda.cupy().linalg.eig, a)
     return values, vectors
 

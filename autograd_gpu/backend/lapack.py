@@ -206,7 +206,7 @@ def eigvalsh(a: np.ndarray, triangle: Literal["L", "U"]) -> np.ndarray:
 
 
 def eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues and eigenvectors, as columns of length 1; complex arrays if one eigenvalue is."""
+    """Eigenvalues and eigenvectors, as columns of length 1; complex arrays if one eigenvalue is, or always."""
     values, vectors = np.linalg.eig(a)
     return values, vectors
 

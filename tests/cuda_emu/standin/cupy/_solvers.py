@@ -60,7 +60,21 @@ def linalg(name: str) -> Callable[..., Any] | None:
     theirs, parameters = getattr(np.linalg, name, None), API["cupy.linalg"][name] or []
     if theirs is None or name in _PRODUCTS:
         return theirs and made(name, theirs, parameters)
+    if name in ("eig", "eigvals"):
+        theirs = _complex(theirs)
     return made(name, theirs, parameters, functools.partial(_solve, name, theirs))
+
+
+def _complex(function: Callable[..., Any]) -> Callable[..., Any]:
+    """CuPy's results are complex, whatever the eigenvalues are; so are NumPy's from 2.5 on."""
+
+    @functools.wraps(function)
+    def run(a: Any) -> Any:
+        found = function(a)
+        dtype = np.result_type(a, np.complex64)
+        return tuple(x.astype(dtype) for x in found) if isinstance(found, tuple) else found.astype(dtype)
+
+    return run
 
 
 def scipy_linalg(name: str) -> Callable[..., Any] | None:
