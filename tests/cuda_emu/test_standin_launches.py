@@ -61,7 +61,7 @@ CASES = {
     "a.x.argmax(axis=1)": {"argmax": 1},
     "a.x.argmax()": {"argmax": 2},
     "cp.where(a.mask, a.x, a.y)": {"where": 1},
-    "cp.where(a.x, a.x, a.y)": {"where": 2},
+    "cp.where(a.x, a.x, a.y)": {"copy": 1, "where": 1},
     "cp.clip(a.x, 0, 1)": {"clip": 1},
     "cp.concatenate([a.x, a.y, a.x])": {"concatenate": 3},
     "cp.stack([a.x] * 9)": {"stack": 1},

@@ -297,10 +297,12 @@ class ndarray:
         raw, source = self._a, value if found is None else found._a
         accesses = [access(self, True)] if found is None else [access(self, True), access(found, False)]
         kernels = 1 if found is None else 2  # CuPy compares a value on the device with 0, and waits for the answer
+        by_memset = raw.flags.c_contiguous and raw.dtype.type is not np.void  # where the value is zero, of either sign
         check_device(self)
 
         def run() -> None:
-            raw[...] = source
+            filled = np.asarray(source).astype(raw.dtype)
+            raw[...] = np.zeros((), raw.dtype) if by_memset and filled == 0 else filled
 
         current_queue().push(run, "fill", accesses, kernels)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._access import pinned_access, upload
+from ._access import access, pinned_access, upload
 from ._array import Exported, as_array, copied, ndarray, new, supported, viewed
 from ._call import call
 from ._queue import Queue
@@ -35,7 +35,16 @@ def ones(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> ndarray:
     if dtype is None:
         dtype = fill_value.dtype if isinstance(fill_value, ndarray) else np.array(fill_value).dtype
-    return _filled(ndarray(shape, dtype, order=order), fill_value)
+    return _full(ndarray(shape, dtype, order=order), fill_value)
+
+
+def _full(array: ndarray, value: Any) -> ndarray:
+    """copyto(array, value): a kernel, where fill() would make a zero of either sign by memset."""
+    found = as_array(value)
+    raw, source = array._a, np.array(value, array.dtype) if found is None else found._a
+    accesses = [access(array, True)] if found is None else [access(array, True), access(found, False)]
+    current_queue().push(lambda: np.copyto(raw, source, casting="unsafe"), "copy", accesses)
+    return array
 
 
 def _filled(array: ndarray, value: Any) -> ndarray:
@@ -67,7 +76,7 @@ def ones_like(a: ndarray, dtype: Any = None, order: str = "K", subok: Any = None
 def full_like(
     a: ndarray, fill_value: Any, dtype: Any = None, order: str = "K", subok: Any = None, shape: Any = None
 ) -> ndarray:
-    return _filled(empty_like(a, dtype, order, subok, shape), fill_value)
+    return _full(empty_like(a, dtype, order, subok, shape), fill_value)
 
 
 def array(

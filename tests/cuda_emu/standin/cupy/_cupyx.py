@@ -14,7 +14,7 @@ from ._solvers import geterr as geterr
 from ._solvers import seterr as seterr
 from ._sync import DeviceSynchronized as DeviceSynchronized
 from ._sync import allow_synchronize as allow_synchronize
-from ._ufunc import Plain, ufunc
+from ._ufunc import ufunc
 
 
 def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray:
@@ -48,7 +48,7 @@ def zeros_like_pinned(
     return out
 
 
-rsqrt = ufunc("rsqrt", Plain(lambda x: 1 / np.sqrt(x)), 1, 1)
+rsqrt = ufunc("cupyx.rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x), 1)
 
 
 def scatter_add(a: ndarray, slices: Any, value: Any) -> None:

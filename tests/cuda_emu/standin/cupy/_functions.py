@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _creation, _indexing
+from . import _creation, _indexing, _loops, _reductions
 from ._array import as_array, ndarray, viewed
 from ._call import call, call_now, change, unpack
 from ._memory import view
 from ._state import current_queue
 from ._table import API
-from ._ufunc import Plain, ufunc
+from ._ufunc import CLIP, WHERE, ufunc
 
 VIEWS = frozenset((
     "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "diagonal", "dsplit",
@@ -48,10 +48,12 @@ MADE_FROM_NUMBERS = frozenset((
     "identity", "indices", "kaiser", "linspace", "logspace", "mask_indices", "tri", "tril_indices", "triu_indices",
 ))  # fmt: skip
 # Sums of half types are kept in float32 and rounded once.
-WIDE = frozenset(("sum", "prod", "mean", "var", "std", "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "cumsum",
-                  "cumprod", "trace"))  # fmt: skip
+WIDE = frozenset(("var", "std", "nanvar", "nanstd", "trace"))
 _BY_CUBLAS = frozenset(("dot", "einsum", "inner", "matmul", "tensordot", "vdot"))
-STABLE = frozenset(("sort", "argsort"))
+# Those that sort their arguments.
+SORTING = frozenset(("in1d", "intersect1d", "isin", "lexsort", "setdiff1d", "setxor1d", "union1d", "unique",
+                     "unique_all", "unique_counts", "unique_inverse", "unique_values"))  # fmt: skip
+SORTED = frozenset(("argpartition", "argsort", "partition", "sort"))
 RENAMED = {"alltrue": "all", "sometrue": "any", "product": "prod", "cumproduct": "cumprod", "round_": "round",
            "trapz": "trapezoid", "in1d": "isin"}  # fmt: skip
 
@@ -66,7 +68,7 @@ def made(
     name: str, numpy_function: Callable[..., Any], parameters: list[str], run: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
     """A function of device arrays with CuPy's `parameters`, which runs `numpy_function` (or `run`)."""
-    run = run or _kind(name, _with_numpys_names(numpy_function, parameters))
+    run = run or _kind(name, numpy_function, parameters)
     variadic = any(parameter.startswith("*") for parameter in parameters)
     allowed = frozenset(parameters)
     out_at = parameters.index("out") if "out" in allowed else sys.maxsize
@@ -118,7 +120,11 @@ def _with_numpys_names(numpy_function: Callable[..., Any], parameters: list[str]
     return translated
 
 
-def _kind(name: str, numpy_function: Callable[..., Any]) -> Callable[..., Any]:
+def _kind(name: str, numpy_function: Callable[..., Any], parameters: list[str]) -> Callable[..., Any]:
+    if RENAMED.get(name, name) in _reductions.TABLES:
+        reduction = _reductions.reduction(RENAMED.get(name, name), numpy_function, parameters)
+        return functools.partial(_later, name, reduction, True)
+    numpy_function = _with_numpys_names(numpy_function, parameters)
     if name in VIEWS:
         return functools.partial(_view, name, numpy_function)
     if name in NOW:
@@ -129,15 +135,20 @@ def _kind(name: str, numpy_function: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(_metadata, numpy_function)
     if name in WIDE:
         numpy_function = _wide(numpy_function)
-    elif name in STABLE:
-        numpy_function = _stable(numpy_function)
+    elif name in SORTED:
+        numpy_function = _by_thrust(numpy_function)
     return functools.partial(_later, name, numpy_function, name not in MADE_FROM_NUMBERS)
 
 
 def _later(name: str, numpy_function: Callable[..., Any], needs_array: bool, *args: Any, **kwargs: Any) -> Any:
     out = kwargs.pop("out", None)
+    if name in SORTING:
+        _check_sorted(args)
     if needs_array and not _has_array(args) and not _has_array(tuple(kwargs.values())):
         raise TypeError(f"cupy.{name}: the argument must be a cupy.ndarray, not {type(args[0] if args else None)}")
+    if name in ("dot", "matmul") and not all(isinstance(arg, ndarray) for arg in args[:2]):
+        found = next(type(arg).__name__ for arg in args[:2] if not isinstance(arg, ndarray))
+        raise TypeError(f"cupy.{name}: argument has incorrect type (expected ndarray, got {found})")
     if name in _BY_CUBLAS and current_queue().capture is not None:
         raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
     return call(name, numpy_function, args, kwargs, out)
@@ -151,6 +162,8 @@ def _has_array(values: Any) -> bool:
 def _now(name: str, numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if name == "nonzero" and not args[0].ndim:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use cp.atleast_1d(scalar).nonzero() instead.")
+    if name in SORTING:
+        _check_sorted(args)
     return call_now(name, numpy_function, args, kwargs)
 
 
@@ -203,24 +216,42 @@ def _wide(numpy_function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _stable(numpy_function: Callable[..., Any]) -> Callable[..., Any]:
+def _by_thrust(numpy_function: Callable[..., Any]) -> Callable[..., Any]:
+    """Sorting as Thrust does it: stable, and of NumPy's own dtypes only."""
+
     @functools.wraps(numpy_function)
-    def run(a: np.ndarray, axis: int | None = -1, kind: str | None = None) -> Any:
-        if kind is not None and kind != "stable":
-            raise ValueError("kind can only be None or 'stable'")
-        return numpy_function(a, axis, kind="stable")
+    def run(a: np.ndarray, *args: Any, kind: str | None = None, **kwargs: Any) -> Any:
+        check_sortable(a.dtype, kind)
+        stable = {"kind": "stable"} if "sort" in numpy_function.__name__ else {}
+        return numpy_function(a, *args, **kwargs, **stable)
 
     return run
+
+
+def _check_sorted(args: tuple) -> None:
+    """Every array among the arguments, alone or in a list, has to be of a dtype that Thrust sorts."""
+    for arg in args:
+        for one in arg if isinstance(arg, (list, tuple)) else (arg,):
+            if isinstance(one, ndarray):
+                check_sortable(one.dtype, None)
+
+
+def check_sortable(dtype: np.dtype, kind: str | None) -> None:
+    if kind is not None and kind != "stable":
+        raise ValueError("kind can only be None or 'stable'")
+    if dtype.char not in "?bBhHiIlLqQefdFD":
+        raise NotImplementedError(f"Sorting arrays with dtype '{dtype}' is not supported")
 
 
 def special(name: str) -> Callable[..., Any] | None:
     """cupyx.scipy.special.<name>, made of SciPy's function."""
     theirs, parameters = getattr(importlib.import_module("scipy.special"), name, None), API["cupyx.scipy.special"][name]
-    if isinstance(theirs, np.ufunc) and parameters == "ufunc":
-        return ufunc(name, theirs, theirs.nin, theirs.nout)
-    if name == "zeta" and theirs is not None:
-        return ufunc(name, Plain(theirs), 2, 1)
-    return None if theirs is None or parameters == "ufunc" else made(name, theirs, parameters or [])
+    if theirs is None:
+        return None
+    if parameters != "ufunc":
+        return made(name, theirs, parameters or [])
+    loop = _loops.loops(f"cupyx.scipy.special.{name}")[0]
+    return ufunc(f"cupyx.scipy.special.{name}", name, theirs, len(loop.taken), len(loop.given))
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -228,7 +259,36 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return call_now("where", np.nonzero, (condition,), {})
     if x is None or y is None:
         raise ValueError("Must provide both 'x' and 'y' or neither.")
-    return call("where", np.where, (condition, x, y), {})
+    return WHERE(condition.astype(bool, copy=False), x, y)
+
+
+def _triangle(lower: bool, m: Any, k: int = 0) -> ndarray:
+    """cupy.tril and triu: a mask, and where."""
+    m = _creation.asarray(m)
+    mask = function("tri")(*m.shape[-2:], k=k if lower else k - 1, dtype=bool)
+    zero = m.dtype.type(0)
+    return WHERE(mask, m, zero) if lower else WHERE(mask, zero, m)
+
+
+def tril(m: Any, k: int = 0) -> ndarray:
+    return _triangle(True, m, k)
+
+
+def triu(m: Any, k: int = 0) -> ndarray:
+    return _triangle(False, m, k)
+
+
+def clip(a: ndarray, a_min: Any, a_max: Any, out: ndarray | None = None) -> ndarray:
+    """Only NumPy's own dtypes may leave a bound out."""
+    if a_min is None and a_max is None:
+        raise ValueError("array_clip: must set either max or min")
+    if a.dtype.kind in "iu":
+        limits = np.iinfo(a.dtype)
+        bounds = limits.min, limits.max
+    else:
+        bounds = (a.dtype.type("-inf"), a.dtype.type("inf")) if a.dtype.kind == "f" else (None, None)
+    a_min, a_max = bounds[0] if a_min is None else a_min, bounds[1] if a_max is None else a_max
+    return CLIP(a, a_min, a_max, out=out)
 
 
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ndarray | None = None) -> None:
@@ -247,4 +307,5 @@ def own() -> dict[str, Any]:
     """Functions that have a definition of their own."""
     own = {name: value for name, value in vars(_creation).items() if name in API["cupy"] and callable(value)}
     return {**own, "asanyarray": _creation.asarray, "broadcast_arrays": broadcast_arrays, "copyto": copyto,
-            "where": where, "take": _indexing.take, "take_along_axis": _indexing.take_along_axis}  # fmt: skip
+            "where": where, "tril": tril, "triu": triu, "clip": clip, "take": _indexing.take,
+            "take_along_axis": _indexing.take_along_axis}  # fmt: skip

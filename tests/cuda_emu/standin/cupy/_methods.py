@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _creation, _functions, _indexing, _ufunc
-from ._array import SCALARS, as_array, ndarray
+from ._array import SCALARS, ndarray
 from ._call import call, change
 from ._table import API
 
@@ -48,9 +48,7 @@ def flatten(self: ndarray, order: str = "C") -> ndarray:
 
 
 def clip(self: ndarray, min: Any = None, max: Any = None, out: Any = None) -> ndarray:
-    if min is None and max is None:
-        raise ValueError("array_clip: must set either max or min")
-    return call("clip", np.clip, (self, min, max), {}, out)
+    return _functions.clip(self, min, max, out)
 
 
 def dot(self: ndarray, b: ndarray, out: Any = None) -> ndarray:
@@ -58,13 +56,19 @@ def dot(self: ndarray, b: ndarray, out: Any = None) -> ndarray:
 
 
 def sort(self: ndarray, axis: int = -1, kind: str | None = None) -> None:
-    if kind not in (None, "stable"):
-        raise ValueError("kind can only be None or 'stable'")
+    _check_sorting(self, kind)
     change("sort", self, lambda raw: raw.sort(axis, kind="stable"), ())
 
 
 def partition(self: ndarray, kth: Any, axis: int = -1) -> None:
+    _check_sorting(self, None)
     change("partition", self, lambda raw: raw.partition(kth, axis), ())
+
+
+def _check_sorting(x: ndarray, kind: str | None) -> None:
+    _functions.check_sortable(x.dtype, kind)
+    if not x.flags.c_contiguous:
+        raise NotImplementedError("Sorting non-contiguous array is not supported.")
 
 
 def put(self: ndarray, indices: Any, values: Any, mode: str = "wrap") -> None:
@@ -101,7 +105,8 @@ def array_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: 
     if found is None:
         return NotImplemented
     for value in (*inputs, *outs):
-        if not isinstance(value, (ndarray, np.ndarray, *SCALARS)) and as_array(value) is None:
+        like = ("__cuda_array_interface__", "__cupy_get_ndarray__")
+        if not isinstance(value, (ndarray, np.ndarray, *SCALARS)) and not any(hasattr(value, name) for name in like):
             return NotImplemented
     if name in ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"):
         inputs = tuple([x.item() if isinstance(x, np.ndarray) and not x.ndim else x for x in inputs])

@@ -27,7 +27,7 @@ def _argument(args: Sequence[Any], kwargs: dict[str, Any], position: int, name: 
     return args[position] if len(args) > position else kwargs.get(name)
 
 
-def _by_cub(x: ndarray, axis: Any, dtype: Any, summing: bool) -> bool:
+def by_cub(x: ndarray, axis: Any, dtype: Any, summing: bool) -> bool:
     """Whether CUB reduces `x`: a dtype that it need not convert, and dimensions that lie together in memory."""
     kinds = "lLqQefdFD" if summing and dtype is None else "bhilqBHILQefdFD"
     if x.dtype.char not in kinds or (dtype is not None and np.dtype(dtype) != x.dtype):
@@ -45,7 +45,7 @@ def _reduction(summing: bool) -> Callable[..., int]:
 
     def count(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
         x, axis, dtype = args[0], _argument(args, kwargs, 1, "axis"), _argument(args, kwargs, 2, "dtype")
-        if not _by_cub(x, axis, dtype if summing else None, summing):
+        if not by_cub(x, axis, dtype if summing else None, summing):
             return 1
         everything = axis is None or np.size(axis) == x.ndim
         return 1 + (out is not None) + (everything and not x.flags.c_contiguous)
@@ -57,7 +57,7 @@ def _mean(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
     """CUB's sum and a division, or a kernel that does both; what is not float32 or float64 is converted after it."""
     x, axis, dtype = args[0], _argument(args, kwargs, 1, "axis"), _argument(args, kwargs, 2, "dtype")
     plain = dtype is None and x.dtype.char in "fdFD"
-    summed = 1 + _by_cub(x, axis, dtype, True) if plain or dtype is not None else 1
+    summed = 1 + by_cub(x, axis, dtype, True) if plain or dtype is not None else 1
     return summed + (not plain and out is None)
 
 
@@ -69,14 +69,9 @@ def _variance(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
 def _place(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
     """The place of an extremum: of everything CUB finds it, in 32 bits that are converted."""
     x, everything = args[0], _argument(args, kwargs, 1, "axis") is None
-    if not (everything and _by_cub(x, None, None, False)):
+    if not (everything and by_cub(x, None, None, False)):
         return 1
     return 2 + (not x.flags.c_contiguous) + (out is not None)
-
-
-def _where(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """A condition is made boolean first."""
-    return 1 + (isinstance(args[0], ndarray) and args[0].dtype != bool)
 
 
 def _joined(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
@@ -101,11 +96,11 @@ def by_arrays(arrays: int) -> int:
 
 RULES: dict[str, Callable[..., int | None]] = {
     "sum": _reduction(True), "prod": _reduction(True), "max": _reduction(False), "min": _reduction(False),
-    "amax": _reduction(False), "amin": _reduction(False), "mean": _mean, "var": _variance, "where": _where,
+    "amax": _reduction(False), "amin": _reduction(False), "mean": _mean, "var": _variance,
     "std": lambda *call: _variance(*call) + 1,
     "argmax": _place, "argmin": _place,
     "concatenate": _joined, "stack": _joined, "hstack": _joined, "vstack": _joined,
     "take_along_axis": _taken_along,
-    "eye": lambda *call: 2, "identity": lambda *call: 2, "tril": lambda *call: 2, "triu": lambda *call: 2,
+    "eye": lambda *call: 2, "identity": lambda *call: 2,
     "diff": lambda args, kwargs, out: 1 if len(args) == 1 and kwargs.keys() <= {"axis"} else None,
 }  # fmt: skip

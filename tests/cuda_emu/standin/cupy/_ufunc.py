@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import _call, _indexing, _launches, _rules
+from . import _call, _formulas, _indexing, _launches, _loops, _rules
 from ._access import access, check_device
 from ._array import SCALARS, as_array, ndarray, new
 from ._creation import array
@@ -21,54 +22,44 @@ _ATOMIC = {
 }  # fmt: skip
 _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 _SCANS = {"add": "cumsum", "multiply": "cumprod"}
-_loops: dict[Any, tuple[np.dtype, ...]] = {}
-
-
-def _integer_power(a: Any, b: Any, out: np.ndarray) -> None:
-    """Of integers: CuPy gives 0, 1 or -1 for negative exponents, where NumPy raises."""
-    inverse = np.where(np.equal(a, -1), np.where(np.bitwise_and(b, 1), -1, 1), np.equal(a, 1))
-    out[...] = np.where(np.less(b, 0), inverse, np.power(a, np.abs(b)))
+_WEAK = frozenset((int, float, complex))
 
 
 class ufunc:
-    def __init__(self, name: str, function: Callable[..., Any], nin: int, nout: int) -> None:
-        self.__name__ = name
+    """`function` of NumPy arrays with the loops that CuPy has under `table`, "cupy.add" for example."""
+
+    def __init__(self, table: str, name: str, function: Callable[..., Any], nin: int, nout: int = 1) -> None:
+        self.table, self.__name__ = table, name
         self.name, self.numpy = f"cupy_{name}", function
         self.nin, self.nout, self.nargs = nin, nout, nin + nout
-        _launches.ONE.add(name)
+        _launches.ONE.add(self.__name__)
 
     @property
     def types(self) -> list[str]:
-        return list(self.numpy.types)
+        return _loops.types(self.table)
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.name}'>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for arg in args:
-            if type(arg) is not ndarray:
-                override = getattr(arg, "__cupy_override_elementwise_kernel__", None)
-                if override is not None:
-                    return override(self, *args, **kwargs)
+            if type(arg) is not ndarray and hasattr(arg, "__cupy_override_elementwise_kernel__"):
+                return arg.__cupy_override_elementwise_kernel__(self, *args, **kwargs)
         inputs, outs, dtype, casting = self._parse(args, kwargs)
-        arrays = []
-        values: list[Any] = []
-        keys: list[Any] = []
+        arrays, values, dtypes, weak = [], [], [], []
         for value in inputs:
-            if type(value) is not ndarray:
-                value = self._operand(value)
+            value = _operand(value)
+            values.append(value)
+            weak.append(type(value) if type(value) in _WEAK else None)
             if type(value) is ndarray:
                 check_device(value)
                 arrays.append(value)
-                values.append(value._a)
-                keys.append(value._a.dtype)
+                dtypes.append(value.dtype)
             else:
-                values.append(value)
-                kind = type(value)
-                keys.append((kind, None if kind is float or (kind is int and 0 <= value < 128) else value))
+                dtypes.append(np.asarray(value).dtype)
         shape = arrays[0].shape if len(arrays) == 1 else _broadcast([array.shape for array in arrays])
-        found = self._resolve(tuple(keys), values, dtype)
-        return self._enqueue(arrays, values, shape, found, outs, dtype, casting)
+        loop = _loops.choose(self.table, tuple(dtypes), tuple(weak), dtype)
+        return self._enqueue(arrays, values, shape, loop, outs, casting)
 
     def _parse(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, tuple, Any, str]:
         out, dtype, casting = kwargs.pop("out", None), kwargs.pop("dtype", None), kwargs.pop("casting", "same_kind")
@@ -86,61 +77,41 @@ class ufunc:
                 raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
         return args[: self.nin], outs, None if dtype is None else np.dtype(dtype), casting
 
-    def _operand(self, value: Any) -> Any:
-        if isinstance(value, SCALARS):
-            return value
-        found = as_array(value)
-        if found is None:
-            raise TypeError(f"Unsupported type {type(value)}")
-        return found
-
-    def _resolve(self, keys: tuple, values: list[Any], dtype: np.dtype | None) -> tuple[np.dtype, ...]:
-        """The dtypes of the results: NumPy's loops are CuPy's, where both have them."""
-        key = (self.__name__, keys, dtype)
-        found = _loops.get(key)
-        if found is None:
-            samples = [np.ones(1, value.dtype) if isinstance(value, np.ndarray) else value for value in values]
-            with np.errstate(all="ignore"):
-                if self.__name__ in ("power", "pow"):
-                    samples[1] = abs(samples[1]) if isinstance(samples[1], SCALARS) else samples[1]
-                try:
-                    result = self.numpy(*samples, **({} if dtype is None else {"dtype": dtype, "casting": "unsafe"}))
-                except TypeError as error:
-                    raise TypeError(f"Wrong type ({keys}) of arguments for {self.name}: {error}") from None
-            results = result if isinstance(result, tuple) else (result,)
-            found = tuple([np.asarray(one).dtype for one in results])
-            if len(_loops) > 8192:
-                _loops.clear()
-            _loops[key] = found
-        return found
-
     def _enqueue(
-        self, arrays: list, values: list, shape: tuple, found: tuple, outs: tuple, dtype: Any, casting: str
+        self, arrays: list, values: list, shape: tuple, loop: _loops.Loop, outs: tuple, casting: str
     ) -> Any:
         if not outs:
-            results = [new(shape, one) for one in found]
+            results = [new(shape, one) for one in loop.given]
         else:
             shape = _broadcast([shape, *[out.shape for out in outs if isinstance(out, ndarray)]])
             results = [
                 new(shape, one) if out is None else _call.given(out, shape, one, casting)
-                for out, one in zip(outs, found, strict=True)
+                for out, one in zip(outs, loop.given, strict=True)
             ]
         accesses = [access(result, True) for result in results]
         accesses += [access(array, False) for array in arrays]
-        raws = tuple([result._a for result in results])
-        function, run = self.numpy, None
-        if self.__name__ in ("power", "pow") and found[0].kind == "i":
-            def run() -> None: _integer_power(*values, raws[0])
-        elif dtype is not None or any(raw.dtype != one for raw, one in zip(raws, found, strict=True)):
-            def run() -> None:
-                made = function(*values, **({} if dtype is None else {"dtype": dtype, "casting": "unsafe"}))
-                for raw, one in zip(raws, made if isinstance(made, tuple) else (made,), strict=True):
-                    np.copyto(raw, one, casting="unsafe")
-        else:
-            def run() -> None: function(*values, out=raws)
         kernels = 1 + _rules.overlapping(arrays, results) if outs and _launches.ACTIVE else 1
+        run = self._work(values, [result._a for result in results], loop) if 0 not in shape else _nothing
         current_queue().push(run, self.__name__, accesses, kernels)
         return results[0] if self.nout == 1 else tuple(results)
+
+    def _work(self, values: list, raws: list[np.ndarray], loop: _loops.Loop) -> Callable[[], None]:
+        """Reads the operands in the loop's dtypes, computes, and stores; numbers are converted at the call."""
+        operands = [value._a if type(value) is ndarray else np.array(value, taken)
+                    for value, taken in zip(values, loop.taken, strict=True)]  # fmt: skip
+        function, dtypes = self.numpy, tuple([raw.dtype for raw in raws])
+        direct = dtypes == loop.given and _same_loop(function, loop)
+
+        def run() -> None:
+            read = [x.astype(taken, copy=False) for x, taken in zip(operands, loop.taken, strict=True)]
+            if direct:
+                function(*read, out=tuple(raws))
+                return
+            made = function(*read)
+            for raw, one, given in zip(raws, made if len(raws) > 1 else (made,), loop.given, strict=True):
+                np.copyto(raw, np.asarray(one).astype(given, copy=False), casting="unsafe")
+
+        return run
 
     def outer(self, A: Any, B: Any, **kwargs: Any) -> Any:
         A, B = array(A, copy=None), array(B, copy=None)
@@ -167,6 +138,31 @@ class ufunc:
         return _call.call("reduceat", np.add.reduceat, (array, indices, axis, dtype), {}, out)
 
 
+def _operand(value: Any) -> Any:
+    """A device array, or a number of Python or NumPy."""
+    if type(value) is ndarray or type(value) in _WEAK or isinstance(value, (bool, np.generic)):
+        return value
+    found = as_array(value)
+    if found is None:
+        raise TypeError(f"Unsupported type {type(value)}")
+    return found
+
+
+@functools.lru_cache(8192)
+def _same_loop(function: Any, loop: _loops.Loop) -> bool:
+    """Whether NumPy has the loop, too, and would take it."""
+    if not isinstance(function, np.ufunc):
+        return False
+    try:
+        return function.resolve_dtypes((*loop.taken, *(None,) * len(loop.given))) == loop.taken + loop.given
+    except TypeError:
+        return False
+
+
+def _nothing() -> None:
+    """The work of a ufunc without elements."""
+
+
 def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     if not shapes:
         return ()
@@ -180,34 +176,16 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
         raise ValueError(f"operands could not be broadcast together with shapes {listed}") from None
 
 
-def _not_in_numpy(name: str) -> Callable[..., Any]:
-    return {"fix": np.trunc, "sinc": np.sinc, "i0": np.i0}[name]
-
-
 def find(name: str) -> ufunc:
     """The ufunc that CuPy calls `name`."""
-    function = getattr(np, name) if isinstance(getattr(np, name), np.ufunc) else _not_in_numpy(name)
-    found = isinstance(function, np.ufunc)
-    return ufunc(function.__name__ if found else name, function if found else Plain(function),
-                 function.nin if found else 1, function.nout if found else 1)
+    theirs = getattr(np, name)
+    function = _formulas.OWN.get(name, theirs)
+    loop = _loops.loops(f"cupy.{name}")[0]
+    return ufunc(f"cupy.{name}", theirs.__name__, function, len(loop.taken), getattr(theirs, "nout", 1))
 
 
-class Plain:
-    """A function of NumPy arrays that CuPy has as a ufunc."""
-
-    types = ("e->e", "f->f", "d->d")
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __call__(self, *given: Any, out: tuple[np.ndarray, ...] = (), **kwargs: Any) -> Any:
-        result = self.function(*given)
-        if not out:
-            return result.astype(np.result_type(*given, np.float16), copy=False)
-        out[0][...] = result
-        return out[0]
-
-
+WHERE = ufunc("cupy_where", "where", np.where, 3)
+CLIP = ufunc("cupy_clip", "clip", _formulas.clip, 3)
 UFUNCS = {name: find(name) for name, kind in API["cupy"].items() if kind == "ufunc"}
 
 
