@@ -33,16 +33,20 @@ def _declare() -> None:
         )  # fmt: skip
         parts, known = Parameter("found", "write", wide(dtype)), Parameter("found", "read", wide(dtype), True)
         kernels = {
-            "layer_norm_parts": (x, parts, Parameter("centered", "scalar", int32), *SIZE),
             "layer_norm": (x, weight, bias, known, Parameter("out", "write", dtype), *found,
                            Parameter("eps", "scalar", wide(dtype)), *SIZE),
-            "layer_norm_backward_parts": (g, x, weight, mean, rstd, parts, *SIZE),
             "layer_norm_backward": (g, x, weight, mean, rstd, known, Parameter("dx", "write", dtype), *sums, *SIZE),
             "layer_norm_parameters": (g, x, mean, rstd, *sums, *SIZE),
         }  # fmt: skip
+        first = {  # few programs need them, so that they are compiled apart
+            "layer_norm_parts": (x, parts, Parameter("centered", "scalar", int32), *SIZE),
+            "layer_norm_backward_parts": (g, x, weight, mean, rstd, parts, *SIZE),
+        }
         for width in (VECTOR // dtype.itemsize, 1):
-            for kernel, parameters in kernels.items():
-                declare(f"{kernel}<{name}, {width}>", FILE, kernel, parameters, unit=f"{name}, {width}")
+            types = f"{name}, {width}"
+            for kernel, parameters in (kernels | first).items():
+                unit = f"{types}, in parts" if kernel in first else types
+                declare(f"{kernel}<{types}>", FILE, kernel, parameters, unit=unit)
 
 
 _declare()

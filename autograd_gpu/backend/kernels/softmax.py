@@ -21,15 +21,18 @@ def _declare() -> None:
         logarithm, safe = [Parameter(each, "scalar", int32) for each in ("logarithm", "safe")]
         parts, known = Parameter("found", "write", wide(dtype)), Parameter("found", "read", wide(dtype), True)
         kernels = {
-            "softmax_parts": (x, parts, *SIZE),
             "softmax": (x, known, out, logarithm, safe, *SIZE),
-            "softmax_backward_parts": (g, saved._replace(optional=True), parts, *SIZE),
             "softmax_backward": (g, saved, known, dx, logarithm, *SIZE),
+        }
+        first = {  # few programs need them, so that they are compiled apart
+            "softmax_parts": (x, parts, *SIZE),
+            "softmax_backward_parts": (g, saved._replace(optional=True), parts, *SIZE),
         }
         for width in (VECTOR // dtype.itemsize, 1):
             types = f"{name}, {width}"
-            for kernel, parameters in kernels.items():
-                declare(f"{kernel}<{types}>", FILE, kernel, parameters, unit=types)
+            for kernel, parameters in (kernels | first).items():
+                unit = f"{types}, in parts" if kernel in first else types
+                declare(f"{kernel}<{types}>", FILE, kernel, parameters, unit=unit)
 
 
 _declare()
