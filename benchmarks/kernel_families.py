@@ -7,6 +7,7 @@ that it is given are such arguments.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from autograd_gpu.backend.dtypes import bool_, float8_e4m3fn, float16, float32, 
 from autograd_gpu.backend.formats import FORMATS
 
 COLS, PIECES = 1024, 16  # of matrices; of lists that hold one
+FEW = 4  # rows, which hold as much
 
 
 class Work(NamedTuple):
@@ -38,6 +40,12 @@ class Make:
     def __init__(self, xp: Any, dtype: np.dtype, nbytes: int) -> None:
         self.xp, self.dtype = xp, dtype
         self.rows, self.cols = max(nbytes // (COLS * dtype.itemsize), 1), COLS
+
+    def of_few_rows(self) -> Make:
+        """The same with matrices of as many numbers in rows that are long and few."""
+        other = copy.copy(self)
+        other.rows, other.cols = FEW, self.rows * self.cols // FEW
+        return other
 
     def matrix(self, dtype: np.dtype | None = None) -> Any:
         """Numbers between -2 and 2, `nbytes` of them in the dtype that is measured."""
@@ -141,6 +149,14 @@ def _layer_norm_backward(make: Make, need: Sequence[bool] = (True, True, True)) 
     return Work(lambda: kernels.layer_norm_backward(g, x, weight, mean, rstd, need), (g, x, x) if need[0] else (g, x))
 
 
+def _of_few_rows(family: Callable[[Make], Work]) -> Callable[[Make], Work]:
+    return lambda make: family(make.of_few_rows())
+
+
+def _layer_norm_input(make: Make) -> Work:
+    return _layer_norm_backward(make, (True, False, False))
+
+
 def _layer_norm_parameters(make: Make) -> Work:
     return _layer_norm_backward(make, (False, True, True))
 
@@ -241,12 +257,18 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "bias_activation_double_backward of tanh": _double_backward("tanh", curved=True),
     "column_sum": _column_sum,
     "row_sum": _row_sum,
+    "row_sum of few rows": _of_few_rows(_row_sum),
     "softmax": _softmax,
+    "softmax of few rows": _of_few_rows(_softmax),
     "softmax_backward": _softmax_backward,
+    "softmax_backward of few rows": _of_few_rows(_softmax_backward),
     "cross_entropy": _cross_entropy,
+    "cross_entropy of few rows": _of_few_rows(_cross_entropy),
     "cross_entropy_backward": _cross_entropy_backward,
     "layer_norm": _layer_norm,
+    "layer_norm of few rows": _of_few_rows(_layer_norm),
     "layer_norm_backward": _layer_norm_backward,
+    "layer_norm_backward of few rows": _of_few_rows(_layer_norm_input),
     "layer_norm_parameters": _layer_norm_parameters,
     "dropout": _dropout,
     "channel_dropout": _channel_dropout,
@@ -271,6 +293,10 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
 # Kernels that have no entry, and why.
 LEFT_OUT = {
     "absmax": "is the first launch of quantize with one scale",
+    "softmax_parts": "is the first launch of softmax of few rows",
+    "softmax_backward_parts": "is the first launch of softmax_backward of few rows",
+    "layer_norm_parts": "is the first launch of layer_norm of few rows",
+    "layer_norm_backward_parts": "is the first launch of layer_norm_backward of few rows",
     "cross_entropy_join": "works on the sums of cross_entropy, where rows are few",
     "cross_entropy_total": "works on the sums of cross_entropy",
     "list_norm_total": "works on the sums of list_norm",

@@ -6,6 +6,8 @@
 // Blocks take turns down the rows. A thread holds its columns of the row in registers, where a block has enough of them
 // for the row; then every matrix is read once. Longer rows are read twice, the second time from their end backwards: what
 // was read last may still be in the cache.
+//
+// Where long rows are too few to fill the GPU, the grid has parts that share a row, and two launches, as in softmax.cu.
 #include "include/rows.cuh"
 
 // Strips that a thread holds of each matrix.
@@ -34,10 +36,31 @@ template <typename Sum> struct Moments {
                     const Sum away = widen(strips[d].at[i]) - middle;
                     about += away * away;
                 }
-        const Sum shift = middle - mean, part = more / (count + more);
-        squares += about + shift * (count * part) * shift;  // in this order: 0 while count is 0, whatever the shift
+        add({more, middle, about});
+    }
+
+    // Those of other numbers, of which there is one at least.
+    __device__ void add(const Moments& other) {
+        const Sum shift = other.mean - mean, part = other.count / (count + other.count);
+        squares += other.squares + shift * (count * part) * shift;  // in this order: 0 while count is 0
         mean += shift * part;
-        count += more;
+        count += other.count;
+    }
+
+    // What the parts of a row have found, three numbers each; the threads that share the row take them in turns.
+    __device__ void add_parts(const Sum* found, unsigned parts) {
+#pragma unroll 1
+        for (unsigned part = threadIdx.x; part < parts; part += blockDim.x) {
+            const Sum* const other = found + 3 * part;
+            if (other[0] > 0) add({other[0], other[1], other[2]});
+        }
+    }
+
+    // Those of all threads that share the row, for all of them; `n` is how many numbers they have seen, 1 for none.
+    __device__ void join_row(Sum n, bool centered) {
+        const Sum middle = centered ? sum_for_row(count * mean) / n : 0, shift = mean - middle;
+        squares = sum_for_row(squares + count * shift * shift);
+        mean = middle;
     }
 };
 
@@ -62,10 +85,32 @@ template <typename T, int WIDTH> struct Normalised {
     }
 };
 
+// found[r, part] = the moments of that part of row r.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias, T* __restrict__ out,
-           Wide<T>* __restrict__ mean, Wide<T>* __restrict__ rstd, Wide<T> eps, long long rows, long long cols) {
+layer_norm_parts(const T* __restrict__ x, Wide<T>* found, int centered, long long rows, long long cols) {
+    const RowShare<WIDTH> share(rows, cols);
+    const long long end = share.end();
+    Moments<Wide<T>> seen;
+#pragma unroll 1
+    for (long long from = share.column; from < end; from += HELD<WIDTH> * share.step) {
+        Strip<T, WIDTH> strips[HELD<WIDTH>];
+        share.load(strips, x, from);
+        seen.add(strips, share, from, centered);
+    }
+    const Wide<T> count = sum_for_row(seen.count);
+    seen.join_row(max(count, Wide<T>(1)), centered);
+    if (threadIdx.x != 0 || share.row >= rows) return;
+    Wide<T>* const part = found + 3 * (share.row * gridDim.y + blockIdx.y);
+    part[0] = count, part[1] = seen.mean, part[2] = seen.squares;
+}
+
+// `found` is null where a row is in one part.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias,
+           const Wide<T>* __restrict__ found, T* __restrict__ out, Wide<T>* __restrict__ mean,
+           Wide<T>* __restrict__ rstd, Wide<T> eps, long long rows, long long cols) {
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
     const long long turn = HELD<WIDTH> * share.step;
@@ -76,17 +121,19 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
     for (; share.any(); share.next()) {
         const long long end = share.end();
         long long from = share.column;
-        bool loaded = true;  // the last turn's strips
+        bool loaded = found == nullptr;  // the last turn's strips
         Moments<Sum> seen;
+        if (found != nullptr && share.row < rows) seen.add_parts(found + 3 * share.row * gridDim.y, gridDim.y);
 #pragma unroll 1
         for (; from < end; from += turn) {
+            if (found != nullptr) continue;  // to the end of the row
             share.load(own.strips, x, from);
             seen.add(own.strips, share, from, mean != nullptr);
         }
         const Sum n = static_cast<Sum>(max(cols, 1LL));
-        const Sum middle = mean == nullptr ? 0 : sum_for_row(seen.count * seen.mean) / n, shift = seen.mean - middle;
-        const Sum scale = 1 / sqrt(sum_for_row(seen.squares + seen.count * shift * shift) / n + eps);
-        if (threadIdx.x == 0 && share.row < rows) {
+        seen.join_row(n, mean != nullptr);
+        const Sum middle = seen.mean, scale = 1 / sqrt(seen.squares / n + eps);
+        if (threadIdx.x == 0 && blockIdx.y == 0 && share.row < rows) {
             if (mean != nullptr) mean[share.row] = middle;
             rstd[share.row] = scale;
         }
@@ -176,14 +223,40 @@ template <typename T, int WIDTH> struct Gradient {
     }
 };
 
+// found[r, part] = the sums of h = g * weight and of h * normal over that part of row r.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+layer_norm_backward_parts(const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ weight,
+                          const Wide<T>* __restrict__ mean, const Wide<T>* __restrict__ rstd, Wide<T>* found,
+                          long long rows, long long cols) {
+    using Sum = Wide<T>;
+    const RowShare<WIDTH> share(rows, cols);
+    const bool there = share.row < rows;
+    const Sum middle = there && mean != nullptr ? mean[share.row] : 0, scale = there ? rstd[share.row] : 0;
+    const long long end = share.end();
+    Gradient<T, WIDTH> own;
+    Sum sum = 0, along = 0;
+#pragma unroll 1
+    for (long long from = share.column; from < end; from += HELD<WIDTH> * share.step) {
+        own.load(share, g, x, from);
+        share.load_vector(own.weights, weight, from, 1.0f);
+        own.add(share, from, middle, scale, sum, along);
+    }
+    sum = sum_for_row(sum), along = sum_for_row(along);
+    if (threadIdx.x != 0 || !there) return;
+    Sum* const part = found + 2 * (share.row * gridDim.y + blockIdx.y);
+    part[0] = sum, part[1] = along;
+}
+
 // With h = g * weight, dx = rstd * (h - the mean of h along the row - normal * the mean of h * normal); of an RMS norm
 // without the first mean. dweight and dbias as above, in the same pass; they must be null where a row is not held.
+// `found` is null where a row is in one part.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ weight,
-                    const Wide<T>* __restrict__ mean, const Wide<T>* __restrict__ rstd, T* __restrict__ dx,
-                    T* __restrict__ dweight, T* __restrict__ dbias, Wide<T>* __restrict__ partials, long long rows,
-                    long long cols) {
+                    const Wide<T>* __restrict__ mean, const Wide<T>* __restrict__ rstd,
+                    const Wide<T>* __restrict__ found, T* __restrict__ dx, T* __restrict__ dweight,
+                    T* __restrict__ dbias, Wide<T>* __restrict__ partials, long long rows, long long cols) {
     using Sum = Wide<T>;
     RowShare<WIDTH> share(rows, cols);
     const long long turn = HELD<WIDTH> * share.step;
@@ -196,10 +269,17 @@ layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* _
         const Sum middle = there && mean != nullptr ? mean[share.row] : 0, scale = there ? rstd[share.row] : 0;
         const long long end = share.end();
         long long from = share.column;
-        bool loaded = true;  // the last turn's strips
+        bool loaded = found == nullptr;  // the last turn's strips
         Sum sum = 0, along = 0;
+        if (found != nullptr && there)
+#pragma unroll 1
+            for (unsigned part = threadIdx.x; part < gridDim.y; part += blockDim.x) {
+                sum += found[2 * (share.row * gridDim.y + part)];
+                along += found[2 * (share.row * gridDim.y + part) + 1];
+            }
 #pragma unroll 1
         for (; from < end; from += turn) {
+            if (found != nullptr) continue;  // to the end of the row
             own.load(share, g, x, from);
             if (!held) share.load_vector(own.weights, weight, from, 1.0f);
             own.add(share, from, middle, scale, sum, along);

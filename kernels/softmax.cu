@@ -1,28 +1,55 @@
 // Softmax and its logarithm along the rows of a matrix, and their gradients.
 //
-// A row that DEPTH strips for each of its threads can hold stays in registers; a longer one is read once more for the
-// results, from its end backwards: what was read last may still be in the cache.
+// 1. A row that DEPTH strips for each of its threads can hold stays in registers; a longer one is read once more for
+//    the results, from its end backwards: what was read last may still be in the cache.
+// 2. Where long rows are too few to fill the GPU, the grid has parts that share a row. A first launch, of the kernel
+//    whose name ends in _parts, leaves what each part has found. The second has the same grid; each of its blocks puts
+//    together what the parts of its row have found, all in the same order, and makes its own part of the results.
 #include "include/max_sum.cuh"
 
-// out = softmax(x), or its logarithm. If safe, a row of nothing but -inf gives zeros and not NaN.
+// found[r, part] = the largest number of that part of row r, and the sum of the exponentials below it.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-softmax(const T* __restrict__ x, T* out, int logarithm, int safe, long long rows, long long cols) {
+softmax_parts(const T* __restrict__ x, Wide<T>* found, long long rows, long long cols) {
+    constexpr int DEPTH = SOFTMAX_STRIPS;
+    const RowShare<WIDTH> share(rows, cols);
+    const long long end = share.end();
+    MaxSum<Wide<T>> own = MaxSum<Wide<T>>::none();
+#pragma unroll 1
+    for (long long column = share.column; column < end; column += DEPTH * share.step) {
+        Strip<T, WIDTH> strips[DEPTH];
+        share.load(strips, x, column);
+        own.add(strips, share, column);
+    }
+    own.join_row();
+    if (threadIdx.x != 0 || share.row >= rows) return;
+    Wide<T>* const part = found + 2 * (share.row * gridDim.y + blockIdx.y);
+    part[0] = own.max, part[1] = own.sum;
+}
+
+// out = softmax(x), or its logarithm. If safe, a row of nothing but -inf gives zeros and not NaN. `found` is null where
+// a row is in one part.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+softmax(const T* __restrict__ x, const Wide<T>* __restrict__ found, T* out, int logarithm, int safe, long long rows,
+        long long cols) {
     constexpr int DEPTH = SOFTMAX_STRIPS;
     const RowShare<WIDTH> share(rows, cols);
     const long long turn = DEPTH * share.step, end = share.end();
     Strip<T, WIDTH> strips[DEPTH];
     MaxSum<Wide<T>> row = MaxSum<Wide<T>>::none();
     long long column = share.column;
+    if (found != nullptr && share.row < rows) row.add_parts(found + 2 * share.row * gridDim.y, gridDim.y);
 #pragma unroll 1
     for (; column < end; column += turn) {
+        if (found != nullptr) continue;  // to the end of the row
         share.load(strips, x, column);
         row.add(strips, share, column);
     }
     row.join_row();
     const Wide<T> less = logarithm ? row.max : row.shift(), log_sum = log(row.sum);
     const Wide<T> inverse = safe && row.sum == 0 ? 0 : 1 / row.sum;
-    bool loaded = true;  // the last turn's strips
+    bool loaded = found == nullptr;  // the last turn's strips
 #pragma unroll 1
     for (column -= turn; column >= 0; column -= turn, loaded = false) {
         if (!loaded) share.load(strips, x, column);
@@ -37,30 +64,65 @@ softmax(const T* __restrict__ x, T* out, int logarithm, int safe, long long rows
     }
 }
 
-// dx = out * (g - sum(g * out)), for `out` from softmax; for its logarithm dx = g - exp(out) * sum(g). `dx` may be `g`.
+// `sum` and, strip by strip, the products of what `gs` and `outs` hold; of a logarithm's gradient what `gs` hold.
+template <typename T, int WIDTH, int DEPTH>
+__device__ Wide<T> added(Wide<T> sum, const Strip<T, WIDTH> (&gs)[DEPTH], const Strip<T, WIDTH> (&outs)[DEPTH],
+                         bool logarithm) {
+#pragma unroll
+    for (int d = 0; d < DEPTH; ++d) {
+        Wide<T> part = 0;
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) part += widen(gs[d].at[i]) * (logarithm ? 1 : widen(outs[d].at[i]));
+        sum += part;
+    }
+    return sum;
+}
+
+// found[r, part] = the sum of g * out over that part of row r; of g, for a null `out`.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-softmax_backward(const T* g, const T* out, T* dx, int logarithm, long long rows, long long cols) {
+softmax_backward_parts(const T* __restrict__ g, const T* __restrict__ out, Wide<T>* found, long long rows,
+                       long long cols) {
+    constexpr int DEPTH = SOFTMAX_BACKWARD_STRIPS;
+    const RowShare<WIDTH> share(rows, cols);
+    const long long end = share.end();
+    Wide<T> sum = 0;
+#pragma unroll 1
+    for (long long column = share.column; column < end; column += DEPTH * share.step) {
+        Strip<T, WIDTH> gs[DEPTH], outs[DEPTH];
+        share.load(gs, g, column);
+        if (out != nullptr) share.load(outs, out, column);
+        sum = added(sum, gs, outs, out == nullptr);
+    }
+    sum = sum_for_row(sum);
+    if (threadIdx.x == 0 && share.row < rows) found[share.row * gridDim.y + blockIdx.y] = sum;
+}
+
+// dx = out * (g - sum(g * out)), for `out` from softmax; for its logarithm dx = g - exp(out) * sum(g). `dx` may be `g`.
+// `found` is null where a row is in one part.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+softmax_backward(const T* g, const T* out, const Wide<T>* __restrict__ found, T* dx, int logarithm, long long rows,
+                 long long cols) {
     constexpr int DEPTH = SOFTMAX_BACKWARD_STRIPS;
     const RowShare<WIDTH> share(rows, cols);
     const long long turn = DEPTH * share.step, end = share.end();
     Strip<T, WIDTH> gs[DEPTH], outs[DEPTH];
     Wide<T> sum = 0;
     long long column = share.column;
+    if (found != nullptr && share.row < rows)
+#pragma unroll 1
+        for (unsigned part = threadIdx.x; part < gridDim.y; part += blockDim.x)
+            sum += found[share.row * gridDim.y + part];
 #pragma unroll 1
     for (; column < end; column += turn) {
+        if (found != nullptr) continue;  // to the end of the row
         share.load(gs, g, column);
         share.load(outs, out, column);
-#pragma unroll
-        for (int d = 0; d < DEPTH; ++d) {
-            Wide<T> part = 0;
-#pragma unroll
-            for (int i = 0; i < WIDTH; ++i) part += widen(gs[d].at[i]) * (logarithm ? 1 : widen(outs[d].at[i]));
-            sum += part;
-        }
+        sum = added(sum, gs, outs, logarithm);
     }
     sum = sum_for_row(sum);
-    bool loaded = true;  // the last turn's strips
+    bool loaded = found == nullptr;  // the last turn's strips
 #pragma unroll 1
     for (column -= turn; column >= 0; column -= turn, loaded = false) {
         if (!loaded) {

@@ -44,6 +44,12 @@ template <typename W> struct MaxSum {
         sum = sum * exp(before - shift()) + other.sum * exp(other.max - shift());
     }
 
+    // What the parts of a row have found, two numbers each; the threads that share the row take them in turns.
+    __device__ void add_parts(const W* found, unsigned parts) {
+#pragma unroll 1
+        for (unsigned part = threadIdx.x; part < parts; part += blockDim.x) add({found[2 * part], found[2 * part + 1]});
+    }
+
     // Those of all threads that share the row, for all of them.
     __device__ void join_row() {
         const W before = max;

@@ -24,6 +24,7 @@ from autograd_gpu.backend.optimizers import AdamNumbers, SGDNumbers
 
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 PAIR = [(6, 16), (5, 3)]  # read 16 bytes at a time, and by element
+SHARED = [(1, 70000), (2, 70001)]  # the same of rows in several parts
 TYPES = {c_name: dtype for dtype, c_name in kernels.C_NAMES.items()}
 
 
@@ -107,7 +108,7 @@ def row_sum(on, dtype, _):
 
 
 def softmax(on, dtype, _):
-    for shape in PAIR:
+    for shape in PAIR + SHARED:
         x, g = normal(dtype, *shape), normal(dtype, *shape)
         for logarithm in (False, True):
             out = kernels.softmax_reference(x, logarithm)
@@ -134,7 +135,7 @@ def cross_entropy(on, dtype, _):
 
 
 def layer_norm(on, dtype, _):
-    for shape in [*PAIR, (3, 4104), (3, 4099)]:  # the last two are longer than a block holds
+    for shape in [*PAIR, (3, 4104), (3, 4099), *SHARED]:  # the third and fourth are longer than a block holds
         x, g, weight, bias = (normal(dtype, *size) for size in (shape, shape, shape[1:], shape[1:]))
         there, slope, *vectors = on(x, g, weight, bias)
         found = kernels.layer_norm(there, *vectors)

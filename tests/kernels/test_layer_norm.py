@@ -72,6 +72,21 @@ def test_rms_norm(dtype, shape):
     check_sums([dweight], expected[1:2], shape[0], dtype)
 
 
+@pytest.mark.parametrize("shared", [1, 2, 3, 300, None])
+@pytest.mark.parametrize("shape", [(5, 1), (5, 8), (70, 24), (2, 9000), (1, 40000)], ids=str)
+def test_blocks_share_a_row(dtype, shape, shared, centered):
+    """Also blocks that have no column of their own, with several rows, and more of them than threads."""
+    if shared == 300 and shape[0] > 5:
+        return
+    x, g, weight, bias = drawn(dtype, shape)
+    found = forward(x, weight, bias, eps=0.1, centered=centered, shared=shared)
+    middle, scale = check_forward(found, x, weight, bias, centered, eps=0.1)
+    for factors in (weight, None):
+        dx = backward(g, x, factors, middle if centered else None, scale, need=(False, False), shared=shared)[0]
+        expected = kernels.layer_norm_backward_reference(g, x, factors, middle, scale, centered)[0]
+        assert_close(dx, expected, **near(dtype, 32.0))
+
+
 @pytest.mark.parametrize("need", [(True, True), (True, False), (False, True), (False, False)], ids=str)
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_parts_and_needs(dtype, parts, need):
@@ -97,13 +112,13 @@ def test_without_parameters(dtype, centered):
     assert_close(dx, expected[0], **near(dtype, 8.0))
 
 
-@pytest.mark.parametrize("cols", [8, 33, 640, 4100, 9000])
+@pytest.mark.parametrize(("cols", "shared"), [*[(n, 1) for n in (8, 33, 640, 4100, 9000)], (33, 2), (9000, 4)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_large_mean_costs_no_digits(dtype, cols):
+def test_large_mean_costs_no_digits(dtype, cols, shared):
     """Mean 1e4, deviation 1: the mean of the squares is 1e8, which float32 knows to 8. Far from it lies one number."""
     x = (1e4 + np.random.randn(4, cols)).astype(dtype)
     x[1:, 0] = 1.0, 0.0, 1e4
-    out, mean, rstd = forward(x)
+    out, mean, rstd = forward(x, shared=shared)
     exact = x.astype(np.longdouble)
     middle = exact.mean(1, keepdims=True)
     scale = 1 / np.sqrt(((exact - middle) ** 2).mean(1, keepdims=True) + 1e-5)
@@ -113,26 +128,39 @@ def test_large_mean_costs_no_digits(dtype, cols):
     np.testing.assert_allclose(out, ((exact - middle) * scale).astype(dtype), rtol=1e-5, atol=4 * digits)
 
 
-@pytest.mark.parametrize("cols", [7, 16, 4104])
-def test_constant_rows(dtype, cols):
+@pytest.mark.parametrize("shared", [1, None])
+def test_ten_million_numbers_cost_no_digits(shared):
+    """Against double: a few times the 6e-8 to which float32 rounds, of the gradient also what the statistics lost."""
+    x, g = np.random.random((2, 1, 10**7)).astype(np.float32)
+    out, mean, rstd = forward(x, shared=shared)
+    dx = backward(g, x, None, mean, rstd, need=(False, False), shared=shared)[0]
+    exact = kernels.layer_norm_reference(x.astype(float))
+    slope = kernels.layer_norm_backward_reference(g.astype(float), x.astype(float), None, *exact[1:])[0]
+    for found, wanted, close in [*zip((out, mean, rstd), exact, (5e-7,) * 3, strict=True), (dx, slope, 5e-6)]:
+        assert np.abs(found - wanted).max() <= close * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(("cols", "shared"), [(7, 1), (16, 1), (4104, 1), (7, 2), (4104, 3)])
+def test_constant_rows(dtype, cols, shared):
     """The variance is 0, whatever the size of the numbers: the square of 2 ** 100 is more than float32 holds."""
     x = np.array([[0.0], [3.0], [-60000.0]]).repeat(cols, 1)
     if str(dtype) in ("float32", "bfloat16"):
         x[2] = 2.0**100
-    out, mean, rstd = forward(x.astype(dtype), eps=1e-4)
+    out, mean, rstd = forward(x.astype(dtype), eps=1e-4, shared=shared)
     assert_same(out, np.zeros_like(out))
     assert_same(mean, x.astype(dtype)[:, :1].astype(mean.dtype))
     np.testing.assert_allclose(rstd, 100, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
-@pytest.mark.parametrize("cols", [3, 24, 520, 4104])
-def test_nan_and_infinity_stay_in_their_row(dtype, centered, cols):
+@pytest.mark.parametrize(("cols", "shared"), [(3, 1), (24, 1), (520, 1), (4104, 1), (3, 2), (4104, 3)])
+def test_nan_and_infinity_stay_in_their_row(dtype, centered, cols, shared):
     x, g, weight, bias = drawn(dtype, (9, cols))
     x[4, 1], x[5, cols - 1], g[6, 0], g[7, 1] = np.nan, np.inf, np.nan, -np.inf
     middle, scale = kernels.layer_norm_reference(x, eps=1.0, centered=centered)[1:]
-    check_forward(forward(x, weight, bias, 1.0, centered), x, weight, bias, centered, 1.0)
-    found = backward(g, x, weight, middle if centered else None, scale, need=(False, False))[0]
+    check_forward(forward(x, weight, bias, 1.0, centered, shared=shared), x, weight, bias, centered, 1.0)
+    given = g, x, weight, middle if centered else None, scale
+    found = backward(*given, need=(False, False), shared=shared)[0]
     expected = kernels.layer_norm_backward_reference(g, x, weight, middle, scale, centered)[0]
     plain = [0, 1, 2, 3, 8]
     assert_close(found[plain], expected[plain], **near(dtype, 32.0))
@@ -160,7 +188,7 @@ def test_sum_of_large_numbers_of_small_ones(dtype):
 
 
 def test_orders_give_the_same_bits(dtype):
-    for shape in ((600, 40), (3, 4200)):
+    for shape in ((600, 40), (3, 4200), (2, 40000)):
         x, g, weight, bias = (np.random.randn(*size).astype(dtype) for size in (shape, shape, shape[1:], shape[1:]))
         first, *rest = [forward(x, weight, bias, order=order) for order in ORDERS]
         _, mean, rstd = first
@@ -184,6 +212,21 @@ def test_no_race_and_no_undefined_behaviour(dtype, centered, offset, check):
         for parts in (1, 2):
             backward(g, x, weight, mean, rstd, need=(held, held), parts=parts, **how)
             parameters(g, x, mean, rstd, parts=parts, **how)
+        for one, other in zip(forward(x, weight, bias, centered=centered, shared=3, **how),
+                              forward(x, weight, bias, centered=centered, shared=3, offset=offset), strict=True):
+            assert (one is None and other is None) or assert_same(one, other) is None
+        backward(g, x, weight, mean, rstd, need=(False, False), shared=3, **how)
+
+
+def test_long_rows_that_are_too_few_are_shared():
+    """As of softmax; never where a block holds the row, whose parameters then have their sums from the same pass."""
+    assert kernels.row_turns(4, 10**6, 4, 4, multiprocessors=132) == ((4, 123), (256, 1))
+    assert kernels.row_turns(32, 40960, 4, 4, multiprocessors=132) == ((32, 5), (256, 1))
+    assert kernels.row_turns(4, 16384, 4, 4, multiprocessors=132)[0] == (4, 1)
+    assert kernels.row_turns(132, 10**6, 4, 4, multiprocessors=132)[0] == (132, 1)
+    for width in (1, 2, 4, 8):
+        longest = max(cols for cols in range(width, 1 << 15, width) if kernels.held(cols, width))
+        assert kernels.row_turns(1, longest, width, 16 // width, multiprocessors=1000)[0] == (1, 1)
 
 
 def test_rows_are_held_or_read_twice_and_divided():

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from emulated import assert_close, assert_same
 
+import autograd_gpu as ag
 from autograd_gpu import profiler
 from autograd_gpu.backend import cuda, kernels, to_numpy
 from autograd_gpu.backend.kernels import loader
 
 pytestmark = pytest.mark.cuda
-# Small, of several dimensions, in several parts, longer than a block holds.
-SHAPES = [(3, 0), (0, 4), (16,), (5, 3), (2, 3, 8), (600, 40), (3, 4104)]
+# Small, of several dimensions, in several parts, longer than a block holds, shared by blocks.
+SHAPES = [(3, 0), (0, 4), (16,), (5, 3), (2, 3, 8), (600, 40), (3, 4104), (2, 40000)]
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -87,6 +88,24 @@ def test_launches(xp):
     }  # fmt: skip
 
 
+def test_few_long_rows_take_two_launches(xp, dtype):
+    """Also the rows of group norm, of which each is a group's channels and pixels."""
+    (x, g, weight, bias), _ = draw(xp, (2, 40000), dtype)
+    _, mean, rstd = kernels.layer_norm(x, weight, bias)
+    assert launches(lambda: kernels.layer_norm(x, weight, bias)) == {"layer_norm_parts": 1, "layer_norm": 1}
+    assert launches(lambda: kernels.rms_norm(x, weight)) == {"rms_norm_parts": 1, "rms_norm": 1}
+    backward = {"layer_norm_backward_parts": 1, "layer_norm_backward": 1}
+    assert launches(lambda: kernels.layer_norm_backward(g, x, weight, mean, rstd, (True, False, False))) == backward
+    assert launches(lambda: kernels.layer_norm_backward(g, x, weight, mean, rstd)) == {
+        **backward, "layer_norm_parameters": 1,
+    }  # fmt: skip
+    assert launches(lambda: kernels.rms_norm_backward(g, x, weight, rstd, (True, False))) == {
+        "rms_norm_backward_parts": 1, "rms_norm_backward": 1,
+    }  # fmt: skip
+    image = ag.ones(1, 4, 100, 100, dtype=x.dtype, device="cuda")
+    assert launches(lambda: ag.group_norm(image, 1)) == {"layer_norm_parts": 1, "layer_norm": 1}
+
+
 @pytest.mark.parametrize("rows", [5, 600])
 @pytest.mark.parametrize("cols", [1, 39, 40])
 def test_gradients_of_parameters_begin_at_sixteen_bytes(xp, dtype, rows, cols):
@@ -139,8 +158,9 @@ def test_several_dimensions_are_one(xp):
     assert [each.shape for each in found] == [x.shape, weight.shape, weight.shape]
 
 
-def test_same_bits_every_time(xp, dtype):
-    (x, g, weight, bias), _ = draw(xp, (600, 40), dtype)
+@pytest.mark.parametrize("long", [False, True])
+def test_same_bits_every_time(xp, dtype, long):
+    (x, g, weight, bias), _ = draw(xp, (2, 40000) if long else (600, 40), dtype)
     first, second = [kernels.layer_norm(x, weight, bias) for _ in range(2)]
     one, other = [kernels.layer_norm_backward(g, x, weight, *first[1:]) for _ in range(2)]
     for a, b in zip((*first, *one), (*second, *other), strict=True):

@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
-from emulated import assert_close, quarters
+from emulated import assert_close, assert_same, quarters
 
 import autograd_gpu as ag
 from autograd_gpu import profiler
-from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu.backend import cuda, kernels, to_numpy
+from autograd_gpu.backend.kernels import loader
 from autograd_gpu.nn import functional as F
 from autograd_gpu.ops.probability import safe_softmax
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 ACCURACY = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-13}
-SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (600, 40), (1, 70000)]
+SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (600, 40), (1, 70000), (3, 40001)]
 
 
 def close(found, expected, scale=1.0):
@@ -39,6 +40,50 @@ def test_softmax(xp, dtype, shape, form):
     logarithm = form.get("logarithm", False)
     found = kernels.softmax_backward(xp.asarray(g), xp.asarray(expected), logarithm=logarithm)
     close(found, kernels.softmax_backward_reference(g, expected, logarithm), 100)
+
+
+def in_parts(*labels):
+    """Two launches of each kernel."""
+    return {label + end: 1 for label in labels for end in ("_parts", "")}
+
+
+@pytest.mark.parametrize("shape", [(2, 40000), (1, 33001), (5, 70000)], ids=str)
+def test_softmax_of_few_long_rows(xp, dtype, shape):
+    """Two launches, the same bits every time, also in given memory; logarithms read `out` once."""
+    x, g = xp.asarray(quarters(shape, dtype)), xp.asarray(quarters(shape, dtype))
+    for logarithm, label in ((False, "softmax"), (True, "log_softmax")):
+        with profiler.count() as counts:
+            out = kernels.softmax(x, logarithm=logarithm)
+            dx = kernels.softmax_backward(g, out, logarithm=logarithm)
+        assert counts.launches == in_parts(label, f"{label}_backward")
+        again, memory = kernels.softmax(x, xp.empty_like(x), logarithm=logarithm), g.copy()
+        assert kernels.softmax_backward(memory, again, memory, logarithm=logarithm) is memory
+        assert_same(to_numpy(again), to_numpy(out))
+        assert_same(to_numpy(memory), to_numpy(dx))
+
+
+@pytest.mark.parametrize(
+    ("multiprocessors", "cols", "parts"),
+    [(132, 40000, 5), (132, 80000, 10), (6, 80000, 6), (6, 40000, 1), (4, 80000, 1), (3, 80000, 1)],
+)
+def test_parts_follow_the_gpu(xp, monkeypatch, multiprocessors, cols, parts):
+    """One launch where rows are as many as multiprocessors, or nearly. Scratch: two numbers for each part."""
+    launches, compiled = [], loader.function
+
+    def function(name, device):
+        def kernel(grid, block, arguments):
+            launches.append((name, grid, [a.nbytes for a in arguments if isinstance(a, xp.ndarray)]))
+            compiled(name, device)(grid, block, arguments)
+
+        return kernel
+
+    monkeypatch.setattr(loader, "function", function)
+    monkeypatch.setattr(cuda, "multiprocessors", lambda index: multiprocessors)
+    x = xp.ones((4, cols), "float32")
+    kernels.softmax(x)
+    found = [4 * parts * 2 * 4] if parts > 1 else []
+    first = [("softmax_parts<float, 4>", (4, parts), [x.nbytes, *found])] if parts > 1 else []
+    assert launches == [*first, ("softmax<float, 4>", (4, parts), [x.nbytes, *found, x.nbytes])]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
@@ -146,10 +191,17 @@ def test_softmax_is_one_launch_and_so_is_its_gradient(shape, dtype):
     assert launched(lambda: F.log_softmax(x, dim, dtype=ag.float64))[0] == {"log_softmax": 1}
 
 
+@pytest.mark.parametrize("call", [F.softmax, F.log_softmax, F.softmin, safe_softmax])
+def test_softmax_of_few_long_rows_is_two_launches_and_so_is_its_gradient(call, dtype):
+    x = ag.tensor(quarters((2, 40000), dtype), device="cuda", requires_grad=True)
+    label = "log_softmax" if call is F.log_softmax else "softmax"
+    assert launched(lambda: call(x, dim=1)) == (in_parts(label), in_parts(f"{label}_backward"))
+
+
 @pytest.mark.emulated
 @pytest.mark.parametrize("call", [F.softmax, F.log_softmax, safe_softmax])
-@pytest.mark.parametrize("shape", [(5, 7), (6, 4, 1, 1)], ids=str)
-def test_nothing_else_is_launched(launches, call, shape):
+@pytest.mark.parametrize(("shape", "count"), [((5, 7), 1), ((6, 4, 1, 1), 1), ((2, 40000), 2)], ids=str)
+def test_nothing_else_is_launched(launches, call, shape, count):
     """By CuPy neither: the gradient becomes the leaf's own without a copy."""
     x = ag.ones(shape, device="cuda", requires_grad=True)
     g = ag.ones_like(x)
@@ -157,7 +209,7 @@ def test_nothing_else_is_launched(launches, call, shape):
         out = call(x, dim=1)
     with launches() as backward:
         out.backward(g)
-    assert [found.total for found in (forward, backward)] == [1, 1], (forward.kernels, backward.kernels)
+    assert [found.total for found in (forward, backward)] == [count, count], (forward.kernels, backward.kernels)
 
 
 def test_softmax_along_another_dimension_is_left_to_cupy():

@@ -39,6 +39,8 @@ def argument(parameter, shape, matrices, in_turns):
         return {"rows": shape[0], "cols": shape[1], **ZEROS}.get(parameter.name, 1)
     if parameter.name == "partials":  # of a grid of 8 parts, for two vectors
         return Placed(np.ones((8, 2 * shape[1]), parameter.dtype)) if in_turns else None
+    if parameter.name == "found":  # a row is in one part
+        return None
     return Placed(np.ones(shape if parameter.name in matrices else max(shape), parameter.dtype))
 
 
@@ -97,6 +99,39 @@ def test_longer_rows(kernel):
     assert moved(1 << 15) - moved(1 << 14) == counted * (1 << 14)
     assert least == documented(name)[2]["float32"]
     assert round(counted / least, 2) == ratio
+
+
+SHARED = re.findall(r"^\| `(\w+)`, in parts(, of a logarithm)? \|([ \d.|]*)\|$", SECTION, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("kernel", "logarithm", "cells"), SHARED, ids=[kernel + of for kernel, of, _ in SHARED])
+def test_rows_in_parts(kernel, logarithm, cells):
+    """Both launches, of one row and one twice as long; what the parts have found is the same length."""
+    found = Placed(np.ones((1, 4, 3), np.float32))
+
+    def moved(cols):
+        total = 0
+        for each in (f"{kernel}_parts", kernel):
+            name = f"{each}<float, 4>"
+            file, _, parameters, _ = kernels.INSTANCES[name]
+            numbers = {"rows": 1, "cols": cols, "logarithm": bool(logarithm), "centered": 1, "safe": 0, "eps": 0}
+            arrays = {p.name: Placed(np.ones((1, cols), p.dtype)) for p in parameters if p.kind != "scalar"}
+            absent = {"weight", "bias", "dweight", "dbias", "partials"}
+            absent |= {"out"} if logarithm and each != kernel else set()
+            given = {**arrays, **dict.fromkeys(absent), "found": found, **numbers}
+            emulated.launch(name, ((1, 4), (kernels.THREADS, 1)), *[given[p.name] for p in parameters], check="races")
+            total += sum(emulated.compiled(file, "races").kernels[name].traffic())
+        return total
+
+    counted, least, ratio = [float(cell) for cell in cells.split("|")]
+    assert moved(1 << 16) - moved(1 << 15) == counted * (1 << 15)
+    assert least == documented(f"{kernel}<float, 4>")[2]["float32"]
+    assert round(counted / least, 2) == ratio
+
+
+def test_every_kernel_that_shares_rows_is_counted():
+    first = {i.kernel.removesuffix("_parts") for i in kernels.INSTANCES.values() if i.kernel.endswith("_parts")}
+    assert {kernel for kernel, _, _ in SHARED} == first
 
 
 DRAWN = re.findall(r"^\|[^|]*\| `(random_\w+)` \|[^|]*\| ([^|]*) \|$", TEXT, re.MULTILINE)

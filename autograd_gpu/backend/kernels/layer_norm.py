@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .. import cuda
-from ..dtypes import wide
+from ..dtypes import int32, wide
 from .column_sum import column_sum_reference, sum_columns
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
@@ -31,15 +31,22 @@ def _declare() -> None:
             Parameter("dweight", "write", dtype, True), Parameter("dbias", "write", dtype, True),
             Parameter("partials", "write", wide(dtype), True),
         )  # fmt: skip
+        parts, known = Parameter("found", "write", wide(dtype)), Parameter("found", "read", wide(dtype), True)
         kernels = {
-            "layer_norm": (x, weight, bias, Parameter("out", "write", dtype), *found,
+            "layer_norm": (x, weight, bias, known, Parameter("out", "write", dtype), *found,
                            Parameter("eps", "scalar", wide(dtype)), *SIZE),
-            "layer_norm_backward": (g, x, weight, mean, rstd, Parameter("dx", "write", dtype), *sums, *SIZE),
+            "layer_norm_backward": (g, x, weight, mean, rstd, known, Parameter("dx", "write", dtype), *sums, *SIZE),
             "layer_norm_parameters": (g, x, mean, rstd, *sums, *SIZE),
         }  # fmt: skip
+        first = {  # few programs need them, so that they are compiled apart
+            "layer_norm_parts": (x, parts, Parameter("centered", "scalar", int32), *SIZE),
+            "layer_norm_backward_parts": (g, x, weight, mean, rstd, parts, *SIZE),
+        }
         for width in (VECTOR // dtype.itemsize, 1):
-            for kernel, parameters in kernels.items():
-                declare(f"{kernel}<{name}, {width}>", FILE, kernel, parameters, unit=f"{name}, {width}")
+            types = f"{name}, {width}"
+            for kernel, parameters in (kernels | first).items():
+                unit = f"{types}, in parts" if kernel in first else types
+                declare(f"{kernel}<{types}>", FILE, kernel, parameters, unit=unit)
 
 
 _declare()
@@ -72,8 +79,13 @@ def _forward(
     c_type, xp = c_name(label, x.dtype), cuda.cupy()
     out, rstd = xp.empty(x.shape, x.dtype), xp.empty(kept, wide(x.dtype))
     width = widest(cols, x.itemsize, x, weight, bias, out)
-    shape = row_turns(rows, cols, width, x.itemsize)
-    launch(f"layer_norm<{c_type}, {width}>", shape, x, weight, bias, out, mean, rstd, eps, rows, cols, label=label)
+    types, multiprocessors = f"{c_type}, {width}", cuda.multiprocessors(x.data.device_id)
+    shape = row_turns(rows, cols, width, x.itemsize, multiprocessors=multiprocessors)
+    parts, found = shape[0][1], None
+    if parts > 1:
+        found = xp.empty((rows, parts, 3), wide(x.dtype))
+        launch(f"layer_norm_parts<{types}>", shape, x, found, mean is not None, rows, cols, label=f"{label}_parts")
+    launch(f"layer_norm<{types}>", shape, x, weight, bias, found, out, mean, rstd, eps, rows, cols, label=label)
     return out, rstd
 
 
@@ -137,11 +149,16 @@ def _backward(
     width = widest(cols, x.itemsize, g, x, weight, dx)
     together = rows > 0 and held(cols, width)
     if dx is not None:
-        most_parts = BLOCKS * cuda.multiprocessors(dx.data.device_id) if together and any(wanted) else None
-        shape = row_turns(rows, cols, width, x.itemsize, most_parts)
+        types, multiprocessors = f"{c_type}, {width}", cuda.multiprocessors(dx.data.device_id)
+        most_parts = BLOCKS * multiprocessors if together and any(wanted) else None
+        shape = row_turns(rows, cols, width, x.itemsize, most_parts, multiprocessors)
         sums = _Sums(like, x.dtype, wanted if together else (False, False), shape[0][0])
-        arguments = g, x, weight, mean, rstd, dx, *sums.places, rows, cols
-        launch(f"layer_norm_backward<{c_type}, {width}>", shape, *arguments, label=f"{label}_backward")
+        given, (_, parts), found = (g, x, weight, mean, rstd), shape[0], None
+        if parts > 1:
+            found, first = cuda.cupy().empty((rows, parts, 2), wide(x.dtype)), f"{label}_backward_parts"
+            launch(f"layer_norm_backward_parts<{types}>", shape, *given, found, rows, cols, label=first)
+        results = dx, *sums.places
+        launch(f"layer_norm_backward<{types}>", shape, *given, found, *results, rows, cols, label=f"{label}_backward")
         if together or not any(wanted):
             return dx, *sums.added_up()
     elif not any(wanted):

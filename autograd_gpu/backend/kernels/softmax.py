@@ -19,11 +19,20 @@ def _declare() -> None:
         x, g, saved = [Parameter(each, "read", dtype) for each in ("x", "g", "out")]
         out, dx = [Parameter(each, "write", dtype) for each in ("out", "dx")]
         logarithm, safe = [Parameter(each, "scalar", int32) for each in ("logarithm", "safe")]
+        parts, known = Parameter("found", "write", wide(dtype)), Parameter("found", "read", wide(dtype), True)
+        kernels = {
+            "softmax": (x, known, out, logarithm, safe, *SIZE),
+            "softmax_backward": (g, saved, known, dx, logarithm, *SIZE),
+        }
+        first = {  # few programs need them, so that they are compiled apart
+            "softmax_parts": (x, parts, *SIZE),
+            "softmax_backward_parts": (g, saved._replace(optional=True), parts, *SIZE),
+        }
         for width in (VECTOR // dtype.itemsize, 1):
-            forward, backward = (x, out, logarithm, safe, *SIZE), (g, saved, dx, logarithm, *SIZE)
             types = f"{name}, {width}"
-            declare(f"softmax<{types}>", FILE, "softmax", forward, unit=types)
-            declare(f"softmax_backward<{types}>", FILE, "softmax_backward", backward, unit=types)
+            for kernel, parameters in (kernels | first).items():
+                unit = f"{types}, in parts" if kernel in first else types
+                declare(f"{kernel}<{types}>", FILE, kernel, parameters, unit=unit)
 
 
 _declare()
@@ -33,7 +42,8 @@ def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe
     """exp(x) / sum(exp(x)) over the last dimension, or the logarithm of that.
 
     A row with NaN or inf is NaN. So is one of nothing but -inf, which is zeros if `safe`. Half types are computed in
-    float32; the same array gives the same bits every time.
+    float32; on one GPU the same array gives the same bits every time. One launch; two where long rows are too few for
+    the GPU, as for the gradient.
     """
     label = "log_softmax" if logarithm else "softmax"
     check_array(label, "x", x)
@@ -41,8 +51,12 @@ def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe
     out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
     check_array(label, "out", out, x.shape)
     width = widest(cols, x.itemsize, x, out)
-    shape = held_tiles(rows, cols, width, x.itemsize, SOFTMAX_STRIPS)
-    launch(f"softmax<{c_type}, {width}>", shape, x, out, logarithm, safe, rows, cols, label=label)
+    shape = held_tiles(rows, cols, width, x.itemsize, SOFTMAX_STRIPS, cuda.multiprocessors(x.data.device_id))
+    parts, found = shape[0][1], None
+    if parts > 1:
+        found = cuda.cupy().empty((rows, parts, 2), wide(x.dtype))
+        launch(f"softmax_parts<{c_type}, {width}>", shape, x, found, rows, cols, label=f"{label}_parts")
+    launch(f"softmax<{c_type}, {width}>", shape, x, found, out, logarithm, safe, rows, cols, label=label)
     return out
 
 
@@ -65,8 +79,14 @@ def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm
     dx = cuda.cupy().empty(out.shape, out.dtype) if dx is None else dx
     check_array(label, "dx", dx, out.shape)
     width = widest(cols, out.itemsize, g, out, dx)
-    shape = held_tiles(rows, cols, width, out.itemsize, SOFTMAX_BACKWARD_STRIPS)
-    launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, dx, logarithm, rows, cols, label=label)
+    multiprocessors = cuda.multiprocessors(out.data.device_id)
+    shape = held_tiles(rows, cols, width, out.itemsize, SOFTMAX_BACKWARD_STRIPS, multiprocessors)
+    parts, found = shape[0][1], None
+    if parts > 1:
+        found, factors = cuda.cupy().empty((rows, parts), wide(out.dtype)), None if logarithm else out
+        types = f"{c_type}, {width}"
+        launch(f"softmax_backward_parts<{types}>", shape, g, factors, found, rows, cols, label=f"{label}_parts")
+    launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, found, dx, logarithm, rows, cols, label=label)
     return dx
 
 

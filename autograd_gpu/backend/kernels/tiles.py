@@ -18,6 +18,9 @@ ROWS_PER_PART = 8  # the same in a sum of two stages
 MOST_BLOCKS = 1024  # of its first stage: enough for the largest GPU, and little work for the second
 MOST_PARTS = 65535  # CUDA's limit of gridDim.y
 FEW_TURNS = 4  # of a block down the rows: they are cheaper than a second launch
+# For each multiprocessor, where blocks share rows: of two, which it has room for, one too few would leave it idle for
+# half of the time; of many, each puts together what all have found.
+BLOCKS_EACH = 4
 
 
 def widest(cols: int, itemsize: int, *matrices: Any | None) -> int:
@@ -85,14 +88,29 @@ def row_tiles(rows: int, cols: int, width: int, itemsize: int, stages: int = 2) 
     return (blocks, max(parts, 1)), block
 
 
-@functools.lru_cache(4096)
-def held_tiles(rows: int, cols: int, width: int, itemsize: int, held: int) -> Launch:
-    """Grid and block of a kernel that sums along rows, in one part, and has `held` strips of a thread in flight.
+def _shared_by(rows: int, strips: int, multiprocessors: int) -> int:
+    """How many blocks share a row of a kernel that then takes two launches; 1 where a block per row is as good.
 
-    The threads of a row read whole sectors; there are more of them where a row is long or rows are few.
+    A block per row walks along all of its strips; if each multiprocessor had its part of them, it would walk along
+    rows / multiprocessors as many. Where that saves no more than LONGEST_WALK strips per thread, the second launch
+    costs as much; where rows are as many as multiprocessors it saves nothing.
     """
-    across = _across(rows, cols // width, SECTOR // (width * itemsize), held)
-    return (-(-rows // (THREADS // across)), 1), (across, THREADS // across)
+    if not rows or strips * (multiprocessors - rows) <= LONGEST_WALK * THREADS * multiprocessors:
+        return 1
+    return min(-(-strips // (THREADS * ROWS_PER_PART)), BLOCKS_EACH * multiprocessors // rows)
+
+
+@functools.lru_cache(4096)
+def held_tiles(rows: int, cols: int, width: int, itemsize: int, held: int, multiprocessors: int = 0) -> Launch:
+    """Grid and block of a kernel that sums along rows and has `held` strips of a thread in flight.
+
+    The threads of a row read whole sectors; there are more of them where a row is long or rows are few. grid[1] is 1,
+    but where `multiprocessors` are given, and long rows are too few for them.
+    """
+    strips = cols // width
+    across = _across(rows, strips, SECTOR // (width * itemsize), held)
+    blocks, parts = -(-rows // (THREADS // across)), _shared_by(rows, strips, multiprocessors)
+    return (blocks, parts), (across, THREADS // across)
 
 
 def held(cols: int, width: int) -> bool:
@@ -101,15 +119,18 @@ def held(cols: int, width: int) -> bool:
 
 
 @functools.lru_cache(4096)
-def row_turns(rows: int, cols: int, width: int, itemsize: int, most_parts: int | None = None) -> Launch:
-    """Grid and block of a kernel whose blocks take turns down the rows, a row being in one block.
+def row_turns(
+    rows: int, cols: int, width: int, itemsize: int, most_parts: int | None = None, multiprocessors: int = 0
+) -> Launch:
+    """Grid and block of a kernel whose blocks take turns down the rows; grid[1] is as of `held_tiles`.
 
     Of one that also sums columns there are `most_parts` blocks at most, and one where one stage is enough.
     """
-    across = _across(rows, cols // width, LINE // (width * itemsize), NORM_STRIPS[width])
+    strips = cols // width
+    across = _across(rows, strips, LINE // (width * itemsize), NORM_STRIPS[width])
     deep = THREADS // across
     turns = -(-rows // deep)
     if most_parts is None:
-        return (min(turns, MOST_BLOCKS), 1), (across, deep)
+        return (min(turns, MOST_BLOCKS), _shared_by(rows, strips, multiprocessors)), (across, deep)
     parts = min(-(-rows // ROWS_PER_PART), most_parts) if turns > FEW_TURNS else 1
     return (min(turns, parts), 1), (across, deep)
