@@ -31,7 +31,10 @@ CLASSES = (
     "cupy.cuda.UnownedMemory", "cupy.random.Generator", "cupy.random.Philox4x3210", "cupy.random.RandomState",
     "cupy.random.XORWOW",
 )  # fmt: skip
-NOT_OFFERED = re.compile(r"__(annotations|dict|module|weakref|slots|pyx_\w+|(get|set)state|(reduce|setstate)_cython)__")
+NOT_OFFERED = re.compile(
+    r"__(annotations|dict|module|weakref|slots|pyx_\w+|(get|set)state|(reduce|setstate)_cython"
+    r"|buffer|release_buffer)__"  # from Python 3.12 on
+)
 STATUSES = (1, 2, 3, 9, 35, 100, 101, 400, 600, 700, 701, 719, 900, 901, 902, 903, 904, 905, 906, 907, 908)
 
 
