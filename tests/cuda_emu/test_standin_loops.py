@@ -14,9 +14,6 @@ pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 
 LOOPS = json.loads((Path(__file__).parent / "standin" / "cupy" / "loops.json").read_text())
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-# CuPy 14.2 leaves bfloat16 out for an older NumPy.
-KNOWS_BFLOAT16 = np.lib.NumpyVersion(np.__version__) >= "2.1.2"
-needs_bfloat16 = pytest.mark.skipif(not KNOWS_BFLOAT16, reason="CuPy has no bfloat16 beside NumPy before 2.1.2")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +23,6 @@ def xp():
     return cupy
 
 
-@needs_bfloat16
 def test_loops_are_those_of_the_committed_table(xp):
     found, listed = {}, {}
     for name, loops in LOOPS.items():
@@ -40,7 +36,6 @@ def test_loops_are_those_of_the_committed_table(xp):
     assert found == listed
 
 
-@needs_bfloat16
 @pytest.mark.parametrize("number", [2, 2.5, True, np.float32(2), np.float64(2), np.int64(2)], ids=repr)
 def test_promotion_of_bfloat16_is_numpys(xp, number):
     array, host = xp.ones(3, BFLOAT16), np.ones(3, BFLOAT16)
@@ -48,7 +43,6 @@ def test_promotion_of_bfloat16_is_numpys(xp, number):
     assert xp.less(array, number).dtype == bool
 
 
-@needs_bfloat16
 @pytest.mark.parametrize("work", [
     lambda xp, x: xp.where(x > 0, x, x), lambda xp, x: xp.where(x > 0, x, 0.0), lambda xp, x: xp.tril(x.reshape(1, 3)),
     lambda xp, x: xp.triu(x.reshape(1, 3)), lambda xp, x: xp.clip(x, 0, 1), lambda xp, x: x * 1.5,
@@ -57,7 +51,6 @@ def test_functions_without_bfloat16_answer_float32(xp, work):
     assert work(xp, xp.ones(3, BFLOAT16)).dtype == np.float32
 
 
-@needs_bfloat16
 @pytest.mark.parametrize("name", [
     "sum", "prod", "max", "min", "mean", "cumsum", "cumprod", "nansum", "nanmax", "negative", "exp", "sqrt", "copysign",
     "maximum", "fmod", "isnan", "sign", "concatenate", "zeros_like",
@@ -68,7 +61,6 @@ def test_functions_that_keep_bfloat16(xp, name):
     assert getattr(xp, name)(*args).dtype == (bool if name == "isnan" else BFLOAT16)
 
 
-@needs_bfloat16
 def test_places_of_bfloat16(xp):
     x = xp.asarray(np.array([1.0, 3.0, 2.0], BFLOAT16))
     assert (int(x.argmax()), int(xp.count_nonzero(x)), bool(x.any())) == (1, 3, True)

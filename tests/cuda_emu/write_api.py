@@ -3,7 +3,8 @@
     python tests/cuda_emu/write_api.py          # where CuPy is installed, with [ctk] for cuBLAS; no GPU is needed
     python tests/cuda_emu/write_api.py --check  # exit status 1 if the committed table differs
 
-A value is the list of a callable's parameters, the value of an integer constant, "ufunc", or null.
+A value is the list of a callable's parameters, the value of an integer constant, "ufunc", or null. It is null for what
+is NumPy's own, too, whose parameters are those of the NumPy that is installed.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def describe(member: Any) -> Any:
         return "ufunc"
     if isinstance(member, int) and not isinstance(member, bool):
         return int(member)
+    if (getattr(member, "__module__", None) or "").partition(".")[0] == "numpy":
+        return None
     return parameters(member) if callable(member) else None
 
 

@@ -61,7 +61,8 @@ RENAMED = {"alltrue": "all", "sometrue": "any", "product": "prod", "cumproduct":
 @functools.cache
 def function(name: str) -> Callable[..., Any]:
     """cupy.<name>, made of NumPy's function."""
-    return made(name, getattr(np, RENAMED.get(name, name)), API["cupy"][name] or [])
+    parameters = API["cupy"][name]
+    return made(name, getattr(np, RENAMED.get(name, name)), ["*args", "**kwargs"] if parameters is None else parameters)
 
 
 def made(
@@ -85,6 +86,7 @@ def made(
             kwargs["out"], args = args[out_at], (*args[:out_at], *args[out_at + 1 :])
         return run(*args, **kwargs)
 
+    checked.__module__ = "cupy"
     checked.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
     return checked
 
