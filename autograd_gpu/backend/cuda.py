@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,23 @@ def _import() -> Any:
     import cupy as module
 
     return module
+
+
+class _Current:
+    """What is current in this thread, by CuPy's own functions. They are looked up once: every operation asks."""
+
+    device: Callable[[], int]  # its number
+    stream: Callable[..., Any]  # of the current device, or of a device by its number
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("device", "stream"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        module = cupy().cuda
+        self.device, self.stream = module.runtime.getDevice, module.get_current_stream
+        return getattr(self, name)
+
+
+current = _Current()
 
 
 def loaded() -> Any | None:
