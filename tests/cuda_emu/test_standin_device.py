@@ -198,6 +198,21 @@ def test_current_stream_is_the_threads(xp):
     assert xp.cuda.Stream.from_external(stream) == stream
 
 
+def test_a_with_goes_back_to_the_outer_one(xp):
+    """Not to what `use` has made current since."""
+    null, outer, used, inner = xp.cuda.Stream.null, *[xp.cuda.Stream(non_blocking=True) for _ in range(3)]
+    used.use()
+    with inner:
+        pass
+    assert xp.cuda.get_current_stream() == null
+    with outer:
+        used.use()
+        with inner:
+            assert xp.cuda.get_current_stream() is inner
+        assert xp.cuda.get_current_stream() is outer
+    assert xp.cuda.get_current_stream() == null
+
+
 def test_host_functions(xp):
     stream, seen = xp.cuda.Stream(), []
     stream.launch_host_func(seen.append, 1)
