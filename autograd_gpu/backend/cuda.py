@@ -167,15 +167,10 @@ def raising_linalg_errors() -> Any:
 
 
 def cublas() -> Any:
-    """CuPy's low-level cuBLAS bindings."""
+    """CuPy's low-level cuBLAS bindings; their calls set a handle to the current stream themselves."""
     from cupy_backends.cuda.libs import cublas as bindings
 
     return bindings
-
-
-def cublas_handle() -> int:
-    """The cuBLAS handle of this device and thread; CuPy's calls set it to the current stream themselves."""
-    return int(cupy().cuda.device.get_cublas_handle())
 
 
 def device_index(device: Any = None) -> int:

@@ -37,6 +37,7 @@ _COMPUTE = {
     74: ("f4", {(0, 0)}), 75: ("f4", {(0, 0)}), 77: ("f4", {(0, 0)}),
     70: ("f8", {(1, 1)}), 71: ("f8", {(1, 1)}),
 }  # fmt: skip
+_LARGEST = 2**31 - 1  # what CuPy's bindings convert to a C int
 _ROUNDED_TO = {74: 10, 75: 7, 77: 10}  # bits of the mantissa that the inputs keep
 
 
@@ -88,6 +89,8 @@ def gemmStridedBatchedEx(
     batchCount: int, computeType: int, algo: int,
 ) -> None:  # fmt: skip
     """C = alpha op(A) op(B) + beta C for each matrix of the batch."""
+    if max(m, n, k, lda, ldb, ldc, batchCount) > _LARGEST:
+        raise OverflowError("value too large to convert to int")
     of(handle)
     _refuse_capture(current_queue())
     with used(handle) as state:
