@@ -131,22 +131,6 @@ def to_device(array: Any, index: int) -> Any:
 c_contiguous = operator.attrgetter("_c_contiguous")
 
 
-def here() -> Any:
-    """This thread's current device and stream, for `go_to` on a new one; None if CuPy is not in use."""
-    module = loaded()
-    if module is None or not is_available():
-        return None
-    return module.cuda.Device(), module.cuda.get_current_stream()
-
-
-def go_to(place: Any) -> None:
-    """Makes the device and the stream of `place` current in this thread."""
-    if place is not None:
-        device, stream = place
-        device.use()
-        stream.use()
-
-
 def special() -> Any:
     import cupyx.scipy.special
 
@@ -159,11 +143,15 @@ def scipy_linalg() -> Any:
     return cupyx.scipy.linalg
 
 
+def cupyx() -> Any:
+    import cupyx as module
+
+    return module
+
+
 def raising_linalg_errors() -> Any:
     """A context in which cupy.linalg looks at cuSOLVER's answer, which waits for the device, and raises LinAlgError."""
-    import cupyx
-
-    return cupyx.errstate(linalg="raise")
+    return cupyx().errstate(linalg="raise")
 
 
 def cublas() -> Any:

@@ -48,6 +48,8 @@ class Queue:
         self.clock: Clock = {}
         self.epoch = HOST.epoch
         self.capture: Any = None
+        self.owner: int | None = None  # the thread whose own default stream it is
+        self.returned: deque[Any] = deque()  # blocks of the owner's that other threads have freed
 
     def __str__(self) -> str:
         return f"stream {self.handle:#x}" if self.handle else "the null stream"
@@ -62,6 +64,8 @@ class Queue:
             _launches.add(what, accesses, kernels)
         if self.device.releasing and not self.device.busy:
             self.device.release_all()
+        while self.returned:
+            self.device.release(self.returned.popleft())
         return self.enqueue(run, what, accesses)
 
     def enqueue(
@@ -221,6 +225,9 @@ class Device:
             self.releasing.append(block)
             return
         home = block.home
+        if home.owner not in (None, threading.get_ident()):  # its arena is that thread's, which alone takes from it
+            home.returned.append(block)
+            return
         if block.capture is not None or any(queue.capture is not None for queue in self.queues.values()):
             block.freeing = False
             return  # stays readable: a graph may use it, see Graph._check_alive
@@ -245,12 +252,14 @@ class _OwnStream:
 
     def __init__(self, device: Device) -> None:
         self.queue = Queue(device, 2, True)
+        self.queue.owner = threading.get_ident()
         self._key = -self.queue.id  # in the list of the device, which has named streams by their handles
         device.queues[self._key] = self.queue
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():
             self.queue.device.retire(self._key)
+            self.queue.owner = None
 
 
 def _end_epoch_if_idle() -> None:
