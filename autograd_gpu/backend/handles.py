@@ -1,10 +1,10 @@
 """Handles of cuBLAS: one for each stream, which the threads that work there share.
 
 CuPy makes one for each thread and device, and destroys it with the thread, which waits for the device; its modes are
-the user's to set. A handle takes milliseconds to make and has a workspace of its own, so these are ours:
+the user's to set. To make a handle is slow, and each has a workspace on the device. So these are ours:
 
-    1. A handle belongs to a stream by its number, and lasts as long as the process. CUDA lets go of a destroyed stream
-       when its work is done: who gets the number next finds the workspace free.
+    1. A handle belongs to a stream by its number, and lasts as long as the process. CUDA releases a destroyed stream
+       when its work is done: the stream that gets its number next finds the workspace free.
     2. It belongs to one stream, since only so cuBLAS repeats its bits while other streams are at work. Beyond a few
        streams they share, as CuPy's streams of one thread do.
     3. One thread at a time uses it: CuPy sets its stream, and then calls. The lock is reentrant, since a signal's
@@ -25,7 +25,7 @@ from . import cuda
 
 WIDE_PARTIAL_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION of cublasMath_t
 _PER_THREAD = 2  # the number of every thread's own default stream
-_MOST = 8  # handles of a device: their workspaces take 32 MiB each on an H100
+_MOST = 8  # handles of a device: for the workspace of one, cuBLAS' manual has 32 MiB on an H100
 
 
 class Handle:
