@@ -9,10 +9,11 @@ How a product runs:
     4. Where one operand is the same for the whole batch and the other's rows lie evenly, the batch is folded into the
        rows: one product of two matrices.
     5. Every other batch is one gemmStridedBatchedEx; batch dimensions that do not collapse into one stride are copied.
-    6. For half types the handle is told, for the call, to keep partial sums in float32: cuBLAS may otherwise divide a
-       long sum and round each part to the half type.
+    6. Handles (handles.py) keep partial sums of half types in float32: cuBLAS may otherwise divide a long sum and
+       round each part to the half type.
 
-Calls go to the current stream of the current device; each one counts as a launch and a product.
+Calls go to the current stream of the current device; each one counts as a launch and a product. While that stream is
+being captured they raise.
 """
 
 from __future__ import annotations
@@ -23,21 +24,24 @@ from typing import Any
 import numpy as np
 
 from ..config import float32_matmul
-from . import counters, cuda
-from .dtypes import FLOATS, HALF, bfloat16, float16, float32, float64
+from . import counters, cuda, handles
+from .dtypes import FLOATS, HALF, bfloat16, float16, float32, float64, wide
 
 # cudaDataType_t, cublasComputeType_t and cublasOperation_t, from the headers; cublasGemmAlgo_t has DEFAULT = -1.
 DATA_TYPE = {float32: 0, float64: 1, float16: 2, bfloat16: 14}
 COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77
-_HALF_TYPES = (DATA_TYPE[float16], DATA_TYPE[bfloat16])
 OP_N, OP_T = 0, 1
 DEFAULT_ALGORITHM = -1
-WIDE_PARTIAL_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION of cublasMath_t
 LARGEST = 2**31 - 1  # sizes and leading dimensions are 32-bit there
 
 # alpha and beta are read from host memory, in the type that sums are kept in; kept alive here.
 _SCALARS = {dtype: np.arange(2, dtype=dtype) for dtype in (float32, float64)}
 _ZERO_AND_ONE = {dtype: (pair.ctypes.data, pair.ctypes.data + dtype.itemsize) for dtype, pair in _SCALARS.items()}
+_ARITHMETIC = {
+    dtype: (kind, COMPUTE_64F if dtype == float64 else COMPUTE_32F, *_ZERO_AND_ONE[wide(dtype)])
+    for dtype, kind in DATA_TYPE.items()
+}
+_TF32 = (DATA_TYPE[float32], COMPUTE_32F_FAST_TF32, *_ZERO_AND_ONE[float32])
 
 # A matrix as cuBLAS takes it: its address, the flag, the leading dimension; and the array, so that it stays alive.
 Operand = tuple[int, int, int, Any]
@@ -53,43 +57,44 @@ def matmul(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision:
         return _by_cupy(a, b)
     if a.ndim == 2 and b.ndim == 2:
         return gemm(a, b, out, accumulate, precision)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    shape = (*batch, a.shape[-2], b.shape[-1])
-    if out is not None:
-        _check_out(a, shape, out)
-    count = math.prod(batch) if a.shape[-1] else 0
-    if count and _shared(b) and math.prod(a.shape[:-2]) == count:
+    (*a_batch, m, k), (*b_batch, _, n) = a.shape, b.shape
+    batch = a_batch if a_batch == b_batch else np.broadcast_shapes(a_batch, b_batch)
+    shape, count = (*batch, m, n), math.prod(batch) if k else 0
+    if count and _shared(b) and math.prod(a_batch) == count:
         rows = _folded(a)
         if rows is not None:
-            flat = None if out is None else out.reshape(rows.shape[0], shape[-1])
+            flat = None if out is None else _output(a, shape, out).reshape(rows.shape[0], n)
             return gemm(rows, _first(b), flat, accumulate, precision).reshape(shape)
-    if count and _shared(a) and math.prod(b.shape[:-2]) == count and out is None:
+    if count and _shared(a) and math.prod(b_batch) == count and out is None:
         columns = _folded(b.swapaxes(-1, -2))
         if columns is not None:
             flipped = gemm(columns, _first(a).T, None, False, precision)
-            return flipped.reshape(*batch, shape[-1], shape[-2]).swapaxes(-1, -2)
+            return flipped.reshape(*batch, n, m).swapaxes(-1, -2)
     return bmm(a, b, shape, out, accumulate, precision)
 
 
 def gemm(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision: str | None = None) -> Any:
     """One product of two matrices: (m, k) @ (k, n) -> (m, n)."""
     (m, k), n = a.shape, b.shape[1]
-    _check_device(a, b, out)
+    device = _device(a, b, out)
     out = _output(a, (m, n), out)
-    if not out.size or not k:
+    if not (m and n and k):
         return _without_products(out, accumulate)
+    handle = handles.handle(device)
+    a_pointer, a_flag, a_leading, a = _operand(a)
+    b_pointer, b_flag, b_leading, b = _operand(b)
+    kind, compute, zero, one = _arithmetic(a.dtype, precision)
+    try:
+        with handle.lock:
+            handle.gemm(
+                handle.number, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, a_pointer, kind, a_leading,
+                one if accumulate else zero, out.data.ptr, DATA_TYPE[out.dtype], n, compute, DEFAULT_ALGORITHM,
+            )  # fmt: skip
+    except (NotImplementedError, OverflowError) as error:
+        raise _refusal(error, m, n, k, a_leading, b_leading) from error
     if counters.ACTIVE:
         counters.launch("gemm")
         counters.matmul((m, k, n))
-    a_pointer, a_flag, a_leading, a = _operand(a)
-    b_pointer, b_flag, b_leading, b = _operand(b)
-    compute, zero, one = _arithmetic(a.dtype, precision)
-    _check_sizes(m, n, k, a_leading, b_leading)
-    kind = DATA_TYPE[a.dtype]
-    _call(
-        "gemmEx", kind, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, a_pointer, kind, a_leading,
-        one if accumulate else zero, out.data.ptr, DATA_TYPE[out.dtype], n, compute, DEFAULT_ALGORITHM,
-    )  # fmt: skip
     return out
 
 
@@ -98,40 +103,36 @@ def bmm(
 ) -> Any:
     """A batch of products in one call; `shape` is that of the result."""
     (m, k), n = a.shape[-2:], b.shape[-1]
-    _check_device(a, b, out)
+    device, batch = _device(a, b, out), math.prod(shape[:-2])
     out = _output(a, shape, out)
-    if not out.size or not k:
+    if not (m and n and k and batch):
         return _without_products(out, accumulate)
-    batch = math.prod(shape[:-2])
+    handle = handles.handle(device)
+    a, b = _one_batch(a, shape[:-2], batch), _one_batch(b, shape[:-2], batch)
+    a_pointer, a_flag, a_leading, a = _operand(a)
+    b_pointer, b_flag, b_leading, b = _operand(b)
+    size = a.itemsize
+    kind, compute, zero, one = _arithmetic(a.dtype, precision)
+    try:
+        with handle.lock:
+            handle.gemm_batched(
+                handle.number, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, b.strides[0] // size,
+                a_pointer, kind, a_leading, a.strides[0] // size, one if accumulate else zero, out.data.ptr,
+                DATA_TYPE[out.dtype], n, m * n, batch, compute, DEFAULT_ALGORITHM,
+            )  # fmt: skip
+    except (NotImplementedError, OverflowError) as error:
+        raise _refusal(error, m, n, k, a_leading, b_leading, batch) from error
     if counters.ACTIVE:
         counters.launch("gemm_batched")
         counters.matmul((batch, m, k, n))
-    a, b = _one_batch(a, shape[:-2]), _one_batch(b, shape[:-2])
-    a_pointer, a_flag, a_leading, a = _operand(a)
-    b_pointer, b_flag, b_leading, b = _operand(b)
-    compute, zero, one = _arithmetic(a.dtype, precision)
-    _check_sizes(m, n, k, a_leading, b_leading, batch)
-    kind, size = DATA_TYPE[a.dtype], a.dtype.itemsize
-    _call(
-        "gemmStridedBatchedEx", kind, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, b.strides[0] // size,
-        a_pointer, kind, a_leading, a.strides[0] // size, one if accumulate else zero, out.data.ptr,
-        DATA_TYPE[out.dtype], n, m * n, batch, compute, DEFAULT_ALGORITHM,
-    )  # fmt: skip
     return out
 
 
-def _call(function: str, kind: int, *arguments: int) -> None:
-    """`function` of cuBLAS for operands of cudaDataType `kind`."""
-    bindings, handle = cuda.cublas(), cuda.cublas_handle()
-    if kind not in _HALF_TYPES:
-        getattr(bindings, function)(handle, *arguments)
-        return
-    mode = bindings.getMathMode(handle)
-    try:
-        bindings.setMathMode(handle, mode | WIDE_PARTIAL_SUMS)
-        getattr(bindings, function)(handle, *arguments)
-    finally:
-        bindings.setMathMode(handle, mode)  # the handle is CuPy's
+def _refusal(error: Exception, *sizes: int) -> Exception:
+    """The error for what CuPy refuses before it calls cuBLAS: a capture, and numbers that are no C int."""
+    if isinstance(error, NotImplementedError):
+        return handles.captured()
+    return ValueError(f"cuBLAS takes sizes and strides of rows up to {LARGEST}; got {max(sizes)}: split the product")
 
 
 def _by_cupy(a: Any, b: Any) -> Any:
@@ -143,12 +144,11 @@ def _by_cupy(a: Any, b: Any) -> Any:
     return out
 
 
-def _arithmetic(dtype: np.dtype, precision: str | None) -> tuple[int, int, int]:
-    """The compute type, and the addresses of 0 and 1 in the type of the sums."""
-    if dtype == float64:
-        return COMPUTE_64F, *_ZERO_AND_ONE[float64]
-    fast = dtype == float32 and (precision or float32_matmul.precision) != "highest"
-    return COMPUTE_32F_FAST_TF32 if fast else COMPUTE_32F, *_ZERO_AND_ONE[float32]
+def _arithmetic(dtype: np.dtype, precision: str | None) -> tuple[int, int, int, int]:
+    """The types of operands and sums, and the addresses of 0 and 1 in that of the sums."""
+    if dtype == float32 and (precision or float32_matmul.precision) != "highest":
+        return _TF32
+    return _ARITHMETIC[dtype]
 
 
 def _output(a: Any, shape: tuple[int, ...], out: Any) -> Any:
@@ -160,19 +160,23 @@ def _output(a: Any, shape: tuple[int, ...], out: Any) -> Any:
 
 def _check_out(a: Any, shape: tuple[int, ...], out: Any) -> None:
     allowed = (a.dtype, float32) if a.dtype in HALF else (a.dtype,)
-    if out.shape != shape or not out.flags.c_contiguous or out.dtype not in allowed:
+    if out.shape != shape or not cuda.c_contiguous(out) or out.dtype not in allowed:
         raise ValueError(f"out must be row-major with shape {shape} and dtype {a.dtype}; got shape {out.shape}, "
                          f"dtype {out.dtype}, strides {out.strides}")
 
 
-def _check_device(*arrays: Any) -> None:
-    """cuBLAS takes addresses and would read another device's by faults that end the process' use of CUDA."""
-    here = cuda.cupy().cuda.runtime.getDevice()
+def _device(*arrays: Any) -> int:
+    """The current device, where all arrays have to be.
+
+    cuBLAS takes addresses and would read another device's by faults that end the process' use of CUDA.
+    """
+    here = cuda.current.device()
     for array in arrays:
         if array is not None and array.data.device_id != here:
             there = array.data.device_id
             raise RuntimeError(f"matmul: an array is on cuda:{there}, but the current device is cuda:{here}; "
                                f"call inside `with ag.cuda.device({there}):`")
+    return here
 
 
 def _without_products(out: Any, accumulate: bool) -> Any:
@@ -185,8 +189,10 @@ def _without_products(out: Any, accumulate: bool) -> Any:
 def _operand(x: Any) -> Operand:
     """A matrix, or a batch of them in one stride, as it lies if its rows or columns are dense, else a copy."""
     rows, columns = x.shape[-2:]
-    size = x.dtype.itemsize
-    across, along = x.strides[-2] // size, x.strides[-1] // size
+    if cuda.c_contiguous(x):
+        return x.data.ptr, OP_N, columns, x
+    size, strides = x.itemsize, x.strides
+    across, along = strides[-2] // size, strides[-1] // size
     if (along == 1 or columns == 1) and (across >= columns or rows == 1):
         return x.data.ptr, OP_N, across if rows > 1 else columns, x
     if (across == 1 or rows == 1) and (along >= rows or columns == 1):
@@ -198,14 +204,9 @@ def _is_dense(x: Any) -> bool:
     return x.flags.c_contiguous or x.flags.f_contiguous
 
 
-def _check_sizes(*sizes: int) -> None:
-    if max(sizes) > LARGEST:
-        raise ValueError(f"cuBLAS takes sizes and strides of rows up to {LARGEST}; got {max(sizes)}: split the product")
-
-
 def _shared(x: Any) -> bool:
     """Whether all matrices of the batch are one and the same."""
-    return all(size == 1 or stride == 0 for size, stride in zip(x.shape[:-2], x.strides[:-2], strict=True))
+    return max([size for size, stride in zip(x.shape[:-2], x.strides[:-2], strict=True) if stride], default=1) == 1
 
 
 def _first(x: Any) -> Any:
@@ -217,15 +218,18 @@ def _folded(x: Any) -> Any:
     return _collapsed(x, x.ndim - 1)
 
 
-def _one_batch(x: Any, batch: tuple[int, ...]) -> Any:
-    """x with its batch dimensions broadcast to `batch` and collapsed into one: a view if one stride can say it.
+def _one_batch(x: Any, batch: tuple[int, ...], count: int) -> Any:
+    """x with its batch dimensions broadcast to `batch`, `count` matrices, and collapsed into one: a view if one stride
+    can say it.
 
     A negative stride cannot: cuBLAS does not promise to take one.
     """
+    if x.ndim == 3 and x.shape[0] == count and x.strides[0] > 0:
+        return x
     xp = cuda.cupy()
     if _shared(x):  # stride 0; at most one matrix is copied
         x = _first(x)
-        return xp.broadcast_to(x if _is_dense(x) else xp.ascontiguousarray(x), (math.prod(batch), *x.shape))
+        return xp.broadcast_to(x if _is_dense(x) else xp.ascontiguousarray(x), (count, *x.shape))
     x = xp.broadcast_to(x, (*batch, *x.shape[-2:]))
     view = _collapsed(x, len(batch))
     if view is None or view.strides[0] < 0:

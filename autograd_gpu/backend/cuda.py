@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,23 @@ def _import() -> Any:
     import cupy as module
 
     return module
+
+
+class _Current:
+    """What is current in this thread, by CuPy's own functions. They are looked up once: every operation asks."""
+
+    device: Callable[[], int]  # its number
+    stream: Callable[..., Any]  # of the current device, or of a device by its number
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("device", "stream"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        module = cupy().cuda
+        self.device, self.stream = module.runtime.getDevice, module.get_current_stream
+        return getattr(self, name)
+
+
+current = _Current()
 
 
 def loaded() -> Any | None:
@@ -115,22 +133,6 @@ def to_device(array: Any, index: int) -> Any:
 c_contiguous = operator.attrgetter("_c_contiguous")
 
 
-def here() -> Any:
-    """This thread's current device and stream, for `go_to` on a new one; None if CuPy is not in use."""
-    module = loaded()
-    if module is None or not is_available():
-        return None
-    return module.cuda.Device(), module.cuda.get_current_stream()
-
-
-def go_to(place: Any) -> None:
-    """Makes the device and the stream of `place` current in this thread."""
-    if place is not None:
-        device, stream = place
-        device.use()
-        stream.use()
-
-
 def special() -> Any:
     import cupyx.scipy.special
 
@@ -143,23 +145,22 @@ def scipy_linalg() -> Any:
     return cupyx.scipy.linalg
 
 
+def cupyx() -> Any:
+    import cupyx as module
+
+    return module
+
+
 def raising_linalg_errors() -> Any:
     """A context in which cupy.linalg looks at cuSOLVER's answer, which waits for the device, and raises LinAlgError."""
-    import cupyx
-
-    return cupyx.errstate(linalg="raise")
+    return cupyx().errstate(linalg="raise")
 
 
 def cublas() -> Any:
-    """CuPy's low-level cuBLAS bindings."""
+    """CuPy's low-level cuBLAS bindings; their calls set a handle to the current stream themselves."""
     from cupy_backends.cuda.libs import cublas as bindings
 
     return bindings
-
-
-def cublas_handle() -> int:
-    """The cuBLAS handle of this device and thread; CuPy's calls set it to the current stream themselves."""
-    return int(cupy().cuda.device.get_cublas_handle())
 
 
 def device_index(device: Any = None) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import _thread
+import contextvars
 import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..backend import cuda
+from ..backend.thread_state import ThreadState
 from ..config import MODES, enable_grad, modes_here
 from .anomaly import explain
 from .nesting import MAX_NESTED, NESTING, Here
@@ -69,17 +70,19 @@ def _handed_through(result: Tensor | None, roots: Sequence[tuple[Node, int, Tens
 def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
     """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only.
 
-    An interrupt of the caller waits for the thread: no task goes on behind the back of whoever catches it.
+    Hooks find there what they would find here: our modes, what CuPy keeps for a thread, and context variables, by which
+    `np.errstate` works. An interrupt of the caller waits for the thread: no task goes on behind the back of whoever
+    catches it.
     """
     outcome: list[Any] = []
-    modes, errors, here = modes_here(), [], cuda.here()
+    modes, errors, state, context = modes_here(), [], ThreadState(), contextvars.copy_context()
 
     def body() -> None:
         MODES.__dict__.update(modes)
         NESTING.here = caller.fresh()
         try:
-            cuda.go_to(here)
-            outcome.append(execute(*args))
+            with state.taken():
+                outcome.append(context.run(execute, *args))
         except BaseException as error:  # re-raised below, in the thread that asked
             errors.append(error)
         finally:
@@ -94,7 +97,10 @@ def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
     except BaseException:
         _wait(running)
         raise
-    _wait(running)
+    else:
+        _wait(running)
+    finally:
+        state.rejoin()
     if errors:
         error = errors.pop()  # else its traceback would hold this frame, and this frame it
         try:

@@ -153,13 +153,13 @@ def test_gemm_results_that_overlap(cp):
 
 @pytest.mark.parametrize(("order", "schedule"), [("reverse", "late"), ("forward", "eager"), (int, "random:4")])
 def test_the_schedule_orders_threads_too(cp, schedule, kernels, order):
-    from cupy import _emulation, _raw
+    from cupy import _emulation, _function
 
     a, b = ready(cp, 1, 0)
     kernels["scale"]((1,), (N,), (a, b, np.float32(2), np.int32(N)))
     assert _emulation.launches[-1] == ("scale", (1, 1, 1), (N, 1, 1))
     assert b[0] == 2
-    assert _raw._order() == order or isinstance(_raw._order(), order)
+    assert _function._order() == order or isinstance(_function._order(), order)
 
 
 def test_a_loop_of_questions_ends(cp, schedule):
@@ -180,6 +180,7 @@ import cupy as cp, numpy as np
 assert cp.cuda.runtime.getDeviceCount() == 2
 a = cp.arange(6.0).reshape(2, 3)
 kernel = cp.RawKernel('extern "C" __global__ void f(const double* x) {}', "f")
+function = kernel.kernel
 with cp.cuda.Device(1):
     b = cp.asarray(a)
     assert b.device.id == 1 and (b.get() == a.get()).all() and cp.get_default_memory_pool().used_bytes() == 512
@@ -193,6 +194,15 @@ with cp.cuda.Device(1):
             raise AssertionError("no error")
     with cp.cuda.Stream():
         b += 1
+    cp.cuda.Device().synchronize()
+    try:
+        function((1,), (1,), (b,))
+    except cp.cuda.driver.CUDADriverError as error:
+        assert "CUDA_ERROR_INVALID_HANDLE" in str(error), error
+    else:
+        raise AssertionError("a function of another device's module was launched")
+    kernel((1,), (1,), (b,))
+    assert kernel.kernel is not function
 assert cp.cuda.runtime.getDevice() == 0 and not cp.cuda.runtime.deviceCanAccessPeer(0, 1)
 """
 

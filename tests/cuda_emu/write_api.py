@@ -20,17 +20,17 @@ from typing import Any
 TABLE = pathlib.Path(__file__).parent / "standin" / "cupy" / "api.json"
 
 MODULES = (
-    "cupy", "cupy.cuda", "cupy.cuda.compiler", "cupy.cuda.device", "cupy.cuda.driver", "cupy.cuda.function",
-    "cupy.cuda.graph", "cupy.cuda.memory", "cupy.cuda.memory_hook", "cupy.cuda.pinned_memory", "cupy.cuda.runtime",
-    "cupy.cuda.stream", "cupy.exceptions", "cupy.fft", "cupy.linalg", "cupy.random", "cupyx", "cupyx.scipy.linalg",
-    "cupyx.scipy.special", "cupy_backends.cuda.libs.cublas",
+    "cupy", "cupy._core._scalar", "cupy.cuda", "cupy.cuda.compiler", "cupy.cuda.device", "cupy.cuda.driver",
+    "cupy.cuda.function", "cupy.cuda.graph", "cupy.cuda.memory", "cupy.cuda.memory_hook", "cupy.cuda.pinned_memory",
+    "cupy.cuda.runtime", "cupy.cuda.stream", "cupy.exceptions", "cupy.fft", "cupy.linalg", "cupy.random", "cupyx",
+    "cupyx.scipy.linalg", "cupyx.scipy.special", "cupy_backends.cuda.libs.cublas",
 )  # fmt: skip
 CLASSES = (
-    "cupy.ndarray", "cupy.ufunc", "cupy.RawKernel", "cupy.RawModule", "cupy.cuda.Device", "cupy.cuda.Event",
-    "cupy.cuda.Graph", "cupy.cuda.MemoryHook", "cupy.cuda.MemoryPointer", "cupy.cuda.MemoryPool",
+    "cupy.ndarray", "cupy.ufunc", "cupy.RawKernel", "cupy.RawModule", "cupy._core._scalar.CScalar", "cupy.cuda.Device",
+    "cupy.cuda.Event", "cupy.cuda.Graph", "cupy.cuda.MemoryHook", "cupy.cuda.MemoryPointer", "cupy.cuda.MemoryPool",
     "cupy.cuda.PinnedMemoryPointer", "cupy.cuda.PinnedMemoryPool", "cupy.cuda.Stream", "cupy.cuda.ExternalStream",
-    "cupy.cuda.UnownedMemory", "cupy.random.Generator", "cupy.random.Philox4x3210", "cupy.random.RandomState",
-    "cupy.random.XORWOW",
+    "cupy.cuda.UnownedMemory", "cupy.cuda.function.Function", "cupy.random.Generator", "cupy.random.Philox4x3210",
+    "cupy.random.RandomState", "cupy.random.XORWOW",
 )  # fmt: skip
 NOT_OFFERED = re.compile(
     r"__(annotations|dict|module|weakref|slots|pyx_\w+|(get|set)state|(reduce|setstate)_cython"

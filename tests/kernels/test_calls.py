@@ -169,7 +169,7 @@ def test_wrong_arguments_are_refused(xp, call, error, text):
 
 def test_compile_error_names_the_file_and_what_is_wrong(xp, monkeypatch):
     monkeypatch.setattr(loader, "_MODULES", {})
-    monkeypatch.setattr(loader, "_FUNCTIONS", {})
+    monkeypatch.setattr(loader, "_LOADED", {})
     monkeypatch.setattr(loader, "source", lambda file: "nonsense;")
     with pytest.raises(RuntimeError, match=r"(?s)column_sum\.cu does not compile for sm_\d+.*nonsense") as caught:
         kernels.column_sum(xp.ones((2, 3), "float32"))

@@ -226,7 +226,7 @@ RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 @pytest.mark.parametrize("group", parameters())
 def test_every_instance(group, monkeypatch):
     file, c_type, functor = group
-    launched, function = set(), loader.function
-    monkeypatch.setattr(loader, "function", lambda name, device: launched.add(name) or function(name, device))
+    launched, load = set(), loader.load
+    monkeypatch.setattr(loader, "load", lambda name, device: launched.add(name) or load(name, device))
     RUNS[file](Device(), TYPES.get(c_type), functor)
     assert GROUPS[group] <= launched, f"declared and not launched: {sorted(GROUPS[group] - launched)}"

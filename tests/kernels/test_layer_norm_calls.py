@@ -124,16 +124,18 @@ def test_gradients_of_parameters_begin_at_sixteen_bytes(xp, dtype, rows, cols):
 @pytest.mark.parametrize("multiprocessors", [3, 5])
 def test_blocks_of_the_gradient_fit_on_the_gpu_at_once(xp, monkeypatch, multiprocessors):
     """Two on each multiprocessor: more of them would wait for a second wave, which leaves most of the GPU idle."""
-    compiled, grids = loader.function, []
+    load, grids = loader.load, []
 
-    def function(name, device):
-        def kernel(grid, *rest):
+    def recording(name, device):
+        loaded = load(name, device)
+
+        def call(grid, *rest):
             grids.append((name, grid))
-            compiled(name, device)(grid, *rest)
+            loaded.call(grid, *rest)
 
-        return kernel
+        return loaded._replace(call=call)
 
-    monkeypatch.setattr(loader, "function", function)
+    monkeypatch.setattr(loader, "load", recording)
     monkeypatch.setattr(cuda, "multiprocessors", lambda index: multiprocessors)
     (x, g, weight, _), _ = draw(xp, (323, 64), np.dtype("float32"))
     _, mean, rstd = kernels.layer_norm(x, weight)

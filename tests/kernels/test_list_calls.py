@@ -69,12 +69,12 @@ def test_launches_are_counted(xp):
 def test_tables_are_kept_by_what_they_hold(xp, uploads):
     (p, _), (g, _), (h, _) = [draw(xp, "float32") for _ in range(3)]
     first = kernels.tensor_lists([p], [g])
-    assert len(uploads) == 3  # addresses, sizes, and chunks
+    assert len(uploads) == 1  # addresses, sizes, and chunks
     same = kernels.tensor_lists([list(p)], [[array[:] for array in g]])
     assert same.addresses is first.addresses
-    assert len(uploads) == 3
+    assert len(uploads) == 1
     other = kernels.tensor_lists([p], [h])
-    assert len(uploads) == 4
+    assert uploads[1:] == [2 * len(p)]  # addresses alone
     assert other.layout is first.layout
     assert to_numpy(other.addresses)[len(p) :].tolist() == [array.data.ptr for array in h]
     assert kernels.tensor_lists([p], [g]).addresses is first.addresses
@@ -137,12 +137,52 @@ def test_no_table_of_what_the_kernels_do_not_take(xp):
     assert kernels.tensor_lists([[a.astype("int32")]]) is None
 
 
-def test_no_table_while_a_stream_is_captured(xp):
+@pytest.mark.parametrize("known", [True, False])
+def test_no_table_while_a_stream_is_captured(xp, uploads, known):
+    """Nothing is sent or kept there, and a table that is known may be dropped before the graph is."""
     (p, _), (g, _) = draw(xp, "float32"), draw(xp, "float32")
+    xp.cuda.Device().synchronize()
     with xp.cuda.Stream(non_blocking=True) as stream:
+        if known:
+            kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+        before = len(uploads), tables._table.cache_info().currsize, tables._layout.cache_info().currsize
         stream.begin_capture()
         assert kernels.tensor_lists([p], [g]) is None
         stream.end_capture()
+        stream.synchronize()
+        assert (len(uploads), tables._table.cache_info().currsize, tables._layout.cache_info().currsize) == before
+
+
+def test_only_a_stream_that_may_be_captured_is_asked(xp, uploads, monkeypatch):
+    (p, _), (g, _), asked = draw(xp, "float32"), draw(xp, "float32"), []
+    is_capturing = xp.cuda.Stream.is_capturing
+    monkeypatch.setattr(xp.cuda.Stream, "is_capturing", lambda self: asked.append(self) or is_capturing(self))
+    for _ in range(2):
+        assert kernels.tensor_lists([p], [g]) is not None
+    assert asked == []
+    xp.cuda.Device().synchronize()
+    for stream in (xp.cuda.Stream(non_blocking=True), xp.cuda.Stream.ptds):
+        with stream:
+            assert kernels.tensor_lists([p], [g]) is not None
+            stream.synchronize()
+        assert asked.pop() is stream
+
+
+def test_what_is_sent_lies_where_the_kernels_read_it(xp, uploads):
+    """With an even and an odd number of arrays: 64-bit words before 32-bit ones, in one copy."""
+    for sizes in (SIZES, [*SIZES, 2 * CHUNK], []):
+        arrays, _ = draw(xp, "float32", sizes or [0])
+        found = kernels.tensor_lists([arrays])
+        layout, counts = found.layout, [-(-array.size // CHUNK) for array in arrays]
+        assert to_numpy(found.addresses).tolist() == [array.data.ptr for array in arrays]
+        assert to_numpy(layout.sizes).tolist() == [array.size for array in arrays]
+        expected = [[t, chunk] for t, count in enumerate(counts) for chunk in range(count)]
+        assert to_numpy(layout.chunks).reshape(-1, 2).tolist() == expected
+        assert to_numpy(layout.first).tolist() == [sum(counts[:t]) for t in range(len(counts) + 1)]
+        assert to_numpy(layout.whole).tolist() == [0, sum(counts)]
+        assert layout.blocks == sum(counts)
+        assert {array.data.ptr % 8 for array in (found.addresses, layout.sizes, layout.chunks)} == {0}
+    assert len(uploads) == 3
 
 
 def test_norms_of_other_orders_are_refused(xp):

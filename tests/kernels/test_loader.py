@@ -1,10 +1,12 @@
 """Where kernels are found, how they are compiled and launched, and what is refused; no kernel runs here."""
 
+import ctypes
 import re
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from types import SimpleNamespace
 
 import emulated
@@ -12,7 +14,8 @@ import numpy as np
 import pytest
 
 from autograd_gpu.backend import cuda, kernels
-from autograd_gpu.backend.kernels import constants, instances, launcher, loader
+from autograd_gpu.backend.kernels import constants, instances, launcher, loader, scalars
+from autograd_gpu.backend.kernels.scalars import Scalars
 from autograd_gpu.backend.kernels.tiles import MOST_BLOCKS
 
 pytestmark = pytest.mark.cpu
@@ -134,16 +137,30 @@ def test_small_sums_take_one_stage_and_large_ones_fill_a_gpu():
 # ---- launching ---------------------------------------------------------------------------------------
 
 
+class Scalar:
+    """A CScalar, as far as a launch asks."""
+
+    def __init__(self, value, dtype):
+        self.number = np.array(value, dtype)[()]
+
+
 class Recorder:
-    """The part of CuPy that a launch goes through; keeps what is compiled and launched."""
+    """The part of CuPy that a launch goes through; keeps what is compiled and launched, and how often it was asked."""
 
     def __init__(self, error=None):
-        self.error, self.compiled, self.launched = error, [], []
+        self.error, self.compiled, self.launched, self.asked = error, [], [], Counter()
         self.cuda = SimpleNamespace(
-            runtime=SimpleNamespace(getDevice=lambda: 0),
+            runtime=SimpleNamespace(getDevice=lambda: self.ask("device", 0)),
+            get_current_stream=lambda: self.ask("stream", None),
             compiler=SimpleNamespace(CompileException=SyntaxError),
             Device=lambda: SimpleNamespace(compute_capability="90"),
         )
+        scalar = SimpleNamespace(CScalar=lambda *number: self.ask("CScalar", Scalar(*number)))
+        self._core = SimpleNamespace(_scalar=scalar)
+
+    def ask(self, what, answer):
+        self.asked[what] += 1
+        return answer
 
     def RawModule(self, **module):
         def get_function(name):
@@ -151,18 +168,31 @@ class Recorder:
                 raise self.error
             time.sleep(0.01)  # long enough for other threads to come in between
             self.compiled.append((name, module))
-            return lambda *launch: self.launched.append((name, *launch))
+            return Kernel(self, name)
 
         return SimpleNamespace(get_function=get_function)
+
+
+class Kernel:
+    """A RawKernel: what is launched is the Function behind it."""
+
+    def __init__(self, recorder, name):
+        self.recorder, self.name = recorder, name
+
+    @property
+    def kernel(self):
+        return self.recorder.ask("kernel", lambda *launch: self.recorder.launched.append((self.name, *launch)))
 
 
 @pytest.fixture
 def recorder(monkeypatch):
     """Stands for CuPy; nothing is compiled yet."""
     monkeypatch.setattr(loader, "_MODULES", {})
-    monkeypatch.setattr(loader, "_FUNCTIONS", {})
+    monkeypatch.setattr(loader, "_LOADED", {})
+    monkeypatch.setattr(loader, "SCALARS", {dtype: Scalars(dtype) for dtype in scalars.SCALARS})
     found = Recorder()
-    monkeypatch.setattr(cuda, "cupy", lambda: found)
+    monkeypatch.setattr(cuda, "cupy", lambda: found.ask("cupy", found))
+    monkeypatch.setattr(cuda, "current", type(cuda.current)())
     return found
 
 
@@ -180,10 +210,71 @@ def test_every_argument_has_the_type_of_its_parameter(recorder):
     launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, x, None, out, 0.5, 1, 3, np.int32(4))
     ((name, grid, block, arguments),) = recorder.launched
     assert (name, grid, block) == ("bias_activation<Relu, float, 4>", *ONE_BLOCK)
-    assert arguments[:3] == (x, None, out)
-    assert [(type(value), value) for value in arguments[3:]] == [
+    assert arguments[:3] == [x, None, out]
+    assert [(type(value.number), value.number) for value in arguments[3:]] == [
         (np.float32, 0.5), (np.float32, 1), (np.int64, 3), (np.int64, 4),
     ]  # fmt: skip
+
+
+def test_a_launch_asks_for_the_device_and_nothing_else(recorder):
+    """Compiled once, and its numbers made once: later launches find them."""
+    x, bias, out = array(), array(), array()
+
+    def launch(rows):
+        recorder.asked.clear()
+        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, x, bias, out, 0.5, -0.0, rows, 4)
+        return recorder.asked
+
+    first = launch(3)
+    assert (first["kernel"], first["CScalar"]) == (1, 5)  # 0.5, both zeros, 3 and 4
+    assert launch(3) == {"device": 1}
+    assert launch(5)["CScalar"] == 1
+
+
+def test_zeros_keep_their_sign(recorder):
+    found = scalars_of(recorder, 0.0, -0.0, 0, -0.0, 0.0)
+    assert np.signbit([scalar.number for scalar in found]).tolist() == [False, True, False, True, False]
+    assert found[0] is found[2] is found[4]
+    assert found[1] is found[3]
+
+
+def test_numbers_of_other_types_are_read_in_the_parameters(recorder):
+    """NumPy's scalars, a bool, and a 0-d array, which cannot be a key."""
+    found = scalars_of(recorder, np.float64(0.1), True, np.array(0.25), 2, np.array(0.25))
+    assert [(type(scalar.number), scalar.number) for scalar in found] == [
+        (np.float32, np.float32(0.1)), (np.float32, 1), (np.float32, 0.25), (np.float32, 2), (np.float32, 0.25),
+    ]  # fmt: skip
+
+
+def scalars_of(recorder, *values):
+    """What launches get for `values` of a float32 parameter."""
+    for value in values:
+        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, array(), None, array(), value, 0, 1, 4)
+    return [arguments[3] for _, _, _, arguments in recorder.launched]
+
+
+def test_few_numbers_are_kept(recorder, monkeypatch):
+    """Counters of random numbers never come again."""
+    monkeypatch.setattr(scalars, "_KEPT", 10)
+    kept = Scalars(np.dtype("uint64"))
+    for value in range(35):
+        assert kept[value].number == value
+        assert len(kept) <= 10
+
+
+def test_cupys_scalar_holds_the_parameters_bytes():
+    """Of the CuPy that is installed: a launch reads its memory, whose type nothing checks there."""
+    scalar = pytest.importorskip("cupy")._core._scalar.CScalar
+    for dtype in scalars.SCALARS:
+        for value in (0, 1, 7, 2**31 - 1) if dtype.kind != "f" else (0.0, -0.0, 0.1, float("inf"), 3):
+            assert ctypes.string_at(scalar(value, dtype).ptr, dtype.itemsize) == dtype.type(value).tobytes()
+    with pytest.raises(OverflowError):
+        scalar(2**31, np.dtype("int32"))
+
+
+def test_every_type_of_a_parameter_has_its_numbers():
+    passed = {p.dtype for each in kernels.INSTANCES.values() for p in each.parameters if p.kind == "scalar"}
+    assert passed == scalars.SCALARS.keys()
 
 
 @pytest.mark.parametrize(
@@ -232,7 +323,7 @@ def test_threads_compile_once(recorder):
 def test_units_are_compiled_apart(recorder):
     """The first gelu of a float compiles three instances, not the whole file, and not those of odd rows."""
     for kernel, types in (("", "float, 4"), ("_backward", "float, 4"), ("", "float, 1"), ("", "__half, 1")):
-        loader.function(f"bias_activation{kernel}<Gelu, {types}>", 0)
+        loader.load(f"bias_activation{kernel}<Gelu, {types}>", 0)
     first, same, narrow, other = [module["name_expressions"] for _, module in recorder.compiled]
     assert first is same
     for names, types in ((first, "float, 4"), (narrow, "float, 1"), (other, "__half, 1")):
@@ -263,6 +354,6 @@ def test_instances_of_both_widths_are_never_compiled_together():
 def test_compile_error_names_file_architecture_and_log(recorder):
     recorder.error = SyntaxError("column_sum.cu(3): error: no such thing")
     with pytest.raises(RuntimeError, match="no such thing") as caught:
-        loader.function("column_sum<float, float, 4>", 0)
+        loader.load("column_sum<float, float, 4>", 0)
     assert str(kernels.folder() / "column_sum.cu") in str(caught.value)
     assert "sm_90" in str(caught.value)

@@ -58,13 +58,13 @@ _declare()
 
 
 class Plan(NamedTuple):
-    """All of a launch but its arrays: what `launch` takes, the scalars as the kernel reads them, and parts of sums."""
+    """All of a launch but its arrays: what `launch` takes, and the parts of sums."""
 
     instance: str
     shape: Launch
     label: str
     numbers: tuple[Any, Any]
-    size: tuple[np.int64, np.int64]
+    size: tuple[int, int]
     cols: int
     parts: int
 
@@ -75,7 +75,7 @@ def _plan(
     **attributes: Any,
 ) -> Plan:  # fmt: skip
     """The launch of `kernel` on arrays of `shape`, one row if columns mean nothing: no vector along them, no sum."""
-    choice, number = choose(name, **attributes), wide(dtype).type
+    choice = choose(name, **attributes)
     label = choice.label + kernel.removeprefix("bias_activation")
     c_type = c_name(label, dtype)
     rows, cols = size(label, shape) if by_columns or sums else (1, math.prod(shape))
@@ -83,8 +83,8 @@ def _plan(
     width = width if aligned and cols % width == 0 else 1
     launch = (sum_tiles if sums else tiles)(rows, cols, width, dtype.itemsize)
     instance = f"{kernel}<{choice.functor}, {c_type}, {width}>"
-    numbers = number(choice.a), number(choice.b)
-    return Plan(instance, launch, label, numbers, (np.int64(rows), np.int64(cols)), cols, launch[0][1] if sums else 1)
+    numbers, parts = (choice.a, choice.b), launch[0][1] if sums else 1
+    return Plan(instance, launch, label, numbers, (rows, cols), cols, parts)
 
 
 def _check_row(label: str, name: str, vector: Array | None, cols: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import counters, cuda
 from . import loader
-from .instances import C_NAMES, INSTANCES, Parameter
+from .instances import C_NAMES, Parameter
 from .tiles import VECTOR, Launch
 
 Array = Any  # cupy.ndarray
@@ -23,21 +23,23 @@ def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) 
     grid, block = shape
     if 0 in grid:
         return
-    _, kernel, parameters, _ = INSTANCES[name]
-    device = cuda.cupy().cuda.runtime.getDevice()
-    typed = []
-    for parameter, value in zip(parameters, arguments, strict=True):
-        _, kind, dtype, optional = parameter
-        if kind == "scalar":
-            if type(value) is not dtype.type:
-                value = dtype.type(value)  # a NumPy scalar
-        elif value is None:
-            if not optional:
+    device = cuda.current.device()
+    kernel, call, parameters = loader.load(name, device)
+    typed: list[Any] = []
+    for (parameter, dtype, scalars), value in zip(parameters, arguments, strict=True):
+        if scalars is not None:
+            try:
+                typed.append(scalars[value])
+            except TypeError:  # a 0-d array, which is no key
+                typed.append(scalars.make(value))
+            continue
+        if value is None:
+            if not parameter.optional:
                 raise TypeError(f"{label or kernel}: {parameter.name} is missing")
-        elif value.dtype != dtype or not cuda.c_contiguous(value) or value.data.device_id != device:
+        elif value.dtype != dtype or not value._c_contiguous or value.data.device_id != device:
             raise _refusal(label or kernel, parameter, value, device)
-        typed.append(value)
-    loader.function(name, device)(grid, block, tuple(typed))  # None is a null pointer
+        typed.append(value)  # None is a null pointer
+    call(grid, block, typed)
     if counters.ACTIVE:
         counters.launch(label or kernel)
 

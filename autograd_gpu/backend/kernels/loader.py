@@ -6,11 +6,14 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .. import cuda
 from . import constants
-from .instances import INSTANCES, instances_of
+from .instances import INSTANCES, Parameter, instances_of
+from .scalars import SCALARS, Scalars
 
 # CuPy appends -ftz=true and NVRTC obeys the last word, so float32 and bfloat16 numbers below 1.2e-38 count as zeros
 # here, as they do in all of CuPy's own kernels. Float16 keeps its subnormal numbers, being computed with in float32.
@@ -51,28 +54,39 @@ def _lines(path: Path, seen: set[Path]) -> Iterator[str]:
             yield f'#line {number + 1} "{path.name}"'
 
 
+class Loaded(NamedTuple):
+    """An instance on one device."""
+
+    name: str  # of the template
+    call: Any  # CuPy's Function; the RawKernel around it would ask for the device at each launch
+    parameters: tuple[tuple[Parameter, np.dtype, Scalars | None], ...]  # with the scalars of those passed by value
+
+
 _LOCK = threading.Lock()
 _MODULES: dict[tuple[str, str], Any] = {}  # by file and unit: cupy.RawModule
-_FUNCTIONS: dict[tuple[str, int], Any] = {}  # by instance and device: cupy.RawKernel
+_LOADED: dict[tuple[str, int], Loaded] = {}  # by instance and device
 
 
-def function(name: str, device: int) -> Any:
+def load(name: str, device: int) -> Loaded:
     """The instance `name`, compiled for `device`, which is the current one."""
-    key = (name, device)
-    if key not in _FUNCTIONS:
+    try:
+        return _LOADED[name, device]
+    except KeyError:
         with _LOCK:
-            if key not in _FUNCTIONS:
-                _FUNCTIONS[key] = _compiled(name)
-    return _FUNCTIONS[key]
+            if (name, device) not in _LOADED:
+                _LOADED[name, device] = _compiled(name)
+        return _LOADED[name, device]
 
 
-def _compiled(name: str) -> Any:
-    xp, file, unit = cuda.cupy(), INSTANCES[name].file, INSTANCES[name].unit
+def _compiled(name: str) -> Loaded:
+    xp, (file, kernel, parameters, unit) = cuda.cupy(), INSTANCES[name]
     key = (file, unit)
     if key not in _MODULES:
         _MODULES[key] = xp.RawModule(code=source(file), options=OPTIONS, name_expressions=instances_of(file, unit))
     try:
-        return _MODULES[key].get_function(name)
+        call = _MODULES[key].get_function(name).kernel
     except xp.cuda.compiler.CompileException as error:
         arch = f"sm_{xp.cuda.Device().compute_capability}"
         raise RuntimeError(f"{folder() / file} does not compile for {arch}:\n{error}") from error
+    read = [(each, each.dtype, SCALARS[each.dtype] if each.kind == "scalar" else None) for each in parameters]
+    return Loaded(kernel, call, tuple(read))

@@ -3,7 +3,7 @@
 A table of addresses costs a copy to the device, and gradients are new arrays at each step. But a table is nothing more
 than its numbers, and a memory pool may give the addresses of an earlier step again. So tables are kept by numbers: one
 can never be stale, whichever arrays have died or come since, and a step whose arrays lie where those of an earlier one
-lay copies nothing. A new table is one copy out of CuPy's pinned memory, for which the host does not wait.
+lay copies nothing. What is new goes there in one copy out of CuPy's pinned memory, for which the host does not wait.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .launcher import Array
 from .tiles import Launch
 
 _KEPT = 64  # tables
+_NEVER_CAPTURED = 1  # up to this number are those of the legacy default stream: only other streams need be asked
 
 LISTS = (
     Parameter("arrays", "table", int64), Parameter("sizes", "read", int64), Parameter("chunks", "read", int32),
@@ -32,15 +33,35 @@ LISTS = (
 )  # fmt: skip
 
 
-class Layout(NamedTuple):
+class Layout:
     """Where the chunks of arrays of certain sizes are; chunks first[t] to first[t + 1] - 1 are those of array t."""
 
     sizes: Array
     chunks: Array
     first: Array
     whole: Array  # the same as `first` for all arrays together: 0 and the number of chunks
-    blocks: int
-    stream: Any
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        counts = -(-np.array(sizes, np.int64) // CHUNK)
+        first = np.concatenate([[0], np.cumsum(counts)])
+        self.blocks = int(first[-1])
+        owners = np.repeat(np.arange(len(sizes)), counts)
+        chunks = np.stack([owners, np.arange(self.blocks) - first[owners]], axis=1)
+        numbers = np.concatenate([chunks.reshape(-1), first, [0, self.blocks], [0] * (len(first) % 2)])
+        self._words: np.ndarray | None = np.concatenate([sizes, numbers.astype(np.int32).view(np.int64)])
+        self._tensors = len(sizes)
+
+    def behind(self, words: np.ndarray) -> Array:
+        """`words` on the device, and the first time what this layout holds behind them, in the same copy."""
+        if self._words is None:
+            return _upload(words)
+        sent = _upload(np.concatenate([words, self._words]))
+        own, tensors, chunks = sent[len(words) :], self._tensors, 2 * self.blocks
+        numbers = own[tensors:].view(int32)
+        self.sizes, self.chunks = own[:tensors], numbers[:chunks]
+        self.first, self.whole = numbers[chunks : chunks + tensors + 1], numbers[chunks + tensors + 1 :][:2]
+        self._words = None
+        return sent[: len(words)]
 
 
 class TensorLists(NamedTuple):
@@ -78,26 +99,27 @@ def tensor_lists(
     the stream is being captured, and the graph would outlive the tables. `lasting` says that calls to come will have
     the same arrays in `written`: they are looked at once.
     """
-    lists, xp = [*written, *read], cuda.cupy()
-    stream, device = xp.cuda.get_current_stream(), xp.cuda.runtime.getDevice()
-    found = [_seen(arrays, device, xp.ndarray) if lasting else _look(arrays, device, xp.ndarray) for arrays in written]
-    found += [_look(arrays, device, xp.ndarray) for arrays in read]
+    lists, device, kind = [*written, *read], cuda.current.device(), cuda.cupy().ndarray
+    stream = cuda.current.stream(device)
+    if stream.ptr > _NEVER_CAPTURED and stream.is_capturing():
+        return None
+    found = [_seen(arrays, device, kind) if lasting else _look(arrays, device, kind) for arrays in written]
+    found += [_look(arrays, device, kind) for arrays in read]
     head = found[0]
-    if head is None or stream.is_capturing():
+    if head is None:
         return None
     for facts in found:
         if facts is None or facts.dtype != head.dtype or facts.sizes != head.sizes:
             return None
     where = (device, stream.ptr, threading.get_ident())
     addresses = tuple([facts.addresses for facts in found if facts])
-    table, _ = _table(where, addresses, head.sizes, head.dtype.itemsize, len(written))
-    return None if table is None else TensorLists(lists, table, _layout(where, head.sizes))
+    table = _table(where, addresses, head.sizes, head.dtype.itemsize, len(written))
+    return None if table is None else TensorLists(lists, table.addresses, table.layout)
 
 
 def fits(*arrays: Array) -> bool:
     """Whether the arrays can be a row of tensor_lists, if they do not overlap with others; no table is made."""
-    xp = cuda.cupy()
-    facts = _look(arrays, xp.cuda.runtime.getDevice(), xp.ndarray)
+    facts = _look(arrays, cuda.current.device(), cuda.cupy().ndarray)
     return facts is not None and len(set(facts.sizes)) == 1
 
 
@@ -141,31 +163,30 @@ def _seen(arrays: Sequence[Array], device: int, kind: Any) -> _Facts | None:
     return facts
 
 
+class _Table(NamedTuple):
+    addresses: Array
+    layout: Layout
+    stream: Any
+
+
 # Entries of both caches belong to a stream of a device, and for the default stream of a thread to the thread: work that
-# is queued there later finds a table complete. They hold the stream, so that no other one gets its number.
+# is queued there later finds a table complete. Tables hold the stream, so that no other one gets its number.
 @functools.lru_cache(_KEPT)
 def _table(
     where: tuple[int, int, int], addresses: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], itemsize: int,
     written: int,
-) -> tuple[Array | None, Any]:  # fmt: skip
-    """The table of `addresses`, and its stream; None if arrays overlap that must not."""
+) -> _Table | None:  # fmt: skip
+    """The table of `addresses`; None if arrays overlap that must not."""
     begins = np.array(addresses, np.uint64)
     if _overlap(begins, np.array(sizes, np.uint64) * np.uint64(itemsize), written):
-        return None, None
-    return _upload(begins.view(np.int64).reshape(-1)), cuda.cupy().cuda.get_current_stream()
+        return None
+    layout = _layout(where, sizes)
+    return _Table(layout.behind(begins.view(np.int64).reshape(-1)), layout, cuda.current.stream())
 
 
 @functools.lru_cache(_KEPT)
 def _layout(where: tuple[int, int, int], sizes: tuple[int, ...]) -> Layout:
-    counts = -(-np.array(sizes, np.int64) // CHUNK)
-    first = np.concatenate([[0], np.cumsum(counts)])
-    blocks = int(first[-1])
-    owners = np.repeat(np.arange(len(sizes)), counts)
-    chunks = np.stack([owners, np.arange(blocks) - first[owners]], axis=1)
-    numbers = _upload(np.concatenate([chunks.reshape(-1), first, [0, blocks]]).astype(np.int32))
-    stream = cuda.cupy().cuda.get_current_stream()
-    return Layout(_upload(np.array(sizes, np.int64)), numbers[: 2 * blocks], numbers[2 * blocks : -2], numbers[-2:],
-                  blocks, stream)  # fmt: skip
+    return Layout(sizes)
 
 
 def _upload(numbers: np.ndarray) -> Array:

@@ -1,5 +1,6 @@
 """A stand-in for CuPy that computes with NumPy, for tests on machines without a GPU. See ../README.md."""
 
+from . import _core as _core
 from . import _emulation as _emulation
 from . import _module
 from . import cuda as cuda

@@ -43,7 +43,7 @@ def check_device(array: Any) -> None:
 def upload(target: Any, source: np.ndarray, stream: Any = None) -> None:
     """Host to device: pageable memory is read now, pinned memory when the stream gets there."""
     queue = current_queue(stream)
-    if queue.capture is not None:
+    if queue.is_capturing():
         raise RuntimeError("the current stream is capturing, so H2D transfers are disallowed")
     raw, accesses = target._a, [access(target, True)]
     pinned = pinned_access(source, False) if source.size else None

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ._device import FIRST_CUBLAS_HANDLE
 from ._errors import HazardError
+from ._handles import create as create
+from ._handles import destroy as destroy
+from ._handles import of, used
 from ._memory import find, view
-from ._state import current_device, current_queue
+from ._queue import Queue
+from ._state import current_queue, queue_of
 
 try:
     import ml_dtypes
@@ -34,6 +37,7 @@ _COMPUTE = {
     74: ("f4", {(0, 0)}), 75: ("f4", {(0, 0)}), 77: ("f4", {(0, 0)}),
     70: ("f8", {(1, 1)}), 71: ("f8", {(1, 1)}),
 }  # fmt: skip
+_LARGEST = 2**31 - 1  # what CuPy's bindings convert to a C int
 _ROUNDED_TO = {74: 10, 75: 7, 77: 10}  # bits of the mantissa that the inputs keep
 
 
@@ -46,38 +50,25 @@ class CUBLASError(RuntimeError):
         return type(self), (self.status,)
 
 
-class _Handle:
-    pointer_mode = math_mode = 0
-
-
-_handles: dict[int, _Handle] = {}
-
-
-def _of(handle: int) -> _Handle:
-    if handle != FIRST_CUBLAS_HANDLE + current_device():
-        raise CUBLASError(1)
-    return _handles.setdefault(handle, _Handle())
-
-
 def getPointerMode(handle: int) -> int:
-    return _of(handle).pointer_mode
+    return of(handle).pointer_mode
 
 
 def setPointerMode(handle: int, mode: int) -> None:
-    _of(handle).pointer_mode = mode
+    of(handle).pointer_mode = mode
 
 
 def getMathMode(handle: int) -> int:
-    return _of(handle).math_mode
+    return of(handle).math_mode
 
 
 def setMathMode(handle: int, mode: int) -> None:
-    _of(handle).math_mode = mode
+    of(handle).math_mode = mode
 
 
 def setStream(handle: int, stream: int) -> None:
-    _of(handle)
-    _refuse_capture()
+    of(handle)
+    _refuse_capture(queue_of(stream))
 
 
 def getVersion(handle: int) -> int:
@@ -98,15 +89,27 @@ def gemmStridedBatchedEx(
     batchCount: int, computeType: int, algo: int,
 ) -> None:  # fmt: skip
     """C = alpha op(A) op(B) + beta C for each matrix of the batch."""
-    state = _of(handle)
-    _refuse_capture()
+    if max(m, n, k, lda, ldb, ldc, batchCount) > _LARGEST:
+        raise OverflowError("value too large to convert to int")
+    of(handle)
+    _refuse_capture(current_queue())
+    with used(handle) as state:
+        _multiply(state.pointer_mode, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB,
+                  beta, C, Ctype, ldc, strideC, batchCount, computeType)  # fmt: skip
+
+
+def _multiply(
+    pointer_mode: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, A: int, Atype: int, lda: int,
+    strideA: int, B: int, Btype: int, ldb: int, strideB: int, beta: int, C: int, Ctype: int, ldc: int, strideC: int,
+    batchCount: int, computeType: int,
+) -> None:  # fmt: skip
     _check_shapes(transa, transb, m, n, k, lda, ldb, ldc, batchCount)
     scale, bits = _check_types(Atype, Btype, Ctype, computeType)
     if not (m and n and batchCount):
         return
     if batchCount > 1 and abs(strideC) < ldc * (n - 1) + m:
         raise HazardError(f"C: matrices of {m} x {n}, leading dimension {ldc}, overlap at stride {strideC}")
-    factors = _Factors(state.pointer_mode, alpha, beta, scale)
+    factors = _Factors(pointer_mode, alpha, beta, scale)
     a = _matrices("A", A, _TYPES[Atype], (k, m) if transa else (m, k), lda, strideA, batchCount)
     b = _matrices("B", B, _TYPES[Btype], (n, k) if transb else (k, n), ldb, strideB, batchCount)
     c = _matrices("C", C, _TYPES[Ctype], (m, n), ldc, strideC, batchCount)
@@ -122,8 +125,9 @@ def gemmStridedBatchedEx(
     current_queue().push(run, "gemm", [*accesses, *factors.accesses])
 
 
-def _refuse_capture() -> None:
-    if current_queue().capture is not None:
+def _refuse_capture(queue: Queue) -> None:
+    """CuPy asks whether the stream is captured whenever it sets it, which every call does."""
+    if queue.is_capturing():
         raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from . import _errors
+from . import _errors, _handles
 from ._emulation import SETTINGS
 from ._errors import CUDARuntimeError
 from ._queue import DEVICES
@@ -36,7 +36,6 @@ ATTRIBUTES = {
     "MaxThreadsPerMultiProcessor": 2048, "MaxSharedMemoryPerMultiprocessor": 233472, "L2CacheSize": 50 << 20,
 }  # fmt: skip
 VERSION = 13000  # of CUDA
-FIRST_CUBLAS_HANDLE = 0xB1A5_0000
 
 
 class _Entered(threading.local):
@@ -100,7 +99,9 @@ class Device:
 
     @property
     def cublas_handle(self) -> int:
-        return FIRST_CUBLAS_HANDLE + known(self.id).number
+        known(self.id)
+        with self:
+            return _handles.own()
 
 
 def is_available() -> bool:

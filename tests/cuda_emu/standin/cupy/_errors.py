@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from ._table import API
 
-_DRIVER_TEXTS = {1: "CUDA_ERROR_INVALID_VALUE: invalid argument", 500: "CUDA_ERROR_NOT_FOUND: named symbol not found"}
+_DRIVER_TEXTS = {
+    1: "CUDA_ERROR_INVALID_VALUE: invalid argument", 400: "CUDA_ERROR_INVALID_HANDLE: invalid resource handle",
+    500: "CUDA_ERROR_NOT_FOUND: named symbol not found",
+}  # fmt: skip
 
 
 class CUDARuntimeError(RuntimeError):

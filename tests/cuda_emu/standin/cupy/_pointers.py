@@ -140,13 +140,13 @@ def _address(mem: Any) -> int:
 
 
 def _refuse_synchronous() -> None:
-    if current_queue().capture is not None:
+    if current_queue().is_capturing():
         raise RuntimeError("the current stream is capturing, so synchronous API calls are disallowed")
 
 
 def _refuse_capturing(stream: Any, way: str) -> Any:
     queue = current_queue(stream)
-    if queue.capture is not None:
+    if queue.is_capturing():
         raise RuntimeError(f"the current stream is capturing, so {way} transfers are disallowed")
     return queue
 

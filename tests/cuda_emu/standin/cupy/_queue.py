@@ -12,6 +12,7 @@ While a queue is being captured, push() goes to the capture instead (_graph.py).
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -47,6 +48,8 @@ class Queue:
         self.clock: Clock = {}
         self.epoch = HOST.epoch
         self.capture: Any = None
+        self.owner: int | None = None  # the thread whose own default stream it is
+        self.returned: deque[Any] = deque()  # blocks of the owner's that other threads have freed
 
     def __str__(self) -> str:
         return f"stream {self.handle:#x}" if self.handle else "the null stream"
@@ -61,6 +64,8 @@ class Queue:
             _launches.add(what, accesses, kernels)
         if self.device.releasing and not self.device.busy:
             self.device.release_all()
+        while self.returned:
+            self.device.release(self.returned.popleft())
         return self.enqueue(run, what, accesses)
 
     def enqueue(
@@ -136,6 +141,20 @@ class Queue:
         if len(self.pending) > LONGEST:
             self.run_to(self.issued - LONGEST // 2)
 
+    def busy(self) -> bool:
+        """Whether work is left, or the host does not know that none is."""
+        return bool(self.pending) or (self.epoch == HOST.epoch and HOST.clock.get(self.id, 0) < self.issued)
+
+    def is_capturing(self) -> bool:
+        """What CuPy's streamIsCapturing answers; it raises for a spoilt capture, and for the legacy null stream where
+        a stream is captured that this would have to wait for."""
+        if self is self.device.null:
+            if any(queue.blocking and queue.capture is not None for queue in self.device.queues.values()):
+                raise CUDARuntimeError(_errors.CAPTURE_IMPLICIT)
+        elif self.capture is not None and not self.capture.valid:
+            raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
+        return self.capture is not None
+
     def synchronize(self) -> None:
         with LOCK:
             if self.capture is not None:
@@ -163,9 +182,9 @@ class Device:
     def __init__(self, number: int) -> None:
         self.number = number
         self.queues: dict[int, Queue] = {}
-        self.retired: list[Queue] = []  # destroyed with work to do
+        self.retired: list[Queue] = []  # destroyed, and perhaps with work to do
         self.null = self.queues[0] = Queue(self, 0, True)
-        self.per_thread = Queue(self, 2, True)  # listed from its first use on: one queue alone has nothing to order
+        self._own = threading.local()
         self.allocated = 0  # bytes that pools and Memory hold
         self.busy = 0
         self.releasing: deque[Any] = deque()
@@ -175,7 +194,9 @@ class Device:
         if handle in (0, 1):
             return self.null
         if handle == 2:
-            self.queues[2] = self.per_thread
+            if not hasattr(self._own, "stream"):
+                self._own.stream = _OwnStream(self)
+            return self._own.stream.queue
         if handle not in self.queues:
             raise CUDARuntimeError(_errors.INVALID_HANDLE)
         return self.queues[handle]
@@ -183,10 +204,9 @@ class Device:
     def retire(self, handle: int) -> None:
         """Forgets a stream's handle. What it still has to do is done, though nobody can wait for it any more."""
         with LOCK:
-            queue = self.queues[handle]
-            if queue.pending:
+            queue = self.queues.pop(handle)
+            if queue.busy():
                 self.retired.append(queue)
-            del self.queues[handle]
 
     def synchronize(self) -> None:
         with LOCK:
@@ -205,6 +225,9 @@ class Device:
             self.releasing.append(block)
             return
         home = block.home
+        if home.owner not in (None, threading.get_ident()):  # its arena is that thread's, which alone takes from it
+            home.returned.append(block)
+            return
         if block.capture is not None or any(queue.capture is not None for queue in self.queues.values()):
             block.freeing = False
             return  # stays readable: a graph may use it, see Graph._check_alive
@@ -224,11 +247,26 @@ class Device:
             self.release(self.releasing.popleft())
 
 
+class _OwnStream:
+    """A thread's own default stream on one device, from its first use there to the end of the thread."""
+
+    def __init__(self, device: Device) -> None:
+        self.queue = Queue(device, 2, True)
+        self.queue.owner = threading.get_ident()
+        self._key = -self.queue.id  # in the list of the device, which has named streams by their handles
+        device.queues[self._key] = self.queue
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self.queue.device.retire(self._key)
+            self.queue.owner = None
+
+
 def _end_epoch_if_idle() -> None:
     """Starts the clocks anew where nothing is unfinished anywhere and the host knows it."""
     for device in DEVICES:
         for queue in (*device.queues.values(), *device.retired):
-            if queue.pending or (queue.epoch == HOST.epoch and HOST.clock.get(queue.id, 0) < queue.issued):
+            if queue.busy():
                 return
     if HOST.clock:
         _clock.end_epoch()

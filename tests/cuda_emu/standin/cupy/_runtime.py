@@ -143,4 +143,4 @@ def streamBeginCapture(stream: int, mode: int = _graph.RELAXED) -> None:
 
 
 def streamIsCapturing(stream: int) -> bool:
-    return _stream.is_capturing(stream)
+    return queue_of(stream).is_capturing()

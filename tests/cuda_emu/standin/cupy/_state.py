@@ -1,7 +1,11 @@
-"""What each thread has as current: a device, and on each device a stream."""
+"""What each thread has as current: a device, and on each device a stream.
+
+With CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1 a thread begins on its own default stream instead of the legacy null one.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -9,13 +13,16 @@ from . import _errors
 from ._errors import CUDARuntimeError
 from ._queue import DEVICES, Queue
 
+PER_THREAD = os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("0", "")
+
 
 class _Current(threading.local):
     def __init__(self) -> None:
         self.device = 0
-        self.streams: list[Any] = [None] * len(DEVICES)  # None: the null stream
-        self.entered: list[tuple[int, Any, Queue]] = []  # by `with stream:`
-        self.queues: list[Queue] = [device.null for device in DEVICES]
+        self.streams: list[Any] = [None] * len(DEVICES)  # None: the default stream
+        self.stacks: list[list[Any]] = [[None] for _ in DEVICES]  # by `with stream:`, innermost last
+        self.entered: list[int] = []  # the devices of these, in their order
+        self.queues: list[Queue] = [device.queue(2) if PER_THREAD else device.null for device in DEVICES]
 
 
 CURRENT = _Current()

@@ -14,7 +14,7 @@ from . import _clock, _errors, _graph
 from ._clock import HOST
 from ._errors import CUDARuntimeError
 from ._queue import DEVICES, LOCK, Queue
-from ._state import CURRENT, current_device, current_queue, queue_of
+from ._state import CURRENT, PER_THREAD, current_device, current_queue, queue_of
 
 EVENTS: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()  # by handle
 _handles = itertools.count(0x5000_0000, 0x100)
@@ -114,23 +114,29 @@ class _BaseStream:
         return 0, self.ptr
 
     def use(self) -> _BaseStream:
+        self._check_device()
+        _make_current(self)
+        return self
+
+    def __enter__(self) -> _BaseStream:
+        device = self._check_device()
+        CURRENT.stacks[device].append(self)
+        CURRENT.entered.append(device)
+        _make_current(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Back to the stream of the next outer `with`, whatever `use()` has made current since."""
+        stack = CURRENT.stacks[CURRENT.entered.pop()]
+        stack.pop()
+        _make_current(stack[-1])
+
+    def _check_device(self) -> int:
         device = current_device()
         if self.device_id not in (-1, device):
             raise RuntimeError(f"The device that the stream is created on ({self.device_id}) does not match with the "
                                f"current device ({device})")
-        CURRENT.queues[device], CURRENT.streams[device] = queue_of(self.ptr), self
-        return self
-
-    def __enter__(self) -> _BaseStream:
-        device = current_device()
-        before = device, CURRENT.streams[device], CURRENT.queues[device]
-        self.use()
-        CURRENT.entered.append(before)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        device, stream, queue = CURRENT.entered.pop()
-        CURRENT.streams[device], CURRENT.queues[device] = stream, queue
+        return device
 
     @property
     def done(self) -> bool:
@@ -165,7 +171,7 @@ class _BaseStream:
         return _graph.end(self.ptr)
 
     def is_capturing(self) -> bool:
-        return is_capturing(self.ptr)
+        return queue_of(self.ptr).is_capturing()
 
     @property
     def is_non_blocking(self) -> bool:
@@ -176,11 +182,15 @@ class _BaseStream:
         return queue_of(self.ptr).priority
 
 
-def is_capturing(handle: int) -> bool:
-    capture = queue_of(handle).capture
-    if capture is not None and not capture.valid:
-        raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
-    return capture is not None
+def _make_current(stream: _BaseStream | None) -> None:
+    """On the stream's device, a default stream on the device that is current."""
+    device = current_device() if stream is None or stream.device_id < 0 else stream.device_id
+    CURRENT.streams[device] = stream
+    CURRENT.queues[device] = queue_of(_default().ptr if stream is None else stream.ptr)
+
+
+def _default() -> Stream:
+    return Stream.ptds if PER_THREAD else Stream.null
 
 
 class Stream(_BaseStream):
@@ -234,4 +244,4 @@ Stream.ptds = Stream(ptds=True)
 
 def get_current_stream(device_id: int = -1) -> _BaseStream:
     found = CURRENT.streams[current_device() if device_id == -1 else device_id]
-    return Stream.null if found is None else found
+    return _default() if found is None else found

@@ -5,6 +5,7 @@ from .._table import offer as _offer
 from . import compiler as compiler
 from . import device as device
 from . import driver as driver
+from . import function as function
 from . import graph as graph
 from . import memory as memory
 from . import memory_hook as memory_hook
