@@ -68,16 +68,18 @@ def test_softmax_of_few_long_rows(xp, dtype, shape):
 )
 def test_parts_follow_the_gpu(xp, monkeypatch, multiprocessors, cols, parts):
     """One launch where rows are as many as multiprocessors, or nearly. Scratch: two numbers for each part."""
-    launches, compiled = [], loader.function
+    launches, load = [], loader.load
 
-    def function(name, device):
-        def kernel(grid, block, arguments):
+    def recording(name, device):
+        loaded = load(name, device)
+
+        def call(grid, block, arguments):
             launches.append((name, grid, [a.nbytes for a in arguments if isinstance(a, xp.ndarray)]))
-            compiled(name, device)(grid, block, arguments)
+            loaded.call(grid, block, arguments)
 
-        return kernel
+        return loaded._replace(call=call)
 
-    monkeypatch.setattr(loader, "function", function)
+    monkeypatch.setattr(loader, "load", recording)
     monkeypatch.setattr(cuda, "multiprocessors", lambda index: multiprocessors)
     x = xp.ones((4, cols), "float32")
     kernels.softmax(x)
