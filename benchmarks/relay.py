@@ -27,7 +27,6 @@ class Job(NamedTuple):
 
     name: str
     seconds: float
-    alone: bool = False  # in a process of its own, since it may leave a device that nobody else should meet
 
 
 class Answer(NamedTuple):
@@ -51,13 +50,10 @@ def relay(jobs: Iterable[Job], do: Do, until: float) -> Iterator[Answer]:
             if begin >= until:
                 yield Answer(job, 0.0, lost="not run: no time was left")
                 continue
-            if child is not None and job.alone:
-                child.end()
-                child = None
             child = child or Child(do)
             value, healthy, lost = child.ask(job, until)
             yield Answer(job, time.monotonic() - begin, value, lost)
-            if not healthy or job.alone:
+            if not healthy:
                 child.end()
                 child = None
     finally:
