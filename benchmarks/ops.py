@@ -155,8 +155,9 @@ def measure_in_turns(
         for name, call in by_library.items()
     ]
     taken = interleave(contenders, args.repeats, sample_s=args.sample_s, pause_s=0.0)
-    for case, by_library in agreed.items():
-        report.add(case, {name: taken[f"{name} {case}"] for name in by_library}, unit="us")
+    with report.at_once():
+        for case, by_library in agreed.items():
+            report.add(case, {name: taken[f"{name} {case}"] for name in by_library}, unit="us")
 
 
 @contextmanager

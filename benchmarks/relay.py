@@ -36,6 +36,7 @@ class Answer(NamedTuple):
     seconds: float
     value: Any = None
     lost: str = ""
+    begun: bool = True
 
 
 Do = Callable[[str, float], tuple[Any, bool]]  # name, seconds -> the value, and whether the process may go on
@@ -48,7 +49,7 @@ def relay(jobs: Iterable[Job], do: Do, until: float) -> Iterator[Answer]:
         for job in jobs:
             begin = time.monotonic()
             if begin >= until:
-                yield Answer(job, 0.0, lost="not run: no time was left")
+                yield Answer(job, 0.0, lost="not run: no time was left", begun=False)
                 continue
             child = child or Child(do)
             value, healthy, lost = child.ask(job, until)

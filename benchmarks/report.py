@@ -100,6 +100,16 @@ class Report:
         self.save()
 
     @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Cases that were measured in turns are written together: hundreds of times the whole file takes long."""
+        path, self.path = self.path, None
+        try:
+            yield
+        finally:
+            self.path = path
+            self.save()
+
+    @contextmanager
     def attempt(self, *cases: str) -> Iterator[None]:
         """An error inside is noted as that of these cases, and the run goes on; its end tells."""
         try:

@@ -61,8 +61,9 @@ def render(results: Sequence[dict[str, Any]]) -> str:
 def render_ops(results: Sequence[dict[str, Any]]) -> str:
     """Markdown for every op of the workload `ops`."""
     parts = [
-        [f"## {r['title']}", op_tables.whole(r), *gaps(r), provenance(r)] for r in results if r["benchmark"] == "ops"
-    ]
+        [f"## {r['title']}", *([op_tables.whole(r)] if r["cases"] else []), *gaps(r), provenance(r)]
+        for r in results if r["benchmark"] == "ops"
+    ]  # fmt: skip
     return "\n\n".join(text for part in parts for text in part)
 
 

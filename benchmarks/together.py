@@ -33,7 +33,7 @@ def run_together(calls: Mapping[str, Sequence[str]], seconds: float, lines: Path
     """Runs workloads with their arguments, in this order; answers those that failed."""
     until, failed = time.monotonic() + seconds, []
     for answer in relay(_jobs(calls, until), partial(measure, calls), until):
-        found = answer.value or {"outcome": "lost", "error": answer.lost}
+        found = answer.value or {"outcome": "lost" if answer.begun else "not run", "error": answer.lost}
         line = json.dumps({"benchmark": answer.job.name, **found, "seconds": round(answer.seconds, 1)})
         print(line, flush=True)
         if lines is not None:

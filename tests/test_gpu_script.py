@@ -157,7 +157,7 @@ def test_a_stage_that_fails_to_start_is_named(script, last, outcome):
     assert script.run("bench", "ops")[0] == 1
     bench, ops = script.summary().values()
     assert (bench["exit_code"], bench["outcome"]) == (1, outcome)
-    assert (bench.get("note") == last) == (outcome == "did not start")
+    assert bench["note"] == last
     assert ops["outcome"] == "passed"
 
 
@@ -180,6 +180,7 @@ def test_a_suite_that_was_cut_short_says_so(script):
     assert (ops["exit_code"], ops["outcome"], ops["note"]) == (2, "cut short", "7 of 9 tests were not run")
 
 
+@pytest.mark.slow
 def test_all_stages_together_keep_the_time_though_each_hangs(script):
     script.tell(**dict.fromkeys(DEFAULT, HANGS))
     scale = 0.02
@@ -315,12 +316,15 @@ def test_an_earlier_run_brings_kernels_and_leaves_out_what_passed(script):
 
 
 def test_a_test_that_passed_earlier_has_a_line_that_says_so(script):
+    line = '{"test": "core::once", "outcome": "passed"}'
+    script.tell(core=f"echo '{line}' >>$results/core.outcomes.jsonl")
     script.run("core")
     later = script.folder / "later"
+    script.tell(core="")
     script.run("core", "--from", script.out, out=later)
     found = [json.loads(line) for line in archive(later)["core.outcomes.jsonl"].splitlines()]
     assert found[0] == {"test": "core::good", "outcome": "passed", "earlier": True}
-    assert len(found) == 3
+    assert script.summary(later)["core"]["counts"] == {"passed": 1, "passed earlier": 1, "failed": 1}
 
 
 def test_a_run_may_go_on_in_its_own_folder(script):

@@ -36,6 +36,17 @@ def test_the_file_is_written_after_every_case(path):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
+def test_cases_that_were_measured_in_turns_are_written_together(path, monkeypatch):
+    written, replaced = Report("ops", "title", "cpu", {"tiny": False}, {}, path), []
+    monkeypatch.setattr(os, "replace", lambda source, target: replaced.append(source.rename(target)))
+    with written.at_once():
+        for case in "abc":
+            written.add(case, PAIR)
+    assert (cases_in(path), len(replaced)) == (["a", "b", "c"], 1)
+    written.add("d", PAIR)
+    assert cases_in(path)[-1] == "d"
+
+
 def test_the_file_is_whole_where_writing_is_cut_short(path, monkeypatch):
     written = Report("small_graph", "title", "cpu", {"tiny": False}, {}, path)
     written.add("a", PAIR)

@@ -130,7 +130,7 @@ def workloads(tmp_path):
         subprocess.run([sys.executable, script], env=environment, check=True, timeout=100)
         lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
         assert [line["benchmark"] for line in lines] == list(names)
-        pids = {name: (tmp_path / f"{name}.json").read_text() for name in names}
+        pids = {path.stem: path.read_text() for path in tmp_path.glob("*.json")}
         return {line["benchmark"]: line for line in lines}, pids
 
     return run
@@ -153,6 +153,12 @@ def test_a_workload_with_too_little_time_leaves_some_to_the_next(workloads):
     assert lines["slow"]["seconds"] < 8
     assert lines["fine"]["outcome"] == "passed"
     assert pids["slow"] == pids["fine"]
+
+
+def test_a_workload_that_is_not_come_to_has_not_failed(workloads, capfd):
+    lines, _ = workloads("fine", "other", seconds=0.0)
+    assert {line["outcome"] for line in lines.values()} == {"not run"}
+    assert capfd.readouterr().out.splitlines()[-1] == "[]"
 
 
 def test_a_device_that_answers_no_more_is_met_by_nobody_else(workloads):

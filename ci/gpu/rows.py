@@ -44,10 +44,12 @@ def _verdict(ended: Ended, asked: bool, last: str, unrun: str) -> tuple[str, str
         return "crashed", ended.note
     if unrun:
         return "cut short", unrun
-    return ("failed", "") if ended.code else ("passed", "")
+    return ("failed", last) if ended.code else ("passed", "")
 
 
 def _outcome(part: dict[str, Any]) -> str:
+    if part.get("earlier"):
+        return "passed earlier"
     return part.get("outcome") or ("ok" if part.get("ok") else "not ok")
 
 
