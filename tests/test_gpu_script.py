@@ -226,14 +226,15 @@ def test_a_signal_ends_the_stage_and_keeps_what_there_is(script, number, behavio
 
 
 def test_a_kill_leaves_whole_files(script):
-    script.tell(core=SLEEPS, bench="echo x >$CUPY_CACHE_DIR/kernel.cubin")
-    process = script.start("bench", "core", scale=0.2, start_new_session=True)
+    script.tell(core=f"echo $$ >$BEHAVIOUR/pid; {SLEEPS}", bench="echo x >$CUPY_CACHE_DIR/kernel.cubin")
+    process = script.start("bench", "core", scale=0.2)
     try:
         until(lambda: (script.out / "results.tar").exists() and "core.outcomes.jsonl" in archive(script.out))
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.communicate()
     check_whole(script.out)
+    until(lambda: not os.path.exists(f"/proc/{(script.behaviour / 'pid').read_text().strip()}"))
     assert script.summary()["core"] == {"outcome": "running"} | {
         key: script.summary()["core"][key] for key in ("begun", "commit")
     }

@@ -1,4 +1,7 @@
-"""Runs a command in a process group of its own, within a limit: it is interrupted first, and killed after a grace."""
+"""Runs a command in a process group of its own, within a limit: it is interrupted first, and killed after a grace.
+
+Nothing of the group outlives the command, or this script if that is killed: it would keep the device busy.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,14 +57,31 @@ def run(
         return Ended(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE, 0.0, str(error))
     pump = threading.Thread(target=_pump, args=(process.stdout, write), daemon=True)
     pump.start()
-    note = _wait(process, begin, limits, tick, asked)
-    _signal(process.pid, signal.SIGKILL)  # what it has left running
+    with _guard(process.pid):
+        note = _wait(process, begin, limits, tick, asked)
     pump.join(1.0)
     seconds = time.monotonic() - begin
     if note:
         return Ended(TIMEOUT, seconds, note)
     code = process.returncode
     return Ended(code, seconds) if code >= 0 else Ended(128 - code, seconds, f"ended by {signal.Signals(-code).name}")
+
+
+@contextmanager
+def _guard(group: int) -> Iterator[None]:
+    """Kills what is left of a process group behind the block, or when this process dies inside of it."""
+    source, held = os.pipe()  # `held` is open in this process alone
+    guard = None
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # the group has ended already
+        guard = subprocess.Popen(["sh", "-c", "trap '' INT; read -r _; kill -9 0"], stdin=source, process_group=group)
+    try:
+        yield
+    finally:
+        _signal(group, signal.SIGKILL)
+        if guard is not None:
+            guard.wait()
+        os.close(source)
+        os.close(held)
 
 
 def _wait(
