@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from . import sanitizer
+
 # By the names of distributions, since some take seconds to import.
 PACKAGES = (
     "numpy", "scipy", "ml-dtypes", "cupy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-ml-py", "safetensors", "torch",
@@ -29,7 +31,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "host_memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "versions": {name: version for name in PACKAGES if (version := _version(name))},
-        "compute-sanitizer": shutil.which("compute-sanitizer"),
+        "compute-sanitizer": sanitizer.find(),
         "g++": shutil.which("g++"),
     }
 

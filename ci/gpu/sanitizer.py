@@ -25,6 +25,7 @@ TOOLS = {
     "memcheck": ("--tool=memcheck", "--leak-check=no"),
     "racecheck": ("--tool=racecheck", "--racecheck-report=all"),
 }
+NAME, TOOLKIT = "compute-sanitizer", "/usr/local/cuda/bin"
 TOGETHER = 4  # runs, each slow on the host and seldom on the device
 FOUND = 86  # exit code for errors that the tool has found
 LINES, WIDTH = 200, 400  # of the output, in the file
@@ -42,7 +43,12 @@ class Case(NamedTuple):
     def command(self) -> list[str]:
         driver = ["-m", "pytest", "--device", "cuda", "tests/kernels/test_every_instance.py", "-k", f"[{self.file}"]
         quiet = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
-        return ["compute-sanitizer", *TOOLS[self.tool], f"--error-exitcode={FOUND}", sys.executable, *driver, *quiet]
+        return [find() or NAME, *TOOLS[self.tool], f"--error-exitcode={FOUND}", sys.executable, *driver, *quiet]
+
+
+def find() -> str | None:
+    """The program, on the PATH or where NVIDIA's toolkit puts it."""
+    return shutil.which(NAME) or shutil.which(NAME, path=TOOLKIT)
 
 
 def cases() -> list[Case]:
@@ -90,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, required=True, help="after so long no run goes on")
     args = parser.parse_args(argv)
     until = time.monotonic() + args.seconds
-    if shutil.which("compute-sanitizer") is None:
-        print("compute-sanitizer is not installed, or not on the PATH: no kernel was checked")
+    if find() is None:
+        print(f"{NAME} is not installed, or neither on the PATH nor in {TOOLKIT}: no kernel was checked")
         return 127
     bad = 0
     with args.file.open("a") as file, ThreadPoolExecutor(TOGETHER) as pool:
