@@ -5,6 +5,7 @@ Each workload is a module that runs alone, and `python -m benchmarks` runs them 
     python -m benchmarks.hessian --device cpu --peers torch,torch.func,jax --json out.json
     python -m benchmarks --device cpu          # writes benchmarks/results/cpu-<name>.json
     python -m benchmarks.tables --write README.md
+    python -m benchmarks.probe --lines out.jsonl    # what only a GPU can answer, check by check
     python -m benchmarks.demo                  # trains on real data, writes out/report.html
 
 The variables below must be set before NumPy, JAX or CuPy is loaded, hence here.

@@ -1,7 +1,8 @@
 """Run every workload, each in a process of its own: python -m benchmarks [--device cpu|cuda].
 
 Prints the tables and writes benchmarks/results/<device>-<name>.json, from which
-`python -m benchmarks.tables --write README.md` makes the tables of the README.
+`python -m benchmarks.tables --write README.md` makes the tables of the README. With --together they share a process,
+where seconds are few and imports take some.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .tables import RESULTS, WORKLOADS
+from .together import run_together
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,25 +25,35 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default=",".join(WORKLOADS), help="comma-separated (default: all)")
     parser.add_argument("--out", type=Path, default=RESULTS, help=f"where to write (default: {RESULTS})")
     parser.add_argument("--plots", action="store_true", help="write a PNG beside each JSON file")
+    parser.add_argument("--together", action="store_true", help="in one process, which a crash replaces")
+    parser.add_argument("--seconds", type=float, default=86400.0, help="with --together: for all of them, at most")
+    parser.add_argument("--lines", type=Path, metavar="FILE", help="with --together: append a JSON line for each")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the chosen workloads; answers 1 if one of them failed."""
     args, passed_on = parser().parse_known_args(argv)
-    kind, failed = args.device.partition(":")[0], []
+    kind, calls = args.device.partition(":")[0], {}
     for name in args.only.split(","):
         if name not in WORKLOADS:
             parser().error(f"no workload {name!r}; there are: {', '.join(WORKLOADS)}")
         target = args.out / f"{kind}-{name}.json"
-        command = [sys.executable, "-m", f"benchmarks.{name}", "--device", args.device, "--json", str(target)]
-        command += ["--plot", str(target.with_suffix(".png"))] if args.plots else []
-        # A process each: no library meets the threads, the heap or the caches of the workload before.
-        if subprocess.run([*command, *passed_on], check=False).returncode:
-            failed.append(name)
+        plot = ["--plot", str(target.with_suffix(".png"))] if args.plots else []
+        calls[name] = ["--device", args.device, "--json", str(target), *plot, *passed_on]
+    if args.together:
+        failed = run_together(calls, args.seconds, args.lines)
+    else:
+        failed = [name for name, words in calls.items() if not run_apart(name, words)]
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def run_apart(name: str, words: Sequence[str]) -> bool:
+    """A process of its own: no library meets the threads, the heap or the caches of the workload before."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *words]
+    return subprocess.run(command, check=False).returncode == 0
 
 
 if __name__ == "__main__":

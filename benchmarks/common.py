@@ -78,17 +78,20 @@ def run_workload(
     run: Callable[[argparse.Namespace], Report],
     argv: Sequence[str] | None = None,
     plot: Callable[[Report, str], None] = plot_report,
+    comment: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """Parse, run, print, write: the `main` of every workload."""
+    """Parse, run, print, write: the `main` of every workload. Ends the program if a case has failed."""
     args = parser.parse_args(argv)
     if args.device != "cpu" and not ag.cuda.is_available():
         sys.exit(f"--device {args.device}: no CUDA device answers; run `--device cpu` instead")
     report = run(args)
     report.print()
-    if args.json:
-        report.write(args.json)
+    report.save()
     if args.plot:
         plot(report, args.plot)
+    comment(report)
+    if report.failed:
+        sys.exit(f"{report.benchmark}: {len(report.failed)} of {len(report.planned)} cases failed")
     return report
 
 

@@ -239,9 +239,12 @@ def run(args: argparse.Namespace) -> Report:
     config = {"batch": args.batch, "hidden": args.hidden, "layers": args.layers, "tiny": args.tiny}
     if kind == "cuda" and not has_tf32():
         absent["TF32"] = "autograd_gpu has no set_float32_matmul_precision here"
-    report = Report(NAME, title, kind, config, absent)
-    for problem, label, precision in cases(args, weights, x):
-        measure(problem, label, args, precision, report)
+    report = Report(NAME, title, kind, config, absent, args.json)
+    chosen = cases(args, weights, x)
+    report.plan(label for _, label, _ in chosen)
+    for problem, label, precision in chosen:
+        with report.attempt(label):
+            measure(problem, label, args, precision, report)
     return report
 
 

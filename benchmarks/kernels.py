@@ -125,11 +125,23 @@ def measure_kernels(report: Report, args: argparse.Namespace) -> None:
     """Time every family in each of its dtypes."""
     clock = DeviceClock(1024 if args.tiny else DELAY)
     for name in args.families:
-        found = {f"{name}, {dtype}": contenders_of(name, dtype, clock, args) for dtype in dtypes(name)}
-        timings = measure({label: group for label, (_, group) in found.items()}, args)
-        for label, (nbytes, _) in found.items():
-            counts = {each: {"GB/s": round(nbytes / t.median / 1e9)} for each, t in timings[label].items()}
-            report.add(label, timings[label], unit="us", counts=counts)
+        with report.attempt(*family_labels(name)):
+            measure_family(report, name, clock, args)
+
+
+def family_labels(name: str) -> list[str]:
+    """The names of a family's cases."""
+    return [f"{name}, {dtype}" for dtype in dtypes(name)]
+
+
+def measure_family(report: Report, name: str, clock: Clock, args: argparse.Namespace) -> None:
+    """Time one family, all dtypes in turns."""
+    made = [contenders_of(name, dtype, clock, args) for dtype in dtypes(name)]
+    found = dict(zip(family_labels(name), made, strict=True))
+    timings = measure({label: group for label, (_, group) in found.items()}, args)
+    for label, (nbytes, _) in found.items():
+        counts = {each: {"GB/s": round(nbytes / t.median / 1e9)} for each, t in timings[label].items()}
+        report.add(label, timings[label], unit="us", counts=counts)
 
 
 def counted() -> list[tuple[str, ...]]:
@@ -175,24 +187,31 @@ def product(lib: ModuleType, size: int, transposed: Sequence[bool], dtype: str, 
     return lambda: lib.matmul(a, b)
 
 
-def measure_products(report: Report, libraries: Mapping[str, ModuleType], args: argparse.Namespace) -> None:
-    """Check and time every product: those of one kind of number in turns."""
-    place = device_kind(args.device)
-    sizes = (32,) if args.tiny else [size for size in SIZES if size <= LARGEST[place]]
-    for kind, (dtype, name, tolerance) in PRODUCTS[place].items():
-        groups: dict[str, Group] = {}
-        with precision(list(libraries.values()), name):
-            for layout, size in itertools.product(LAYOUTS, sizes):
-                label = f"product {layout}, {kind}, {size}"
-                calls = {each: product(lib, size, LAYOUTS[layout], dtype, args.device)
-                         for each, lib in libraries.items()}  # fmt: skip
-                rows = {each: [call()[:8].to(libraries[each].float32)] for each, call in calls.items()}
-                require_agreement(rows, tolerance, label)
-                groups[label] = {each: (call, clock_for(libraries[each], args.device)) for each, call in calls.items()}
-            timings = measure(groups, args)
-        for (_, size), (label, taken) in zip(itertools.product(LAYOUTS, sizes), timings.items(), strict=True):
-            counts = {each: {"GFLOP/s": round(2 * size**3 / timing.median / 1e9)} for each, timing in taken.items()}
-            report.add(label, taken, unit="us", counts=counts)
+def product_labels(kind: str, args: argparse.Namespace) -> dict[str, tuple[str, int]]:
+    """The names of the products of a kind of number, with layout and size."""
+    largest = LARGEST[device_kind(args.device)]
+    sizes = (32,) if args.tiny else [size for size in SIZES if size <= largest]
+    return {f"product {layout}, {kind}, {size}": (layout, size) for layout, size in itertools.product(LAYOUTS, sizes)}
+
+
+def measure_products(
+    report: Report, kind: str, libraries: Mapping[str, ModuleType], args: argparse.Namespace
+) -> None:
+    """Check and time every product of a kind of number, in turns."""
+    dtype, name, tolerance = PRODUCTS[device_kind(args.device)][kind]
+    labels, groups = product_labels(kind, args), {}
+    with precision(list(libraries.values()), name):
+        for label, (layout, size) in labels.items():
+            calls = {each: product(lib, size, LAYOUTS[layout], dtype, args.device)
+                     for each, lib in libraries.items()}  # fmt: skip
+            rows = {each: [call()[:8].to(libraries[each].float32)] for each, call in calls.items()}
+            require_agreement(rows, tolerance, label)
+            groups[label] = {each: (call, clock_for(libraries[each], args.device)) for each, call in calls.items()}
+        timings = measure(groups, args)
+    for label, taken in timings.items():
+        operations = 2 * labels[label][1] ** 3
+        counts = {each: {"GFLOP/s": round(operations / timing.median / 1e9)} for each, timing in taken.items()}
+        report.add(label, taken, unit="us", counts=counts)
 
 
 # ---- what is accepted ------------------------------------------------------------------------------------
@@ -230,22 +249,32 @@ def run(args: argparse.Namespace) -> Report:
     config = {"tiny": args.tiny, "bytes": args.nbytes, "batch": batch, "share": SHARE, "step_ratio": STEP_RATIO}
     if kind == "cpu":
         config["bytes_per_element"] = {name: cells for name, *cells in counted()}
-    report = Report(NAME, title, kind, config, absent)
-    if kind == "cuda":
+    report = Report(NAME, title, kind, config, absent, args.json)
+    families = args.families if kind == "cuda" else []
+    steps = {optimizer: train_mlp.label_of(optimizer, batch) for optimizer in train_mlp.LEARNING_RATE}
+    products = [label for number in PRODUCTS[kind] for label in product_labels(number, args)]
+    report.plan([*[label for name in families for label in family_labels(name)], *products, *steps.values()])
+    if families:
         measure_kernels(report, args)
-    measure_products(report, {OURS: ag, **present}, args)
-    for optimizer in train_mlp.LEARNING_RATE:
-        train_mlp.measure(report, present, batch, optimizer, args)
+    for number in PRODUCTS[kind]:
+        with report.attempt(*product_labels(number, args)):
+            measure_products(report, number, {OURS: ag, **present}, args)
+    for optimizer, label in steps.items():
+        with report.attempt(label):
+            train_mlp.measure(report, present, batch, optimizer, args)
     return report
 
 
 def main(argv: Sequence[str] | None = None) -> Report:
     """Run from the command line."""
-    report = run_workload(parser(), run, argv)
+    return run_workload(parser(), run, argv, comment=comment)
+
+
+def comment(report: Report) -> None:
+    """What there is to say beside the table."""
     if report.device == "cpu":
         show_counted()
     print("\n".join(verdicts(report)))
-    return report
 
 
 if __name__ == "__main__":

@@ -18,15 +18,17 @@ def summary(result: dict[str, Any]) -> str:
     for case in result["cases"]:
         activation, _, hook = case["case"].partition(", ")
         cases.setdefault(hook, {})[activation] = case
-    without = cases.pop(WITHOUT)
+    without = cases.pop(WITHOUT)  # the first case of each activation
     errors, times = [[f"{what}, {name}" for name in without] for what in ("error", "step time")]
     lines = [row(["", "bytes held", "peak bytes", *errors, *times]), row(["---", *["---:"] * (2 + 2 * len(without))])]
     for hook, found in cases.items():
-        pairs = [(found[name], base) for name, base in without.items()]
-        shares = [max(count(case, key) / count(base, key) for case, base in pairs) for key in ("MiB held", "peak MiB")]
-        cells = [f"{share:.2f}x" for share in shares]
-        cells += [both({name: error(case, name) for name in case["contenders"]}) for case, _ in pairs]
-        cells += [both({name: time(case, base, name) for name in case["contenders"]}) for case, base in pairs]
+        pairs = {name: (found[name], base) for name, base in without.items() if name in found}
+        cells = [
+            f"{max(count(case, key) / count(base, key) for case, base in pairs.values()):.2f}x"
+            for key in ("MiB held", "peak MiB")
+        ]
+        for cell in (error_cell, time_cell):
+            cells += [cell(*pairs[name]) if name in pairs else "" for name in without]
         lines.append(row([hook, *cells]))
     repeats = min(case["repeats"] for case in result["cases"])
     title = result["title"].replace(", ms a step", "")
@@ -36,6 +38,14 @@ def summary(result: dict[str, Any]) -> str:
 def both(texts: dict[str, str]) -> str:
     """Ours, and in brackets the peer's where it ran."""
     return texts[OURS] + (f" ({texts[PEER]})" if PEER in texts else "")
+
+
+def error_cell(case: Case, without: Case) -> str:
+    return both({name: error(case, name) for name in case["contenders"]})
+
+
+def time_cell(case: Case, without: Case) -> str:
+    return both({name: time(case, without, name) for name in case["contenders"]})
 
 
 def count(case: Case, key: str, library: str = OURS) -> float:

@@ -2,7 +2,8 @@
 
 At 2x2 the arithmetic costs next to nothing. The operands require grad, so that making the node of the graph is part of
 the call. For the commonest ops NumPy alone, which records nothing, is the floor of a Python library on NumPy arrays.
-Samples are short and all calls take turns, so that the samples of one op are spread over the whole run.
+Samples are short and all calls take turns, so that the samples of one op are spread over the whole run; on CUDA, where
+nobody else is at work, a few dozen do.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +30,7 @@ from .timing import Call, Contender, interleave
 
 NAME = "ops"
 PEERS = ("torch", "numpy")
+TOGETHER = 32  # cases on CUDA
 # Results that are drawn at random, that nobody wrote, or that are determined up to signs: only shapes are compared.
 LOOSE = """
     F.alpha_dropout F.dropout F.dropout1d F.dropout2d F.dropout3d F.feature_alpha_dropout F.gumbel_softmax F.rrelu
@@ -129,18 +132,32 @@ def tensor_libraries(present: Mapping[str, ModuleType]) -> list[tuple[str, Modul
 
 
 def measure(report: Report, cases: Cases, present: Mapping[str, ModuleType], args: argparse.Namespace) -> None:
-    """Check all cases, time them all in turns, add them."""
+    """Check, time and add all cases: in turns on the CPU, on CUDA some at a time, so that they come out one by one."""
+    together = len(cases) if args.device == "cpu" else TOGETHER
+    rest = iter(cases.items())
+    while group := dict(islice(rest, together)):
+        measure_in_turns(report, group, present, args)
+
+
+def measure_in_turns(
+    report: Report, cases: Cases, present: Mapping[str, ModuleType], args: argparse.Namespace
+) -> None:
+    """Check these cases, time those that agree in turns, add them."""
+    agreed: Cases = {}
     for case, by_library in cases.items():
-        check(case, by_library)
+        with report.attempt(case):
+            check(case, by_library)
+            agreed[case] = by_library
     modules = {OURS: ag, **present}
     contenders = [
         Contender(f"{name} {case}", call, clock_for(modules[name], args.device))
-        for case, by_library in cases.items()
+        for case, by_library in agreed.items()
         for name, call in by_library.items()
     ]
     taken = interleave(contenders, args.repeats, sample_s=args.sample_s, pause_s=0.0)
-    for case, by_library in cases.items():
-        report.add(case, {name: taken[f"{name} {case}"] for name in by_library}, unit="us")
+    with report.at_once():
+        for case, by_library in agreed.items():
+            report.add(case, {name: taken[f"{name} {case}"] for name in by_library}, unit="us")
 
 
 @contextmanager
@@ -162,7 +179,9 @@ def run(args: argparse.Namespace) -> Report:
     args.sample_s = 1e-5 if args.tiny else 1e-3
     present, absent = load_peers(args.peers, PEERS, args.device)
     config = {"tiny": args.tiny, "commonest": list(op_calls.NUMPY)}
-    report = Report(NAME, f"Every op, float32, {args.device}", device_kind(args.device), config, absent)
+    title = f"Every op, float32, {args.device}"
+    report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
+    report.plan([*op_calls.calls(), *[LARGE + case for case in op_calls.large()]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, of functions that it wants to drop
         with one_thread(present):

@@ -63,31 +63,29 @@ def make(lib: ModuleType, shapes: Shapes, optimizer: str, device: str, **setting
 
 
 def measure(
-    report: Report, present: dict[str, ModuleType], label: str, shapes: Shapes, args: argparse.Namespace
+    report: Report, present: dict[str, ModuleType], case: str, optimizer: str, shapes: Shapes, args: argparse.Namespace
 ) -> None:
-    """Check, time and add the cases of one network, all variants in turns."""
-    for optimizer in OPTIMIZERS:
-        made = {OURS: (ag, make(ag, shapes, optimizer, args.device))}
-        if torch := present.get("torch"):
-            for variant, settings in TORCH_VARIANTS.items():
-                made[variant] = torch, make(torch, shapes, optimizer, args.device, **settings)
-        case = f"{optimizer}, {label}"
-        for _ in range(CHECK_STEPS):
-            for _, (update, _) in made.values():
-                update.step()
-        require_agreement({name: params for name, (_, (_, params)) in made.items()}, 1e-5, case)
-        contenders = [
-            Contender(name, update.step, clock_for(lib, args.device)) for name, (lib, (update, _)) in made.items()
-        ]
-        timings = interleave(contenders, args.repeats, sample_s=args.sample_s)
-        ours, notes = timings.pop(OURS), []
-        shown = {OURS: ours}
-        if timings:
-            fastest = min(timings, key=lambda name: timings[name].median)
-            listed = ", ".join(f"{name} {timing.median * 1e6:.0f} us" for name, timing in timings.items())
-            notes = [f"torch runs its {fastest} optimizer, the fastest of {listed}"]
-            shown["torch"] = timings[fastest]
-        report.add(case, shown, unit="us", notes=notes)
+    """Check, time and add one case, all variants in turns."""
+    made = {OURS: (ag, make(ag, shapes, optimizer, args.device))}
+    if torch := present.get("torch"):
+        for variant, settings in TORCH_VARIANTS.items():
+            made[variant] = torch, make(torch, shapes, optimizer, args.device, **settings)
+    for _ in range(CHECK_STEPS):
+        for _, (update, _) in made.values():
+            update.step()
+    require_agreement({name: params for name, (_, (_, params)) in made.items()}, 1e-5, case)
+    contenders = [
+        Contender(name, update.step, clock_for(lib, args.device)) for name, (lib, (update, _)) in made.items()
+    ]
+    timings = interleave(contenders, args.repeats, sample_s=args.sample_s)
+    ours, notes = timings.pop(OURS), []
+    shown = {OURS: ours}
+    if timings:
+        fastest = min(timings, key=lambda name: timings[name].median)
+        listed = ", ".join(f"{name} {timing.median * 1e6:.0f} us" for name, timing in timings.items())
+        notes = [f"torch runs its {fastest} optimizer, the fastest of {listed}"]
+        shown["torch"] = timings[fastest]
+    report.add(case, shown, unit="us", notes=notes)
 
 
 def run(args: argparse.Namespace) -> Report:
@@ -95,9 +93,16 @@ def run(args: argparse.Namespace) -> Report:
     args.sample_s = 1e-3 if args.tiny else 0.02
     present, absent = load_peers(args.peers, PEERS, args.device)
     config = {"tiny": args.tiny, "optimizers": {name: options for name, (_, options) in OPTIMIZERS.items()}}
-    report = Report(NAME, f"Optimizer step, float32, {args.device}", device_kind(args.device), config, absent)
-    for label, shapes in networks(args.tiny).items():
-        measure(report, present, label, shapes, args)
+    title = f"Optimizer step, float32, {args.device}"
+    report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
+    cases = {
+        f"{optimizer}, {network}": (optimizer, shapes)
+        for network, shapes in networks(args.tiny).items() for optimizer in OPTIMIZERS
+    }  # fmt: skip
+    report.plan(cases)
+    for case, (optimizer, shapes) in cases.items():
+        with report.attempt(case):
+            measure(report, present, case, optimizer, shapes, args)
     return report
 
 

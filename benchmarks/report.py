@@ -8,6 +8,8 @@ Fields of the JSON file (times in seconds):
     config       sizes and other settings of the run
     environment  see environment.py
     absent       {peer: why it was not measured}
+    planned      what was to be measured, by the names of cases: those that `cases` lacks were not come to
+    failed       {name of a case: the error that it ended with}
     cases        a list; each case has
         case         what was measured
         unit         unit for display: "ms" or "us"
@@ -19,13 +21,19 @@ Fields of the JSON file (times in seconds):
         notes        remarks for the reader, such as the variant that a peer ran
     summary      {name: figure} for figures that span cases
     series       {name: {library: [...]}} for curves over a run
+
+The file is written anew after each case, and is whole at any time.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +46,7 @@ PIPE_WIDTH = 150  # columns when the output is no terminal
 
 
 class Report:
-    """The results of one run of one workload."""
+    """The results of one run of one workload; with a `path` they are written there as they come."""
 
     def __init__(
         self,
@@ -47,12 +55,20 @@ class Report:
         device: str,
         config: Mapping[str, Any],
         absent: Mapping[str, str],
+        path: str | Path | None = None,
     ):
         self.benchmark, self.title, self.device = benchmark, title, device
-        self.config, self.absent = dict(config), dict(absent)
+        self.config, self.absent, self.path = dict(config), dict(absent), path
+        self.planned: list[str] = []
+        self.failed: dict[str, str] = {}
         self.cases: list[dict[str, Any]] = []
         self.summary: dict[str, Any] = {}
         self.series: dict[str, dict[str, list[float]]] = {}
+
+    def plan(self, cases: Iterable[str]) -> None:
+        """Says which cases are to come, before any is measured."""
+        self.planned = list(cases)
+        self.save()
 
     def add(
         self,
@@ -81,6 +97,32 @@ class Report:
         self.cases.append(
             {"case": case, "unit": unit, "repeats": repeats, "contenders": contenders, "notes": list(notes)}
         )
+        self.save()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Cases that were measured in turns are written together: hundreds of times the whole file takes long."""
+        path, self.path = self.path, None
+        try:
+            yield
+        finally:
+            self.path = path
+            self.save()
+
+    @contextmanager
+    def attempt(self, *cases: str) -> Iterator[None]:
+        """An error inside is noted as that of these cases, and the run goes on; its end tells."""
+        try:
+            yield
+        except Exception as error:
+            traceback.print_exc()
+            self.failed |= dict.fromkeys(cases, f"{type(error).__name__}: {error}")
+            self.save()
+
+    @functools.cached_property
+    def environment(self) -> dict[str, Any]:
+        """As it is when this is first asked."""
+        return environment(self.device)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that this module's docstring lists."""
@@ -90,19 +132,26 @@ class Report:
             "title": self.title,
             "device": self.device,
             "config": self.config,
-            "environment": environment(self.device),
+            "environment": self.environment,
             "absent": self.absent,
+            "planned": self.planned,
+            "failed": self.failed,
             "cases": self.cases,
             "summary": self.summary,
             "series": self.series,
         }
 
-    def write(self, path: str | Path) -> None:
-        """Write the JSON file."""
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    def save(self) -> None:
+        """Write the JSON file, if the report has one: beside, then in its place."""
+        if self.path is None:
+            return
+        path = Path(self.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.as_dict(), indent=1)
         text = re.sub(r"\[[^][{}\"]*\]", lambda numbers: " ".join(numbers[0].split()), text)  # samples on one line
-        Path(path).write_text(text + "\n")
+        part = path.with_name(f"{path.name}.part")
+        part.write_text(text + "\n")
+        os.replace(part, path)
 
     def rows(self) -> list[tuple[str, ...]]:
         """One row per case and contender: case, contender, median, min, ratio, counts."""
@@ -128,6 +177,8 @@ class Report:
             print(f"  {peer}: not measured, {reason}")
         for name, value in self.summary.items():
             print(f"  {name}: {value}")
+        for case, error in self.failed.items():
+            print(f"  {case}: failed, {error}")
 
 
 def three_digits(value: float) -> str:

@@ -201,9 +201,13 @@ def run(args: argparse.Namespace) -> Report:
     present, absent = load_peers(args.peers, PEERS, args.device)
     config = {"layers": args.layers, "width": args.width, "batch": args.batch, "tiny": args.tiny}
     title = f"Saved for backward, {args.layers} layers of {args.width}, batch {args.batch}, ms a step, {args.device}"
-    report = Report(NAME, title, device_kind(args.device), config, absent)
-    for activation in args.activations:
-        measure(report, present, activation, args)
+    report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
+    hooks = our_hooks(ag, args.device, 0)
+    cases = {activation: [f"{activation}, {hook}" for hook in hooks] for activation in args.activations}
+    report.plan(case for group in cases.values() for case in group)
+    for activation, group in cases.items():
+        with report.attempt(*group):
+            measure(report, present, activation, args)
     return report
 
 

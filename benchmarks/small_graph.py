@@ -7,7 +7,7 @@ hand and nothing recorded, is the floor that a Python library on NumPy arrays ca
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -147,21 +147,28 @@ def run(args: argparse.Namespace) -> Report:
         device_kind(args.device),
         {"length": LENGTH, "tiny": args.tiny},
         absent,
+        args.json,
     )
+    report.plan(calls[OURS])
     for case in calls[OURS]:
-        require_agreement({name: by_case[case]() for name, by_case in calls.items()}, 1e-5, case)
-        contenders = [
-            Contender(name, by_case[case], clock_for(modules[name], args.device))
-            for name, by_case in calls.items()
-        ]
-        timings = interleave(contenders, args.repeats, sample_s=1e-4 if args.tiny else 5e-3)
-        n = operators(case)
-        counts = {
-            name: {"forward operators": n, "us per operator": round(timing.median * 1e6 / n, 3)}
-            for name, timing in timings.items()
-        }
-        report.add(case, timings, unit="us", counts=counts)
+        with report.attempt(case):
+            measure(report, case, {name: (modules[name], by_case[case]) for name, by_case in calls.items()}, args)
     return report
+
+
+def measure(
+    report: Report, case: str, calls: Mapping[str, tuple[ModuleType, Call]], args: argparse.Namespace
+) -> None:
+    """Check, time and add one case."""
+    require_agreement({name: call() for name, (_, call) in calls.items()}, 1e-5, case)
+    contenders = [Contender(name, call, clock_for(module, args.device)) for name, (module, call) in calls.items()]
+    timings = interleave(contenders, args.repeats, sample_s=1e-4 if args.tiny else 5e-3)
+    n = operators(case)
+    counts = {
+        name: {"forward operators": n, "us per operator": round(timing.median * 1e6 / n, 3)}
+        for name, timing in timings.items()
+    }
+    report.add(case, timings, unit="us", counts=counts)
 
 
 def main(argv: Sequence[str] | None = None) -> Report:

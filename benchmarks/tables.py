@@ -29,6 +29,7 @@ TITLES = {
     "jax": "JAX jit",
     "numpy": "NumPy alone",
 }
+NAMED = 8  # cases that were not measured, by name
 SHOWN_COUNTS = {"hidden products": "products"}
 READING = (
     "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. Where the ratio of "
@@ -59,7 +60,10 @@ def render(results: Sequence[dict[str, Any]]) -> str:
 
 def render_ops(results: Sequence[dict[str, Any]]) -> str:
     """Markdown for every op of the workload `ops`."""
-    parts = [[f"## {r['title']}", op_tables.whole(r), provenance(r)] for r in results if r["benchmark"] == "ops"]
+    parts = [
+        [f"## {r['title']}", *([op_tables.whole(r)] if r["cases"] else []), *gaps(r), provenance(r)]
+        for r in results if r["benchmark"] == "ops"
+    ]  # fmt: skip
     return "\n\n".join(text for part in parts for text in part)
 
 
@@ -73,13 +77,31 @@ BLOCKS = {"bench": render, "ops": render_ops, "memory": render_memory}  # by the
 
 
 def render_one(result: dict[str, Any]) -> str:
-    """One table: a row per case, a column per library."""
-    if result["benchmark"] == "ops":
-        return op_tables.summary(result)
-    if result["benchmark"] == "kernels":
-        return kernel_tables.summary(result)
-    if result["benchmark"] == "saved_memory":
-        return memory_tables.summary(result)
+    """What was measured as a table, and what was not."""
+    table = SUMMARIES.get(result["benchmark"], by_library) if result["cases"] else heading
+    return "\n\n".join([table(result), *gaps(result)])
+
+
+def heading(result: dict[str, Any]) -> str:
+    """All there is to show of a run that has measured nothing."""
+    return f"**{result['title']}**"
+
+
+def gaps(result: dict[str, Any]) -> list[str]:
+    """A line for the cases that a run did not come to, one for each that failed. Older files name none."""
+    planned, failed = result.get("planned", []), result.get("failed", {})
+    done = {case["case"] for case in result["cases"]} | failed.keys()
+    missing = [case for case in planned if case not in done]
+    lines = [f"<sub>{case} failed: {' '.join(error.split())}</sub>" for case, error in failed.items()]
+    if missing:
+        more = f", and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        named = "; ".join(missing[:NAMED]) + more
+        lines.insert(0, f"<sub>Cut short: {len(missing)} of {len(planned)} cases were not measured: {named}.</sub>")
+    return ["<br>\n".join(lines)] if lines else []
+
+
+def by_library(result: dict[str, Any]) -> str:
+    """A row per case, a column per library."""
     names = list(dict.fromkeys(name for case in result["cases"] for name in case["contenders"]))
     header = ["", *[TITLES[name] for name in names]]
     rows = [[case["case"], *[cell(case, name) for name in names]] for case in result["cases"]]
@@ -105,6 +127,9 @@ def cell(case: dict[str, Any], name: str) -> str:
     for key, word in SHOWN_COUNTS.items():
         text += f", {result['counts'][key]} {word}" if key in result["counts"] else ""
     return text
+
+
+SUMMARIES = {"ops": op_tables.summary, "kernels": kernel_tables.summary, "saved_memory": memory_tables.summary}
 
 
 def provenance(result: dict[str, Any]) -> str:

@@ -163,12 +163,17 @@ def steps_for(
     return steps
 
 
+def label_of(optimizer: str, batch: int) -> str:
+    """The name of a case."""
+    return f"{optimizer}, batch {batch}"
+
+
 def measure(
     report: Report, present: dict[str, ModuleType], batch: int, optimizer: str, args: argparse.Namespace
 ) -> None:
     """Check, count, time and add one case."""
     weights = models.make_weights([784, args.hidden, args.hidden, 10])
-    label, variant, notes = f"{optimizer}, batch {batch}", "default", []
+    label, variant, notes = label_of(optimizer, batch), "default", []
     if "torch" in present:
         variant, medians = fastest_torch(present["torch"], weights, batch, optimizer, args)
         listed = ", ".join(f"{name} {seconds * 1e3:.3f} ms" for name, seconds in medians.items())
@@ -202,9 +207,11 @@ def run(args: argparse.Namespace) -> Report:
     present, absent = load_peers(args.peers, PEERS, args.device)
     title = f"Training step, 784-{args.hidden}-{args.hidden}-10, {args.device}"
     config = {"sizes": [784, args.hidden, args.hidden, 10], "batches": args.batches, "tiny": args.tiny}
-    report = Report(NAME, title, device_kind(args.device), config, absent)
-    for batch in map(int, args.batches.split(",")):
-        for optimizer in args.optimizers.split(","):
+    report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
+    cases = [(name, int(batch)) for batch in args.batches.split(",") for name in args.optimizers.split(",")]
+    report.plan(label_of(*case) for case in cases)
+    for optimizer, batch in cases:
+        with report.attempt(label_of(optimizer, batch)):
             measure(report, present, batch, optimizer, args)
     return report
 

@@ -106,12 +106,17 @@ def time_runs(
     return {name: np.array(seconds) for name, seconds in taken.items()}
 
 
+def label_of(block: int, suffix: str) -> str:
+    """The name of a case."""
+    return f"steps {block * BLOCK + 1} to {(block + 1) * BLOCK}{suffix}"
+
+
 def add_cases(report: Report, seconds: dict[str, np.ndarray], suffix: str) -> dict[str, float]:
     """Add the blocks that end at step 200 and at the last step; answers {library: their ratio}."""
     last = seconds[OURS].shape[1] - 1
     for block in (1, last):
         timings = {name: Timing(tuple(taken[:, block].tolist())) for name, taken in seconds.items()}
-        report.add(f"steps {block * BLOCK + 1} to {(block + 1) * BLOCK}{suffix}", timings)
+        report.add(label_of(block, suffix), timings)
     medians = {name: np.median(taken, axis=0) for name, taken in seconds.items()}
     return {name: float(times[last] / times[1]) for name, times in medians.items()}
 
@@ -126,9 +131,10 @@ def run(args: argparse.Namespace) -> Report:
     libraries = {OURS: ag, **present}
     title = f"Unrolled loop, {args.steps} steps with their whole history, ms per {BLOCK} steps, {args.device}"
     config = {"steps": args.steps, "block": BLOCK, "sizes": list(SIZES), "rows": ROWS, "tiny": args.tiny}
-    report = Report(NAME, title, device_kind(args.device), config, absent)
-    for collector in (True, False):
-        key = f"collector {'on' if collector else 'off'}"
+    report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
+    keys = {True: "collector on", False: "collector off"}
+    report.plan(label_of(block, f", {key}") for key in keys.values() for block in (1, args.steps // BLOCK - 1))
+    for collector, key in keys.items():
         seconds = time_runs(libraries, args, collector)
         growth = add_cases(report, seconds, f", {key}")
         report.summary[f"step {args.steps} / step {2 * BLOCK}, {key}"] = {

@@ -7,10 +7,12 @@ for CuPy, and our kernels compiled for the CPU. The report says which, and an em
 import gc
 import importlib.util
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
+import gpu_session
 import numpy as np
 import pytest
 
@@ -21,9 +23,11 @@ SCHEDULE = pytest.StashKey[str]()  # present in an emulated run: the order in wh
 def pytest_addoption(parser):
     parser.addoption("--device", choices=("cpu", "cuda"), default="cpu", help="where tensors live")
     parser.addoption("--schedule", default="late", help="how emulated streams run: late, eager, random:SEED")
+    gpu_session.add_options(parser)
 
 
 def pytest_configure(config):
+    gpu_session.register(config)
     if config.getoption("device") == "cpu":
         return
     if _gpu_answers():
@@ -68,11 +72,8 @@ def pytest_report_header(config):
     return f"device: cuda ({gpu['name'].decode()})"
 
 
-def pytest_collection_modifyitems(config, items):
-    """Skips what this device cannot run; an emulated run leaves out what never touches a device.
-
-    In a run that has others these are deselected, since reporting ten thousand skips takes time.
-    """
+def reasons_to_skip(config):
+    """By mark: why this device cannot run a test, or has no need to."""
     emulated, on_cpu = SCHEDULE in config.stash, config.getoption("device") == "cpu"
     reasons = {}
     if emulated or on_cpu:
@@ -83,7 +84,27 @@ def pytest_collection_modifyitems(config, items):
         reasons["cuda"] = "needs CUDA: run with --device cuda, which is emulated where there is no GPU"
     else:
         reasons["cpu"] = "has nothing to do with a device: run with --device cpu"
-    kept, dropped = [], []
+    return reasons
+
+
+def pytest_ignore_collect(collection_path, config):
+    """A file whose own mark says that this device runs none of it is not even imported, unless it is asked for.
+
+    Importing them is a quarter of the time that collecting takes, and on a GPU the emulator is not there to import.
+    """
+    if collection_path.suffix == ".py" and collection_path.name.startswith("test_"):
+        line = re.search(r"^pytestmark = .*", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
+        marks = re.findall(r"\bpytest\.mark\.(\w+)", line[0]) if line else []
+        return True if reasons_to_skip(config).keys() & set(marks) else None
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skips what this device cannot run; an emulated run leaves out what never touches a device.
+
+    In a run that has others these are deselected, since reporting ten thousand skips takes time.
+    """
+    reasons, kept, dropped = reasons_to_skip(config), [], []
     for item in items:
         found = [reason for name, reason in reasons.items() if item.get_closest_marker(name)]
         for reason in found:

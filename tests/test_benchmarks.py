@@ -36,7 +36,8 @@ pytestmark = pytest.mark.cpu
 MODULES = (small_graph, unrolled, hessian, train_mlp, optimizer_step, saved_memory, kernels, ops)
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
-    "schema", "benchmark", "title", "device", "config", "environment", "absent", "cases", "summary", "series"
+    "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",
+    "summary", "series",
 }  # fmt: skip
 CONTENDER = {"median_s", "min_s", "samples_s", "calls_per_sample", "ratio", "ratio_min", "counts"}
 
@@ -77,6 +78,8 @@ def test_json_has_the_documented_fields(results, name):
         result["environment"]
     )
     assert result["cases"]
+    assert [case["case"] for case in result["cases"]] == result["planned"]
+    assert not result["failed"]
     for case in result["cases"]:
         assert next(iter(case["contenders"])) == OURS
         assert case["contenders"][OURS]["ratio"] == 1

@@ -12,7 +12,7 @@ import pytest
 from cuda_emu import build, toolchain
 from cuda_emu.samples import HERE, every_order, nans, needs_emulator, random, wrong
 
-pytestmark = needs_emulator
+pytestmark = [pytest.mark.cpu, needs_emulator]
 
 
 def line_of(remark):

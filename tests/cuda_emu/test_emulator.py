@@ -7,7 +7,7 @@ import pytest
 from cuda_emu import build, toolchain
 from cuda_emu.samples import every_order, kernels, nans, needs_emulator, random, run, wrong
 
-pytestmark = needs_emulator
+pytestmark = [pytest.mark.cpu, needs_emulator]
 
 
 # Right kernels: the races and undefined builds must find nothing in them

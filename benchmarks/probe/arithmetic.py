@@ -1,0 +1,64 @@
+"""Products and selections: dtypes, and how far from NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import autograd_gpu as ag
+from autograd_gpu.backend import cublas
+
+from .table import FLOATS, Found, Lab, check, difference
+from .timing import device_us
+
+# Least and largest errors of products of 500 terms, relative to the largest number. TF32 has some, or it was not used.
+PRODUCTS = {"float64": (0.0, 1e-14), "float32": (0.0, 3e-6), "float16": (0.0, 1e-3), "bfloat16": (0.0, 8e-3),
+            "TF32": (1e-5, 3e-3)}  # fmt: skip
+
+
+@check("products", 4)
+def products(lab: Lab) -> Found:
+    """a @ b by our cuBLAS calls, either operand transposed as a view, beside NumPy's product in float64."""
+    errors: dict[str, float] = {}
+    for kind in PRODUCTS:
+        dtype, precision = FLOATS.get(kind, FLOATS["float32"]), "high" if kind == "TF32" else "highest"
+        a, b = (lab.random.standard_normal((500, 500)).astype(dtype) for _ in range(2))
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        pairs = [(lab.cp.asarray(a), lab.cp.asarray(b)), (lab.cp.asarray(a.T.copy()).T, lab.cp.asarray(b)),
+                 (lab.cp.asarray(a), lab.cp.asarray(b.T.copy()).T)]  # fmt: skip
+        errors[kind] = max(difference(cublas.gemm(*pair, precision=precision), exact) for pair in pairs)
+    good = {kind: low <= errors[kind] <= high for kind, (low, high) in PRODUCTS.items()}
+    return {"ok": all(good.values()), "relative_error": errors, "bounds": PRODUCTS}
+
+
+@check("where keeps the dtype")
+def where(lab: Lab) -> Found:
+    """cupy.where and ours on every float dtype."""
+    cp, found = lab.cp, {"cupy": {}, "ours": {}}
+    mask = cp.asarray([True, False])
+    for name, dtype in FLOATS.items():
+        a, b = cp.asarray(np.array([1, 2], dtype)), cp.asarray(np.array([3, 4], dtype))
+        found["cupy"][name] = str(cp.where(mask, a, b).dtype)
+        out = ag.where(ag.tensor(mask), ag.tensor(a), ag.tensor(b))
+        right = out.array.get().astype(float).tolist() == [1.0, 4.0]
+        found["ours"][name] = str(out.dtype) if right else f"wrong: {out.tolist()}"
+    return {"ok": all(name == dtype for name, dtype in found["ours"].items()), **found}
+
+
+@check("product added into a gradient", 4)
+def accumulate(lab: Lab) -> Found:
+    """beta = 1 beside a product and a sum: microseconds on the device."""
+    cp, found = lab.cp, {}
+    for size in (256, 1024, 4096) if not lab.emulated else (16,):
+        a, b, total = (lab.normal(size, size) for _ in range(3))
+
+        def added(a: Any = a, b: Any = b, total: Any = total) -> None:
+            cublas.gemm(a, b, total, accumulate=True)
+
+        def apart(a: Any = a, b: Any = b, total: Any = total) -> None:
+            cp.add(total, cublas.gemm(a, b), out=total)
+
+        found[size] = {"beta = 1": device_us(lab, added), "product and sum": device_us(lab, apart)}
+    faster = all(times["beta = 1"] <= 1.05 * times["product and sum"] for times in found.values())
+    return {"ok": lab.judge(faster), "us": found}

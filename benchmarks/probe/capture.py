@@ -1,0 +1,193 @@
+"""Stream capture: which work can be recorded, and whether a replay does what the calls do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import autograd_gpu as ag
+
+from . import libcublas
+from .table import FLOATS, Found, Lab, check
+
+SCALE = """extern "C" __global__ void scale(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= 3.0f;
+}"""
+SIDE, REPLAYS, THREADS = 128, 3, 256
+
+
+def captured(stream: Any, work: Callable[[], Any]) -> Any:
+    """The graph of what `work` puts on `stream`. An error inside ends the capture."""
+    with stream:
+        stream.begin_capture()
+        try:
+            work()
+        except BaseException:
+            _abandon(stream)
+            raise
+        return stream.end_capture()
+
+
+def _abandon(stream: Any) -> None:
+    try:
+        stream.end_capture()
+    except Exception as error:  # CUDA calls the capture invalid, which is what it should be
+        print(f"the capture was given up: {error}", flush=True)
+
+
+def replays(lab: Lab, stream: Any, graph: Any, eager: Callable[[], Any], inputs: list[Any], out: Any) -> list[bool]:
+    """Whether replays on new inputs, and the calls themselves, leave the same bits in `out`."""
+    same = []
+    for _ in range(REPLAYS):
+        for array in inputs:
+            array[...] = lab.normal(*array.shape, dtype=array.dtype)
+        out.fill(0)
+        lab.wait()
+        graph.launch(stream)
+        stream.synchronize()
+        found = out.get()
+        out.fill(0)
+        lab.wait()
+        with stream:
+            eager()
+        stream.synchronize()
+        same.append(bool((found.view(np.uint8) == out.get().view(np.uint8)).all() and found.astype(float).any()))
+    return same
+
+
+@check("capture of a ufunc and a RawKernel", 1, 7, captures=True)
+def ufunc_and_kernel(lab: Lab) -> Found:
+    cp, stream = lab.cp, lab.cp.cuda.Stream(non_blocking=True)
+    a, b, out = lab.normal(SIDE, SIDE), lab.normal(SIDE, SIDE), cp.empty((SIDE, SIDE), np.float32)
+    scale = cp.RawKernel(SCALE, "scale")
+
+    def work() -> None:
+        cp.add(a, b, out=out)
+        scale((-(-out.size // THREADS),), (THREADS,), (out, np.int32(out.size)))
+
+    lab.wait()
+    with stream:
+        work()  # compiles, which a capture should not have to
+    stream.synchronize()
+    same = replays(lab, stream, captured(stream, work), work, [a, b], out)
+    return {"ok": all(same), "replay equal to eager": same}
+
+
+@check("capture of ufunc, RawKernel and cuBLAS by ctypes", 1, seconds=10.0, captures=True)
+def with_cublas(lab: Lab) -> Found:
+    """A ufunc, a product by our own handle in CuPy's libcublas, and a RawKernel, of each kind of number."""
+    cp, stream = lab.cp, lab.cp.cuda.Stream(non_blocking=True)
+    if not lab.emulated:
+        cp.matmul(lab.normal(8, 8), lab.normal(8, 8))  # loads the library
+    handle, scale = libcublas.Handle(lab, stream), cp.RawKernel(SCALE, "scale")
+    found: Found = {"library": libcublas.path(), "replay equal to eager": {}, "largest error": {}}
+    for kind in (*FLOATS, "TF32"):
+        dtype = FLOATS.get(kind, FLOATS["float32"])
+        a, b = lab.normal(SIDE, SIDE, dtype=dtype), lab.normal(SIDE, SIDE, dtype=dtype)
+        total, product, out = cp.empty_like(a), cp.empty_like(a), cp.empty((SIDE, SIDE), np.float32)
+
+        work = partial(_three, cp, scale, partial(handle.gemm, fast=kind == "TF32"), a, b, total, product, out)
+        lab.wait()
+        with stream:
+            work()  # cuBLAS loads its kernels when they are first used
+        stream.synchronize()
+        graph = captured(stream, work)
+        found["replay equal to eager"][kind] = replays(lab, stream, graph, work, [a, b], out)
+        exact = 3 * (total.get().astype(float) @ b.get().astype(float))
+        found["largest error"][kind] = float(np.abs(out.get() - exact).max() / np.abs(exact).max())
+    handle.close()
+    found["ok"] = all(all(same) for same in found["replay equal to eager"].values())
+    return found
+
+
+def _three(cp: Any, scale: Any, gemm: Any, a: Any, b: Any, total: Any, product: Any, out: Any) -> None:
+    """A ufunc, a product, a cast, a kernel."""
+    cp.add(a, b, out=total)
+    gemm(total, b, product)
+    cp.copyto(out, product, casting="unsafe")
+    scale((-(-out.size // THREADS),), (THREADS,), (out, np.int32(out.size)))
+
+
+@check("capture of CuPy's and our own products", 1, captures=True)
+def refusals(lab: Lab) -> Found:
+    """What they say: CuPy refuses cuBLAS under capture, and no handle should be made in one."""
+    cp, x = lab.cp, ag.tensor(lab.normal(8, 8))
+    cp.matmul(x.array, x.array)
+    lab.wait()
+    calls = {"cupy.matmul": lambda: cp.matmul(x.array, x.array), "ag.matmul": lambda: ag.matmul(x, x)}
+    said = {}
+    for name, work in calls.items():
+        try:
+            captured(cp.cuda.Stream(non_blocking=True), work)
+            said[name] = "was captured"
+        except Exception as error:
+            said[name] = f"{type(error).__name__}: {error}"
+    return {"ok": all("captur" in text for text in said.values()), "said": said}
+
+
+@check("private pool under capture", 7, captures=True)
+def private_pool(lab: Lab) -> Found:
+    """A captured step, whose memory comes from a pool of its own, and unrelated allocations: addresses and results."""
+    cp, stream, pool = lab.cp, lab.cp.cuda.Stream(non_blocking=True), lab.cp.cuda.MemoryPool()
+    x, addresses = lab.normal(SIDE, SIDE), []
+
+    def step() -> Any:
+        y = cp.multiply(x, 2)
+        z = cp.exp(y)
+        out = z + y
+        addresses.append({each.data.ptr for each in (y, z, out)})
+        return out
+
+    def in_pool(work: Callable[[], Any]) -> Any:
+        with stream, cp.cuda.using_allocator(pool.malloc):
+            return work()
+
+    lab.wait()
+    in_pool(step)  # the pool grows before the capture
+    stream.synchronize()
+    kept: list[Any] = []
+    graph = in_pool(lambda: captured(stream, lambda: kept.append(step())))
+    others = [cp.full(x.shape, number, np.float32) for number in range(20)]
+    inside = sum(abs(other.data.ptr - address) < x.nbytes for other in others for address in addresses[-1])
+    same = [_right(lab, stream, graph, x, kept[0]) for _ in range(REPLAYS)]
+    intact = all(bool((other.get() == number).all()) for number, other in enumerate(others))
+    kept.clear()
+    in_pool(step)
+    stream.synchronize()
+    stable = all(found == addresses[0] for found in addresses)
+    return {
+        "ok": all(same) and intact and not inside and lab.judge(stable), "replay is right": same,
+        "others are intact": intact, "unrelated arrays in the graph's memory": inside,
+        "same addresses before, in and after the capture": stable, "pool bytes": pool.total_bytes(),
+    }  # fmt: skip
+
+
+def _right(lab: Lab, stream: Any, graph: Any, x: Any, out: Any) -> bool:
+    """Whether a replay on new numbers computes exp(2x) + 2x."""
+    x[...] = lab.normal(*x.shape)
+    lab.wait()
+    graph.launch(stream)
+    stream.synchronize()
+    return bool(np.allclose(out.get(), np.exp(2 * x.get()) + 2 * x.get(), rtol=1e-5))
+
+
+@check("copies as nodes of a graph", 7, captures=True)
+def copies(lab: Lab) -> Found:
+    """memcpyAsync to page-locked memory and back, captured, and replayed on other numbers."""
+    cp, stream = lab.cp, lab.cp.cuda.Stream(non_blocking=True)
+    runtime, source = cp.cuda.runtime, lab.normal(SIDE, SIDE)
+    target, pinned = cp.zeros_like(source), cp.cuda.PinnedMemory(source.nbytes)
+
+    def work() -> None:
+        runtime.memcpyAsync(pinned.ptr, source.data.ptr, source.nbytes, runtime.memcpyDeviceToHost, stream.ptr)
+        runtime.memcpyAsync(target.data.ptr, pinned.ptr, source.nbytes, runtime.memcpyHostToDevice, stream.ptr)
+
+    lab.wait()
+    graph = captured(stream, work)
+    same = replays(lab, stream, graph, work, [source], target)
+    right = bool((target.get() == source.get()).all())
+    return {"ok": all(same) and right, "replay equal to eager": same, "copied": right}

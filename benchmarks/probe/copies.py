@@ -1,0 +1,102 @@
+"""Copies between host and device beside products, and what page-locked memory costs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from typing import Any
+
+import autograd_gpu as ag
+from autograd_gpu import hooks, nn
+from autograd_gpu.backend import cublas
+
+from .table import Found, Lab, check
+from .timing import wall_ms
+
+MIB = 1 << 20
+TOGETHER = 1.25  # of the longest part: what work that overlaps may take
+STEP = 1.15  # of a step without the hook: what one with it may take
+
+
+class Parts:
+    """A copy to the host, a copy from it, and products, each on a stream of its own."""
+
+    def __init__(self, lab: Lab) -> None:
+        cp = self.cp = lab.cp
+        self.nbytes = lab.size(256 * MIB, 64 * 1024)
+        self.streams = {name: cp.cuda.Stream(non_blocking=True) for name in ("out", "back", "products")}
+        self.pinned = {name: cp.cuda.PinnedMemory(self.nbytes) for name in ("out", "back")}
+        self.arrays = {name: cp.zeros(self.nbytes, "uint8") for name in ("out", "back")}
+        self.a, self.b, self.c = (lab.normal(lab.size(4096, 16), lab.size(4096, 16)) for _ in range(3))
+        self.count = lab.size(3, 1)
+        lab.wait()
+
+    def do(self, *names: str) -> None:
+        for name in names:
+            getattr(self, name)()
+
+    def out(self) -> None:
+        self.arrays["out"].data.copy_to_host_async(self.pinned["out"].ptr, self.nbytes, self.streams["out"])
+
+    def back(self) -> None:
+        self.arrays["back"].data.copy_from_host_async(self.pinned["back"].ptr, self.nbytes, self.streams["back"])
+
+    def products(self) -> None:
+        with self.streams["products"]:
+            for _ in range(self.count):
+                cublas.gemm(self.a, self.b, self.c)
+
+
+@check("copies overlap", 6, 15, seconds=10.0)
+def overlap(lab: Lab) -> Found:
+    """Milliseconds of pinned copies and products apart and together."""
+    parts = Parts(lab)
+    apart = {name: wall_ms(lab, lambda name=name: parts.do(name)) for name in ("out", "back", "products")}
+    together = {}
+    for names in (("out", "products"), ("back", "products"), ("out", "back"), ("out", "back", "products")):
+        taken = wall_ms(lab, lambda names=names: parts.do(*names))
+        longest = max(apart[name] for name in names)
+        together[" and ".join(names)] = {"ms": taken, "of the longest": round(taken / longest, 3)}
+    good = all(found["of the longest"] <= TOGETHER for found in together.values())
+    speed = {name: round(parts.nbytes / apart[name] / 1e6, 2) for name in ("out", "back")}
+    return {"ok": lab.judge(good), "bytes": parts.nbytes, "apart_ms": apart, "together": together, "GB/s": speed}
+
+
+@check("prefetch of offloaded tensors", 6, seconds=10.0)
+def prefetch(lab: Lab) -> Found:
+    """Milliseconds of a training step of eight layers without hooks, and offloading with each `prefetch`."""
+    width, batch = lab.size(1024, 16), lab.size(4096, 16)
+    net = nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(width, width), nn.Tanh())]).to("cuda")
+    x = ag.tensor(lab.normal(batch, width))
+
+    def step(context: Any) -> None:
+        net.zero_grad(set_to_none=True)
+        with context:
+            loss = (net(x) ** 2).mean()
+        loss.backward()
+
+    slab = lab.size(512 * MIB, MIB)
+    without = wall_ms(lab, lambda: step(nullcontext()))
+    taken = {
+        ahead: wall_ms(lab, lambda ahead=ahead: step(hooks.offload(ahead, min_bytes=256, slab_bytes=slab)))
+        for ahead in (1, 2, 4, 8)
+    }
+    ratios = {ahead: round(each / without, 3) for ahead, each in taken.items()}
+    return {"ok": lab.judge(ratios[2] <= STEP), "ms": {"no hooks": without, **taken}, "of a step without": ratios}
+
+
+@check("page-locked memory", 6, 15, seconds=10.0)
+def host_memory(lab: Lab) -> Found:
+    """cudaHostAlloc of 256 MiB, and the pageable copies that are made where there is none."""
+    nbytes = lab.size(256 * MIB, MIB)
+    begin = time.perf_counter()
+    pinned: Any = lab.cp.cuda.PinnedMemory(nbytes)
+    made = time.perf_counter()
+    del pinned
+    freed = time.perf_counter()
+    array = lab.cp.zeros(lab.size(64 * MIB, 4096), "uint8")
+    host = array.get()
+    out, back = wall_ms(lab, array.get), wall_ms(lab, lambda: array.set(host))
+    milliseconds = {"cudaHostAlloc": round((made - begin) * 1e3, 3), "cudaFreeHost": round((freed - made) * 1e3, 3)}
+    speed = {"out": round(array.nbytes / out / 1e6, 2), "back": round(array.nbytes / back / 1e6, 2)}
+    return {"ok": True, "bytes": nbytes, "ms": milliseconds, "pageable GB/s": speed}

@@ -1,0 +1,119 @@
+"""One instance of each file in kernels/: compiled, launched, and compared with its NumPy reference."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.dtypes import float8_e4m3fn, float32
+from autograd_gpu.backend.optimizers import AdamNumbers
+
+from .table import Found, Lab, check, difference
+
+ROWS, COLS = 6, 512
+CLOSE = 2e-5  # relative to the largest number
+Pairs = list[tuple[Any, np.ndarray]]  # found, expected
+
+
+def bias_activation(lab: Lab, x: np.ndarray) -> Pairs:
+    bias = x[0] / 2
+    found = kernels.bias_activation("gelu", lab.cp.asarray(x), lab.cp.asarray(bias))
+    return [(found, kernels.bias_activation_reference("gelu", x, bias))]
+
+
+def column_sum(lab: Lab, x: np.ndarray) -> Pairs:
+    return [(kernels.column_sum(lab.cp.asarray(x)), kernels.column_sum_reference(x))]
+
+
+def row_sum(lab: Lab, x: np.ndarray) -> Pairs:
+    return [(kernels.row_sum(lab.cp.asarray(x)), kernels.row_sum_reference(x))]
+
+
+def softmax(lab: Lab, x: np.ndarray) -> Pairs:
+    return [(kernels.softmax(lab.cp.asarray(x)), kernels.softmax_reference(x, False))]
+
+
+def cross_entropy(lab: Lab, x: np.ndarray) -> Pairs:
+    target = np.arange(ROWS) * 7 % COLS
+    there = kernels.Classes(lab.cp.asarray(target))
+    loss, _ = kernels.cross_entropy(lab.cp.asarray(x), there, "mean")
+    return [(loss, kernels.cross_entropy_reference(x, kernels.Classes(target), "mean")[0])]
+
+
+def layer_norm(lab: Lab, x: np.ndarray) -> Pairs:
+    weight, bias = x[1], x[2]
+    found = kernels.layer_norm(*[lab.cp.asarray(each) for each in (x, weight, bias)])
+    return list(zip(found, kernels.layer_norm_reference(x, weight, bias), strict=True))
+
+
+def dropout(lab: Lab, x: np.ndarray) -> Pairs:
+    mask = kernels.Mask(9, 2**40, 0.4, x.size, 1)
+    return [(kernels.dropout(lab.cp.asarray(x), mask, 1.25), kernels.dropout_reference(x, mask, 1.25))]
+
+
+def random(lab: Lab, x: np.ndarray) -> Pairs:
+    numbers = ("Normal", x.shape, float32, 2**63, 2**33, 2.0, 0.5)
+    return [(kernels.random_numbers(*numbers), kernels.random_numbers_reference(*numbers))]
+
+
+def foreach(lab: Lab, x: np.ndarray) -> Pairs:
+    lists = [[lab.cp.asarray(row) for row in x[rows]] for rows in (slice(0, 2), slice(2, 4), slice(4, 6))]
+    if not kernels.foreach("add", *lists):
+        raise AssertionError("foreach took no list")
+    return [(lists[0][row], kernels.foreach_reference("add", x[2 + row], x[4 + row])) for row in range(2)]
+
+
+def list_norm(lab: Lab, x: np.ndarray) -> Pairs:
+    total = kernels.list_norm(kernels.tensor_lists([], [[lab.cp.asarray(row) for row in x]]), 2)
+    return [(total, kernels.list_norm_reference(list(x), 2))]
+
+
+def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
+    numbers = AdamNumbers(sign=1.0, decay=0.1, keep=0.9, beta1=0.8, beta2=0.95, rate=0.02, eps=1e-3)
+    arrays = [np.abs(x[row]) + 0.5 for row in range(4)]
+    *written, g = [[lab.cp.asarray(array)] for array in arrays]
+    kernels.adam_step(kernels.tensor_lists(written, [g]), False, numbers)
+    return [(each[0], expected) for each, expected in zip(
+        written, kernels.adam_step_reference(tuple(arrays), numbers), strict=True)]  # fmt: skip
+
+
+def quantize(lab: Lab, x: np.ndarray) -> Pairs:
+    codes, scale = kernels.quantize(lab.cp.asarray(x), float8_e4m3fn)
+    expected, known = kernels.quantize_reference(x, float8_e4m3fn)
+    if (codes.get() != expected).any():
+        raise AssertionError("the codes are not those of the reference")
+    back = kernels.dequantize(codes, scale, float8_e4m3fn, float32)
+    return [(scale, known), (back, kernels.dequantize_reference(expected, known, float8_e4m3fn, float32))]
+
+
+FILES = {
+    f"{run.__name__}.cu": run
+    for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, layer_norm, list_norm, optimizer_step,
+                quantize, random, row_sum, softmax)
+}  # fmt: skip
+
+
+def put(file: str, run: Callable[[Lab, np.ndarray], Pairs]) -> None:
+    """A check for one file."""
+
+    @check(f"kernel {file}", 5)
+    def launched(lab: Lab) -> Found:
+        x = (lab.random.integers(-400, 400, (ROWS, COLS)) / 256).astype(np.float32)
+        begin = time.perf_counter()
+        run(lab, x)
+        lab.wait()
+        first = time.perf_counter()
+        pairs = run(lab, x)
+        lab.wait()
+        again = time.perf_counter()
+        error = max(difference(found, expected) for found, expected in pairs)
+        return {"ok": error <= CLOSE, "relative_error": error, "first_s": round(first - begin, 3),
+                "again_s": round(again - first, 4)}  # fmt: skip
+
+
+for _file, _run in FILES.items():
+    put(_file, _run)

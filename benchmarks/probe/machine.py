@@ -1,0 +1,27 @@
+"""What the checks run on."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from autograd_gpu.backend import cublas
+
+from ..environment import device_name
+from . import libcublas
+from .table import Found, Lab, check
+
+
+@check("device")
+def device(lab: Lab) -> Found:
+    """The device, CuPy's version, and the libcublas that it loads."""
+    if lab.emulated:
+        return {"ok": True, "device": "none: the stand-in of tests/cuda_emu", "numpy": metadata.version("numpy")}
+    cp = lab.cp
+    cublas.gemm(cp.ones((8, 8), "float32"), cp.ones((8, 8), "float32"))
+    runtime = cp.cuda.runtime
+    return {
+        "ok": True, "device": device_name("cuda"), "capability": cp.cuda.Device().compute_capability,
+        "multiprocessors": runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, 0),
+        "memory": runtime.memGetInfo(), "cupy": cp.__version__, "numpy": metadata.version("numpy"),
+        "libcublas": libcublas.path(), "cublas": cp.cuda.cublas.getVersion(cp.cuda.device.get_cublas_handle()),
+    }  # fmt: skip
