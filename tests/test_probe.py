@@ -26,7 +26,6 @@ REAL = {
     "brings it on a real device alone",
     "an illegal address": "RuntimeError: needs a real device: the emulator raises at the access, and goes on",
 }
-OPEN = {"ufuncs on tensors"}  # CuPy asks a tensor that requires grad for its memory, and gets an error
 BY_ITSELF = {1, 3, 6, 7, 10, 19}  # questions that the probe has to answer
 
 
@@ -60,7 +59,7 @@ def test_an_emulated_run_is_no_gpu_result(emulated):
 
 
 @needs_emulator
-@pytest.mark.parametrize("name", [name for name in ORDER if name not in OPEN])
+@pytest.mark.parametrize("name", ORDER)
 def test_checks_that_the_emulator_can_run_are_as_expected(emulated, name):
     line = emulated[1][name]
     assert line.get("error") == REAL.get(name), line
