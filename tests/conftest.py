@@ -149,6 +149,23 @@ def cp():
     return cuda.cupy()
 
 
+@pytest.fixture(params=["late", "eager", "random:1"])
+def schedule(request, cp):
+    """Emulated streams run in each order, and nothing may be wrong at the end. A GPU has an order of its own."""
+    if SCHEDULE not in request.config.stash:
+        if request.param != "late":
+            pytest.skip("the order in which a GPU's streams run cannot be chosen")
+        yield
+        return
+    from cupy import _emulation
+
+    _emulation.configure(schedule=request.param)
+    yield _emulation
+    gc.collect()
+    _emulation.check()
+    _emulation.configure(schedule=request.config.getoption("schedule"))
+
+
 @pytest.fixture
 def own_slabs(cp, monkeypatch):
     """Slabs of page-locked memory that no other test has used."""

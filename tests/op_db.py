@@ -371,6 +371,10 @@ def values(tensor: Tensor) -> np.ndarray:
     return array.astype(np.float64) if tensor.dtype in dtypes.FLOATS else array
 
 
+# How far two runs in float64 may lie apart: on CUDA atomics add numbers in any order.
+BETWEEN_RUNS = {"cpu": 0.0, "cuda": 1e-12}
+
+
 def assert_close(found: Tensor, expected: np.ndarray, tolerance: float, what: object = "") -> None:
     """Equal shapes, and |found - expected| <= tolerance * (1 + |expected|); NaN and infinities in the same places."""
     array = values(found)

@@ -44,17 +44,6 @@ def both_of(x):
     return x + y
 
 
-@pytest.fixture(params=["late", "eager", "random:1"])
-def schedule(request, pytestconfig):
-    from cupy import _emulation
-
-    _emulation.configure(schedule=request.param)
-    yield _emulation
-    gc.collect()
-    _emulation.check()
-    _emulation.configure(schedule=pytestconfig.getoption("schedule"))
-
-
 class Net:
     """A random chain of steps with a skip, its inputs, and what is done with the gradients."""
 

@@ -24,18 +24,6 @@ def xp():
     return backend.namespace_on(ag.device("cuda"))
 
 
-@pytest.fixture(params=["late", "eager", "random:1", "random:2"])
-def schedule(request, monkeypatch):
-    """On a GPU there is none to choose."""
-    emulation = pytest.importorskip("cupy._emulation") if request.param != "late" else None
-    if emulation is None:
-        yield
-        return
-    emulation.configure(schedule=request.param)
-    yield
-    emulation.configure(schedule=os.environ["AUTOGRAD_GPU_EMU_SCHEDULE"])
-
-
 class Deeper(ag.autograd.Function):
     """Backward inside backward, `levels` deep, and there `innermost()`."""
 

@@ -254,9 +254,14 @@ def test_what_is_never_captured(xp):
         xp.cuda.Stream.null.begin_capture()
     blocking, other = xp.cuda.Stream(), xp.cuda.Stream(non_blocking=True)
     blocking.begin_capture()
-    with pytest.raises(RuntimeError, match="cudaErrorStreamCaptureImplicit"):
-        xp.ones(3)  # in the null stream, which waits for blocking ones
-    with pytest.raises(RuntimeError, match="cudaErrorStreamCaptureInvalidated"):
+    with pytest.raises(xp.cuda.driver.CUDADriverError, match="CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"):
+        xp.ones(3)  # a kernel in the null stream, which waits for blocking ones
+    with pytest.raises(xp.cuda.runtime.CUDARuntimeError, match="cudaErrorStreamCaptureInvalidated"):
+        blocking.end_capture()
+    blocking.begin_capture()
+    with pytest.raises(xp.cuda.runtime.CUDARuntimeError, match="cudaErrorStreamCaptureImplicit"):
+        xp.empty(3).data.memset_async(0, 24)  # by the runtime, not by the driver
+    with pytest.raises(xp.cuda.runtime.CUDARuntimeError, match="cudaErrorStreamCaptureInvalidated"):
         blocking.end_capture()
     stray = other.record()
     other.begin_capture()

@@ -7,6 +7,9 @@ from ._table import API
 _DRIVER_TEXTS = {
     1: "CUDA_ERROR_INVALID_VALUE: invalid argument", 400: "CUDA_ERROR_INVALID_HANDLE: invalid resource handle",
     500: "CUDA_ERROR_NOT_FOUND: named symbol not found",
+    901: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed due to a previous error during capture",
+    906: "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: operation would make the legacy stream depend on a capturing blocking "
+         "stream",
 }  # fmt: skip
 
 
@@ -27,6 +30,17 @@ class CUDADriverError(RuntimeError):
     def __init__(self, status: int) -> None:
         self.status = status
         super().__init__(_DRIVER_TEXTS[status])
+
+
+# What CuPy asks of the CUDA runtime; all other work is a kernel, which the driver launches.
+_OF_THE_RUNTIME = frozenset((
+    "event", "host to device copy", "device to host copy", "memcpy", "memcpy with the host", "memset", "host function",
+))  # fmt: skip
+
+
+def refused(status: int, what: str) -> RuntimeError:
+    """The error for work on a stream that takes none: of the library that CuPy asks for it."""
+    return CUDARuntimeError(status) if what in _OF_THE_RUNTIME else CUDADriverError(status)
 
 
 class OutOfMemoryError(MemoryError):

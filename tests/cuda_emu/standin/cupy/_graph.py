@@ -38,7 +38,7 @@ class Capture:
 
     def add(self, queue: Queue, run: Callable[[], Any], what: str, accesses: Sequence[Access]) -> Operation:
         if not self.valid:
-            raise CUDARuntimeError(_errors.CAPTURE_INVALIDATED)
+            raise _errors.refused(_errors.CAPTURE_INVALIDATED, what)
         number = self.counts[queue] + 1
         operation = Operation(queue, number, self.clocks[queue], run, what)
         _clock.check(accesses, operation, self._list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ._access import access, check_device
 from ._array import as_array, copied, ndarray, new, viewed
 from ._call import call, to_device, wait_for
 from ._creation import array
+from ._emulation import SETTINGS
 from ._rules import by_arrays
 from ._state import current_queue
 
@@ -94,10 +96,22 @@ def scatter(self: ndarray, key: Any, value: Any, function: Any, dtypes: str) -> 
     value = _value(self, value, _shape(self, parts))
     raw, source, raws, sizes = self._a, value._a, _views(parts), _sizes(self._a, parts)
     accesses = [access(self, True), access(value, False), *_reads(parts)]
-    current_queue().push(
-        lambda: function.numpy.at(raw, wrapped(raws, sizes), source), f"{function.__name__}.at", accesses,
-        by_arrays(len(accesses) - 2),
-    )  # fmt: skip
+    order = _order_of_atomics()
+
+    def run() -> None:
+        places = np.arange(raw.size).reshape(raw.shape)[wrapped(raws, sizes)]
+        turns = order(places.size)
+        values = np.broadcast_to(source, places.shape).ravel()[turns]
+        function.numpy.at(raw, np.unravel_index(places.ravel()[turns], raw.shape), values)
+
+    current_queue().push(run, f"{function.__name__}.at", accesses, by_arrays(len(accesses) - 2))
+
+
+def _order_of_atomics() -> Callable[[int], np.ndarray]:
+    """In which order elements are scattered: on a GPU in any, here in that of the schedule, as kernels' threads are."""
+    if SETTINGS.schedule == "random":
+        return np.random.default_rng(SETTINGS.random.randrange(1 << 30)).permutation
+    return np.arange if SETTINGS.schedule == "eager" else lambda size: np.arange(size)[::-1]
 
 
 def take(a: ndarray, indices: Any, axis: Any = None, out: Any = None) -> ndarray:

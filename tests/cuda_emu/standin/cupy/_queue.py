@@ -78,7 +78,7 @@ class Queue:
                 if self.capture is not None:
                     return self.capture.add(self, run, what, accesses)
                 if self.host_version != HOST.version or len(device.queues) > 1:
-                    self.catch_up()
+                    self.catch_up(what)
                 operation = Operation(self, self.issued + 1, self.clock, run, what, where)
                 _clock.check_birth(accesses, operation)
                 _clock.check(accesses, operation, accesses_of)
@@ -91,7 +91,7 @@ class Queue:
                 self._schedule()
             return operation
 
-    def catch_up(self) -> None:
+    def catch_up(self, what: str = "event") -> None:
         """Takes over what the host knows, and what the legacy null queue and the blocking ones know of each other."""
         if self.epoch != HOST.epoch:
             self.clock, self.epoch = {}, HOST.epoch
@@ -104,7 +104,7 @@ class Queue:
             if other is not self and other.blocking:
                 if other.capture is not None and self is null:
                     other.capture.invalidate()
-                    raise CUDARuntimeError(_errors.CAPTURE_IMPLICIT)
+                    raise _errors.refused(_errors.CAPTURE_IMPLICIT, what)
                 if other.epoch == HOST.epoch and self.clock.get(other.id, 0) < other.issued:
                     self.wait(other, other.issued, {**other.clock, other.id: other.issued})
 
