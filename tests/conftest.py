@@ -134,8 +134,9 @@ def _seed():
 
 
 @pytest.fixture
-def launches():
+def launches(request):
     """`with launches() as found:` counts what CuPy and we launch; for tests marked `emulated`."""
+    assert request.node.get_closest_marker("emulated"), "mark it: a GPU does not count, and would run this test"
     from cupy._emulation import counted
 
     return counted
