@@ -335,7 +335,7 @@ def test_units_are_compiled_apart(recorder):
 def test_first_launches_of_rows_in_parts_are_compiled_apart(recorder, kernel, instances):
     """Most programs share no rows, and do not wait for them."""
     for each in (kernel, f"{kernel}_backward", f"{kernel}_parts", f"{kernel}_backward_parts"):
-        loader.function(f"{each}<float, 4>", 0)
+        loader.load(f"{each}<float, 4>", 0)
     most, same, first, too = [module["name_expressions"] for _, module in recorder.compiled]
     assert (most is same, first is too, len(most)) == (True, True, instances)
     assert sorted(first) == [f"{kernel}_backward_parts<float, 4>", f"{kernel}_parts<float, 4>"]
