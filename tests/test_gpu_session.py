@@ -100,7 +100,7 @@ def sessions(folder):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_sticky_error_ends_the_worker_and_blames_the_right_test(folder, workers):
     done, found, failures = run(folder, FAULTS, f"-n{workers}", "--dist=worksteal", "--max-worker-restart=4")
-    assert found.pop("test_faults") == "crashed"
+    assert found.pop("test_faults") == "crashed", done.stdout + done.stderr
     assert len(found) == 12
     assert set(found.values()) == {"passed"}
     assert {line["test"] for line in failures} == {"test_it.py::test_faults"}

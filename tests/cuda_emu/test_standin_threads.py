@@ -1,5 +1,6 @@
 """What CuPy keeps per thread, and what goes wrong where threads share it: wrong programs beside their right twins."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -221,3 +222,35 @@ def test_allocators_errors_and_hooks_are_the_threads(cp):
         assert cupyx.geterr()["linalg"] == "raise"
     assert pool.used_bytes() == 512
     assert kept.size == 3
+
+
+# ---- memory --------------------------------------------------------------------------------------------
+
+
+def test_blocks_are_found_while_another_thread_allocates(cp, monkeypatch):
+    """Also while the stand-in forgets freed blocks, which it does here after every fourth."""
+    memory = importlib.import_module("cupy._memory")
+    monkeypatch.setattr(memory, "KEPT", 4)
+    kept = [cp.empty(3) for _ in range(2000)]  # a long list takes long to make anew
+    errors, enough, before = [], threading.Event(), sys.getswitchinterval()
+
+    def look():
+        try:
+            while not enough.is_set():
+                array = kept[-1]
+                assert memory.find(array.data.ptr).ptr == array.data.ptr
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=look)
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        for _ in range(1000):
+            kept[-1] = cp.empty(3)
+            cp.cuda.runtime.deviceSynchronize()
+    finally:
+        enough.set()
+        thread.join()
+        sys.setswitchinterval(before)
+    assert not errors

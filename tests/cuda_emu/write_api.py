@@ -34,7 +34,7 @@ CLASSES = (
 )  # fmt: skip
 NOT_OFFERED = re.compile(
     r"__(annotations|dict|module|weakref|slots|pyx_\w+|(get|set)state|(reduce|setstate)_cython"
-    r"|buffer|release_buffer)__"  # from Python 3.12 on
+    r"|buffer|release_buffer|firstlineno|static_attributes)__"  # from Python 3.12 and 3.13 on
 )
 STATUSES = (1, 2, 3, 9, 35, 100, 101, 400, 600, 700, 701, 719, 900, 901, 902, 903, 904, 905, 906, 907, 908)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import mmap
+import threading
 from typing import Any
 
 import numpy as np
@@ -38,36 +39,39 @@ class _Space:
     """The range of addresses, and which block lies where in it."""
 
     def __init__(self) -> None:
+        self.lock = threading.RLock()  # a finalizer may free, and look for its block, in the middle of either method
         self.low = _libc.mmap(None, SPACE, _NONE, _FLAGS, -1, 0)
         self.next = self.low + PAGE
         self.memory = (ctypes.c_char * SPACE).from_address(self.low)
         self.starts: list[int] = []
         self.blocks: list[Block] = []
 
-    def take(self, length: int) -> int:
-        """The address of `length` bytes, whole pages, between unreadable pages."""
-        start, self.next = self.next, self.next + length + PAGE
-        if self.next > self.low + SPACE or _libc.mprotect(start, length, _READ_WRITE):
-            raise MemoryError(f"the stand-in cannot map {length} bytes of host memory for its device")
-        return start
+    def place(self, block: Block, padded: int) -> None:
+        """Gives `block` its address: `padded` bytes at the end of whole pages, between unreadable pages."""
+        with self.lock:  # two threads that allocate at once
+            start = self.next
+            end = start + block.length
+            if end + PAGE > self.low + SPACE or _libc.mprotect(start, block.length, _READ_WRITE):
+                raise MemoryError(f"the stand-in cannot map {block.length} bytes of host memory for its device")
+            self.next = end + PAGE
+            block.start, block.ptr = start, end - padded
+            self.starts.append(start)
+            self.blocks.append(block)
+            if len(self.blocks) % KEPT == 0:
+                self._forget()
 
-    def add(self, block: Block) -> None:
-        self.starts.append(block.start)
-        self.blocks.append(block)
-        if len(self.blocks) % KEPT == 0:
-            dead = [kept for kept in self.blocks if kept.dead]
-            forgotten = set(map(id, dead[:-KEPT]))
-            self.blocks = [kept for kept in self.blocks if id(kept) not in forgotten]
-            self.starts = [kept.start for kept in self.blocks]
+    def _forget(self) -> None:
+        dead = [kept for kept in self.blocks if kept.dead]
+        forgotten = set(map(id, dead[:-KEPT]))
+        self.blocks = [kept for kept in self.blocks if id(kept) not in forgotten]
+        self.starts = [kept.start for kept in self.blocks]
 
     def find(self, address: int) -> Block | None:
         """The block, alive or freed, that `address` points into or at the end of."""
-        at = bisect.bisect_right(self.starts, address) - 1
-        if at >= 0:
-            block = self.blocks[at]
-            if block.ptr <= address <= block.ptr + block.size:
-                return block
-        return None
+        with self.lock:
+            at = bisect.bisect_right(self.starts, address) - 1
+            block = self.blocks[at] if at >= 0 else None
+        return block if block is not None and block.ptr <= address <= block.ptr + block.size else None
 
 
 class Block:
@@ -80,8 +84,6 @@ class Block:
     def __init__(self, size: int, device: int, home: Any, pinned: bool = False) -> None:
         padded = -(-size // 16) * 16
         self.length = -(-(padded + HEAD) // PAGE) * PAGE
-        self.start = SPACE_OF_ALL.take(self.length)
-        self.ptr = self.start + self.length - padded
         self.size, self.device, self.home, self.pinned = size, device, home, pinned
         self.born, self.epoch = (0, 0) if pinned or home.capture is not None else (home.issued, home.epoch)
         self.accesses: list = []
@@ -89,11 +91,11 @@ class Block:
         self.freed: tuple[str, int] | None = None  # file and line
         self.freeing: Any = None  # the operation that does it; False: a graph may keep it
         self.capture: Any = None  # the capture that allocated it
+        SPACE_OF_ALL.place(self, padded)  # sets start and ptr
         if padded > size:
             _libc.memset(self.start + self.length - 16, PATTERN[0], 16)
         _libc.memset(self.ptr - HEAD, PATTERN[0], HEAD)
         _libc.memset(self.ptr, 0xFF, size)
-        SPACE_OF_ALL.add(self)
 
     def kill(self) -> None:
         """Makes the memory unreadable; HazardError if something wrote just before or behind the data."""
