@@ -3,19 +3,26 @@
 A failure is known only after waiting for the device, as PyTorch does for the same functions. cuSOLVER's report names no
 matrix that one could show, and CuPy hands none out: what failed is computed again on the host, which names it.
 
-CuPy has no batch of lu and expm; theirs is a loop.
+CuPy has lu and expm of one matrix only. Batches of expm and of square lu are made here, of calls that take the whole
+batch; lu of a batch that is not square, or of few large matrices, is a loop, which waits for the device at each matrix.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import cuda, lapack
+from . import cuda, handles, lapack
+from .dtypes import float32
 from .lapack import Info
+
+FEW = 1 << 16  # a batch of fewer matrices than n * n / FEW is factorized one by one
+PADE_RADIUS = 5.37  # norms up to which the approximant is exact to float64: Higham's theta 13
+PADE = [math.comb(13, k) / math.perm(26, k) for k in range(14)]  # of x ** k in the numerator
 
 
 def _or_on_host(function: Callable[..., Any], on_host: Callable[..., Any], *arrays: Any) -> tuple[Any, Info]:
@@ -54,7 +61,10 @@ def lu(a: Any) -> tuple[Any, Any, Info]:
     xp = cuda.cupy()
     if not a.size:
         return a.copy(), xp.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32), 0
-    factors, pivots = _each(_lu, a) if a.ndim > 2 else _lu(a)
+    if a.ndim == 2:
+        factors, pivots = _lu(a)
+    else:
+        factors, pivots = _lu_of_batch(a) if _suits_batched(a) else _each(_lu, a)
     zero = cuda.to_host(xp.diagonal(factors, axis1=-2, axis2=-1) == 0)
     info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32)
     return factors, pivots, (info if info.ndim else int(info)) if info.any() else 0
@@ -65,6 +75,27 @@ def _lu(a: Any) -> tuple[Any, Any]:
         warnings.simplefilter("ignore", RuntimeWarning)  # a zero on the diagonal, which info tells
         factors, pivots = cuda.scipy_linalg().lu_factor(a, check_finite=False)
     return factors, pivots.astype(np.int32) + 1
+
+
+def _suits_batched(a: Any) -> bool:
+    """Whether getrfBatched takes `a` and is the faster way, by CuPy's rule for its inv and solve."""
+    *batch, m, n = a.shape
+    return m == n and math.prod(batch) * FEW >= n * n
+
+
+def _lu_of_batch(a: Any) -> tuple[Any, Any]:
+    """One call of cuBLAS for all matrices, which takes their addresses, and has them by columns."""
+    xp, (*batch, n, _) = cuda.cupy(), a.shape
+    count = math.prod(batch)
+    columns = xp.array(a.swapaxes(-1, -2), order="C")
+    first, step = columns.data.ptr, n * n * a.itemsize
+    addresses = xp.arange(first, first + count * step, step, dtype=np.uint64)
+    pivots, info = xp.empty((*batch, n), np.int32), xp.empty(count, np.int32)
+    bindings, handle = cuda.cublas(), handles.handle(columns.device.id)
+    factorize = bindings.sgetrfBatched if a.dtype == float32 else bindings.dgetrfBatched
+    with handle.lock:
+        factorize(handle.number, n, addresses.data.ptr, n, pivots.data.ptr, info.data.ptr, count)
+    return columns.swapaxes(-1, -2), pivots
 
 
 def inv(a: Any) -> tuple[Any, Info]:
@@ -99,10 +130,35 @@ def det(a: Any) -> Any:
 
 
 def expm(a: Any) -> Any:
+    """By scaling and squaring, with the [13/13] Padé approximant: Higham, SIAM J. Matrix Anal. Appl. 26 (2005)."""
     if not a.size:
         return a.copy()
-    one = cuda.scipy_linalg().expm
-    return one(a) if a.ndim == 2 else _each(lambda x: (one(x),), a)[0]
+    return cuda.scipy_linalg().expm(a) if a.ndim == 2 else _expm_of_batch(a)
+
+
+def _expm_of_batch(a: Any) -> Any:
+    """Each matrix is scaled by its own power of two; how often to square the worst is the one number that is read."""
+    xp = cuda.cupy()
+    norm = xp.abs(a).sum(-2).max(-1)
+    halvings = xp.ceil(xp.log2(xp.where(norm > PADE_RADIUS, norm / PADE_RADIUS, 1)))
+    halvings = xp.where(xp.isfinite(norm), halvings, 0)[..., None, None]
+    odd, even = _pade(xp, a * xp.exp2(-halvings))
+    out = xp.linalg.solve(even - odd, even + odd)
+    for done in range(int(halvings.max())):
+        out = xp.where(halvings > done, xp.matmul(out, out), out)
+    return out
+
+
+def _pade(xp: Any, a: Any) -> tuple[Any, Any]:
+    """The odd and the even powers of the numerator; of the denominator the odd ones have the other sign."""
+    b, one = PADE, xp.eye(a.shape[-1], dtype=a.dtype)
+    a2 = xp.matmul(a, a)
+    a4 = xp.matmul(a2, a2)
+    a6 = xp.matmul(a2, a4)
+    high = xp.matmul(a6, b[13] * a6 + b[11] * a4 + b[9] * a2)
+    odd = xp.matmul(a, high + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
+    high = xp.matmul(a6, b[12] * a6 + b[10] * a4 + b[8] * a2)
+    return odd, high + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
 
 
 # ---- orthogonal factors ------------------------------------------------------------------------------

@@ -103,7 +103,8 @@ class lu_factor_ex:
     """(LU, pivots, info): L below the diagonal of LU and U from it on, for matrices of any shape, float32 or float64.
 
     L has ones on its diagonal. Row i was exchanged with row pivots[i] - 1, in that order. info is 0, or the number of
-    the first zero on U's diagonal, for which `check_errors` raises LinAlgError.
+    the first zero on U's diagonal, for which `check_errors` raises LinAlgError. On CUDA square matrices of a batch are
+    factorized together, others one after another, with a wait for the device each.
 
     >>> ag.linalg.lu_factor_ex(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))
     lu_factor_ex_result(LU=tensor([[4.  , 4.  ],

@@ -1,4 +1,4 @@
-"""cuBLAS: gemmEx and gemmStridedBatchedEx by NumPy, with the checks that cuBLAS makes and those that it cannot make.
+"""cuBLAS by NumPy and LAPACK: products and LU factors, with the checks that cuBLAS makes and those that it cannot make.
 
 Matrices lie by columns. Sums are kept in the compute type; half types are rounded once, when the result is stored. TF32
 keeps 10 bits of the inputs' mantissas, so that a product that should not have been TF32 differs visibly.
@@ -7,6 +7,7 @@ keeps 10 bits of the inputs' mantissas, so that a product that should not have b
 from __future__ import annotations
 
 import ctypes
+import importlib
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,49 @@ def _multiply(
 
     accesses = [(*c[:4], True), *[(*x[:4], False) for x in (a, b) if x[0] is not None]]
     current_queue().push(run, "gemm", [*accesses, *factors.accesses])
+
+
+def sgetrfBatched(
+    handle: int, n: int, Aarray: int, lda: int, PivotArray: int, infoArray: int, batchSize: int
+) -> None:  # fmt: skip
+    _factorize(handle, n, Aarray, lda, PivotArray, infoArray, batchSize, np.dtype("f4"))
+
+
+def dgetrfBatched(
+    handle: int, n: int, Aarray: int, lda: int, PivotArray: int, infoArray: int, batchSize: int
+) -> None:  # fmt: skip
+    _factorize(handle, n, Aarray, lda, PivotArray, infoArray, batchSize, np.dtype("f8"))
+
+
+def _factorize(
+    handle: int, n: int, Aarray: int, lda: int, PivotArray: int, infoArray: int, batchSize: int, dtype: np.dtype
+) -> None:  # fmt: skip
+    """P L U of the square matrices at the addresses that lie at `Aarray`, in place; pivots and info count from 1.
+
+    It waits for the stream, unlike cuBLAS: which memory the work touches is known by the addresses only.
+    """
+    if min(n, batchSize) < 0 or lda < max(1, n):
+        raise CUBLASError(7)
+    of(handle)
+    queue = current_queue()
+    _refuse_capture(queue)
+    with used(handle):
+        if not (n and batchSize):
+            return
+        pointers = _matrices("Aarray", Aarray, np.dtype("u8"), (batchSize, 1), batchSize, 0, 1)
+        queue.push(lambda: None, "getrf", [(*pointers, False)])
+        queue.synchronize()
+        each = [_matrices("A", int(ptr), dtype, (n, n), lda, 0, 1) for ptr in pointers[3].ravel()]
+        pivots = _matrices("PivotArray", PivotArray, np.dtype("i4"), (n, batchSize), n, 0, 1)
+        info = _matrices("infoArray", infoArray, np.dtype("i4"), (batchSize, 1), batchSize, 0, 1)
+        getrf = importlib.import_module("scipy.linalg.lapack").get_lapack_funcs("getrf", dtype=dtype)
+
+        def run() -> None:
+            for i, (_, _, _, matrix) in enumerate(each):
+                matrix[0], order, info[3][0, i, 0] = getrf(matrix[0])
+                pivots[3][0, :, i] = order + 1
+
+        queue.push(run, "getrf", [(*x, True) for x in (*each, pivots, info)])
 
 
 def _refuse_capture(queue: Queue) -> None:

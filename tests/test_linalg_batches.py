@@ -1,0 +1,62 @@
+"""Batches of lu and of matrix_exp, which CUDA does at once where CuPy has functions of one matrix only."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import autograd_gpu as ag
+from autograd_gpu.backend import cuda
+
+RNG = np.random.default_rng(0)
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+
+
+@pytest.mark.parametrize("dtype", sorted(TOLERANCE))
+@pytest.mark.parametrize("shape", [(5, 3, 3), (2, 3, 4, 4), (1, 300, 300), (3, 4, 2)])
+def test_lu(shape, dtype, device):
+    """Many small matrices, a large one, and rectangles: each is P L U, and has the pivots that LAPACK chooses."""
+    a = RNG.normal(size=shape).astype(dtype)
+    x = ag.tensor(a, device=device)
+    p, lower, upper = ag.linalg.lu(x)
+    assert (p @ lower @ upper).numpy(force=True) == pytest.approx(a, abs=10 * TOLERANCE[dtype])
+    for index in np.ndindex(shape[:-2]):
+        expected = scipy.linalg.lapack.get_lapack_funcs("getrf", dtype=dtype)(a[index])
+        found = ag.linalg.lu_factor(x)
+        assert found.LU[index].numpy(force=True) == pytest.approx(expected[0], rel=1e-3, abs=10 * TOLERANCE[dtype])
+        assert found.pivots[index].tolist() == (expected[1] + 1).tolist()
+
+
+def test_lu_tells_which_matrices_are_singular(device):
+    a = np.stack([np.eye(2), [[1.0, 2.0], [2.0, 4.0]], np.zeros((2, 2)), [[0.0, 1.0], [1.0, 0.0]]])
+    assert ag.linalg.lu_factor_ex(ag.tensor(a, device=device)).info.tolist() == [0, 2, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", sorted(TOLERANCE))
+def test_exp_of_matrices_of_any_size(dtype, device):
+    """The norm decides how often a matrix is scaled; in a batch each has its own."""
+    a = RNG.normal(size=(2, 5, 3, 3)) * np.array([0, 1e-6, 1, 8, 25])[:, None, None]
+    a = (a - a.swapaxes(-1, -2) if dtype == "float32" else a).astype(dtype)  # a rotation: float32 goes to 3e38 only
+    expected = np.stack([scipy.linalg.expm(m) for m in a.astype("float64").reshape(-1, 3, 3)]).reshape(a.shape)
+    found = ag.matrix_exp(ag.tensor(a, device=device)).numpy(force=True)
+    assert found.dtype == dtype
+    scale = np.abs(expected).max((-2, -1), keepdims=True)
+    np.testing.assert_allclose(found / scale, expected / scale, rtol=0, atol=40 * TOLERANCE[dtype])
+
+
+def test_exp_of_what_is_no_number_stays_in_its_matrix(device):
+    a = np.zeros((4, 2, 2))
+    a[1, 0, 0], a[2, 0, 1] = np.nan, np.inf
+    found = ag.matrix_exp(ag.tensor(a, device=device)).numpy(force=True)
+    np.testing.assert_array_equal(found[[0, 3]], np.stack([np.eye(2)] * 2))
+    assert np.isnan(found[1]).any()
+    assert not np.isfinite(found[2]).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("function", [ag.linalg.lu_factor_ex, ag.matrix_exp])
+def test_a_batch_is_no_loop_over_matrices(function, monkeypatch):
+    def refuse(): raise AssertionError("CuPy's function of one matrix is called")
+    monkeypatch.setattr(cuda, "scipy_linalg", refuse)
+    function(ag.eye(3).expand(50, 3, 3))
+    with pytest.raises(AssertionError):
+        function(ag.eye(3))
