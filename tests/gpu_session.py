@@ -45,6 +45,7 @@ def register(config):
         config.pluginmanager.register(Guard(config, worker), "gpu-session-guard")
     if not worker:
         config.pluginmanager.register(Lines(config), "gpu-session-lines")
+        config.pluginmanager.register(Deaf(), "gpu-session-deaf")
 
 
 class Selection:
@@ -115,6 +116,25 @@ def _runtime():
     """CUDA's, if CuPy or its stand-in is in use."""
     cupy = sys.modules.get("cupy")
     return cupy.cuda.runtime if hasattr(cupy, "ndarray") else None
+
+
+class Deaf:
+    """Lets pytest-xdist's controller talk to a worker that has just ended.
+
+    It would end itself, by a broken pipe. The worker's end is the next that it hears of, and its tests go to others.
+    """
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        send = node.sendcommand
+
+        def send_if_alive(name, **words):
+            try:
+                send(name, **words)
+            except OSError as error:
+                print(f"gpu_session: {node!r} has ended and does not hear {name!r}: {error}", file=sys.stderr)
+
+        node.sendcommand = send_if_alive
 
 
 class Lines:

@@ -1,5 +1,6 @@
 """tests/gpu_session.py, in runs of pytest with a CuPy whose device breaks when a test says so."""
 
+import functools
 import json
 import os
 import signal
@@ -20,6 +21,18 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     gpu_session.register(config)
+"""
+LATE = """
+import time
+from xdist.workermanage import Marker, WorkerController
+
+received = WorkerController.process_from_remote
+
+def process_from_remote(self, event):
+    time.sleep(2 if event is Marker.END else 0)
+    received(self, event)
+
+WorkerController.process_from_remote = process_from_remote
 """
 CUPY = """
 import types
@@ -57,6 +70,17 @@ def test_faults():
 @pytest.mark.parametrize("number", range(6))
 def test_behind(number):
     runtime.launch()
+"""
+
+FAULTS_AT_ONCE = """
+import cupy, pytest, time
+
+def test_faults():
+    cupy.cuda.runtime.sticky = "cudaErrorIllegalAddress: an illegal memory access was encountered"
+
+@pytest.mark.parametrize("number", range(11))
+def test_behind(number):
+    time.sleep(0.1)
 """
 
 
@@ -100,7 +124,7 @@ def sessions(folder):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_sticky_error_ends_the_worker_and_blames_the_right_test(folder, workers):
     done, found, failures = run(folder, FAULTS, f"-n{workers}", "--dist=worksteal", "--max-worker-restart=4")
-    assert found.pop("test_faults") == "crashed", done.stdout + done.stderr
+    assert found.pop("test_faults") == "crashed"
     assert len(found) == 12
     assert set(found.values()) == {"passed"}
     assert {line["test"] for line in failures} == {"test_it.py::test_faults"}
@@ -111,6 +135,16 @@ def test_a_sticky_error_ends_the_worker_and_blames_the_right_test(folder, worker
     assert done.returncode == 1
     assert not sessions(folder)
     assert (folder / "xml").read_text().count("<testcase") == 13 + 1  # the crash is a case of its own
+
+
+def test_the_controller_may_talk_to_a_worker_that_has_ended(folder):
+    """It asks one for tests that the other could run, and hears two seconds later that the first one is no more."""
+    (folder / "conftest.py").write_text(CONFTEST + LATE)
+    done, found, _ = run(folder, FAULTS_AT_ONCE, "-n2", "--dist=worksteal", "--max-worker-restart=4")
+    assert "has ended and does not hear 'steal'" in done.stderr
+    assert found.pop("test_faults") == "crashed"
+    assert len(found) == 11
+    assert set(found.values()) == {"passed"}
 
 
 def test_a_sticky_error_ends_a_session_without_workers(folder):
@@ -208,7 +242,10 @@ def test_no_test_begins_after_the_deadline(folder, words):
 def test_an_interrupt_leaves_what_there_was(folder, words):
     text = "import time\ndef test_a(): pass\ndef test_b(): open('here', 'w').close(); time.sleep(60)\n"
     (folder / "test_it.py").write_text(text)
-    process = subprocess.Popen(command(folder, *words), cwd=folder, env=environment(), process_group=0)
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell's background job ignores
+    process = subprocess.Popen(
+        command(folder, *words), cwd=folder, env=environment(), process_group=0, preexec_fn=heed
+    )
     try:
         deadline = time.monotonic() + 60
         while not (folder / "here").exists() and time.monotonic() < deadline:
