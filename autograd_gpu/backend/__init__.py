@@ -11,6 +11,7 @@ from .device import CPU, Device
 from .dtypes import FLOATS, HALF, wide
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
+_add_reduce: Any = np.add.reduce  # mypy finds no overload for it in the stubs of NumPy 2.5
 
 
 def is_cuda(array: Any) -> bool:
@@ -162,7 +163,7 @@ def sum_to(array: Any, shape: tuple[int, ...]) -> Any:
     dtype = array.dtype
     if array.ndim == 2 and len(shape) == 1 and shape[0] == array.shape[1]:  # a bias gradient
         if type(array) is np.ndarray and dtype not in HALF:
-            return np.add.reduce(array, axis=0)
+            return _add_reduce(array, axis=0)
         if dtype in FLOATS and is_cuda(array):
             return kernels.column_sum(kernels.contiguous(array))
     sums = wide(dtype)  # 4000 ones of float16 would add up to 2048

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 import ml_dtypes
 import numpy as np
 
-float16, float32, float64 = np.dtype("float16"), np.dtype("float32"), np.dtype("float64")
-bfloat16 = np.dtype(ml_dtypes.bfloat16)
-int8, int16, int32, int64 = np.dtype("int8"), np.dtype("int16"), np.dtype("int32"), np.dtype("int64")
-uint8, uint16, uint32, uint64 = np.dtype("uint8"), np.dtype("uint16"), np.dtype("uint32"), np.dtype("uint64")
-bool_ = np.dtype("bool")
-float8_e4m3fn = np.dtype(ml_dtypes.float8_e4m3fn)
-float8_e5m2 = np.dtype(ml_dtypes.float8_e5m2)
+float16: np.dtype = np.dtype("float16")
+float32: np.dtype = np.dtype("float32")
+float64: np.dtype = np.dtype("float64")
+bfloat16: np.dtype = np.dtype(ml_dtypes.bfloat16)
+int8: np.dtype = np.dtype("int8")
+int16: np.dtype = np.dtype("int16")
+int32: np.dtype = np.dtype("int32")
+int64: np.dtype = np.dtype("int64")
+uint8: np.dtype = np.dtype("uint8")
+uint16: np.dtype = np.dtype("uint16")
+uint32: np.dtype = np.dtype("uint32")
+uint64: np.dtype = np.dtype("uint64")
+bool_: np.dtype = np.dtype("bool")
+float8_e4m3fn: np.dtype = np.dtype(ml_dtypes.float8_e4m3fn)
+float8_e5m2: np.dtype = np.dtype(ml_dtypes.float8_e5m2)
 
 NATIVE_FLOATS = frozenset((float16, float32, float64))
 FULL_FLOATS = frozenset((float32, float64))
@@ -23,7 +30,7 @@ HALF = frozenset((float16, bfloat16))  # summed and multiplied in float32, round
 INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))
 DIGITS = {float64: 53, float32: 24, float16: 11, bfloat16: 8}  # bits of the significand, the leading one included
 STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
-ALL = cast("frozenset[np.dtype]", FLOATS | INTEGERS | STORAGE | {bool_})
+ALL = FLOATS | INTEGERS | STORAGE | {bool_}
 
 _OURS: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in ALL}  # the one object of each that `is` may be asked about
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}

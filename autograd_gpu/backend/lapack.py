@@ -106,7 +106,7 @@ def cholesky(a: np.ndarray, upper: bool) -> tuple[np.ndarray, Info]:
     is the order of the first leading minor that is not positive."""
     if a.ndim > 2 or not a.size:
         try:
-            return np.linalg.cholesky(a, upper=upper), 0
+            return (np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2) if upper else np.linalg.cholesky(a)), 0
         except np.linalg.LinAlgError:
             return tuple(_each(lambda x: cholesky(x, upper), a))
     factor, info = _routine("potrf", a.dtype)(a.T, int(upper), 1)  # see Note [transposed]: the other triangle

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import cuda
@@ -52,7 +54,7 @@ def nll_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> t
     own, place, wrong = _weights(classes, x.shape[-1], wide(x.dtype))
     picked = np.take_along_axis(x.astype(own.dtype), place[..., None], -1)[..., 0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        rows = np.where(classes.target == classes.ignore_index, 0, np.where(wrong, np.nan, -own * picked))
+        rows: Any = np.where(classes.target == classes.ignore_index, 0, np.where(wrong, np.nan, -own * picked))
         divisor = own.sum() if reduction == "mean" else own.dtype.type(1)
         total = rows if reduction == "none" else rows.sum() / divisor
         return np.asarray(total).astype(x.dtype), np.asarray(1 / divisor)
