@@ -5,15 +5,18 @@
 #   make demo   the tour, on the GPU if a driver answers      make demo ARGS="--device cpu"
 #   make test   everything that CI checks                     make test ARGS="-k hessian -x"
 #   make bench  the benchmarks, beside PyTorch and JAX        make bench ARGS="--device cuda"
+#
+# Another Python in an environment of its own:                make test PYTHON=python3.13 VENV=.venv313
 
 PYTHON ?= python3
+VENV ?= .venv
 ARGS ?=
-BIN := .venv/bin
+BIN := $(VENV)/bin
 
 .PHONY: demo test bench lint types layers clean
 .DELETE_ON_ERROR:
 
-demo: .venv/.demo
+demo: $(VENV)/.demo
 	$(BIN)/python -m benchmarks.demo $(ARGS)
 
 # The second run is the CUDA path: on the GPU where there is one, else emulated. All of it: pytest --device cuda.
@@ -21,18 +24,18 @@ test: lint types layers
 	$(BIN)/python -m pytest -n auto $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --device cuda -m smoke)
 
-bench: .venv/.bench
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # Not `ruff format`: it would spread `def grad_a(F, g, b): return g * b` over two lines, and one derivative
 # on one line is how a family of ops is read.
-lint: .venv/.dev
+lint: $(VENV)/.dev
 	$(BIN)/ruff check
 
-types: .venv/.dev
+types: $(VENV)/.dev
 	$(BIN)/mypy
 
-layers: .venv/.dev
+layers: $(VENV)/.dev
 	$(BIN)/python ci/check_layers.py
 
 # .venv stays: it is slow to make, and may be the user's own. `rm -rf .venv` is the way to start afresh.
@@ -44,22 +47,22 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "autograd_gpu needs Python 3.11 or newer, and '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)."; \
 	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; } >&2
-	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # The driver is asked after the base install, which brings the library that can ask.
-.venv/.demo: pyproject.toml | $(BIN)/python
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(INSTALL) --editable '.[demo]'
 	extra=$$($(BIN)/python ci/cuda_extra.py) && { [ -z "$$extra" ] || $(INSTALL) --editable ".[$$extra]"; }
 	touch $@
 
-.venv/.dev: pyproject.toml | $(BIN)/python
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(INSTALL) --editable '.[dev]'
 	extra=$$($(BIN)/python ci/cuda_extra.py --without-gpu emulator) && \
 	  { [ -z "$$extra" ] || $(INSTALL) --editable ".[$$extra]"; }
 	touch $@
 
-.venv/.bench: pyproject.toml | $(BIN)/python
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(INSTALL) --editable '.[bench]'
 	touch $@
