@@ -104,7 +104,7 @@ def _ask(status: int) -> None:
 
 @check("batched linear algebra", 14, seconds=12.0)
 def linear_algebra(lab: Lab) -> Found:
-    """Which matrix of a batch fails, and how exact the vectors of batches are."""
+    """Which matrix of a batch fails, and how exact batches are."""
     good = np.array([[2.0, 0.5], [0.5, 1.0]])
     bad = np.stack([good, -good, good, np.zeros((2, 2))])
     said, largest = {}, {}
@@ -120,6 +120,11 @@ def linear_algebra(lab: Lab) -> Found:
     largest["eigh"] = float(np.abs(vectors * values[:, None] @ vectors.swapaxes(1, 2) - symmetric).max())
     u, s, v = (each.array.get() for each in ag.linalg.svd(ag.tensor(lab.cp.asarray(symmetric)), full_matrices=False))
     largest["svd"] = float(np.abs(u * s[:, None] @ v - symmetric).max())
+    p, lower, upper = (each.array.get() for each in ag.linalg.lu(ag.tensor(lab.cp.asarray(symmetric))))
+    largest["lu"] = float(np.abs(p @ lower @ upper - symmetric).max())
+    exponential = ag.matrix_exp(ag.tensor(lab.cp.asarray(symmetric))).array.get()
+    expected = vectors * np.exp(values)[:, None] @ vectors.swapaxes(1, 2)
+    largest["matrix_exp"] = float((np.abs(exponential - expected).max((1, 2)) / np.abs(expected).max((1, 2))).max())
     raised = all(text.startswith("LinAlgError") for text in said.values())
     return {"ok": raised and max(largest.values()) < 1e-11, "said": said, "largest error": largest}
 
