@@ -40,11 +40,6 @@ def _divisor(xp, a, b):
     return b
 
 
-def _module(xp):
-    """Whose remainders and floor quotients are right: NumPy's, and for CuPy arrays those of the backend."""
-    return np if xp is np else exact
-
-
 @defop
 class floor_divide:
     """Quotient rounded towards minus infinity; its derivative is zero wherever it exists.
@@ -53,7 +48,7 @@ class floor_divide:
     tensor([ 3., -4.])
     """
 
-    def forward(xp, a, b): return _module(xp).floor_divide(a, _divisor(xp, a, b))
+    def forward(xp, a, b): return (np if xp is np else exact).floor_divide(a, _divisor(xp, a, b))
     grad_a = grad_b = ZERO
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -67,7 +62,7 @@ class remainder:
     tensor([3., 1.])
     """
 
-    def forward(xp, a, b): return _module(xp).remainder(a, _divisor(xp, a, b))
+    def forward(xp, a, b): return (np if xp is np else exact).remainder(a, _divisor(xp, a, b))
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.floor_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True
@@ -77,7 +72,8 @@ class remainder:
 def _truncated(xp, a, b):
     if (a if hasattr(a, "dtype") else b).dtype in FLOATS:
         return xp.trunc(xp.true_divide(a, b))
-    return xp.floor_divide(a - _module(xp).fmod(a, _divisor(xp, a, b)), b)  # a difference that b divides
+    rest = (np if xp is np else exact).fmod(a, _divisor(xp, a, b))
+    return xp.floor_divide(a - rest, b)  # a difference that b divides
 
 
 @defop
@@ -120,7 +116,7 @@ class fmod:
     tensor([ 3., -3.])
     """
 
-    def forward(xp, a, b): return _module(xp).fmod(a, _divisor(xp, a, b))
+    def forward(xp, a, b): return (np if xp is np else exact).fmod(a, _divisor(xp, a, b))
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.trunc_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True

@@ -238,7 +238,8 @@ def zero_(x: Tensor) -> Tensor:
 def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
     """Constants into x, broadcasting; `recorded`: what check_writable answered."""
     bump_version(x)
-    x._array[...] = exact.assignable(values, x._array)
+    array = x._array
+    array[...] = values if type(array) is np.ndarray else exact.assignable(values, array)
     if recorded:
         overwrite(x, None)
     return x
