@@ -15,6 +15,7 @@ from pathlib import Path
 import gpu_session
 import numpy as np
 import pytest
+import torch_version
 
 STAND_IN = Path(__file__).parent / "cuda_emu" / "standin"
 SCHEDULE = pytest.StashKey[str]()  # present in an emulated run: the order in which streams run
@@ -62,6 +63,13 @@ def _emulate(config):
 
 
 def pytest_report_header(config):
+    lines, version = [_device_header(config)], torch_version.installed()
+    if version is not None and version < torch_version.HOLDS_FOR:
+        lines.append(f"PyTorch {version[0]}.{version[1]}: what holds for newer ones only is skipped (torch_version.py)")
+    return lines
+
+
+def _device_header(config):
     if config.getoption("device") == "cpu":
         return "device: cpu"
     if SCHEDULE in config.stash:
@@ -104,8 +112,11 @@ def pytest_collection_modifyitems(config, items):
 
     In a run that has others these are deselected, since reporting ten thousand skips takes time.
     """
-    reasons, kept, dropped = reasons_to_skip(config), [], []
+    reasons, torch, kept, dropped = reasons_to_skip(config), torch_version.installed(), [], []
     for item in items:
+        older = torch_version.reason_to_skip(item.nodeid, torch)
+        if older:
+            item.add_marker(pytest.mark.skip(reason=older))
         found = [reason for name, reason in reasons.items() if item.get_closest_marker(name)]
         for reason in found:
             item.add_marker(pytest.mark.skip(reason=reason))

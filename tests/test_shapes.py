@@ -183,7 +183,10 @@ def as_list(out):
     return list(out) if isinstance(out, (tuple, list)) else [out]
 
 
-@pytest.mark.parametrize(("call", "shape"), CASES, ids=range(len(CASES)))
+NAMES = [f"{' '.join(call.__code__.co_names)} {number}" for number, (call, _) in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("call", "shape"), CASES, ids=NAMES)
 def test_values_and_derivatives(call, shape, device):
     rng = np.random.default_rng(0)
     values = np.asarray(rng.normal(size=shape))
