@@ -357,7 +357,7 @@ class TestFunction:
             WrongCount.apply(leaf(1.0), leaf(1.0)).backward()
         with pytest.raises(RuntimeError, match="invalid gradient at index 0"):
             WrongShape.apply(leaf(1.0, 2.0), leaf(1.0, 2.0)).sum().backward()
-        with pytest.raises(NotImplementedError, match="must implement backward"):
+        with pytest.raises(NotImplementedError, match="must implement either the backward or vjp"):
             NoBackward.apply(leaf(1.0)).backward()
         with pytest.raises(TypeError, match="save_for_backward can only save"):
             SavesANumber.apply(leaf(1.0))

@@ -50,6 +50,36 @@ def together(work, count=THREADS):
 
 
 class TestSums:
+    def test_retained_gradients(self):
+        x = leaf()
+        y = x * 2
+        y.retain_grad()
+        z = y.sum()
+
+        def work(i):
+            for _ in range(1000):
+                z.backward(retain_graph=True)
+
+        together(work)
+        assert y.grad.tolist() == [1000.0 * THREADS] * 3
+        assert x.grad.tolist() == [2000.0 * THREADS] * 3
+
+    def test_steps_in_backward_apply_each_gradient_once(self):
+        x, y = leaf(0.0, 0.0), leaf(0.0)
+        optimizer = ag.optim.SGD([x, y], lr=1.0)  # takes the sum of all gradients off
+        ag.optim.step_in_backward(optimizer)
+
+        def work(i):
+            for _ in range(500):
+                (x.sum() + (y * 2).sum()).backward()
+
+        together(work)
+        assert x.grad is None
+        assert y.grad is None
+        assert x.tolist() == [-500.0 * THREADS] * 2
+        assert y.tolist() == [-1000.0 * THREADS]
+        assert optimizer._steps_taken == 500 * THREADS
+
     def test_graphs_of_their_own_over_one_leaf(self):
         x = leaf()
 

@@ -12,9 +12,8 @@ from ..errors import GradcheckError
 from . import functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .backward import backward, grad
-from .function import Function
+from .function import Function, once_differentiable
 from .gradcheck import gradcheck, gradgradcheck
-from .once import once_differentiable
 
 __all__ = [
     "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck",

@@ -1,110 +1,91 @@
 """Function: an operation with a derivative written by the user.
 
 A Function's node is run by the engine like any other. `ctx.needs_input_grad` answers, inside backward, for the call
-that is running: the engine's exec_info, not the graph. The ctx of one forward may be in use by several threads at a
-time, so the answer lives in the thread, not on the ctx.
+that is running: the engine's exec_info, not the graph. One node may be run by several threads at a time, so the answer
+lives in the thread (`RUNNING`), not on the node.
 """
 
 from __future__ import annotations
 
-import inspect
-import threading
+import functools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..backend import is_array, namespace_on
+from ..backend import is_array, make
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.anomaly import note
-from ..core.history import check_recordable, freshen, rebase
+from ..core.history import freshen, rebase
 from ..core.nesting import user_code
-from ..core.node import AccumulateGrad, Node, next_sequence_nr
+from ..core.node import Node, next_sequence_nr
 from ..core.op import RECORD
 from ..core.saved import FREED, SavedTensor, handles, save_output, saved
 from ..core.saving import hand_over
 from ..core.tensor import Tensor, alias, wrap
-from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, NO_GRAD, bump_version, storage_of
+from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, NO_GRAD, storage_of
 from ..errors import MissingRuleError
-
-
-class _Running(threading.local):
-    """The ctx of each backward that this thread is in, innermost last, with what the call needs."""
-
-    def __init__(self) -> None:
-        self.stack: list[tuple[Context, tuple[bool, ...]]] = []
-
-
-RUNNING = _Running()
-
-
-class Context:
-    """The `ctx` of one application: what forward leaves for backward. Any other attribute is the user's own."""
-
-    def __init__(self, needs: tuple[bool, ...]) -> None:
-        self._forward_needs = needs
-        self._to_save: tuple[Tensor | None, ...] = ()
-        self._non_differentiable: tuple[Tensor, ...] = ()
-        self._dirty: tuple[Tensor, ...] = ()
-        self._materialize = True
-        self._node: weakref.ref[FunctionNode] | None = None  # the node owns its ctx
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps inputs or outputs for backward, with the version check of SavedTensor; None is allowed."""
-        for t in tensors:
-            if t is not None and not isinstance(t, Tensor):
-                raise TypeError("save_for_backward can only save variables, but argument is of type "
-                                f"{type(t).__name__}; keep other things as attributes of ctx")
-        self._to_save = tensors
-
-    @property
-    def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What save_for_backward kept. RuntimeError after the buffers were freed, or if one was modified in place."""
-        node = None if self._node is None else self._node()
-        return self._to_save if node is None else node.saved_tensors
-
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        """Per argument: in backward whether THIS call needs its gradient, in forward whether it requires one."""
-        for ctx, need in reversed(RUNNING.stack):
-            if ctx is self:
-                return need
-        return self._forward_needs
-
-    def mark_non_differentiable(self, *outputs: Tensor) -> None:
-        """Says that these outputs do not require grad."""
-        self._non_differentiable = outputs
-
-    def mark_dirty(self, *inputs: Tensor) -> None:
-        """Says that forward wrote to these inputs. Each must be returned, and leads to this node from then on."""
-        for t in inputs:
-            if not isinstance(t, Tensor):
-                raise TypeError(f"mark_dirty can only accept variables, but argument is of type {type(t).__name__}")
-        self._dirty = inputs
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """False: backward gets None, instead of zeros, for outputs without a gradient."""
-        self._materialize = value
+from .calling import by_place, check_dirty, rule_of
+from .context import RUNNING, FunctionCtx
 
 
 class FunctionNode(Node):
-    """The node of a custom Function."""
+    """The node of a custom Function. `attributes`: what a user sets on ctx; `__dict__`: what is set on grad_fn."""
+
+    __slots__ = (
+        "arguments", "attributes", "dirty", "dtypes", "facade", "homes", "materialize_grads", "non_differentiable",
+        "outputs", "positions", "requiring", "saved", "slots", "to_save",
+    )  # fmt: skip
 
     function: type[Function]
     materialize = True
+    facade: weakref.ref[FunctionCtx]
     shapes: tuple[tuple[int, ...], ...]
+    slots: tuple[int | None, ...]  # per returned value the output number, None if it is no tensor
+    homes: tuple[Device, ...]  # of the outputs
 
-    def __init__(self, ctx: Context, arguments: int) -> None:
-        self.ctx = ctx
-        self.arguments = arguments  # of forward
-        self.extra = None
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self.requiring = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+        self.arguments = len(args)  # of forward
+        self.attributes: dict[str, Any] = {}
+        self.to_save: tuple[Tensor | None, ...] = ()
+        self.dirty: tuple[Tensor, ...] = ()
+        self.non_differentiable: tuple[Tensor, ...] = ()
+        self.materialize_grads = True
         self.saved: Any = ()
-        self.positions: tuple[int, ...] = ()  # argument number of each edge
-        self.slots: tuple[int | None, ...] = ()  # per returned value the output number, None if it is no tensor
-        self.inputs: tuple[tuple[np.dtype, Device], ...] = ()
-        self.outputs = 1
+        self.edges, self.nrs, self.extra = (), None, None
+
+    def connect(self, args: tuple[Any, ...]) -> None:
+        """Edges to what made the arguments: before forward, which may write to them or to what they show."""
+        self.positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])  # argument of each edge
+        linked = [args[i] for i in self.positions]
+        for a in linked:
+            freshen(a)
+        self.shapes = tuple([a._array.shape for a in linked])
+        self.dtypes = tuple([a.dtype for a in linked])
+        self.edges = tuple([a._fn for a in linked])
+        nrs = tuple([a._nr for a in linked])
+        self.nrs = nrs if any(nrs) else None
+        self.mask = sum([1 << k for k, child in enumerate(self.edges) if child is not None])
+        self.topological_nr = 1 + max([child.topological_nr for child in self.edges if child is not None])
+        self.sequence_nr = next_sequence_nr()
+
+    @property
+    def ctx(self) -> FunctionCtx:
+        """What forward and backward get: one object as long as somebody keeps it."""
+        living = self.facade()
+        return FunctionCtx(self) if living is None else living
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """Per argument: in backward whether THIS call needs its gradient, else whether it requires one."""
+        for node, need in reversed(RUNNING.stack):
+            if node is self:
+                return need
+        return self.requiring
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -122,8 +103,8 @@ class FunctionNode(Node):
 
     def __getattr__(self, name: str) -> Any:
         """What the user put on ctx, which in PyTorch is the node."""
-        if name != "ctx" and name in vars(self.ctx):
-            return vars(self.ctx)[name]
+        if name != "attributes" and name in self.attributes:
+            return self.attributes[name]
         raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
 
     def op_name(self) -> str:
@@ -149,19 +130,19 @@ class FunctionNode(Node):
         return self._backward(list(g) if self.outputs != 1 else [g], need, release, True)
 
     def _backward(self, gs: list[Tensor | None], need: int, release: bool, recording: bool) -> tuple[Any, ...]:
-        if self.ctx._materialize:
-            metadata = zip(self.shape, self.dtype, strict=True) if self.outputs != 1 else [(self.shape, self.dtype)]
-            home = namespace_on(self.inputs[0][1])
-            gs = [wrap(home.zeros(s, d)) if x is None else x for x, (s, d) in zip(gs, metadata, strict=True)]
+        if self.materialize_grads:
+            shapes, dtypes = (self.shape, self.dtype) if self.outputs != 1 else ((self.shape,), (self.dtype,))
+            gs = [wrap(make(home, "zeros", s, d)) if x is None else x
+                  for x, home, s, d in zip(gs, self.homes, shapes, dtypes, strict=True)]
         wanted = [False] * self.arguments
         for i, position in enumerate(self.positions):
             wanted[position] = bool(need >> i & 1)
         running = RUNNING.stack
         depth = len(running)
         try:
-            running.append((self.ctx, tuple(wanted)))
+            running.append((self, tuple(wanted)))
             with user_code(recording):
-                result = self.function.backward(self.ctx, *[None if k is None else gs[k] for k in self.slots])
+                result = rule_of(self.function, Function)(self.ctx, *[None if k is None else gs[k] for k in self.slots])
                 grads = self._checked(result if isinstance(result, tuple) else (result,), need)
         finally:
             del running[depth:]
@@ -189,7 +170,7 @@ class FunctionNode(Node):
         if g is None:
             return None
         g = as_result(g)
-        position, shape, (dtype, _) = self.positions[i], self.shapes[i], self.inputs[i]
+        position, shape, dtype = self.positions[i], self.shapes[i], self.dtypes[i]
         if not isinstance(g, Tensor):
             raise TypeError(f"{self.function.__name__}.backward returned a {type(g).__name__} for argument {position}; "
                             "expected a Tensor or None")
@@ -204,8 +185,9 @@ class Function:
     """Base class of operations with a backward of their own.
 
     Write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
-    `setup_context(ctx, inputs, output)`; call `apply`. backward returns one gradient, or None, per argument of forward,
-    and may skip those that `ctx.needs_input_grad` does not ask for. Arrays that either returns become tensors.
+    `setup_context(ctx, inputs, output)`; call `apply`. backward, which may also be called `vjp`, returns one gradient,
+    or None, per argument of forward, and may skip those that `ctx.needs_input_grad` does not ask for. Arrays that
+    either returns become tensors.
 
     >>> class Double(ag.autograd.Function):
     ...     @staticmethod
@@ -240,32 +222,31 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments from those of the outputs."""
-        raise MissingRuleError("You must implement backward for your custom autograd.Function to use it with autograd.")
+        raise MissingRuleError("You must implement either the backward or vjp method for your custom autograd.Function "
+                               "to use it with backward mode AD.")
+
+    vjp = backward
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs forward and records a node whose backward is the class's. Keywords: with setup_context only."""
+        """Runs forward and records a node whose backward is the class's. Keywords count among the arguments."""
         separate = cls.setup_context is not Function.setup_context
-        if kwargs and not separate:
-            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments unless it defines setup_context")
-        if separate:
-            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
-            bound.apply_defaults()
-            args = (*bound.args, *bound.kwargs.values())
-        ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
-        recording = not MODES.bits & GRAD_OFF and any(ctx._forward_needs)
+        if kwargs or separate:
+            args = by_place(cls, args, kwargs, separate)
+        node = cls._node_class(args)
+        recording = not MODES.bits & GRAD_OFF and any(node.requiring)
         if recording:
-            for a in args:
-                if isinstance(a, Tensor):
-                    freshen(a)
+            node.connect(args)
+        ctx = FunctionCtx(node)
         with no_grad():
             output = cls.forward(*args) if separate else cls.forward(ctx, *args)
             output = tuple(map(as_result, output)) if isinstance(output, tuple) else as_result(output)
             if separate:
                 cls.setup_context(ctx, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
-        _check_dirty(cls, ctx, args, outputs)
-        outputs = _record(cls, ctx, args, outputs) if recording else _unrecorded(ctx, args, outputs)
+        check_dirty(node, args, outputs)
+        outputs = _record(node, args, outputs) if recording else _unrecorded(node, args, outputs)
+        node.to_save = node.non_differentiable = node.dirty = ()
         return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
@@ -276,27 +257,9 @@ def as_result(value: Any) -> Any:
     return wrap(value) if is_array(value) else value
 
 
-def _check_dirty(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-    """What mark_dirty asks for: inputs, that are returned, and no leaves."""
-    for t in ctx._dirty:
-        bump_version(t)
-        if not any(t is a for a in args):
-            raise RuntimeError("Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, "
-                               "there is no need to pass it to mark_dirty().")
-        if not any(t is o for o in outputs):
-            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
-                               "The inputs that are modified inplace must all be outputs of the Function.")
-        hidden = t._base is not None and t._made and t._base._fn is not None  # a view that may not be rewritten
-        if not MODES.bits & GRAD_OFF and (hidden or any(ctx._forward_needs)):
-            if type(t._fn) is AccumulateGrad and t._base is None:
-                raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation. Wrap "
-                                   f"the call of {cls.__name__} in ag.no_grad(), or give it a clone() of the leaf.")
-            check_recordable("ctx.mark_dirty", t)
-
-
-def _unrecorded(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """An input handed through becomes a tensor of its own that does not require grad."""
-    given, dirty, found = {id(a) for a in args}, {id(t) for t in ctx._dirty}, []
+    given, dirty, found = {id(a) for a in args}, {id(t) for t in node.dirty}, []
     for o in outputs:
         if isinstance(o, Tensor) and id(o) in given:
             x = o
@@ -310,35 +273,25 @@ def _unrecorded(ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
     return tuple(found)
 
 
-def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The node of ctx, and the outputs linked to it."""
-    node = cls._node_class(ctx, len(args))
-    linked = [(i, a) for i, a in enumerate(args) if isinstance(a, Tensor)]
-    node.positions = tuple([i for i, _ in linked])
-    node.shapes = tuple([a.shape for _, a in linked])
-    node.inputs = tuple([(a.dtype, a.device) for _, a in linked])
-    node.edges = tuple([a._fn for _, a in linked])  # as of before forward, which may have written to what they show
-    node.nrs = tuple([a._nr for _, a in linked]) if any(a._nr for _, a in linked) else None
-    node.mask = sum([1 << k for k, child in enumerate(node.edges) if child is not None])
-    node.topological_nr = 1 + max([child.topological_nr for child in node.edges if child is not None])
-    dirty, inputs = {id(t) for t in ctx._dirty}, {id(a) for _, a in linked}
+def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The outputs, linked to the node."""
+    linked = [a for a in args if isinstance(a, Tensor)]
+    dirty, inputs = {id(t) for t in node.dirty}, {id(a) for a in linked}
     # An input handed through becomes an alias: the caller's tensor keeps its own history. So does one that was written
     # to, until its history is rewritten below.
     returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._fn is not None) else o for o in outputs]
     pairs = [(old, new) for old, new in zip(outputs, returned, strict=True) if isinstance(new, Tensor)]
-    if not pairs:
-        return outputs
-    node.sequence_nr = next_sequence_nr()
     note(node)
-    _link(node, pairs, {id(t) for t in ctx._non_differentiable})
+    if pairs:
+        _link(node, pairs, {id(t) for t in node.non_differentiable})
     numbers = iter(range(len(pairs)))
     node.slots = tuple([next(numbers) if isinstance(o, Tensor) else None for o in returned])
-    _save(node, ctx, {id(old): new for old, new in pairs if id(old) in dirty or id(old) not in inputs})
+    _save(node, {id(old): new for old, new in pairs if id(old) in dirty or id(old) not in inputs})
     for old, new in pairs:
         if id(old) in dirty:
             rebase(old, node, new._nr)
         else:
-            _mark_view(new, old, [a for _, a in linked])
+            _mark_view(new, old, linked)
     if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
         hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
@@ -348,6 +301,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
 def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[int]) -> None:
     node.outputs = len(pairs)
     shapes, kinds = tuple([t.shape for _, t in pairs]), tuple([t.dtype for _, t in pairs])
+    node.homes = tuple([t.device for _, t in pairs])
     node.shape, node.dtype = (shapes[0], kinds[0]) if len(pairs) == 1 else (shapes, kinds)
     for nr, (old, new) in enumerate(pairs, 1):
         if id(old) not in excluded and new.is_floating_point():
@@ -360,8 +314,8 @@ def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:
         if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
             _show(new, x, IN_FUNCTION)
             return
-    if new._base is not None:
-        new._made = IN_FUNCTION
+    if new._base is not None:  # of a buffer of forward's own, which may have written to it
+        new._made, new._seen = IN_FUNCTION, new._storage.version  # type: ignore[union-attr]
 
 
 def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
@@ -372,11 +326,44 @@ def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
     return view
 
 
-def _save(node: FunctionNode, ctx: Context, outputs: dict[int, Tensor]) -> None:
+def _save(node: FunctionNode, outputs: dict[int, Tensor]) -> None:
     """What ctx.save_for_backward was given; `outputs`: what stands for a returned tensor."""
     kept = []
-    for tensor in ctx._to_save:
+    for tensor in node.to_save:
         new = None if tensor is None else outputs.get(id(tensor), tensor)
         kept.append(None if new is None else save_output(new, node) if new._fn is node else saved(new))
     node.saved = tuple(kept)
-    ctx._to_save, ctx._non_differentiable, ctx._dirty, ctx._node = (), (), (), weakref.ref(node)
+
+
+class _NotTwice(Function):
+    """Hands out `results`, which then depend on `sources` by a node that refuses to be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, results: list[Tensor], *sources: Tensor) -> Any:
+        return tuple(wrap(t._array) for t in results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a Function's backward as not differentiable: differentiating its result raises instead of giving zeros."""
+
+    @functools.wraps(fn)
+    def wrapped(ctx: Any, *gs: Any) -> Any:
+        recording = not MODES.bits & GRAD_OFF
+        with no_grad():
+            result = fn(ctx, *gs)
+        if not recording:
+            return result
+        results = tuple(map(as_result, result)) if isinstance(result, tuple) else (as_result(result),)
+        found = [r for r in results if isinstance(r, Tensor)]
+        sources = [t for t in (*gs, *ctx.saved_tensors) if isinstance(t, Tensor)]
+        if not found or not any(s._node is not None for s in sources):
+            return result
+        marked = iter(_NotTwice.apply(found, *sources))
+        results = tuple([next(marked) if isinstance(r, Tensor) else r for r in results])
+        return results if isinstance(result, tuple) else results[0]
+
+    return wrapped

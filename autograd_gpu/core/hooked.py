@@ -27,7 +27,7 @@ def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: hooks.
         with user_code(recording):
             gs = hooks.run_pre_hooks(node, gs)
         g = [from_tensor(task, x) for x in gs] if node.outputs != 1 else from_tensor(task, gs[0])
-    if all(x is None for x in gs):  # the hooks took the gradients away
+    if not node.materialize and all(x is None for x in gs):  # the hooks took the gradients away
         grads: Any = (None,) * len(node.edges)
     else:
         grads = node.run_recorded(g, need, not task.keep) if recording else node.run_raw(g, need, not task.keep)

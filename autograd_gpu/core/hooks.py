@@ -101,9 +101,10 @@ def add(hooks: Hooks, hook: Any, prepend: bool = False) -> RemovableHandle:
 class NodeExtra:
     """The rare state of a node: its hooks by kind, and the user's metadata."""
 
-    __slots__ = ("leaf", "metadata", "post", "post_accumulate", "pre", "retained", "stands_in", "tensor")
+    __slots__ = ("leaf", "lock", "metadata", "post", "post_accumulate", "pre", "retained", "stands_in", "tensor")
 
     def __init__(self) -> None:
+        self.lock = threading.RLock()  # of additions to the `.grad` of what is retained
         self.tensor: dict[int, Hooks] = {}  # output number -> hooks of that tensor
         self.retained: dict[int, weakref.ref[Tensor]] = {}
         self.pre = Hooks()
@@ -160,7 +161,8 @@ def run_tensor_hooks(node: Node, nr: int, g: Tensor | None) -> Tensor | None:
     if g is not None and nr in extra.retained:
         tensor = extra.retained[nr]()
         if tensor is not None:
-            tensor._grad = g.clone() if tensor._grad is None else tensor._grad + g
+            with extra.lock:
+                tensor._grad = g.clone() if tensor._grad is None else tensor._grad + g
     return g
 
 

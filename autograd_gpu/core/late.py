@@ -51,9 +51,8 @@ def running_task() -> GraphTask | None:
 
 def will_reach(task: GraphTask, node: Node, nr: int) -> bool:
     """Whether a gradient is to come to output `nr` (as Tensor._nr) of `node`: as far as can be known before it has."""
-    zeros = task.used is not None and (node, nr) in task.used
     if node.topological_nr == 0:
-        return node in task.leaves or zeros if task.accumulate else node in task.captures
+        return node in task.leaves if task.accumulate else node in task.captures
     late = late_of(task)
     if late.reached is None:
         late.reached = set(task.nodes)

@@ -195,6 +195,10 @@ class AccumulateGrad(Node):
                 extra.leaf = leaf.detach()
             return leaf
 
+    def standstill(self) -> threading.Lock:
+        """A lock: while it is held no other backward adds to the leaf's `.grad`."""
+        return self._lock
+
     def accumulate(self, leaf: Tensor, g: Tensor, recording: bool) -> None:
         """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
         with self._lock:

@@ -44,7 +44,7 @@ class GraphTask:
 
     __slots__ = (
         "accumulate", "beyond", "buffers", "captures", "current", "floor", "keep", "late", "leaves", "needs", "nodes",
-        "only", "owned", "prune", "recording", "results", "used", "watched", "watchers",
+        "only", "owned", "prune", "recording", "results", "used", "watched", "watchers", "xp",
     )  # fmt: skip
 
     def __init__(
@@ -130,12 +130,12 @@ class GraphTask:
     def _watch(self) -> None:
         """Nodes that a user watches run although only ZERO edges lead on from them to what is asked for."""
         leads: set[Node] = {*self.captures, *(self.only or ()), *(self.leaves if self.accumulate else ())}
+        above: set[Node] = set(self.nodes) if self.accumulate and self.only is None else set()
         for node in sorted([*self.nodes, *self.beyond], key=_by_sequence):
             if any(child in leads for child in node.edges) or any(child in leads for _, child, _ in node.zero_edges):
                 leads.add(node)
-        if self.accumulate and self.only is None:
-            leads.update(self.nodes)
-        self.watchers = {n for n in self.nodes if n in leads and (n.materialize or hooks.watch(n))}
+                above.add(node)
+        self.watchers = {n for n in self.nodes if n in above and (n.materialize or hooks.watch(n))}
 
     def _exec_info(self, wanted: set[Node]) -> None:
         needs: dict[Node, int] = {}
@@ -166,7 +166,13 @@ class GraphTask:
                     if child not in seen:
                         seen.add(child)
                         stack.append(child)
-        self.used = {edge for edge in used if edge[0] not in self.leaves}
+        self.used = used
+        if self.accumulate:
+            for leaf, _ in used:
+                if leaf.topological_nr == 0 and (self.only is None or leaf in self.only):
+                    self.leaves.setdefault(leaf, 0)
+        like = next(g for b in self.buffers.values() for g in (b if isinstance(b, list) else [b]) if g is not None)
+        self.xp = backend.namespace(like._array if isinstance(like, Tensor) else like)
         self.beyond = {n for n in seen - live if n.topological_nr}
         watched = [n for n in self.beyond if n.materialize or hooks.watch(n)]
         if watched:
@@ -174,19 +180,17 @@ class GraphTask:
 
     def _run_on_zeros(self, roots: list[Node], watched: list[Node]) -> None:
         """Nodes with a user's hook, and a user's Function, are not pruned behind ZERO: they become roots."""
-        like = next(g for b in self.buffers.values() for g in (b if isinstance(b, list) else [b]) if g is not None)
         for node in watched:
             if node.outputs == 1:
-                self.add(node, 0, self._zeros(node.shape, node.dtype, like))
+                self.add(node, 0, self._zeros(node.shape, node.dtype))
             else:
                 for nr, (shape, dtype) in enumerate(zip(node.shape, node.dtype, strict=True), 1):
-                    self.add(node, nr, self._zeros(shape, dtype, like))
+                    self.add(node, nr, self._zeros(shape, dtype))
         self.nodes, self.leaves = [], {}
         self.plan([*roots, *watched])
 
-    def _zeros(self, shape: Any, dtype: Any, like: Any) -> Any:
-        xp = backend.namespace(like._array if isinstance(like, Tensor) else like)
-        zeros = xp.zeros(shape, dtype)
+    def _zeros(self, shape: Any, dtype: Any) -> Any:
+        zeros = self.xp.zeros(shape, dtype)
         return wrap(zeros) if self.recording else zeros
 
     # ---- 4: execution ------------------------------------------------------------------------------
@@ -203,7 +207,7 @@ class GraphTask:
             if not need and node not in captures and node not in watchers:
                 continue
             g = buffers.pop(node, None)
-            if g is None:  # every rule above answered None
+            if g is None and (g := self._instead_of_none(node)) is None and not node.materialize:
                 continue
             extra = node.extra
             if extra is not None:
@@ -242,6 +246,15 @@ class GraphTask:
                 self.fire_complete(node)
         if accumulate:
             self.fire_rest()
+
+    def _instead_of_none(self, node: Node) -> Any:
+        """Where every rule above `node` answered None: zeros if ZERO edges end there, too. A Function runs anyway."""
+        used = self.used or ()
+        if node.outputs == 1:
+            return self._zeros(node.shape, node.dtype) if (node, 0) in used else None
+        described = enumerate(zip(node.shape, node.dtype, strict=True), 1)
+        parts = [self._zeros(shape, dtype) if (node, nr) in used else None for nr, (shape, dtype) in described]
+        return parts if node.materialize or any(part is not None for part in parts) else None
 
     # ---- 5: sums -----------------------------------------------------------------------------------
 
@@ -291,16 +304,17 @@ class GraphTask:
         """Leaves that are roots themselves, or whose other contributions never came; zeros behind ZERO edges."""
         for leaf in list(self.leaves):
             self.fire(leaf)
-        for leaf, _ in self.used or ():
-            wanted = isinstance(leaf, AccumulateGrad) and (self.only is None or leaf in self.only)
-            variable = leaf.living() if wanted else None  # type: ignore[attr-defined]
-            if variable is not None and (variable._grad is None or hooks.watch(leaf)):
-                self.buffers[leaf] = wrap(zeros(variable._array)) if self.recording else zeros(variable._array)
-                self.fire(leaf)
+
+    def _zeros_for(self, leaf: Any) -> Any:
+        """What a leaf without a gradient gets behind ZERO edges, if anyone would notice."""
+        variable = leaf.living() if self.used and (leaf, 0) in self.used else None
+        if variable is None or (variable._grad is not None and not hooks.watch(leaf)):
+            return None
+        return wrap(zeros(variable._array)) if self.recording else zeros(variable._array)
 
     def fire(self, leaf: Any) -> None:
         g = self.buffers.pop(leaf, None)
-        if g is None:
+        if g is None and (g := self._zeros_for(leaf)) is None:
             return
         if leaf.extra is not None:
             g = run_tensor_hooks(self, leaf, g)

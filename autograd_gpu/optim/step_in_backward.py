@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 from ..core.hooks import MultiHandle
 from ..core.late import late_of, running_task
+from ..core.node import AccumulateGrad
 from ..core.tensor import Tensor
 from .groups import with_number
 from .hooks import AFTER, BEFORE
@@ -54,6 +56,7 @@ class _Stepper:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._optimizer = weakref.ref(optimizer)
+        self._lock = threading.RLock()  # one step at a time
 
     def optimizer(self) -> Optimizer:
         optimizer = self._optimizer()
@@ -71,13 +74,18 @@ class _Stepper:
             gathered[self] = self  # the task calls `finish` at its end
             for hook in optimizer._hooks_of(BEFORE):
                 hook(optimizer, (optimizer,), {})
-        optimizer._update({**with_number(optimizer.param_groups[number]), "params": [param]})
-        param.grad = None
+        node = param._node
+        assert isinstance(node, AccumulateGrad)
+        with node.standstill(), self._lock:
+            if param._grad is not None:  # else the step of another thread has taken this gradient along
+                optimizer._update({**with_number(optimizer.param_groups[number]), "params": [param]})
+                param.grad = None
 
     def finish(self) -> None:
         """Every parameter of this backward has been stepped."""
         optimizer = self.optimizer()
-        optimizer._steps_taken += 1
+        with self._lock:
+            optimizer._steps_taken += 1
         for hook in optimizer._hooks_of(AFTER):
             hook(optimizer, (optimizer,), {})
 
