@@ -358,8 +358,8 @@ def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recordi
     extra = leaf.extra
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(recording):
-            hooks.run_post_hooks(leaf, (), (g,))
             if variable is not None:
                 hooks.run_post_accumulate_hooks(leaf, variable)
+            hooks.run_post_hooks(leaf, (), (g,))
         if extra.stands_in and not recording:
             extra.leaf._grad = variable._grad  # type: ignore[union-attr]
