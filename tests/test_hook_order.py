@@ -24,6 +24,7 @@ class TestOfALeaf:
 
         assert [entry[0] for entry in both(program)] == ["tensor", "before", "accumulated", "node"]
 
+    @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
     @pytest.mark.parametrize("create_graph", [False, True])
     def test_a_hook_of_its_node_has_the_last_word(self, create_graph):
         def program(m):
