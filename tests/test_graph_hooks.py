@@ -26,8 +26,8 @@ def accumulator(x):
 
 
 class TestOrder:
-    """semantics.md section 5: tensor hooks, retain_grad, the capture, node pre-hooks, the node, post-hooks,
-    post-accumulate."""
+    """Tensor hooks, retain_grad, the capture, node pre-hooks, the node, post-hooks; of a leaf, behind the addition to
+    `.grad`, post-accumulate hooks before the node's."""
 
     def test_of_a_node_that_is_captured_too(self):
         order = []
@@ -66,7 +66,7 @@ class TestOrder:
         node.register_prehook(lambda gs: order.append(("pre", gs[0].item(), x.grad)) or (gs[0] * 5,))
         x.register_hook(lambda g: order.append(("tensor", g.item())) or g * 3)
         y.backward(retain_graph=True)
-        everything = [("tensor", 2.0), ("pre", 6.0, None), ("post", (), 30.0), ("post-accumulate", True, 30.0)]
+        everything = [("tensor", 2.0), ("pre", 6.0, None), ("post-accumulate", True, 30.0), ("post", (), 30.0)]
         assert order == everything
         x.grad = None
         order.clear()
@@ -358,9 +358,9 @@ class TestLeavesThatAreGone:
 
         y = make()
         y.sum().backward(retain_graph=True)
-        assert log == [("tensor", [2.0, 2.0]), "pre", "post", ("done", [1.0, 2.0], [2.0, 2.0], True)]
+        assert log == [("tensor", [2.0, 2.0]), "pre", ("done", [1.0, 2.0], [2.0, 2.0], True), "post"]
         y.sum().backward()
-        assert log[-1] == ("done", [1.0, 2.0], [4.0, 4.0], True)  # it has a .grad, which adds up
+        assert log[-2] == ("done", [1.0, 2.0], [4.0, 4.0], True)  # it has a .grad, which adds up
 
     def test_without_post_accumulate_hooks(self):
         log = []

@@ -43,7 +43,7 @@ def grad(
     only_inputs: for PyTorch's sake; other gradients are never accumulated, so that it can only be True.
     allow_unused: None in the result for an input that was not reached, instead of a RuntimeError.
     is_grads_batched: dimension 0 of every grad_output numbers cotangents; the result is batched the same way.
-    materialize_grads: zeros instead of None.
+    materialize_grads: zeros instead of None; with create_graph they require grad, as what was computed does.
 
     >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
     >>> ag.autograd.grad((x ** 3).sum(), x)
@@ -66,16 +66,16 @@ def grad(
     found = execute(roots, captures, False, create_graph if retain_graph is None else retain_graph, create_graph)
     for i, g in enumerate(found):
         if g is None:
-            found[i] = _unused(i, captures[i], allow_unused, materialize_grads)
+            found[i] = _unused(i, captures[i], allow_unused, materialize_grads, create_graph)
     return tuple(found)
 
 
-def _unused(i: int, capture: Capture, allowed: bool, materialize: bool) -> Tensor | None:
+def _unused(i: int, capture: Capture, allowed: bool, materialize: bool, create_graph: bool) -> Tensor | None:
     """What grad answers for input `i`, which was not reached."""
     if not allowed:
         raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                            "Set allow_unused=True if this is the desired behavior.")
-    return wrap(zeros(capture[2])) if materialize else None
+    return wrap(zeros(capture[2])).requires_grad_(create_graph) if materialize else None
 
 
 def backward(
@@ -230,6 +230,9 @@ def _batched(
     if size == 0:
         raise IndexError("index 0 is out of bounds for dimension 0 with size 0: is_grads_batched=True needs at least "
                          "one cotangent; without one, take zeros of shape (0, *input.shape)")
+    for i, (output, g) in enumerate(zip(outputs, given, strict=False)):
+        if g is not None and isinstance(output, (Tensor, GradientEdge)) and output.shape not in (None, g.shape[1:]):
+            raise _batch_mismatch(i, g.shape, output.shape)
     keep = create_graph if retain_graph is None else retain_graph
     rows = []
     for b in range(size):
@@ -238,6 +241,14 @@ def _batched(
         rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused=allow_unused,
                          materialize_grads=materialize_grads))
     return tuple(map(stacked, zip(*rows, strict=True)))
+
+
+def _batch_mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...] | None) -> RuntimeError:
+    return RuntimeError("If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                        "dimension. The sizes of the remaining dimensions are expected to match the shape of "
+                        f"corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of {found} "
+                        f"and output[{i}] has a shape of {expected}. Cotangents that are not batched go to a call of "
+                        "their own.")
 
 
 def stacked(rows: Sequence[Tensor | None]) -> Tensor | None:

@@ -10,17 +10,32 @@ from ..core.task import Capture
 from ..core.tensor import Tensor
 
 
-class GradientEdge(NamedTuple):
-    """Output `output_nr` of `node`. Accepted by `grad` and `backward` wherever a tensor is; holds no array.
-
-    `shape`, `dtype` and `device` are those of the tensor that the edge was taken from.
-    """
-
+class _Edge(NamedTuple):
     node: Node
     output_nr: int
+    ownership_token: None = None  # PyTorch's way to keep a graph alive; here the node does
+
+
+class GradientEdge(_Edge):
+    """Output `output_nr` of `node`. Accepted by `grad` and `backward` wherever a tensor is; holds no array.
+
+    A tuple (node, output_nr, ownership_token), the last of which is None here. `shape`, `dtype` and `device` are those
+    of the tensor that `get_gradient_edge` was given, None in an edge that was made by hand.
+
+    >>> node, nr, _ = ag.autograd.graph.get_gradient_edge(ag.ones(2, requires_grad=True).exp())
+    >>> node.name(), nr
+    ('ExpBackward0', 0)
+    """
+
     shape: tuple[int, ...] | None = None
     dtype: Any = None
     device: Device | None = None
+
+    def of(self, shape: tuple[int, ...], dtype: Any, device: Device | None) -> GradientEdge:
+        """The same place, as one where gradients have this shape and dtype and live on this device."""
+        edge = GradientEdge(*self)
+        edge.shape, edge.dtype, edge.device = shape, dtype, device
+        return edge
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -34,7 +49,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """
     if tensor._node is None:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(tensor._node, tensor.output_nr, tensor.shape, tensor.dtype, tensor.device)
+    return GradientEdge(tensor._node, tensor.output_nr).of(tensor.shape, tensor.dtype, tensor.device)
 
 
 def internal_nr(edge: GradientEdge) -> int:
@@ -49,5 +64,5 @@ def capture_of(edge: GradientEdge) -> Capture:
     node, nr = edge.node, internal_nr(edge)
     if edge.shape is None:
         shape, dtype = (node.shape, node.dtype) if nr == 0 else (node.shape[nr - 1], node.dtype[nr - 1])
-        edge = edge._replace(shape=shape, dtype=dtype)
+        edge = edge.of(shape, dtype, edge.device)
     return node, nr, edge

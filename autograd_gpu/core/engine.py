@@ -36,7 +36,7 @@ def execute(
         for node, nr, g in roots:
             task.add(node, nr, g if recording else g._array)
     outer, here.task = here.task, task
-    bits, depth = MODES.bits, here.depth
+    bits, saving, refused, depth = MODES.bits, MODES.saving, MODES.saving_refused, here.depth
     try:
         task.plan([root[0] for root in roots])
         if recording:
@@ -48,7 +48,8 @@ def execute(
         if task.late is not None:
             task.late.run(task)
     except BaseException as error:
-        MODES.bits, here.depth = bits, depth  # an interrupt may have kept a context manager from its __exit__
+        # an interrupt may have kept a context manager from its __exit__
+        MODES.bits, MODES.saving, MODES.saving_refused, here.depth = bits, saving, refused, depth
         if here.anomaly:
             explain(error, task.current)
         raise

@@ -1,7 +1,8 @@
 """Hooks on the graph, and the order in which they run.
 
 For one node of one task: tensor hooks, retain_grad, the capture for grad(inputs=...), node pre-hooks, the node,
-node post-hooks; for a leaf the post-accumulate hooks come last. A node without hooks has `extra is None`.
+node post-hooks; of a leaf: tensor hooks, node pre-hooks, the addition to `.grad`, post-accumulate hooks, and last the
+node's post-hooks. A node without hooks has `extra is None`.
 
 The hooks of a kind are listed when their turn comes: one that is removed or added by another of the list takes part
 from the next time on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ..config import GRAD_OFF, MODES
+from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from .hooks import Hooks
 
 if TYPE_CHECKING:
@@ -41,19 +41,26 @@ class _Nesting(threading.local):
 NESTING = _Nesting()
 
 
-class user_code:
-    """Around a hook or a custom backward: recording as create_graph says, and one level deeper in the nesting."""
+RESTORED = GRAD_OFF | INFERENCE | SAVING  # anomaly mode, which the code may turn on or off for good, stays
 
-    __slots__ = ("_bits", "_recording")
+
+class user_code:
+    """Around a hook or a custom backward: recording as create_graph says, and one level deeper in the nesting.
+
+    The modes that the code sets, and its saved-tensor hooks, end with it.
+    """
+
+    __slots__ = ("_bits", "_recording", "_refused", "_saving")
 
     def __init__(self, recording: bool) -> None:
         self._recording = recording
 
     def __enter__(self) -> None:
-        self._bits = MODES.bits
+        self._bits, self._saving, self._refused = MODES.bits, MODES.saving, MODES.saving_refused
         MODES.bits = self._bits & ~GRAD_OFF if self._recording else self._bits | GRAD_OFF
         NESTING.here.depth += 1
 
     def __exit__(self, *exc: object) -> None:
         NESTING.here.depth -= 1
-        MODES.bits = MODES.bits & ~GRAD_OFF | self._bits & GRAD_OFF  # another mode that the code has set stays
+        MODES.bits = MODES.bits & ~RESTORED | self._bits & RESTORED
+        MODES.saving, MODES.saving_refused = self._saving, self._refused
