@@ -24,7 +24,7 @@ from . import hooks
 
 from .exchange import Exchange
 
-from .history import freshen, refresh
+from .history import give_memory, refresh
 
 from .node import AccumulateGrad, Node
 
@@ -63,6 +63,10 @@ class Tensor(Exchange):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        ...
+
+    @data.deleter
+    def data(self) -> None:
         ...
 
     @property
