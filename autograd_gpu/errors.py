@@ -136,3 +136,8 @@ def foreign_grad(what: str, given: object, own: object) -> RuntimeError:
     how = "of size" if what == "size" else f"with {what}"
     return RuntimeError(f"attempting to assign a gradient {how} '{given}' to a tensor {how} '{own}'. Please ensure "
                         f"that the gradient and the tensor are the same {what}")
+
+
+def codes_as_data(own: object, given: object) -> TypeError:
+    return TypeError(f"the data of a {own} tensor cannot be set to {given}: a float8 tensor is an object of another "
+                     "class; make a new tensor with .to(dtype)")

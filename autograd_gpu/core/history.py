@@ -23,7 +23,7 @@ from .anomaly import note
 from .hooks import extra_of
 from .node import AccumulateGrad, Node, next_sequence_nr
 from .op import RAW, RECORD
-from .views import IN_INFERENCE, IN_INFERENCE_NO_GRAD, NO_GRAD, ONE_OF_SEVERAL
+from .views import IN_INFERENCE, IN_INFERENCE_NO_GRAD, NO_GRAD, ONE_OF_SEVERAL, FollowingStorage
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -143,6 +143,17 @@ def freshen(x: Tensor) -> None:
         refresh(x)
 
 
+def give_memory(x: Tensor, value: Tensor) -> None:
+    """x shows the memory of `value` from now on, and keeps its history and the count of its version."""
+    freshen(x)
+    if x.is_inference() or value.is_inference():
+        x._storage = value._storage
+    elif x._storage is not None:  # what is known of the memory that it was, memory hooks know by the storage
+        x._storage = FollowingStorage(x._storage, 0)
+    x._base = None  # a view has its own memory from now on
+    x._array = value._array
+
+
 def rewrite(x: Tensor, node: Node, nr: int) -> None:
     """`node` becomes what made x; `retain_grad` goes along, tensor hooks stay with the value that they were set on."""
     old = x._fn
@@ -185,7 +196,7 @@ def check_recordable(name: str, x: Tensor) -> None:
         if base.is_leaf and (base._fn is not None or x._node is not None):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
                                f"wrap {name} in ag.no_grad(), or work on a clone() of the leaf")
-        if base._array.dtype is not x._array.dtype:
+        if base._array.dtype is not x._array.dtype and not parted(x):
             raise RuntimeError(f"{name}: this view shows memory of dtype {base.dtype} as {x.dtype}, and gradients do "
                                "not flow through that; write to a clone() of it")
     if type(x._node) is AccumulateGrad:

@@ -16,7 +16,7 @@ from ..config import ANOMALY, GRAD_OFF, MODES
 from .history import freshen
 from .nesting import user_code
 from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
-from .views import DetachedStorage, Storage, version_of
+from .views import FollowingStorage, Storage, version_of
 
 if TYPE_CHECKING:
     from .node import Node
@@ -57,7 +57,7 @@ class SavedTensor:
         if tensor is None:
             return self._from_hook(node)
         if version_of(tensor) != self.version:
-            if type(tensor._storage) is DetachedStorage and tensor.is_leaf:
+            if isinstance(tensor._storage, FollowingStorage) and tensor._storage.ahead and tensor.is_leaf:
                 raise errors.detached_since()
             kind = f"autograd_gpu.{tensor.dtype}"
             found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)

@@ -15,7 +15,7 @@ from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
 from .exchange import Exchange
-from .history import freshen, refresh
+from .history import give_memory, refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
 from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
@@ -61,7 +61,8 @@ class Tensor(Exchange):
 
     @property
     def data(self) -> Tensor:
-        """The same memory without history (prefer `detach`)."""
+        """The same memory without history (prefer `detach`). Set, it gives this tensor the memory of another, of any
+        shape, dtype and device; history and version stay."""
         result = alias(self)
         if not result.is_inference():
             result._storage = None
@@ -69,11 +70,17 @@ class Tensor(Exchange):
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        if not isinstance(value, Tensor) or value.dtype != self.dtype:
-            raise TypeError(f"data must be a Tensor of dtype {self.dtype}; got {value!r:.60}")
-        freshen(self)
-        self._base = None  # a view has its own memory from now on
-        self._array, self._storage = value._array, storage_of(value)
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if value.dtype != self.dtype and STORAGE & {value.dtype, self.dtype}:
+            raise errors.codes_as_data(self.dtype, value.dtype)
+        if self.requires_grad and value.dtype not in FLOATS:
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        give_memory(self, value)
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     @property
     def shape(self) -> tuple[int, ...]:

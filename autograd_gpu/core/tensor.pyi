@@ -24,7 +24,7 @@ from . import hooks
 
 from .exchange import Exchange
 
-from .history import freshen, refresh
+from .history import give_memory, refresh
 
 from .node import AccumulateGrad, Node
 
@@ -63,6 +63,10 @@ class Tensor(Exchange):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        ...
+
+    @data.deleter
+    def data(self) -> None:
         ...
 
     @property
@@ -609,6 +613,15 @@ class Tensor(Exchange):
         ...
 
     def erfinv(self) -> Tensor:
+        ...
+
+    def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+        ...
+
+    def index_put_(self, indices: Sequence[Any], values: Tensor, accumulate: builtins.bool=False) -> Tensor:
+        ...
+
+    def masked_fill_(self, mask: Any, value: Any) -> Any:
         ...
 
     def all(self, dim: Any=None, keepdim: Any=False) -> Tensor:
@@ -1475,9 +1488,6 @@ class Tensor(Exchange):
     def xlogy_(self, other: Any) -> Any:
         ...
 
-    def masked_fill_(self, mask: Any, value: Any) -> Any:
-        ...
-
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         ...
 
@@ -1488,12 +1498,6 @@ class Tensor(Exchange):
         ...
 
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
-        ...
-
-    def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-        ...
-
-    def index_put_(self, indices: Sequence[Any], values: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:

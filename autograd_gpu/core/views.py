@@ -36,18 +36,20 @@ class Storage:
         self.savers = None
 
 
-class DetachedStorage(Storage):
-    """The storage of a tensor after `detach_()`: one version `ahead` of what it was, and counting on with `origin`.
+class FollowingStorage(Storage):
+    """The storage of a tensor that was cut off from `before`, its storage: one version counter, `ahead` of that by a
+    constant.
 
-    So whoever saved the tensor for backward notices, and nobody who saved a view of it.
+    After `detach_()` by one more, so that whoever saved the tensor for backward notices, and nobody who saved a view of
+    it. After `x.data = t` the memory is another, and the version stays.
     """
 
     __slots__ = ("ahead", "origin")
 
-    def __init__(self, before: Storage) -> None:
-        self.origin, self.ahead = before, 1
-        if isinstance(before, DetachedStorage):  # else a chain would grow
-            self.origin, self.ahead = before.origin, before.ahead + 1
+    def __init__(self, before: Storage, more: int) -> None:
+        self.origin, self.ahead = before, more
+        if isinstance(before, FollowingStorage):  # else a chain would grow
+            self.origin, self.ahead = before.origin, before.ahead + more
 
     @property
     def version(self) -> int:
@@ -101,7 +103,7 @@ def version_of(tensor: Tensor) -> int:
 def writes_to(tensor: Tensor) -> int:
     """How often the memory was written to: its version, but for what `detach_()` added."""
     storage = tensor._storage
-    if isinstance(storage, DetachedStorage):
+    if isinstance(storage, FollowingStorage):
         storage = storage.origin
     return 0 if storage is None else storage.version
 

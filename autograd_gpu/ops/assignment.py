@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ from ..backend import exact
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
-from .index import MOST, advanced_key, in_our_words, key_part, numbered, sort_out
-from .inplace import check_writable, copy_, is_recorded, put, record
+from .index import BASIC, MOST, advanced_key, in_our_words, key_part, numbered, sort_out
+from .inplace import check_writable, copy_, is_recorded, is_stretched, put, record, refuse_stretched
 from .place import advanced_set
 from .shape import broadcast_to, reshape
 
 
-def _place(x: Tensor, key: Any) -> tuple[Any, Any]:
+def place(x: Tensor, key: Any) -> tuple[Any, Any]:
     """The array and the key of it that x[key] stands for, by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
     parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
     if not any(isinstance(part, Tensor) for part in parts):
@@ -30,12 +31,12 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: a tensor that broadcasts to x[index], or a number."""
     recorded = is_recorded(x, (value,))
     if not recorded:  # else what is checked is the view of x that is written to
-        check_writable("x[index] = value", x)
+        check_writable("x[index] = value", x, stretched=True)
     if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None or isinstance(value, str):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
-    if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == 1:
+    if (isinstance(value, Tensor) or backend.is_array(value)) and value.ndim and value.shape[0] == 1:
         value = _without_leading_ones(value)
     array = value._array if isinstance(value, Tensor) else value
     if backend.is_array(array) and backend.device_of(array) != x.device:
@@ -48,7 +49,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         if recorded:
             _record_assignment(x, index, value)
             return
-        target, key = _place(x, index)
+        target, key = place(x, index)
+        if 0 in target.strides:
+            _check_stretched(target, key)
         _assign(x, target, key, array)
     except IndexError as error:
         raise IndexError(in_our_words(str(error), x.ndim)) from None
@@ -57,10 +60,10 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
                            f"indexing result of shape {list(x[index].shape)}") from error
 
 
-def _without_leading_ones(value: Tensor) -> Tensor:
-    """They broadcast away, and NumPy does not take them for a mask; a vector keeps its one."""
-    first = next((d for d, n in enumerate(value.shape[:-1]) if n != 1), value.ndim - 1)
-    return reshape(value, value.shape[first:])
+def _without_leading_ones(value: Any) -> Any:
+    """They broadcast away, and NumPy does not take them for a mask nor for a single element."""
+    shape = value.shape[next((d for d, n in enumerate(value.shape) if n != 1), value.ndim):]
+    return reshape(value, shape) if isinstance(value, Tensor) else value.reshape(shape)
 
 
 def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
@@ -74,6 +77,21 @@ def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
     finally:
         if written:
             bump_version(x)
+
+
+def _check_stretched(target: Any, key: Any) -> None:
+    """Of an expanded tensor an element or a row may be written to, as long as what is written to lies apart."""
+    parts = key if type(key) is tuple else (key,)
+    if BASIC.issuperset(map(type, parts)):
+        refuse_stretched("x[index] = value", target[(*parts, ...) if Ellipsis not in parts else parts])
+    elif is_stretched(target):
+        warn_expanded("index_put_", "tensor[indices] = tensor", stacklevel=4)
+
+
+def warn_expanded(name: str, example: str, stacklevel: int = 3) -> None:
+    """PyTorch's warning of a write by indices or a mask to an expanded tensor, by a method that the user called."""
+    warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                  f"operation. This also applies to advanced indexing e.g. {example}", UserWarning, stacklevel)
 
 
 def _record_assignment(x: Tensor, index: Any, value: Any) -> None:

@@ -15,7 +15,7 @@ from ..core.dispatch import defop
 from ..core.op import RECORD
 from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from ..core.views import DetachedStorage, storage_of
+from ..core.views import FollowingStorage, storage_of
 
 
 @defop
@@ -160,7 +160,7 @@ def detach_(x: Tensor) -> Tensor:
     if x._is_view():
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if x._fn is not None and not x.is_leaf:
-        x._storage = DetachedStorage(storage_of(x))
+        x._storage = FollowingStorage(storage_of(x), 1)
     x._fn, x._nr = None, 0
     return x
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import backend, errors
 from ..backend import dtypes, exact
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
-from ..core.history import check_recordable, freshen, overwrite, rebase, rewrite
+from ..core.history import check_recordable, freshen, overwrite, rebase
 from ..core.op import RECORD
 from ..core.saved import SavedOutput, plain
 from ..core.saving import EnoughSaved, give, withholding
@@ -27,7 +27,6 @@ from ..core.views import (
     bump_version,
     save_before_write,
     storage_of,
-    version_of,
 )
 from .arithmetic import add, mul, sub
 from .convert import to
@@ -65,8 +64,18 @@ def _alike(x: Tensor, other: Any) -> bool:
     return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
 
 
-def _stretched(array: Any) -> bool:
+def is_stretched(array: Any) -> bool:
+    """Whether several elements lie in one place, as those of an expanded tensor do."""
+    if 0 not in array.strides or not array.size:
+        return False
     return any(size > 1 for stride, size in zip(array.strides, array.shape, strict=True) if stride == 0)
+
+
+def refuse_stretched(name: str, array: Any) -> None:
+    """RuntimeError for an array to which nobody can write several values."""
+    if is_stretched(array):
+        raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
+                           "single memory location. Please clone() the tensor before performing the operation.")
 
 
 def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
@@ -83,24 +92,23 @@ def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) 
     """Whether writing to x, with values that depend on `others`, has to be recorded.
 
     RuntimeError where x cannot be written to: a leaf that requires grad, an inference tensor, and a stretched view,
-    unless `stretched` says that all its elements get the same constant.
+    unless `stretched` says that this does no harm: all its elements get the same constant, or the caller looks.
     """
     array, storage = x._array, x._storage
     recorded = is_recorded(x, others)
     if recorded:
         check_recordable(name, x)
-    if 0 in array.strides and array.size and not stretched and _stretched(array):
-        raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
-                           "single memory location. Please clone() the tensor before performing the operation.")
+    if not stretched and 0 in array.strides:
+        refuse_stretched(name, array)
     if storage is not None:
-        _announce(storage)
+        announce(storage)
         node = x._fn if x._base is None else x._base._fn
         if type(node) in _SPARED:
             _spare(node)
     return recorded
 
 
-def _announce(storage: Storage) -> None:
+def announce(storage: Storage) -> None:
     """Before a write. RuntimeError for a tensor of inference mode outside of it."""
     if storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
         raise errors.inference_written()
@@ -259,7 +267,7 @@ def in_place(function: Any, name: str) -> Any:
         x._array[...] = result._array
         return x
 
-    return _named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
+    return named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
 
 
 def _check_result(name: str, x: Tensor, result: Tensor) -> None:
@@ -344,31 +352,7 @@ def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: 
         raise
 
 
-def in_place_view(function: Any, name: str) -> Any:
-    """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
-
-    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        recorded = not MODES.bits & (GRAD_OFF | INFERENCE)
-        if is_recorded(x, ()):
-            check_recordable(name, x)
-        if x._storage is not None:
-            _announce(x._storage)
-        result = function(x, *args, **kwargs)
-        if not recorded and not x.is_leaf and result.shape != x.shape:
-            raise RuntimeError(f"{name}: without recording a result of recorded ops cannot go from shape "
-                               f"{list(x.shape)} to {list(result.shape)}; use x.{name[:-1]}(...) or detach() first")
-        bump_version(x)
-        x._array = result._array
-        if recorded and result._fn is not None:
-            rewrite(x, result._fn, result._nr)
-        if x._base is not None:
-            x._seen = version_of(x)
-        return x
-
-    return _named(method, function, name, f"x itself as x.{name[:-1]}(...).")
-
-
-def _named(method: Any, function: Any, name: str, doc: str) -> Any:
+def named(method: Any, function: Any, name: str, doc: str) -> Any:
     method.__name__ = method.__qualname__ = name
     method.__doc__, method.__wrapped__ = doc, function
     return method
@@ -391,7 +375,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     if x.ndim > 2 and len(set(x.shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
     xp = backend.namespace(x._array)
-    if check_writable("fill_diagonal_", x):
+    if check_writable("fill_diagonal_", x, stretched=True):
         chosen = xp.zeros(x.shape, dtypes.bool_)
         xp.fill_diagonal(chosen, True, wrap)
         return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)

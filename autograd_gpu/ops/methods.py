@@ -33,12 +33,14 @@ from . import (
     division,
     elementwise,
     erf,
+    expanded,
     extreme,
     gamma,
     histogram,
     index,
     inplace,
     inplace_random,
+    inplace_view,
     inverse,
     logarithm,
     masks,
@@ -109,6 +111,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
         "reciprocal", "rsqrt", "sign", "sqrt", "square",
     ),
     erf: ("erf", "erfc", "erfinv"),
+    expanded: ("index_fill_", "index_put_", "masked_fill_"),
     extreme: ("all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "max", "min"),
     gamma: ("digamma", "lgamma", "mvlgamma", "polygamma"),
     histogram: ("bincount", "histc", "histogram"),
@@ -215,9 +218,9 @@ WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
     erf: SAME_NAME[erf],
     gamma: SAME_NAME[gamma],
     logarithm: ("logit", "xlogy"),
-    masks: ("masked_fill", "masked_scatter"),
+    masks: ("masked_scatter",),
     nan: ("nan_to_num",),
-    place: ("index_add", "index_copy", "index_fill", "index_put", "put"),
+    place: ("index_add", "index_copy", "put"),
     rounding: SAME_NAME[rounding],
     scan: ("cumsum",),
     scatter: SAME_NAME[scatter],
@@ -229,7 +232,7 @@ VIEWED: dict[Any, tuple[str, ...]] = {
     shape: ("squeeze", "unsqueeze"),
     view: ("as_strided",),
 }
-for table, make in ((WRITTEN_BACK, inplace.in_place), (VIEWED, inplace.in_place_view)):
+for table, make in ((WRITTEN_BACK, inplace.in_place), (VIEWED, inplace_view.in_place_view)):
     RENAMED.update({f"{n}_": make(getattr(module, n), f"{n}_") for module, names in table.items() for n in names})
 RENAMED.update({
     "multiply_": inplace.mul_, "subtract_": inplace.sub_, "true_divide_": inplace.div_, "divide_": inplace.div_,

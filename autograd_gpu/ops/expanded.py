@@ -1,0 +1,56 @@
+"""masked_fill_, index_fill_ and index_put_, which write to an expanded tensor, too: with PyTorch's warning.
+
+An element that is written to lies where others lie that are not. So only what the mask or the indices name is written,
+where other in-place methods write the whole result. Values for one place win in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..core.views import bump_version
+from .assignment import place, warn_expanded
+from .inplace import check_writable, in_place, is_recorded, is_stretched, named
+from .masks import masked_fill
+from .place import index_fill, index_put
+from .shape import broadcast_to
+from .slicing import FULL, wrap_dim
+
+
+def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any:
+    """`name`: as in_place makes it, but of an expanded x only x[key_of(x, ...)] is written to."""
+    ordinary = in_place(function, name)
+
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not is_stretched(x._array) or is_recorded(x, (*args, *kwargs.values())):
+            return ordinary(x, *args, **kwargs)
+        check_writable(name, x, stretched=True)
+        warn_expanded(name, example)
+        result = function(x, *args, **kwargs)
+        key = key_of(x, *args, **kwargs)
+        target, at = place(x, key)
+        values, same = place(result, key)
+        bump_version(x)
+        target[at] = values[same]
+        return x
+
+    return named(method, function, name, ordinary.__doc__)
+
+
+def _by_mask(x: Tensor, mask: Any, value: Any) -> Any:
+    return broadcast_to(mask, x.shape)
+
+
+def _by_index(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:
+    return (*(FULL,) * wrap_dim(dim, x.ndim), index)
+
+
+def _by_indices(x: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    return tuple([FULL if index is None else index for index in indices])
+
+
+masked_fill_ = _in_place_by_key(masked_fill, "masked_fill_", _by_mask, "tensor[mask] = scalar")
+index_fill_ = _in_place_by_key(index_fill, "index_fill_", _by_index, "tensor[mask] = scalar")
+index_put_ = _in_place_by_key(index_put, "index_put_", _by_indices, "tensor[indices] = tensor")
