@@ -18,6 +18,8 @@ from ..backend.device import Device
 
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 
+from ..backend.layouts import lies_in
+
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 
 from . import hooks
@@ -102,7 +104,7 @@ class Tensor(Exchange):
     def element_size(self) -> builtins.int:
         ...
 
-    def is_contiguous(self) -> builtins.bool:
+    def is_contiguous(self, memory_format: Any=None) -> builtins.bool:
         ...
 
     def is_floating_point(self) -> builtins.bool:
@@ -455,22 +457,22 @@ class Tensor(Exchange):
     def kron(self, other: TensorLike) -> Tensor:
         ...
 
-    def clone(self) -> Tensor:
+    def clone(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def contiguous(self) -> Tensor:
+    def contiguous(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def cpu(self) -> Tensor:
+    def cpu(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def cuda(self, device: Any='cuda') -> Tensor:
+    def cuda(self, device: Any=None, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         ...
 
     def detach_(self) -> Tensor:
         ...
 
-    def to(self, *args: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False) -> Tensor:
+    def to(self, *args: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         ...
 
     def type_as(self, other: Tensor) -> Tensor:
@@ -1145,7 +1147,7 @@ class Tensor(Exchange):
     def where(self, condition: Tensor, other: Any) -> Tensor:
         ...
 
-    def type(self, dtype: Any=None) -> Any:
+    def type(self, dtype: Any=None, non_blocking: builtins.bool=False, memory_format: Any=None) -> Any:
         ...
 
     def permute(self, *order: Any, dims: Any=None) -> Tensor:
@@ -1166,34 +1168,34 @@ class Tensor(Exchange):
     def split(self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int=0, *, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def bfloat16(self) -> Tensor:
+    def bfloat16(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def bool(self) -> Tensor:
+    def bool(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def byte(self) -> Tensor:
+    def byte(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def char(self) -> Tensor:
+    def char(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def double(self) -> Tensor:
+    def double(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def float(self) -> Tensor:
+    def float(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def half(self) -> Tensor:
+    def half(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def int(self) -> Tensor:
+    def int(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def long(self) -> Tensor:
+    def long(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def short(self) -> Tensor:
+    def short(self, memory_format: Any=None) -> Tensor:
         ...
 
     def __abs__(self) -> Tensor:
