@@ -36,6 +36,8 @@ from .backend.dtypes import (
     uint64,
 )
 from .backend.dtypes import bool_ as bool
+from .backend.layouts import MemoryFormat as memory_format
+from .backend.layouts import channels_last, channels_last_3d, contiguous_format, preserve_format
 from .backend.limits import can_cast, finfo, iinfo
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
@@ -68,6 +70,9 @@ __all__ = [
     "bfloat16",
     "bool",
     "can_cast",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
     "cuda",
     "device",
     "e",
@@ -100,12 +105,14 @@ __all__ = [
     "load",
     "logging",
     "manual_seed",
+    "memory_format",
     "nan",
     "nn",
     "no_grad",
     "ops",
     "optim",
     "pi",
+    "preserve_format",
     "profiler",
     "promote_types",
     "rand",

@@ -5,6 +5,7 @@ On the CPU LAPACK does the work, on CUDA cuSOLVER and cuBLAS. Shapes are (..., m
 
 from __future__ import annotations
 
+from .core.keywords import numpy_words
 from .core.tensor import Tensor
 from .errors import LinAlgError
 from .ops import vectors
@@ -68,6 +69,7 @@ __all__ = [
 ]
 
 
+@numpy_words
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of the vectors of three elements along `dim`; the other dimensions broadcast.
 

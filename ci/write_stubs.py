@@ -16,9 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from autograd_gpu import linalg, ops, special  # noqa: E402
+from autograd_gpu.core import keywords  # noqa: E402
 from autograd_gpu.core.op import OpDef  # noqa: E402
 from autograd_gpu.ops import methods  # noqa: E402
 
+REQUIRED = inspect.Parameter.empty
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
 LINALG, SPECIAL = ROOT / "autograd_gpu/linalg.pyi", ROOT / "autograd_gpu/special.pyi"
@@ -33,11 +35,13 @@ def of_op(op: OpDef, method: bool) -> str:
         parts.append("self" if method and i == 0 else f"{op.called[name]}: {kind}{default}")
     starred = False
     for name, default in op.attributes.items():
-        required = default is inspect.Parameter.empty
+        required = default is REQUIRED
         if required and op.optional and not starred:
             parts.append("*")
             starred = True
-        parts.append(f"{name}: Any" + ("" if required else f" = {default!r}"))
+        required = required and name not in keywords.WORDS
+        parts.append(f"{name}: Any" + ("" if required else f" = {'...' if default is REQUIRED else repr(default)}"))
+    parts += [f"{word}: Any = ..." for word in keywords.words_of(op.attributes).values()]
     result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
     return f"({', '.join(parts)}) -> {result}"
 
@@ -69,7 +73,16 @@ def of_function(function: Any, method: bool) -> str:
     parameters = [p if p.name == "self" else p.replace(annotation=Raw("Any" if p.annotation is empty else p.annotation))
                   for p in parameters]
     result = Raw("Any" if signature.return_annotation is empty else signature.return_annotation)
-    return str(signature.replace(parameters=parameters, return_annotation=result))
+    return str(signature.replace(parameters=with_words(parameters), return_annotation=result))
+
+
+def with_words(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters with NumPy's words behind them; what may be given by one of those gets a default."""
+    defaults = {p.name: p.default for p in parameters}
+    changed, _ = keywords.written_defaults(defaults)
+    given = [p.replace(default=Raw("...")) if p.name in changed and p.default is REQUIRED else p for p in parameters]
+    return given + [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=Raw("..."), annotation=Raw("Any"))
+                    for word in keywords.words_of(defaults).values()]
 
 
 def signature_of(function: Any, method: bool) -> str:

@@ -18,7 +18,7 @@ from .. import backend, errors
 from ..backend import dtypes, is_array
 from ..backend.dtypes import FLOATS
 from ..config import INTERCEPTED, MODES, SAVING
-from . import generate, listgen, nodegen
+from . import generate, keywords, listgen, nodegen
 from .anomaly import noted
 from .interception import intercepted
 from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
@@ -36,6 +36,7 @@ def defop(block: type) -> Any:
     public: Any = generate.make_public(op, general_list if op.variadic else general)
     public.__doc__, public.__module__ = _documented(op), block.__module__
     public.__name__ = public.__qualname__ = op.name
+    public.__signature__ = keywords.shown(public, op.attributes)
     public.op = op
     REGISTRY[op.name] = op
     setattr(RAW, op.name, op.raw)
@@ -46,7 +47,7 @@ def defop(block: type) -> Any:
 def _documented(op: OpDef) -> str:
     """The block's docstring, and what its short names are called in a call."""
     named = [f"{name} is `{called}`" for name, called in op.called.items() if name != called]
-    return f"{op.doc}\n\n{', '.join(named)}.\n" if named and op.doc else op.doc
+    return keywords.noted(f"{op.doc}\n\n{', '.join(named)}.\n" if named and op.doc else op.doc, op.attributes)
 
 
 def operator(op: OpDef) -> Any:

@@ -10,14 +10,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from . import keywords
 from .listgen import write_list_call
 from .nodegen import write_record
 from .op import ANY, FLOAT, OpDef
 from .source import Source, write_result
 
 
-def signature(op: OpDef, names: dict[str, str]) -> str:
-    """The parameter list: the inputs by these names, then attributes, positional or by keyword."""
+def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
+    """The parameter list: the inputs by these names, then attributes, positional or by keyword, and NumPy's `words`."""
+    changed, added = keywords.written_defaults(op.attributes) if words else ({}, {})
     parts = [names[name] + ("=None" if name in op.optional else "") for name in op.inputs]
     defaulted = bool(op.optional) and not op.variadic
     for name, default in op.attributes.items():
@@ -25,8 +27,9 @@ def signature(op: OpDef, names: dict[str, str]) -> str:
         if required and defaulted and "*" not in parts:
             parts.append("*")
         defaulted = defaulted or not required
-        parts.append(name if required else f"{name}={default!r}")
-    return ", ".join(parts)
+        text = changed.get(name) or ("" if required else repr(default))
+        parts.append(f"{name}={text}" if text else name)
+    return ", ".join([*parts, *(f"{word}={default}" for word, default in added.items())])
 
 
 def inputs_tuple(op: OpDef) -> str:
@@ -58,8 +61,9 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`."""
     name = name or op.name
     w = Source()
-    w(f"def {name}({signature(op, op.called)}):")
+    w(f"def {name}({signature(op, op.called, words=True)}):")
     w.depth = 1
+    keywords.write_words(w, name, op.attributes)
     if renamed := [name for name in op.inputs if op.called[name] != name]:
         w(f"{', '.join(renamed)} = {', '.join(op.called[name] for name in renamed)}")
     if "keepdim" in op.attributes:  # sum(x, 0, 1) is no sum over two dimensions
@@ -112,7 +116,7 @@ def make_core(
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
-        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
+        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result, **keywords.SCOPE,
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .. import backend, errors
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
+from ..backend.layouts import lies_in
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
 from .exchange import Exchange
@@ -119,8 +120,8 @@ class Tensor(Exchange):
     def element_size(self) -> int:
         return self._array.itemsize
 
-    def is_contiguous(self) -> bool:
-        return self._array.flags.c_contiguous
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return self._array.flags.c_contiguous if memory_format is None else lies_in(self._array, memory_format)
 
     def is_floating_point(self) -> bool:
         return self.dtype in FLOATS or self.dtype in STORAGE

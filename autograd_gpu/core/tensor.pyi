@@ -18,6 +18,8 @@ from ..backend.device import Device
 
 from ..backend.dtypes import FLOATS, STORAGE, as_dtype
 
+from ..backend.layouts import lies_in
+
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 
 from . import hooks
@@ -106,7 +108,7 @@ class Tensor(Exchange):
     def element_size(self) -> builtins.int:
         ...
 
-    def is_contiguous(self) -> builtins.bool:
+    def is_contiguous(self, memory_format: Any=None) -> builtins.bool:
         ...
 
     def is_floating_point(self) -> builtins.bool:
@@ -300,10 +302,10 @@ class Tensor(Exchange):
     def true_divide(self, other: TensorLike) -> Tensor:
         ...
 
-    def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
+    def gather(self, dim: builtins.int=..., index: Tensor=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def take_along_dim(self, indices: Tensor, dim: builtins.int | None=None) -> Tensor:
+    def take_along_dim(self, indices: Tensor, dim: builtins.int | None=None, *, axis: Any=...) -> Tensor:
         ...
 
     def add(self, other: TensorLike, alpha: Any=1) -> Tensor:
@@ -459,22 +461,22 @@ class Tensor(Exchange):
     def kron(self, other: TensorLike) -> Tensor:
         ...
 
-    def clone(self) -> Tensor:
+    def clone(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def contiguous(self) -> Tensor:
+    def contiguous(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def cpu(self) -> Tensor:
+    def cpu(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def cuda(self, device: Any='cuda') -> Tensor:
+    def cuda(self, device: Any=None, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         ...
 
     def detach_(self) -> Tensor:
         ...
 
-    def to(self, *args: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False) -> Tensor:
+    def to(self, *args: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         ...
 
     def type_as(self, other: Tensor) -> Tensor:
@@ -495,7 +497,7 @@ class Tensor(Exchange):
     def new_zeros(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
-    def cumprod(self, dim: Any, dtype: Any=None) -> Tensor:
+    def cumprod(self, dim: Any=..., dtype: Any=None, axis: Any=...) -> Tensor:
         ...
 
     def det(self) -> Tensor:
@@ -528,13 +530,13 @@ class Tensor(Exchange):
     def triu(self, diagonal: Any=0) -> Tensor:
         ...
 
-    def diff(self, n: builtins.int=1, dim: builtins.int=-1, prepend: Tensor | None=None, append: Tensor | None=None) -> Tensor:
+    def diff(self, n: builtins.int=1, dim: builtins.int=-1, prepend: Tensor | None=None, append: Tensor | None=None, *, axis: Any=...) -> Tensor:
         ...
 
     def dist(self, other: Tensor, p: builtins.float=2) -> Tensor:
         ...
 
-    def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+    def renorm(self, p: builtins.float, dim: builtins.int=..., maxnorm: builtins.float=..., *, axis: Any=...) -> Tensor:
         ...
 
     def divide(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
@@ -615,7 +617,7 @@ class Tensor(Exchange):
     def erfinv(self) -> Tensor:
         ...
 
-    def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+    def index_fill_(self, dim: builtins.int=..., index: Tensor=..., value: Any=..., *, axis: Any=...) -> Tensor:
         ...
 
     def index_put_(self, indices: Sequence[Any], values: Tensor, accumulate: builtins.bool=False) -> Tensor:
@@ -624,31 +626,31 @@ class Tensor(Exchange):
     def masked_fill_(self, mask: Any, value: Any) -> Any:
         ...
 
-    def all(self, dim: Any=None, keepdim: Any=False) -> Tensor:
+    def all(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def amax(self, dim: Any=None, keepdim: Any=False) -> Tensor:
+    def amax(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def amin(self, dim: Any=None, keepdim: Any=False) -> Tensor:
+    def amin(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def aminmax(self, *, dim: builtins.int | None=None, keepdim: builtins.bool=False) -> Any:
+    def aminmax(self, *, dim: builtins.int | None=None, keepdim: builtins.bool=False, axis: Any=..., keepdims: Any=...) -> Any:
         ...
 
-    def any(self, dim: Any=None, keepdim: Any=False) -> Tensor:
+    def any(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def argmax(self, dim: Any=None, keepdim: Any=False) -> Tensor:
+    def argmax(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def argmin(self, dim: Any=None, keepdim: Any=False) -> Tensor:
+    def argmin(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def max(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None) -> Any:
+    def max(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None, axis: Any=..., keepdims: Any=...) -> Any:
         ...
 
-    def min(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None) -> Any:
+    def min(self, dim: Any=None, keepdim: builtins.bool=False, *, other: Tensor | None=None, axis: Any=..., keepdims: Any=...) -> Any:
         ...
 
     def digamma(self) -> Tensor:
@@ -672,7 +674,7 @@ class Tensor(Exchange):
     def histogram(self, bins: Any, *, range: tuple[builtins.float, builtins.float] | None=None, weight: Tensor | None=None, density: builtins.bool=False) -> Any:
         ...
 
-    def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
+    def index_select(self, dim: builtins.int=..., index: Tensor=..., *, axis: Any=...) -> Tensor:
         ...
 
     def add_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:
@@ -756,22 +758,22 @@ class Tensor(Exchange):
     def nan_to_num(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
         ...
 
-    def nanmean(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
+    def nanmean(self, dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def nansum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
+    def nansum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def kthvalue(self, k: Any, dim: Any=-1, keepdim: Any=False) -> tuple[Tensor, ...]:
+    def kthvalue(self, k: Any, dim: Any=-1, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def median(self, dim: builtins.int | None=None, keepdim: builtins.bool=False) -> Any:
+    def median(self, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, axis: Any=..., keepdims: Any=...) -> Any:
         ...
 
-    def mode(self, dim: Any=-1, keepdim: Any=False) -> tuple[Tensor, ...]:
+    def mode(self, dim: Any=-1, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def nanmedian(self, dim: builtins.int | None=None, keepdim: builtins.bool=False) -> Any:
+    def nanmedian(self, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, axis: Any=..., keepdims: Any=...) -> Any:
         ...
 
     def relu_(self) -> Any:
@@ -810,13 +812,13 @@ class Tensor(Exchange):
     def prelu(self, weight: Tensor) -> Tensor:
         ...
 
-    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float=1) -> Tensor:
+    def index_add(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., *, alpha: builtins.float=1, axis: Any=...) -> Tensor:
         ...
 
-    def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+    def index_copy(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+    def index_fill(self, dim: builtins.int=..., index: Tensor=..., value: Any=..., *, axis: Any=...) -> Tensor:
         ...
 
     def index_put(self, indices: Sequence[Any], values: Tensor, accumulate: builtins.bool=False) -> Tensor:
@@ -825,19 +827,19 @@ class Tensor(Exchange):
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
-    def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+    def select_scatter(self, src: Tensor, dim: builtins.int=..., index: builtins.int=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def slice_scatter(self, src: Tensor, dim: builtins.int=0, start: builtins.int | None=None, end: builtins.int | None=None, step: builtins.int=1) -> Tensor:
+    def slice_scatter(self, src: Tensor, dim: builtins.int=0, start: builtins.int | None=None, end: builtins.int | None=None, step: builtins.int=1, *, axis: Any=...) -> Tensor:
         ...
 
     def take(self, index: Tensor) -> Tensor:
         ...
 
-    def log_softmax(self, dim: Any, dtype: Any=None) -> Tensor:
+    def log_softmax(self, dim: Any=..., dtype: Any=None, axis: Any=...) -> Tensor:
         ...
 
-    def softmax(self, dim: Any, dtype: Any=None) -> Tensor:
+    def softmax(self, dim: Any=..., dtype: Any=None, axis: Any=...) -> Tensor:
         ...
 
     def bmm(self, mat2: TensorLike) -> Tensor:
@@ -873,19 +875,19 @@ class Tensor(Exchange):
     def ndimension(self) -> builtins.int:
         ...
 
-    def size(self, dim: builtins.int | None=None) -> Any:
+    def size(self, dim: builtins.int | None=None, *, axis: Any=...) -> Any:
         ...
 
     def storage_offset(self) -> builtins.int:
         ...
 
-    def stride(self, dim: builtins.int | None=None) -> Any:
+    def stride(self, dim: builtins.int | None=None, *, axis: Any=...) -> Any:
         ...
 
-    def nanquantile(self, q: Any, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, interpolation: str='linear') -> Tensor:
+    def nanquantile(self, q: Any, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, interpolation: str='linear', axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def quantile(self, q: Any, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, interpolation: str='linear') -> Tensor:
+    def quantile(self, q: Any, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, interpolation: str='linear', axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
     def fliplr(self) -> Tensor:
@@ -894,7 +896,7 @@ class Tensor(Exchange):
     def flipud(self) -> Tensor:
         ...
 
-    def repeat_interleave(self, repeats: builtins.int | Tensor | None=None, dim: builtins.int | None=None, *, output_size: builtins.int | None=None) -> Tensor:
+    def repeat_interleave(self, repeats: builtins.int | Tensor | None=None, dim: builtins.int | None=None, *, output_size: builtins.int | None=None, axis: Any=...) -> Tensor:
         ...
 
     def roll(self, shifts: Any, dims: Any=None) -> Tensor:
@@ -903,19 +905,19 @@ class Tensor(Exchange):
     def rot90(self, k: builtins.int=1, dims: tuple[builtins.int, builtins.int]=(0, 1)) -> Tensor:
         ...
 
-    def count_nonzero(self, dim: Any=None) -> Tensor:
+    def count_nonzero(self, dim: Any=None, axis: Any=...) -> Tensor:
         ...
 
-    def logsumexp(self, dim: Any, keepdim: Any=False) -> Tensor:
+    def logsumexp(self, dim: Any=..., keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def mean(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
+    def mean(self, dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def norm(self, p: Any='fro', dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
+    def norm(self, p: Any='fro', dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def sum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
+    def sum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
     def trace(self) -> Tensor:
@@ -942,31 +944,31 @@ class Tensor(Exchange):
     def multinomial(self, num_samples: builtins.int, replacement: builtins.bool=False, *, generator: Generator | None=None) -> Tensor:
         ...
 
-    def cummax(self, dim: Any) -> tuple[Tensor, ...]:
+    def cummax(self, dim: Any=..., axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def cummin(self, dim: Any) -> tuple[Tensor, ...]:
+    def cummin(self, dim: Any=..., axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def cumsum(self, dim: Any, dtype: Any=None, reverse: Any=False) -> Tensor:
+    def cumsum(self, dim: Any=..., dtype: Any=None, reverse: Any=False, axis: Any=...) -> Tensor:
         ...
 
-    def logcumsumexp(self, dim: Any, reverse: Any=False) -> Tensor:
+    def logcumsumexp(self, dim: Any=..., reverse: Any=False, axis: Any=...) -> Tensor:
         ...
 
-    def prod(self, dim: Any=None, keepdim: Any=False, dtype: Any=None) -> Tensor:
+    def prod(self, dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
+    def index_reduce(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., reduce: str=..., *, include_self: builtins.bool=True, axis: Any=...) -> Tensor:
         ...
 
-    def scatter(self, dim: builtins.int, index: Tensor, src: Any=None, *, value: Any=None, reduce: str | None=None) -> Tensor:
+    def scatter(self, dim: builtins.int=..., index: Tensor=..., src: Any=None, *, value: Any=None, reduce: str | None=None, axis: Any=...) -> Tensor:
         ...
 
-    def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+    def scatter_add(self, dim: builtins.int=..., index: Tensor=..., src: Tensor=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
+    def scatter_reduce(self, dim: builtins.int=..., index: Tensor=..., src: Tensor=..., reduce: str=..., *, include_self: builtins.bool=True, axis: Any=...) -> Tensor:
         ...
 
     def broadcast_to(self, size: tuple[builtins.int, ...]) -> Tensor:
@@ -981,31 +983,31 @@ class Tensor(Exchange):
     def ravel(self) -> Tensor:
         ...
 
-    def squeeze(self, dim: Any=None) -> Tensor:
+    def squeeze(self, dim: Any=None, axis: Any=...) -> Tensor:
         ...
 
     def sum_to(self, shape: Any) -> Tensor:
         ...
 
-    def unflatten(self, dim: builtins.int, sizes: tuple[builtins.int, ...]) -> Tensor:
+    def unflatten(self, dim: builtins.int=..., sizes: tuple[builtins.int, ...]=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def unsqueeze(self, dim: Any) -> Tensor:
+    def unsqueeze(self, dim: Any=..., axis: Any=...) -> Tensor:
         ...
 
     def pinverse(self, rcond: builtins.float=1e-15) -> Tensor:
         ...
 
-    def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+    def narrow(self, dim: builtins.int=..., start: builtins.int=..., length: builtins.int=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+    def narrow_copy(self, dim: builtins.int=..., start: builtins.int=..., length: builtins.int=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
+    def select(self, dim: builtins.int=..., index: builtins.int=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def argsort(self, dim: Any=-1, descending: Any=False, stable: Any=True) -> Tensor:
+    def argsort(self, dim: Any=-1, descending: Any=False, stable: Any=True, axis: Any=...) -> Tensor:
         ...
 
     def argwhere(self) -> Tensor:
@@ -1020,13 +1022,13 @@ class Tensor(Exchange):
     def nonzero(self, *, as_tuple: builtins.bool=False) -> Any:
         ...
 
-    def sort(self, dim: Any=-1, descending: Any=False, stable: Any=True) -> tuple[Tensor, ...]:
+    def sort(self, dim: Any=-1, descending: Any=False, stable: Any=True, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def topk(self, k: Any, dim: Any=-1, largest: Any=True, sorted: Any=True) -> tuple[Tensor, ...]:
+    def topk(self, k: Any, dim: Any=-1, largest: Any=True, sorted: Any=True, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def chunk(self, chunks: builtins.int, dim: builtins.int=0) -> tuple[Tensor, ...]:
+    def chunk(self, chunks: builtins.int, dim: builtins.int=0, *, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
     def dsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
@@ -1035,13 +1037,13 @@ class Tensor(Exchange):
     def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
         ...
 
-    def split_with_sizes(self, split_sizes: Any, dim: Any=0) -> tuple[Tensor, ...]:
+    def split_with_sizes(self, split_sizes: Any, dim: Any=0, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int=0) -> tuple[Tensor, ...]:
+    def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int=0, *, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def unbind(self, dim: Any=0) -> tuple[Tensor, ...]:
+    def unbind(self, dim: Any=0, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
     def vsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
@@ -1104,19 +1106,19 @@ class Tensor(Exchange):
     def tan(self) -> Tensor:
         ...
 
-    def unique(self, sorted: builtins.bool=True, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None) -> Any:
+    def unique(self, sorted: builtins.bool=True, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None, *, axis: Any=...) -> Any:
         ...
 
-    def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None) -> Any:
+    def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None, *, axis: Any=...) -> Any:
         ...
 
-    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
+    def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None) -> Tensor:
+    def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def cross(self, other: TensorLike, dim: Any=None) -> Tensor:
+    def cross(self, other: TensorLike, dim: Any=None, axis: Any=...) -> Tensor:
         ...
 
     def dot(self, tensor: TensorLike) -> Tensor:
@@ -1158,7 +1160,7 @@ class Tensor(Exchange):
     def where(self, condition: Tensor, other: Any) -> Tensor:
         ...
 
-    def type(self, dtype: Any=None) -> Any:
+    def type(self, dtype: Any=None, non_blocking: builtins.bool=False, memory_format: Any=None) -> Any:
         ...
 
     def permute(self, *order: Any, dims: Any=None) -> Tensor:
@@ -1176,37 +1178,37 @@ class Tensor(Exchange):
     def tile(self, *sizes: Any, dims: Any=None) -> Tensor:
         ...
 
-    def split(self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int=0) -> tuple[Tensor, ...]:
+    def split(self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int=0, *, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
-    def bfloat16(self) -> Tensor:
+    def bfloat16(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def bool(self) -> Tensor:
+    def bool(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def byte(self) -> Tensor:
+    def byte(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def char(self) -> Tensor:
+    def char(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def double(self) -> Tensor:
+    def double(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def float(self) -> Tensor:
+    def float(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def half(self) -> Tensor:
+    def half(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def int(self) -> Tensor:
+    def int(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def long(self) -> Tensor:
+    def long(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def short(self) -> Tensor:
+    def short(self, memory_format: Any=None) -> Tensor:
         ...
 
     def __abs__(self) -> Tensor:
@@ -1392,7 +1394,7 @@ class Tensor(Exchange):
     def ne_(self, other: Any) -> Any:
         ...
 
-    def cumprod_(self, dim: Any, dtype: Any=None) -> Any:
+    def cumprod_(self, dim: Any=..., dtype: Any=None, *, axis: Any=...) -> Any:
         ...
 
     def tril_(self, diagonal: Any=0) -> Any:
@@ -1401,7 +1403,7 @@ class Tensor(Exchange):
     def triu_(self, diagonal: Any=0) -> Any:
         ...
 
-    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+    def renorm_(self, p: builtins.float, dim: builtins.int=..., maxnorm: builtins.float=..., *, axis: Any=...) -> Tensor:
         ...
 
     def floor_divide_(self, other: Any) -> Any:
@@ -1494,10 +1496,10 @@ class Tensor(Exchange):
     def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Any:
         ...
 
-    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float=1) -> Tensor:
+    def index_add_(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., *, alpha: builtins.float=1, axis: Any=...) -> Tensor:
         ...
 
-    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+    def index_copy_(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., *, axis: Any=...) -> Tensor:
         ...
 
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:
@@ -1518,19 +1520,19 @@ class Tensor(Exchange):
     def trunc_(self) -> Any:
         ...
 
-    def cumsum_(self, dim: Any, dtype: Any=None, reverse: Any=False) -> Any:
+    def cumsum_(self, dim: Any=..., dtype: Any=None, reverse: Any=False, *, axis: Any=...) -> Any:
         ...
 
-    def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
+    def index_reduce_(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., reduce: str=..., *, include_self: builtins.bool=True, axis: Any=...) -> Tensor:
         ...
 
-    def scatter_(self, dim: builtins.int, index: Tensor, src: Any=None, *, value: Any=None, reduce: str | None=None) -> Tensor:
+    def scatter_(self, dim: builtins.int=..., index: Tensor=..., src: Any=None, *, value: Any=None, reduce: str | None=None, axis: Any=...) -> Tensor:
         ...
 
-    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+    def scatter_add_(self, dim: builtins.int=..., index: Tensor=..., src: Tensor=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
+    def scatter_reduce_(self, dim: builtins.int=..., index: Tensor=..., src: Tensor=..., reduce: str=..., *, include_self: builtins.bool=True, axis: Any=...) -> Tensor:
         ...
 
     def acos_(self) -> Any:
@@ -1587,10 +1589,10 @@ class Tensor(Exchange):
     def transpose_(self, dim0: Any, dim1: Any) -> Any:
         ...
 
-    def squeeze_(self, dim: Any=None) -> Any:
+    def squeeze_(self, dim: Any=None, *, axis: Any=...) -> Any:
         ...
 
-    def unsqueeze_(self, dim: Any) -> Any:
+    def unsqueeze_(self, dim: Any=..., *, axis: Any=...) -> Any:
         ...
 
     def as_strided_(self, size: Any, stride: Any, storage_offset: builtins.int | None=None) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 from ..backend import dtypes
 from ..backend.device import Device
 from ..backend.dtypes import FLOATS, as_dtype
+from ..backend.layouts import is_contiguous_format
 from ..core.tensor import Tensor
 from ..core.views import bump_version
 from .parameter import is_lazy
@@ -63,12 +64,14 @@ class Movable(Tree):
 
 
 def parse(
-    *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False
+    *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> tuple[Device | None, np.dtype | None]:
     """The device and dtype that the arguments of `Module.to` name; either may be None.
 
-    `non_blocking`, by name or position, is accepted and has no effect.
+    `non_blocking`, by name or position, is accepted and has no effect; so is `memory_format`, but for channels_last,
+    which is refused.
     """
+    is_contiguous_format("to", memory_format)
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype

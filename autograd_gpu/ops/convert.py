@@ -9,6 +9,7 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import Device
+from ..backend.layouts import is_contiguous_format
 from ..backend.quantization import from_float8, to_float8
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
@@ -32,6 +33,10 @@ class cast:
     jvp, batch = LINEAR, BROADCASTING
 
 
+def in_format(xp: Any, x: Any, memory_format: Any) -> Any:
+    return xp.array(x, order="C" if is_contiguous_format("clone", memory_format) else "K")
+
+
 @defop
 class clone:
     """A copy of x in memory of its own; the gradient flows through.
@@ -40,7 +45,9 @@ class clone:
     tensor([1., 1.])
     """
 
-    def forward(xp, x): return xp.array(x)
+    def forward(xp, x, *, memory_format=None):
+        return xp.array(x) if memory_format is None else in_format(xp, x, memory_format)
+
     def grad_x(F, g): return g
     storage_ok = True
     jvp, batch = LINEAR, BROADCASTING
@@ -60,13 +67,18 @@ class contiguous_copy:
     jvp, batch = LINEAR, BROADCASTING
 
 
-def contiguous(x: Tensor) -> Tensor:
+def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """x in C order: itself if it is already, else a copy.
 
     >>> ag.contiguous(ag.ones(2, 3).mT).stride()
     (2, 1)
     """
-    return x if x._array.flags.c_contiguous else contiguous_copy(x)
+    preserved = memory_format is not None and not is_contiguous_format("contiguous", memory_format)
+    if x._array.flags.c_contiguous:
+        return x
+    if preserved:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator; leave memory_format out")
+    return contiguous_copy(x)
 
 
 @defop
@@ -84,11 +96,13 @@ class to_device:
 
 
 def to(
-    x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False
-) -> Tensor:
+    x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """x with another dtype, device, or both; x itself if nothing changes and `copy` is False.
 
-    to(dtype), to(device), to(device, dtype), to(other): PyTorch's forms. non_blocking is accepted and has no effect.
+    to(dtype), to(device), to(device, dtype), to(other): PyTorch's forms. non_blocking is accepted and has no effect;
+    a copy lies as x does, or in C order with memory_format=contiguous_format.
 
     >>> ag.ones(2).to("cpu", ag.float64).dtype
     dtype('float64')
@@ -108,7 +122,11 @@ def to(
         wanted = dtypes.as_dtype(dtype)
         if wanted != result.dtype:
             result = convert(result, wanted)
-    return clone(result) if copy and result is x else result
+    if copy and result is x:
+        result = clone(result)
+    if memory_format is not None and is_contiguous_format("to", memory_format) and result is not x:
+        return contiguous(result)
+    return result
 
 
 def move(x: Tensor, device: Device) -> Tensor:
@@ -128,14 +146,15 @@ def convert(x: Tensor, dtype: np.dtype) -> Tensor:
     return cast(x, dtype)
 
 
-def cpu(x: Tensor) -> Tensor:
+def cpu(x: Tensor, memory_format: Any = None) -> Tensor:
     """x on the CPU."""
-    return to(x, "cpu")
+    return to(x, "cpu", memory_format=memory_format)
 
 
-def cuda(x: Tensor, device: Any = "cuda") -> Tensor:
+def cuda(x: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """x on a CUDA device: an ordinal, "cuda", "cuda:1"; ImportError or RuntimeError that says what is missing."""
-    return to(x, device=f"cuda:{device}" if isinstance(device, int) else device)
+    home = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+    return to(x, device=home, memory_format=memory_format)
 
 
 def itself(x: Tensor) -> Tensor:
@@ -173,8 +192,8 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
 def to_named(dtype: np.dtype) -> Any:
     """The method that converts to one dtype: float(), long(), ..."""
 
-    def method(x: Tensor) -> Tensor:
-        return to(x, dtype)
+    def method(x: Tensor, memory_format: Any = None) -> Tensor:
+        return to(x, dtype, memory_format=memory_format)
 
     method.__doc__ = f"x as {dtype}."
     return method
@@ -187,12 +206,12 @@ _TYPE_NAMES = {
 }  # fmt: skip
 
 
-def type_method(x: Tensor, dtype: Any = None) -> Any:
+def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
     """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
 
     >>> ag.ones(2).type(), ag.ones(2).type(ag.int64).dtype
     ('FloatTensor', dtype('int64'))
     """
     if dtype is not None:
-        return to(x, dtype)
+        return to(x, dtype, memory_format=memory_format)
     return ("cuda." if x.is_cuda else "") + _TYPE_NAMES.get(x.dtype, str(x.dtype))

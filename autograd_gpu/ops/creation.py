@@ -9,6 +9,7 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU, Device, or_default
+from ..backend.layouts import is_contiguous_format, memory_order
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
@@ -174,12 +175,25 @@ def _in_numpy(name: str, shape: tuple[int, ...], dtype: np.dtype, fill: Any = 1)
     return array
 
 
-def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
+def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, layout: Any, *fill: Any) -> Tensor:
     array = x._array
+    in_c_order = array.flags.c_contiguous
+    if layout is not None:
+        in_c_order = is_contiguous_format(f"{name}_like", layout) or in_c_order
+    if not in_c_order:
+        return _in_order(name, x, dtype, device, *fill).requires_grad_(requires_grad)
     if dtype is None and device is None and type(array) is np.ndarray and type(x) is not StorageTensor:
         result = wrap(_in_numpy(name, array.shape, array.dtype, *fill))
         return result.requires_grad_() if requires_grad else result
-    return _make(name, x.shape, dtype or x.dtype, device or x.device, requires_grad, *fill)
+    return _make(name, array.shape, dtype or x.dtype, device or x.device, requires_grad, *fill)
+
+
+def _in_order(name: str, x: Tensor, dtype: Any, device: Any, *fill: Any) -> Tensor:
+    """The same, its dimensions in memory in the order of x's."""
+    order = memory_order(x._array)
+    result = _make(name, tuple(x.shape[d] for d in order), dtype or x.dtype, device or x.device, False, *fill)
+    result._array = result._array.transpose(tuple(order.index(d) for d in range(len(order))))
+    return result
 
 
 def zeros(
@@ -205,13 +219,16 @@ def ones(
 
 
 def empty(
-    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """A tensor whose values are not set.
 
     >>> ag.empty(2, 3).shape
     (2, 3)
     """
+    if memory_format is not None:
+        is_contiguous_format("empty", memory_format)
     return _make("empty", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
@@ -295,43 +312,50 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     return wrap(backend.make(or_default(device), "eye", n, m, dtype=wanted)).requires_grad_(requires_grad)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     """Zeros with the shape, dtype and device of input.
 
     >>> ag.zeros_like(ag.ones(2))
     tensor([0., 0.])
     """
-    return _like("zeros", input, dtype, device, requires_grad)
+    return _like("zeros", input, dtype, device, requires_grad, memory_format)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     """Ones with the shape, dtype and device of input.
 
     >>> ag.ones_like(ag.zeros(2))
     tensor([1., 1.])
     """
-    return _like("ones", input, dtype, device, requires_grad)
+    return _like("ones", input, dtype, device, requires_grad, memory_format)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     """Unset values with the shape, dtype and device of input.
 
     >>> ag.empty_like(ag.zeros(2)).shape
     (2,)
     """
-    return _like("empty", input, dtype, device, requires_grad)
+    return _like("empty", input, dtype, device, requires_grad, memory_format)
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """`fill_value` everywhere, with the shape, dtype and device of input.
 
     >>> ag.full_like(ag.zeros(2), 3.0)
     tensor([3., 3.])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _like("full", input, dtype, device, requires_grad, value)
+    return _like("full", input, dtype, device, requires_grad, memory_format, value)
 
 
 def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import dtypes
+from ..core.keywords import numpy_words
 from ..core.tensor import Tensor
 from .along import gather_along
 from .arithmetic import lerp, where
@@ -101,6 +102,7 @@ def _quantile(
     return result if q.ndim else squeeze(result, 0)
 
 
+@numpy_words
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:  # fmt: skip
@@ -115,6 +117,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
+@numpy_words
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import dtypes
 from ..backend.device import CPU
+from ..backend.layouts import is_contiguous_format, memory_order
 from ..core.tensor import Tensor, wrap
 from .generator import Generator, source
 
@@ -119,22 +120,28 @@ def randn(
     return result.requires_grad_() if requires_grad else result
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     """`rand` with the shape, dtype and device of input.
 
     >>> ag.rand_like(ag.ones(2)).shape
     (2,)
     """
-    return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    drawn = rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _laid_out("rand_like", drawn, input, memory_format).requires_grad_(requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     """`randn` with the shape, dtype and device of input.
 
     >>> ag.randn_like(ag.ones(2)).shape
     (2,)
     """
-    return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    drawn = randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _laid_out("randn_like", drawn, input, memory_format).requires_grad_(requires_grad)
 
 
 def randint(
@@ -159,17 +166,29 @@ def randint(
 
 
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    input: Tensor, low: int | None = None, high: int | None = None, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
     """Integers in [low, high), or [0, low), with the shape, dtype and device of input.
 
     >>> ag.randint_like(ag.zeros(2), 3, 4)
     tensor([3., 3.])
     """
-    low, high = (0, low) if high is None else (low, high)
-    dtype, device = dtype or input.dtype, device or input.device
-    return randint(low, high, input.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    low, high = (0, low) if high is None else (0 if low is None else low, high)
+    if high is None:
+        raise TypeError("randint_like() takes randint_like(input, low, high) or randint_like(input, high)")
+    drawn = randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _laid_out("randint_like", drawn, input, memory_format).requires_grad_(requires_grad)
+
+
+def _laid_out(function: str, drawn: Tensor, like: Tensor, memory_format: Any) -> Tensor:
+    """`drawn`, which is in C order, with its dimensions in memory as those of `like`, unless C order is asked for."""
+    wanted = like._array
+    if is_contiguous_format(function, memory_format) or wanted.flags.c_contiguous:
+        return drawn
+    order = memory_order(wanted)
+    dense = drawn._array.transpose(order).copy()
+    return wrap(dense.transpose(tuple(order.index(d) for d in range(len(order)))))
 
 
 def randperm(

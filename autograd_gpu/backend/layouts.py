@@ -1,0 +1,65 @@
+"""Memory formats by PyTorch's names, and the order in which dimensions lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MemoryFormat:
+    """How the elements of a new tensor lie: in C order, or in the order of those that they are made from.
+
+    >>> ag.zeros_like(ag.ones(2, 3).t(), memory_format=ag.contiguous_format).stride()
+    (2, 1)
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"autograd_gpu.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name  # one object each: pickled by name
+
+
+contiguous_format = MemoryFormat("contiguous_format")
+preserve_format = MemoryFormat("preserve_format")
+channels_last = MemoryFormat("channels_last")
+channels_last_3d = MemoryFormat("channels_last_3d")
+
+
+def is_contiguous_format(function: str, given: Any) -> bool:
+    """Whether `given` asks for C order; None and preserve_format do not. NotImplementedError for channels_last."""
+    if given is None or given is preserve_format:
+        return False
+    if given is contiguous_format:
+        return True
+    if not isinstance(given, MemoryFormat):
+        raise TypeError(f"{function}(): argument 'memory_format' must be memory_format, not {type(given).__name__}")
+    raise NotImplementedError(
+        f"{function}(): memory_format={given.name} is not supported: no op here is faster in it. Leave memory_format "
+        "out, or permute the dimensions: x.permute(0, 2, 3, 1).contiguous()"
+    )
+
+
+def lies_in(array: Any, given: Any) -> bool:
+    """Whether the elements of `array` lie densely in the format `given`."""
+    order = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}.get(given)
+    if order is None:
+        is_contiguous_format("is_contiguous", given)
+        return array.flags.c_contiguous
+    return array.ndim == len(order) and array.transpose(order).flags.c_contiguous
+
+
+def memory_order(array: Any) -> tuple[int, ...]:
+    """The dimensions of `array` as they lie in memory, the outermost first; of a stretched array in C order."""
+    steps = [abs(stride) for stride in array.strides]
+    dims = range(array.ndim)
+    if any(step == 0 and size > 1 for step, size in zip(steps, array.shape, strict=True)):
+        return tuple(dims)
+    return tuple(sorted(dims, key=lambda d: -steps[d]))
+
+
+__all__ = ["MemoryFormat", "channels_last", "channels_last_3d", "contiguous_format", "preserve_format"]

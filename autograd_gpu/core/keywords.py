@@ -1,0 +1,118 @@
+"""NumPy's words in calls: `axis` is taken for `dim` and `keepdims` for `keepdim`, as in PyTorch.
+
+A function has its parameters and, behind them, one by NumPy's word for each: a test of that is all that a call pays, a
+few nanoseconds, where collecting unknown keywords would cost a dict per call. Both words in one call are an error. For
+`dim=None` and `keepdim=False`, the defaults, a call that spells them out looks like one that does not.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .source import Source
+
+WORDS = {"dim": "axis", "keepdim": "keepdims"}
+REQUIRED = inspect.Parameter.empty
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "..."
+
+
+ABSENT = _Absent()  # the default of what a call may give by either word
+
+
+def words_of(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Parameter -> NumPy's word, for those that have one; `parameters` are names with their defaults."""
+    return {name: word for name, word in WORDS.items() if name in parameters and word not in parameters}
+
+
+def _is_plain(default: Any) -> bool:
+    """Whether a parameter keeps its default: whoever gives it by name then says nothing new."""
+    return default is None or default is False
+
+
+def written_defaults(parameters: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """The defaults, as text, of those parameters that cannot keep theirs, and of NumPy's words."""
+    words = words_of(parameters)
+    changed, late = {}, False
+    for name, default in parameters.items():
+        late = late or (name in words and not _is_plain(default))
+        if late and (default is REQUIRED or (name in words and not _is_plain(default))):
+            changed[name] = "ABSENT"
+    return changed, {word: "None" if _is_plain(parameters[name]) else "ABSENT" for name, word in words.items()}
+
+
+def write_words(w: Source, function: str, parameters: Mapping[str, Any]) -> None:
+    """The lines that bring both words together, at the head of `function`."""
+    for name, word in words_of(parameters).items():
+        default = parameters[name]
+        both = f"twice({function!r}, {name!r}, {word!r})"
+        if _is_plain(default):
+            w(f"if {word} is not None:")
+            w(f"if {name} is not {default!r}: raise {both}", 1)
+            w(f"{name} = {word}", 1)
+            continue
+        other = "" if default is REQUIRED else f" if {word} is not ABSENT else {default!r}"
+        w(f"if {name} is ABSENT: {name} = {word}{other}")
+        w(f"elif {word} is not ABSENT: raise {both}")
+    needed = [name for name in written_defaults(parameters)[0] if parameters[name] is REQUIRED]
+    if needed:
+        w(f"if {' or '.join(f'{name} is ABSENT' for name in needed)}: "
+          f"raise missing({function!r}, {', '.join(f'{name}={name}' for name in needed)})")
+
+
+def twice(function: str, name: str, word: str) -> TypeError:
+    return TypeError(f"{function}() got '{name}' and '{word}', which are two names of one argument; give one of them")
+
+
+def missing(function: str, **needed: Any) -> TypeError:
+    names = [repr(name) for name, value in needed.items() if value is ABSENT]
+    plural = "s" if len(names) > 1 else ""
+    return TypeError(f"{function}() missing {len(names)} required argument{plural}: {' and '.join(names)}")
+
+
+def shown(function: Callable[..., Any], parameters: Mapping[str, Any]) -> inspect.Signature:
+    """The signature of a generated function without NumPy's words, and with the defaults that were declared."""
+    kept = [p for p in inspect.signature(function).parameters.values() if p.name not in words_of(parameters).values()]
+    return inspect.Signature([p.replace(default=parameters.get(p.name, p.default)) for p in kept])
+
+
+def noted(doc: str | None, parameters: Mapping[str, Any]) -> str:
+    """A docstring that says which words are taken."""
+    words = [f"`{word}` is taken for `{name}`" for name, word in words_of(parameters).items()]
+    return f"{doc}\n\n{', '.join(words)}.\n" if words and doc else doc or ""
+
+
+SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "twice": twice, "missing": missing}
+
+
+def numpy_words(function: Callable[..., Any]) -> Any:
+    """`function`, of plain Python, with NumPy's words for `dim` and `keepdim`.
+
+    >>> ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), axis=1).values
+    tensor([2., 4.])
+    """
+    signature = inspect.signature(function)
+    given = signature.parameters.values()
+    parameters = {p.name: p.default for p in given}
+    changed, words = written_defaults(parameters)
+    own = [(p, changed.get(p.name) or (None if p.default is REQUIRED else f"DEFAULTS[{p.name!r}]")) for p in given]
+    star = next((i for i, p in enumerate(given) if p.kind is p.KEYWORD_ONLY), None)
+    parts = [p.name if default is None else f"{p.name}={default}" for p, default in own]
+    passed = [f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in given]
+    if star is not None:
+        parts.insert(star, "*")
+    w = Source()
+    name = function.__name__
+    w(f"def {name}({', '.join([*parts, *(f'{word}={default}' for word, default in words.items())])}):")
+    w.depth = 1
+    write_words(w, name, parameters)
+    w(f"return function({', '.join(passed)})")
+    result = w.compile(name, {**SCOPE, "function": function, "DEFAULTS": parameters})
+    result.__doc__ = noted(inspect.cleandoc(function.__doc__ or ""), parameters)
+    result.__module__, result.__wrapped__ = function.__module__, function
+    return result

@@ -1,0 +1,200 @@
+"""Words that a call may use: NumPy's `axis` and `keepdims`, memory formats, and what losses were once told."""
+
+import inspect
+import pickle
+
+import pytest
+
+import autograd_gpu as ag
+
+X = [[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]]
+INDEX = [[0, 1, 0]]
+# Calls of a tensor's functions and methods that PyTorch takes too: m is ag or torch, x of shape (2, 3).
+CALLS = {
+    "sum": lambda m, x: m.sum(x, axis=0, keepdims=True), "mean": lambda m, x: x.mean(axis=1),
+    "tuple": lambda m, x: x.sum(axis=(0, 1)), "none": lambda m, x: x.sum(axis=None),
+    "var": lambda m, x: x.var(axis=0, keepdims=True),
+    "std_mean": lambda m, x: m.std_mean(x, axis=0, keepdims=True)[1], "prod": lambda m, x: x.prod(axis=1),
+    "argmax": lambda m, x: x.argmax(axis=0, keepdims=True), "all": lambda m, x: (x > 1).all(axis=0),
+    "max": lambda m, x: m.max(x, axis=1, keepdims=True)[0], "min": lambda m, x: x.min(axis=0)[1],
+    "median": lambda m, x: x.median(axis=1)[0], "amax": lambda m, x: x.amax(axis=(0, 1), keepdims=True),
+    "aminmax": lambda m, x: m.aminmax(x, axis=0)[1], "logsumexp": lambda m, x: m.logsumexp(x, axis=0),
+    "softmax": lambda m, x: m.softmax(x, axis=1),
+    "log_softmax": lambda m, x: x.log_softmax(axis=0), "cumsum": lambda m, x: x.cumsum(axis=0),
+    "cumprod": lambda m, x: m.cumprod(x, axis=1), "cat": lambda m, x: m.cat([x, x], axis=1),
+    "concatenate": lambda m, x: m.concatenate([x, x], axis=0), "stack": lambda m, x: m.stack([x, x], axis=2),
+    "sort": lambda m, x: m.sort(x, axis=0)[0], "argsort": lambda m, x: x.argsort(axis=1),
+    "topk": lambda m, x: x.topk(1, axis=0)[0], "kthvalue": lambda m, x: x.kthvalue(1, axis=1, keepdims=True)[0],
+    "squeeze": lambda m, x: x[:1].squeeze(axis=0), "unsqueeze": lambda m, x: m.unsqueeze(x, axis=1),
+    "unbind": lambda m, x: x.unbind(axis=1)[2], "chunk": lambda m, x: x.chunk(2, axis=1)[0],
+    "tensor_split": lambda m, x: m.tensor_split(x, 2, axis=1)[1], "diff": lambda m, x: m.diff(x, axis=0),
+    "gather": lambda m, x: x.gather(axis=0, index=m.tensor(INDEX)),
+    "narrow": lambda m, x: x.narrow(axis=1, start=1, length=2),
+    "index_select": lambda m, x: m.index_select(x, axis=1, index=m.tensor([2, 0])),
+    "select": lambda m, x: x.select(axis=1, index=2), "trapezoid": lambda m, x: m.trapezoid(x, axis=0),
+    "quantile": lambda m, x: m.quantile(x, 0.5, axis=1, keepdims=True),
+    "repeat": lambda m, x: x.repeat_interleave(2, axis=1),
+    "cosine": lambda m, x: m.nn.functional.cosine_similarity(x, x.exp(), axis=0),
+    "linalg.norm": lambda m, x: m.linalg.norm(x, axis=1, keepdims=True),
+    "scatter_add": lambda m, x: x.scatter_add(axis=0, index=m.tensor(INDEX), src=x[:1]),
+    "size": lambda m, x: m.tensor(x.size(axis=1)), "stride": lambda m, x: m.tensor(x.stride(axis=0)),
+    "in place": lambda m, x: x.clone().cumsum_(axis=1), "squeeze_": lambda m, x: x.clone()[:, :1].squeeze_(axis=1),
+    "index_add_": lambda m, x: x.clone().index_add_(axis=0, index=m.tensor([1]), source=m.ones(1, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
+def test_axis_is_dim(call):
+    torch = pytest.importorskip("torch")
+    x, y = ag.tensor(X, requires_grad=True), torch.tensor(X, requires_grad=True)
+    ours, theirs = call(ag, x), call(torch, y)
+    assert ours.shape == tuple(theirs.shape)
+    assert ag.allclose(ours.detach().cpu().to(ag.float64), ag.tensor(theirs.tolist(), dtype=ag.float64, device="cpu"))
+    if theirs.requires_grad:
+        (ours * ours).sum().backward()
+        (theirs * theirs).sum().backward()
+        assert ag.allclose(x.grad.cpu(), ag.tensor(y.grad.tolist(), device="cpu"), atol=1e-6)
+
+
+def functions_with(parameter):
+    for space in (ag, ag.linalg, ag.special, ag.nn.functional, ag.Tensor):
+        for name in dir(space):
+            function = getattr(space, name)
+            if name[0] != "_" and inspect.isfunction(function) and parameter in inspect.signature(function).parameters:
+                yield pytest.param(function, id=f"{space.__name__}.{name}")
+
+
+@pytest.mark.parametrize("function", list(functions_with("dim")))
+def test_whatever_has_dim_takes_axis(function):
+    parameters = inspect.signature(function, follow_wrapped=False).parameters
+    assert "axis" in function.__code__.co_varnames or "kwargs" in parameters  # in place: what the function takes
+    assert "axis" not in inspect.signature(function).parameters  # help() stays short
+
+
+@pytest.mark.parametrize("function", list(functions_with("keepdim")))
+def test_whatever_has_keepdim_takes_keepdims(function):
+    assert "keepdims" in function.__code__.co_varnames
+
+
+def test_both_words_are_an_error():
+    x = ag.ones(2, 3)
+    for call in (lambda: x.sum(0, axis=0), lambda: ag.cat([x], dim=0, axis=0), lambda: x.softmax(0, axis=1),
+                 lambda: ag.max(x, 1, axis=1), lambda: x.chunk(2, 0, axis=0), lambda: x.sum(0, True, keepdims=True)):
+        with pytest.raises(TypeError, match="are two names of one argument; give one of them"):
+            call()
+
+
+def test_neither_word_is_an_error_where_one_is_needed():
+    x = ag.ones(2, 3)
+    with pytest.raises(TypeError, match=r"softmax\(\) missing 1 required argument: 'dim'"):
+        ag.softmax(x)
+    with pytest.raises(TypeError, match=r"gather\(\) missing 2 required arguments: 'dim' and 'index'"):
+        ag.gather(x)
+    with pytest.raises(TypeError, match=r"gather\(\) missing 1 required argument: 'index'"):
+        x.gather(axis=0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
+        x.sum(axes=0)
+
+
+def test_help_says_which_words_are_taken():
+    assert ag.sum.__doc__.endswith("`axis` is taken for `dim`, `keepdims` is taken for `keepdim`.\n")
+    assert ag.gather.__doc__.endswith("`axis` is taken for `dim`.\n")
+
+
+FORMATS = {
+    "clone": lambda m, x, f: x.clone(memory_format=f), "ag.clone": lambda m, x, f: m.clone(x, memory_format=f),
+    "to": lambda m, x, f: x.to(m.float64, memory_format=f),
+    "to the same": lambda m, x, f: x.to(m.float32, memory_format=f),
+    "to a copy": lambda m, x, f: x.to(m.float32, copy=True, memory_format=f),
+    "zeros_like": lambda m, x, f: m.zeros_like(x, memory_format=f),
+    "ones_like": lambda m, x, f: m.ones_like(x, memory_format=f),
+    "empty_like": lambda m, x, f: m.empty_like(x, memory_format=f),
+    "full_like": lambda m, x, f: m.full_like(x, 2.0, memory_format=f),
+    "rand_like": lambda m, x, f: m.rand_like(x, memory_format=f),
+    "randn_like": lambda m, x, f: m.randn_like(x, memory_format=f),
+    "randint_like": lambda m, x, f: m.randint_like(x, 3, memory_format=f),
+    "double": lambda m, x, f: x.double(memory_format=f), "type": lambda m, x, f: x.type(m.float64, memory_format=f),
+}  # fmt: skip
+LAYOUTS = {"rows": lambda x: x, "columns": lambda x: x.permute(2, 0, 1), "steps": lambda x: x[::2, :, ::2]}
+STRETCHED = {"middle": lambda x: x[:, :1].expand(4, 3, 4), "first": lambda x: x[0].expand(2, 3, 4)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+@pytest.mark.parametrize("call", FORMATS.values(), ids=list(FORMATS))
+def test_memory_formats(call, layout):
+    torch = pytest.importorskip("torch")
+    for name in ("contiguous_format", "preserve_format"):
+        ours = call(ag, layout(ag.ones(4, 3, 4)), getattr(ag, name))
+        theirs = call(torch, layout(torch.ones(4, 3, 4)), getattr(torch, name))
+        assert (ours.shape, ours.stride()) == (tuple(theirs.shape), theirs.stride()), name
+
+
+@pytest.mark.parametrize("layout", STRETCHED.values(), ids=list(STRETCHED))
+@pytest.mark.parametrize("call", [call for name, call in FORMATS.items() if "_like" in name])
+def test_new_tensors_like_a_stretched_one(call, layout):
+    test_memory_formats(call, layout)
+
+
+def test_contiguous_takes_one_format():
+    x = ag.ones(3, 2).t()
+    assert x.contiguous(memory_format=ag.contiguous_format).stride() == ag.contiguous(x).stride() == (3, 1)
+    with pytest.raises(RuntimeError, match="preserve memory format is unsupported by the contiguous operator"):
+        x.contiguous(memory_format=ag.preserve_format)
+    for y in (x, ag.ones(1, 2, 3, 4)):
+        with pytest.raises(NotImplementedError, match="channels_last is not supported"):
+            y.contiguous(memory_format=ag.channels_last)
+
+
+@pytest.mark.parametrize("call", FORMATS.values(), ids=list(FORMATS))
+def test_channels_last_is_refused(call):
+    x = ag.ones(1, 2, 3, 4)
+    with pytest.raises(NotImplementedError, match=r"memory_format=channels_last is not supported.*permute"):
+        call(ag, x, ag.channels_last)
+    with pytest.raises(TypeError, match="argument 'memory_format' must be memory_format, not int"):
+        call(ag, x, 3)
+
+
+def test_a_clone_in_another_format_is_recorded():
+    x = ag.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = x.t().clone(memory_format=ag.contiguous_format)
+    (y * ag.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert x.grad.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+def test_is_contiguous_answers_for_channels_last():
+    x = ag.ones(2, 3, 4, 5)
+    last = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    assert [t.is_contiguous(memory_format=ag.channels_last) for t in (x, last, x[0])] == [False, True, False]
+    assert [t.is_contiguous(memory_format=ag.contiguous_format) for t in (x, last)] == [True, False]
+
+
+def test_modules_take_formats():
+    net = ag.nn.Linear(2, 3)
+    assert net.to(memory_format=ag.preserve_format).to(ag.float64, memory_format=ag.contiguous_format) is net
+    assert net.weight.dtype == ag.float64
+    with pytest.raises(NotImplementedError, match="channels_last is not supported"):
+        net.to(memory_format=ag.channels_last)
+    assert ag.empty(2, memory_format=ag.contiguous_format).shape == (2,)
+
+
+def test_numbers_drawn_in_another_order_are_the_same_numbers():
+    """The order in memory says where a number lies, not which one it is."""
+    drawn = []
+    for x in (ag.ones(3, 2), ag.ones(2, 3).t()):
+        ag.manual_seed(0)
+        drawn.append(ag.rand_like(x).tolist())
+    assert drawn[0] == drawn[1]
+
+
+def test_formats_pickle_by_name():
+    for name in ("contiguous_format", "preserve_format", "channels_last"):
+        assert pickle.loads(pickle.dumps(getattr(ag, name))) is getattr(ag, name)
+        assert isinstance(getattr(ag, name), ag.memory_format)
+
+
+def test_randint_like_takes_high():
+    x = ag.zeros(20)
+    assert set(ag.randint_like(x, high=2).tolist()) == {0.0, 1.0}
+    assert set(ag.randint_like(x, low=3, high=4).tolist()) == {3.0}
+    with pytest.raises(TypeError, match=r"randint_like\(input, high\)"):
+        ag.randint_like(x)
