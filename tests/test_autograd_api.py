@@ -554,11 +554,64 @@ class TestGradcheck:
         with pytest.raises(ag.autograd.GradcheckError):
             gradgradcheck(Detached.apply, (x,))
 
-    def test_needs_float64_and_grad(self):
-        with pytest.raises(ValueError, match="float64"):
-            gradcheck(ag.sin, (ag.ones(2, requires_grad=True),))
+    def test_asks_for_float64_and_grad(self):
+        with pytest.warns(UserWarning, match="float64"):
+            assert gradcheck(ag.sin, (ag.ones(2, requires_grad=True),), eps=1e-2, atol=1e-2)
         with pytest.raises(ValueError, match="at least one input"):
             gradcheck(ag.sin, (ag.ones(2),))
+
+
+    def test_puts_inputs_back_after_an_error(self):
+        x, calls = leaf(1.0, 2.0), []
+
+        def fails_at_the_third_call(x):
+            calls.append(x.tolist())
+            if len(calls) == 3:
+                raise ArithmeticError
+            return x * 2
+
+        with pytest.raises(ArithmeticError):
+            gradcheck(fails_at_the_third_call, x)
+        assert (calls[0], calls[2], x.tolist(), x._version) == ([1.0, 2.0], [1.0 + 1e-6, 2.0], [1.0, 2.0], 0)
+
+    def test_no_forward_mode(self):
+        with pytest.raises(NotImplementedError, match="check_forward_ad=True: there is no forward mode"):
+            gradcheck(ag.sin, leaf(1.0), check_forward_ad=True)
+        with pytest.raises(NotImplementedError, match="check_fwd_over_rev=True: there is no forward mode"):
+            gradgradcheck(ag.sin, leaf(1.0), check_fwd_over_rev=True)
+
+    def test_cotangents_with_gaps(self):
+        strides = []
+
+        class Square(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x
+
+            @staticmethod
+            def backward(ctx, g):
+                strides.append(g.stride())
+                return g * 2 * ctx.saved_tensors[0]
+
+        assert gradgradcheck(Square.apply, leaf(1.0, 2.0), gen_non_contig_grad_outputs=True, check_undefined_grad=False)
+        assert set(strides) == {(2,)}
+
+    def test_batches_of_gradients_that_differ(self):
+        calls = []
+
+        class LaterIsWrong(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                calls.append(1)
+                return g * (3 if len(calls) > 4 else 2)
+
+        with pytest.raises(ag.autograd.GradcheckError, match="a batch of gradients gives another gradient of input 0"):
+            gradcheck(LaterIsWrong.apply, leaf(1.0), check_batched_grad=True)
 
 
 class TestLogging:

@@ -2,82 +2,129 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..backend import to_numpy
-from ..backend.dtypes import FLOATS, float64
+from ..backend.dtypes import float64
 from ..core.op import RECORD
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor
 from ..errors import GradcheckError
 from .backward import grad
+from .jacobians import as_tuple, check_metadata, differences, floating, like, products
+from .undefined import check_undefined
 
 Inputs = Tensor | Sequence[Any]
 
 
+@dataclass(frozen=True)
+class Demands:
+    """What a check compares, and how closely: the options of `gradcheck`."""
+
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    check_undefined_grad: bool
+    check_grad_dtypes: bool
+    check_batched_grad: bool
+    fast_mode: bool
+    masked: bool | None
+
+
 def gradcheck(
     func: Callable[..., Any], inputs: Inputs, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    raise_exception: bool = True, nondet_tol: float = 0.0, fast_mode: bool = False,
+    raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Whether the gradients of `func(*inputs)` agree with central differences of step `eps`.
 
-    inputs: float64 tensors, those with requires_grad are checked; other values are passed on. Agreement:
-    |analytic - numeric| <= atol + rtol * |numeric|, per element of the full Jacobian. Running backward twice must give
-    the same within `nondet_tol`. Raises GradcheckError that shows the entry, or returns False without raise_exception.
-    fast_mode: only u^T J v for random u and v is compared, with atol * sum|u| * sum|v|: two calls of `func` and one
-    backward per pair of input and output, for large inputs and slow devices.
+    inputs: those that require grad are checked, and moved in place meanwhile, so that `func` may read them from
+    elsewhere: `gradcheck(lambda *_: net(data), tuple(net.parameters()))`. They should be float64; others warn, and need
+    a larger eps and atol. Other values are passed on. Outputs that do not require grad are not compared; if none does,
+    the differences have to be zero. Agreement: |analytic - numeric| <= atol + rtol * |numeric|, per element of the full
+    Jacobian. Running backward twice must give the same within `nondet_tol`, and zeros have to give zeros. Raises
+    GradcheckError that shows the entry, or returns False without raise_exception.
+    check_undefined_grad: backward must take None, too, for the gradient of any output.
+    check_grad_dtypes: gradients have the dtypes of the inputs.
+    check_batched_grad: `grad(is_grads_batched=True)` gives what single calls give.
+    fast_mode: only u^T J v for random u and v is compared, with atol * sum|u| * sum|v|: two calls of `func` per input
+    and one backward per output, for large inputs and slow devices.
+    check_forward_ad, check_batched_forward_grad: NotImplementedError if True, as there is no forward mode.
+    masked: for PyTorch's sake, whose sparse tensors it is about.
 
     >>> x = ag.tensor([0.5, 1.5], dtype=ag.float64, requires_grad=True)
     >>> ag.autograd.gradcheck(lambda x: x.sin() * x, (x,))
     True
     """
-    try:
-        if _checked_positions(_tuple(inputs)) and not _differentiable(func(*_tuple(inputs))):
-            raise ValueError("gradcheck: no output of the function requires grad, so there is nothing to check; "
-                             "does it detach its inputs?")
-        _check(func, inputs, eps, atol, rtol, nondet_tol, fast_mode)
-    except GradcheckError:
-        if raise_exception:
-            raise
-        return False
-    return True
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    _refuse_forward_mode(check_forward_ad=check_forward_ad, check_batched_forward_grad=check_batched_forward_grad)
+    demands = Demands(eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
+                      fast_mode, masked)
+    return _verdict(func, as_tuple(inputs), demands, raise_exception)
 
 
 def gradgradcheck(
     func: Callable[..., Any], inputs: Inputs, grad_outputs: Inputs | None = None, *, eps: float = 1e-6,
-    atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
-    fast_mode: bool = False,
+    atol: float = 1e-5, rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+    fast_mode: bool = False, masked: bool = False,
 ) -> bool:
     """The same for the second derivatives: `gradcheck` of the gradient as a function of inputs and grad_outputs.
 
-    grad_outputs: cotangents; random ones by default.
+    grad_outputs: cotangents; random ones by default, which gen_non_contig_grad_outputs makes views with gaps.
+    check_fwd_over_rev: NotImplementedError if True, as there is no forward mode. The rest as in `gradcheck`.
 
     >>> x = ag.tensor([0.5, 1.5], dtype=ag.float64, requires_grad=True)
     >>> ag.autograd.gradgradcheck(lambda x: x ** 3, (x,))
     True
     """
-    args = _tuple(inputs)
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    _refuse_forward_mode(check_fwd_over_rev=check_fwd_over_rev)
+    args = as_tuple(inputs)
     positions = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
     outputs = _differentiable(func(*args))
     if not outputs:
         raise ValueError("gradgradcheck: no output of the function requires grad, so there is nothing to check")
-    if grad_outputs is None:
-        rng = np.random.default_rng(0)
-        cotangents = [_like(o, rng.standard_normal(o.shape)).requires_grad_() for o in outputs]
-    else:
-        cotangents = list(_tuple(grad_outputs))
+    cotangents = _cotangents(outputs, gen_non_contig_grad_outputs) if grad_outputs is None else as_tuple(grad_outputs)
 
     def gradient(*values: Any) -> tuple[Tensor, ...]:
         point, gs = values[: len(args)], values[len(args) :]
-        outs = _differentiable(func(*point))
-        wanted = [point[i] for i in positions]
-        found = grad(outs, wanted, list(gs), create_graph=True, allow_unused=True)
+        found = grad(_differentiable(func(*point)), [point[i] for i in positions], list(gs), create_graph=True,
+                     allow_unused=True)
         return tuple([g for g in found if g is not None])
 
+    demands = Demands(eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
+                      fast_mode, masked)
+    return _verdict(gradient, (*args, *cotangents), demands, raise_exception)
+
+
+def _refuse_forward_mode(**options: bool) -> None:
+    for name, value in options.items():
+        if value:
+            raise NotImplementedError(f"{name}=True: there is no forward mode; derivatives in reverse mode are checked "
+                                      "without it")
+
+
+def _cotangents(outputs: list[Tensor], gaps: bool) -> tuple[Tensor, ...]:
+    rng = np.random.default_rng(0)
+    made = [like(o, rng.standard_normal((*o.shape, 2) if gaps else o.shape)) for o in outputs]
+    return tuple([(g[..., 0] if gaps else g).requires_grad_() for g in made])
+
+
+def _verdict(func: Callable[..., Any], args: tuple[Any, ...], demands: Demands, raise_exception: bool) -> bool:
+    checked = _checked_positions(args)
     try:
-        _check(gradient, (*args, *cotangents), eps, atol, rtol, nondet_tol, fast_mode)
+        _check(func, args, checked, demands)
     except GradcheckError:
         if raise_exception:
             raise
@@ -85,23 +132,23 @@ def gradgradcheck(
     return True
 
 
-def _check(
-    func: Any, inputs: Inputs, eps: float, atol: float, rtol: float, nondet_tol: float, fast_mode: bool
-) -> None:
-    args = _tuple(inputs)
-    checked = _checked_positions(args)
-    for k, output in enumerate(_floating(func(*args))):
-        cotangents = _probes(output.numel(), fast_mode).T
-        analytic = _analytic(func, args, checked, k, cotangents)
-        again = _analytic(func, args, checked, k, cotangents)
-        for i, first, second in zip(checked, analytic, again, strict=True):
-            if first.size and np.abs(first - second).max() > nondet_tol:
-                raise GradcheckError(f"Backward is not reentrant: the gradient of output {k} by input {i} differs "
-                                     f"between two runs by {np.abs(first - second).max():.3g}")
-            directions = _probes(args[i].numel(), fast_mode)
-            numeric = _numeric(func, args, i, k, eps, directions, output.numel()) @ cotangents
-            allowed = atol * np.outer(np.abs(directions).sum(1), np.abs(cotangents).sum(0)) + rtol * np.abs(numeric)
-            _compare(numeric, directions @ first, allowed, k, i)
+def _check(func: Callable[..., Any], args: tuple[Any, ...], checked: list[int], demands: Demands) -> None:
+    found = floating(func(*args))
+    kept = [k for k, o in enumerate(found) if o.requires_grad]
+    cotangents = {k: _probes(found[k].numel(), demands.fast_mode).T for k in kept}
+    analytic = {k: _analytic(found[k], [args[i] for i in checked], k, cotangents[k], demands) for k in kept}
+    for n, i in enumerate(checked):
+        directions = _probes(args[i].numel(), demands.fast_mode)
+        numeric = differences(func, args, i, demands.eps, directions, found)
+        if not kept:
+            _check_constant(numeric, demands)
+        for k in kept:
+            allowed = demands.atol * np.outer(np.abs(directions).sum(1), np.abs(cotangents[k]).sum(0))
+            _compare(numeric[k] @ cotangents[k], directions @ analytic[k][n], allowed, demands.rtol, k, i)
+    if kept:
+        _check_zeros([found[k] for k in kept], [args[i] for i in checked], demands)
+        if demands.check_undefined_grad:
+            check_undefined(lambda: _differentiable(func(*args)), [args[i] for i in checked])
 
 
 def _probes(size: int, fast_mode: bool) -> np.ndarray:
@@ -112,55 +159,67 @@ def _probes(size: int, fast_mode: bool) -> np.ndarray:
 def _checked_positions(args: tuple[Any, ...]) -> list[int]:
     checked = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
     if not checked:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them does")
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have "
+                         "requires_grad=True.")
     for i in checked:
         if args[i].dtype != float64:
-            raise ValueError(f"gradcheck: input {i} has dtype {args[i].dtype}; finite differences need float64")
+            warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This "
+                          f"check will likely fail with {args[i].dtype}: give it float64, or a larger eps and atol",
+                          stacklevel=4)
+        if any(stride == 0 and size > 1 for stride, size in zip(args[i].stride(), args[i].shape, strict=True)):
+            raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that "
+                               "are non-overlapping to be able to compute the numerical gradients correctly. You "
+                               "should call .contiguous on the input before passing it to gradcheck.")
     return checked
 
 
 def _analytic(
-    func: Any, args: tuple[Any, ...], checked: list[int], k: int, cotangents: np.ndarray
+    output: Tensor, inputs: list[Tensor], k: int, cotangents: np.ndarray, demands: Demands
 ) -> list[np.ndarray]:
-    """J @ cotangents for each checked input, J being (inputs, outputs), a column at a time in reverse mode.
-
-    An output that does not require grad claims not to depend on them: zeros, which the numerical one must confirm.
-    """
-    output = _floating(func(*args))[k]
-    wanted = [args[i] for i in checked]
-    jacobians = [np.zeros((x.numel(), cotangents.shape[1])) for x in wanted]
-    if not output.requires_grad:
-        return jacobians
-    for j, cotangent in enumerate(cotangents.T):
-        g = _like(output, cotangent.reshape(output.shape))
-        found = grad(output, wanted, g, retain_graph=True, allow_unused=True)
-        for jacobian, x, gx in zip(jacobians, wanted, found, strict=True):
-            if gx is not None:
-                if (gx.shape, gx.dtype) != (x.shape, x.dtype):
-                    raise GradcheckError(f"Gradient of shape {gx.shape} and dtype {gx.dtype} for an input of shape "
-                                         f"{x.shape} and dtype {x.dtype}")
-                jacobian[:, j] = to_numpy(gx._array).reshape(-1)
-    return jacobians
+    first = products(output, inputs, cotangents, demands.check_grad_dtypes)
+    for i, (one, other) in enumerate(zip(first, products(output, inputs, cotangents), strict=True)):
+        apart = np.abs(one - other).max(initial=0.0)
+        if apart > demands.nondet_tol:
+            raise GradcheckError(f"Backward is not reentrant: the gradient of output {k} by checked input {i} differs "
+                                 f"between two runs by {apart:.3g}; nondet_tol={demands.nondet_tol} allows less")
+    if demands.check_batched_grad:
+        _check_batched(output, inputs)
+    return first
 
 
-def _numeric(
-    func: Any, args: tuple[Any, ...], i: int, k: int, eps: float, directions: np.ndarray, size: int
-) -> np.ndarray:
-    """The central difference of output k along each direction of input i, as rows."""
-    base = to_numpy(args[i]._array)
-    differences = np.zeros((len(directions), size))
-    for j, direction in enumerate(directions):
-        sides = []
-        for step in (eps, -eps):
-            moved = base + step * direction.reshape(base.shape)
-            point = [*args[:i], _like(args[i], moved).requires_grad_(), *args[i + 1 :]]
-            sides.append(to_numpy(_floating(func(*point))[k]._array).reshape(-1))
-        differences[j] = (sides[0] - sides[1]) / (2 * eps)
-    return differences
+def _check_batched(output: Tensor, inputs: list[Tensor]) -> None:
+    """GradcheckError unless a batch of two cotangents gives what they give one by one."""
+    rows = [like(output, np.random.default_rng(seed).standard_normal(output.shape)) for seed in range(2)]
+    options: dict[str, Any] = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+    single = [grad(output, inputs, row, **options) for row in rows]
+    together = grad(output, inputs, RECORD.stack(rows), is_grads_batched=True, **options)
+    for i, (found, expected) in enumerate(zip(together, zip(*single, strict=True), strict=True)):
+        if not np.allclose(_values(found), np.stack([_values(g) for g in expected]), equal_nan=True):
+            raise GradcheckError(f"a batch of gradients gives another gradient of input {i} than one after the other")
 
 
-def _compare(numeric: np.ndarray, analytic: np.ndarray, allowed: np.ndarray, k: int, i: int) -> None:
-    wrong = ~(np.abs(numeric - analytic) <= allowed)
+def _check_constant(numeric: list[np.ndarray], demands: Demands) -> None:
+    allowed = demands.nondet_tol if demands.fast_mode else 0.0
+    if any((np.abs(rows) > allowed).any() for rows in numeric):
+        raise GradcheckError("Numerical gradient for function expected to be zero, as no output of the function "
+                             "requires grad; does it detach its inputs?")
+
+
+def _check_zeros(outputs: list[Tensor], inputs: list[Tensor], demands: Demands) -> None:
+    """GradcheckError unless backward of zeros gives zeros."""
+    found = grad(outputs, inputs, [o.new_zeros(o.shape) for o in outputs], allow_unused=True)
+    for g, x in zip(found, inputs, strict=True):
+        if g is None:
+            continue
+        if np.any(_values(g) != 0) and not (demands.masked and np.allclose(_values(g), 0)):
+            raise GradcheckError("backward not multiplied by grad_output: it gives numbers other than zero for zeros")
+        check_metadata(g, x, True)
+
+
+def _compare(
+    numeric: np.ndarray, analytic: np.ndarray, atol: np.ndarray, rtol: float, k: int, i: int
+) -> None:
+    wrong = ~(np.abs(numeric - analytic) <= atol + rtol * np.abs(numeric))
     if wrong.any():
         row, column = (int(v) for v in np.argwhere(wrong)[0])
         raise GradcheckError(
@@ -170,17 +229,9 @@ def _compare(numeric: np.ndarray, analytic: np.ndarray, allowed: np.ndarray, k: 
         )
 
 
-def _tuple(values: Any) -> tuple[Any, ...]:
-    return (values,) if isinstance(values, Tensor) else tuple(values)
-
-
-def _floating(outputs: Any) -> list[Tensor]:
-    return [o for o in _tuple(outputs) if isinstance(o, Tensor) and o.dtype in FLOATS]
-
-
 def _differentiable(outputs: Any) -> list[Tensor]:
-    return [o for o in _floating(outputs) if o.requires_grad]
+    return [o for o in floating(outputs) if o.requires_grad]
 
 
-def _like(tensor: Tensor, values: np.ndarray) -> Tensor:
-    return RECORD.to_device(wrap(np.asarray(values, dtype=tensor.dtype)), tensor.device)
+def _values(tensor: Tensor) -> np.ndarray:
+    return to_numpy(tensor._array).astype(np.float64)

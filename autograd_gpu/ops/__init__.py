@@ -144,6 +144,7 @@ from .likelihood import (
     kl_div,
     poisson_nll_loss,
 )
+from .linear import linear
 from .logarithm import logaddexp, logaddexp2, logit, xlogy
 from .loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from .lu import lu_unpack
@@ -196,7 +197,7 @@ from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
 from .place import index_add, index_copy, index_fill, index_put, put, select_scatter, slice_scatter, take
 from .pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, pixel_shuffle, pixel_unshuffle
 from .probability import log_softmax, softmax, softmin
-from .products import bmm, linear, matmul, mm, mv
+from .products import bmm, matmul, mm, mv
 from .properties import (
     get_device,
     is_complex,

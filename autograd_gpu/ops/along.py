@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..backend.dtypes import int32, int64
+from ..backend.dtypes import int64
 from ..core.batching import along, expanded
 from ..core.dispatch import defop
 from ..core.keywords import numpy_words
@@ -57,17 +57,19 @@ class gather_along_backward:
 # ---- the public functions ------------------------------------------------------------------------------
 
 
-def checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
-    """`dim` as a negative number, after PyTorch's checks."""
+def checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> tuple[int, Tensor]:
+    """`dim` as a negative number, and `index` as one, after PyTorch's checks: an empty index may have any dtype."""
     dim = wrap_dim(dim, x._array.ndim)
     if index._array.dtype not in INDEX_DTYPES:
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+        if index._array.size:
+            raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+        index = index.to(int64)
     refuse_negative(name, index, dim)
     if not x._array.shape == index._array.shape == (index if src is None else src)._array.shape:
         _check_sizes(x, dim, index, src)
     if src is not None and src._array.dtype != x._array.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}")
-    return dim - (x._array.ndim or 1)
+    return dim - (x._array.ndim or 1), index
 
 
 def _check_sizes(x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> None:
@@ -104,7 +106,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     tensor([[2.],
             [3.]])
     """
-    dim = checked("gather", input, dim, index)
+    dim, index = checked("gather", input, dim, index)
     try:
         result = gather_along(vector(input), vector(index), dim)
     except IndexError as error:
@@ -122,11 +124,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     tensor([[10., 20., 30.]])
     """
     if dim is None:
-        return take_along_dim(ravel(input), ravel(indices), 0)
+        return gather(ravel(input), 0, ravel(indices))
     if input.ndim != indices.ndim:
         raise RuntimeError("take_along_dim(): input and indices should have the same number of dimensions, but got "
                            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
-    if indices.dtype not in (int64, int32):
+    if indices.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"take_along_dim(): Expected dtype int32/int64 for indices, got {indices.dtype}")
     at = wrap_dim(dim, input.ndim)
     others = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (input, indices)]

@@ -32,8 +32,6 @@ def embedding_bag(
     indices, counts = input, None
     if offsets is not None:
         places, counts = _places(input.shape[0], offsets, include_last_offset)
-        if not input.numel() or not places.shape[1]:
-            return RECORD.constant_like(weight, 0.0)[:1].expand(places.shape[0], weight.shape[1])
         indices = RECORD.advanced_index(input, places, dims=(-1,))
         if per_sample_weights is not None:
             per_sample_weights = RECORD.advanced_index(per_sample_weights, places, dims=(-1,))
@@ -84,6 +82,8 @@ def _places(n: int, offsets: Tensor, include_last: bool) -> tuple[Tensor, Tensor
 
 
 def _joined(rows: Tensor, counts: Tensor | None, mode: str) -> Tensor:
+    if not rows.shape[1]:  # each bag is empty
+        return rows.sum(1)
     if counts is None:
         return rows.sum(1) if mode == "sum" else rows.mean(1) if mode == "mean" else RECORD.max_dim(rows, 1)[0]
     mask = counts.unsqueeze(-1)

@@ -25,7 +25,7 @@ from ..core.op import RECORD, SAME, ZERO
 from ..core.tensor import Tensor
 from .activation import BLOCK
 from .curves import CURVES, parameters_of
-from .products import linear, sum_rows
+from .linear import linear, sum_rows
 
 Array = Any
 

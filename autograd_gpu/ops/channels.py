@@ -170,7 +170,7 @@ def batch_norm(
     In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
     (the variance with Bessel's correction); else they are the running ones. A half input beside parameters of float32
     gives a half result. ValueError for a batch of one value per channel, or for one of the running ones alone;
-    RuntimeError where they are missing or of another size.
+    RuntimeError where they are missing or of another size. An empty input asks for neither, and moves nothing.
 
     >>> ag.batch_norm(ag.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
     tensor([[-1.],
@@ -178,6 +178,8 @@ def batch_norm(
     """
     if (running_mean is None) != (running_var is None):
         raise ArgumentError("running_mean and running_var must either both be None or neither be None")
+    if input.ndim > 1 and not input.numel():
+        return kept_half(_of_nothing(input, weight, bias), input)
     channels = input.shape[1] if input.ndim > 1 else 1
     _check_channels("running_mean", running_mean, channels)
     _check_channels("running_var", running_var, channels)
@@ -194,6 +196,12 @@ def batch_norm(
     _follow(running_mean, mean, momentum)
     _follow(running_var, var, momentum, n / (n - 1) if n > 1 else 1.0)
     return kept_half(out, input)
+
+
+def _of_nothing(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """An empty x, connected to parameters of any size, whose gradients are 0."""
+    out = RECORD.clone(x) if weight is None else RECORD.mul(x, RECORD.sum(weight))
+    return out if bias is None else RECORD.add(out, RECORD.sum(bias))
 
 
 def _follow(running: Tensor | None, value: Tensor, momentum: float, correction: float = 1.0) -> None:

@@ -291,6 +291,8 @@ def nll_loss(
     check_reduction(reduction)
     last = _classes_last(input, target, "nll_loss")
     _check_weight(weight, last.shape[-1])
+    if not last.shape[-1]:
+        return _of_no_classes(last, target, ignore_index, reduction)
     return RECORD.class_nll(last, target, weight, ignore_index, reduction)
 
 
@@ -320,6 +322,9 @@ def cross_entropy(
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     last = _classes_last(input, target, "cross_entropy")
     _check_weight(weight, last.shape[-1])
+    if not last.shape[-1]:
+        loss = _of_no_classes(last, target, ignore_index, reduction)
+        return RECORD.mul(loss, math.nan) if label_smoothing else loss  # there is no uniform distribution
     if label_smoothing == 0.0 and not last.is_cuda:
         return RECORD.class_cross_entropy(last, target, weight, ignore_index, reduction)[0]
     return logits_cross_entropy(last, target, weight, ignore_index, reduction, label_smoothing)[0]
@@ -331,7 +336,7 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
     dim = 0 if input.ndim == 1 else 1
     classes = input.shape[dim]
     _check_weight(weight, classes)
-    if smoothing:
+    if smoothing and classes:
         target = RECORD.add(RECORD.mul(target, 1 - smoothing), smoothing / classes)
     terms = RECORD.mul(log_softmax(input, dim), target)
     if weight is not None:
@@ -339,4 +344,17 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
     rows = RECORD.neg(RECORD.sum(terms, dim))
     if reduction == "none":
         return rows
-    return RECORD.sum(rows) if reduction == "sum" else RECORD.mean(rows)
+    return RECORD.sum(rows) if reduction == "sum" else RECORD.mean(rows) if classes else _no_mean(rows)
+
+
+def _of_no_classes(last: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
+    """The loss of scores (N, ..., 0): every target has to be ignored."""
+    if not last.is_cuda:
+        clean(target._array, 0, ignore_index)
+    rows = RECORD.where(RECORD.eq(target, ignore_index), RECORD.sum(last, -1), math.nan)
+    return rows if reduction == "none" else RECORD.sum(rows) if reduction == "sum" else _no_mean(rows)
+
+
+def _no_mean(rows: Tensor) -> Tensor:
+    """The mean of rows none of which counts."""
+    return RECORD.mul(RECORD.sum(rows), math.nan)

@@ -102,7 +102,7 @@ def gradient(
     """The derivatives of a function with values input on a grid, one per dimension in `dim` (None for all).
 
     Inside by central differences, on the edges by one-sided ones of order `edge_order` (1 or 2). `spacing` is one
-    distance for all, or a list with one distance or one vector of coordinates per dimension.
+    distance for all (None: 1), or a list with one distance or one vector of coordinates per dimension.
 
     >>> ag.gradient(ag.tensor([0.0, 1.0, 4.0, 9.0]))
     (tensor([1., 2., 4., 5.]),)
@@ -115,6 +115,7 @@ def gradient(
     at = [wrap_dim(d, input.ndim) for d in dims]
     if len(set(at)) < len(at):
         raise RuntimeError("dim appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(at)
     if len(spacings) != len(at):
         raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to "

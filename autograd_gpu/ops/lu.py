@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
@@ -128,7 +129,7 @@ def _exchanged(rows, swaps):
 def _row_order(xp, pivots, *, rows, inverse=False):
     """By exchanging rows on the host: it is the same few integers for every column."""
     swaps = backend.to_numpy(pivots)
-    found = [_exchanged(rows, row) for row in swaps.reshape(-1, swaps.shape[-1]).tolist()]
+    found = [_exchanged(rows, row) for row in swaps.reshape(math.prod(swaps.shape[:-1]), swaps.shape[-1]).tolist()]
     order = np.array(found, np.int64).reshape(*swaps.shape[:-1], rows)
     order = order.argsort(-1) if inverse else order
     return order if xp is np else backend.to_device(order, backend.device_of(pivots))

@@ -38,17 +38,7 @@ def vector_norm(
     """
     if not isinstance(ord, (int, float)):
         raise RuntimeError(f"linalg.vector_norm: ord is a number; got {ord!r}")
-    x = as_tensor(x)
-    if ord < 0 or ord == math.inf:
-        _refuse_empty(x, ord, dim)
-    return power_norm(x, float(ord), dim, keepdim, dtype)
-
-
-def _refuse_empty(x: Tensor, ord: float, dim: int | Sequence[int] | None) -> None:
-    named = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim or range(x.ndim)
-    if any(x.shape[d] == 0 for d in named):
-        raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
-                           "does not have an identity")
+    return power_norm(as_tensor(x), float(ord), dim, keepdim, dtype)
 
 
 # ---- matrices -----------------------------------------------------------------------------------------
@@ -93,12 +83,11 @@ def matrix_norm(
         return power_norm(input, 2.0, (rows, columns), keepdim)
     if (rows, columns) != (input.ndim - 2, input.ndim - 1):
         input = movedim(input, (rows, columns), (-2, -1))
-    if ord in SINGULAR:
-        values = svdvals(input)
-        out = sum_over(values, -1) if ord == "nuc" else amax(values, -1) if ord == 2 else amin(values, -1)
+    sizes = svdvals(input) if ord in SINGULAR else sum_over(absolute(input), -2 if ord in (1, -1) else -1)
+    if ord == "nuc" or (ord > 0 and not sizes.shape[-1]):  # type: ignore[operator]
+        out = sum_over(sizes, -1)
     else:
-        sums = sum_over(absolute(input), -2 if ord in (1, -1) else -1)
-        out = (amax if ord > 0 else amin)(sums, -1)
+        out = (amax if ord > 0 else amin)(sizes, -1)  # type: ignore[operator]
     if keepdim:
         for d in sorted((rows, columns)):
             out = unsqueeze(out, d)

@@ -31,6 +31,9 @@ def _constant_pad(xp, x, *, pad, value=0.0):
         if shape[at] < 0:
             raise RuntimeError(f"The input size {x.shape[at]}, plus negative padding {before} and {after}, resulted in "
                                f"a negative output size, which is invalid. Check dimension {at} of your input.")
+        if x.shape[at] + min(before, 0) + min(after, 0) < 0:
+            raise RuntimeError("narrow(): length must be non-negative: the negative padding "
+                               f"{before} and {after} takes more than the {x.shape[at]} elements along dimension {at}")
         inside[at] = slice(max(before, 0), shape[at] - max(after, 0))
         kept[at] = slice(max(-before, 0), x.shape[at] - max(-after, 0))
     out = xp.full(shape, value, x.dtype)
@@ -174,6 +177,6 @@ def _check_border(x: Tensor, pad: tuple[int, ...], mode: str) -> None:
         if mode == "circular" and max(before, after) > kept:
             raise RuntimeError(f"Padding value causes wrapping around more than once: padding ({before}, {after}) at "
                                f"dimension {at} of input {list(x.shape)}")
-        if size + before + after < 1 or (mode == "replicate" and not size):
+        if size + before + after < (mode != "circular") or (mode == "replicate" and not size):
             raise RuntimeError(f"pad: mode {mode!r} leaves no element at dimension {at} of input {list(x.shape)} with "
                                f"padding ({before}, {after})")

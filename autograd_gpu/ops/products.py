@@ -166,7 +166,7 @@ def _add_matmul_right(F, into, g, a):
         into += F.sum_to(_matmul_right(F, g, a, into.shape), into.shape)
 
 
-def _multiplied(F, n, batched, a, b):
+def multiplied(F, n, batched, a, b):
     """The products of matrices; a vector is a row on the left, a column on the right."""
     row, column = rank(a, batched[0]) == 1, rank(b, batched[1]) == 1
     out = batch_gemm(F, n, batched, F.unsqueeze(a, -2) if row else a, F.unsqueeze(b, -1) if column else b)
@@ -176,7 +176,7 @@ def _multiplied(F, n, batched, a, b):
 
 def _batch_matmul(F, n, batched, a, b):
     _check_matmul(example(a, batched[0]), example(b, batched[1]))
-    return _multiplied(F, n, batched, a, b)
+    return multiplied(F, n, batched, a, b)
 
 
 @defop
@@ -283,7 +283,7 @@ def mv_arrays(xp, mat, vec):
 
 def batch_mv(F, n, batched, mat, vec):
     _check_mv(example(mat, batched[0]), example(vec, batched[1]))
-    return _multiplied(F, n, batched, mat, vec)
+    return multiplied(F, n, batched, mat, vec)
 
 
 @defop
@@ -302,7 +302,7 @@ class mv:
     jvp, batch = MULTILINEAR, batch_mv
 
 
-# ---- a layer -----------------------------------------------------------------------------------------
+# ---- what is added to a product ----------------------------------------------------------------------
 
 
 def check_expands(x, shape):
@@ -316,75 +316,3 @@ def check_expands(x, shape):
             raise RuntimeError(f"The expanded size of the tensor ({shape[i]}) must match the existing size ({size}) at "
                                f"non-singleton dimension {i}.  Target sizes: {list(shape)}.  "
                                f"Tensor sizes: {list(x.shape)}")
-
-
-def _linear(xp, x, weight, bias=None):
-    if x.ndim == 2 and weight.ndim == 2 and x.shape[1] == weight.shape[1]:
-        out = backend.matmul(x, weight.T)
-    else:
-        out = _linear_of_any_rank(xp, x, weight)
-    if bias is not None:
-        check_expands(bias, out.shape)
-        out += bias
-    return out
-
-
-def _check_linear(x, weight):
-    if not x.ndim or weight.ndim != 2:
-        raise RuntimeError("both arguments to linear need to be at least 1D and weight 2D, but they are "
-                           f"{x.ndim}D and {weight.ndim}D")
-    if x.shape[-1] != weight.shape[1]:
-        folded = (math.prod(x.shape[:-1]), x.shape[-1])
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({show_shapes(folded, weight.shape[::-1])})")
-
-
-def _linear_of_any_rank(xp, x, weight):
-    _check_linear(x, weight)
-    folded = (math.prod(x.shape[:-1]), x.shape[-1])
-    return backend.matmul(x.reshape(folded), weight.T).reshape(*x.shape[:-1], weight.shape[0])
-
-
-def sum_rows(F, g, bias_shape):
-    return g if g.shape == bias_shape else F.sum_to(rows(F, g) if g.ndim > 2 else g, bias_shape)
-
-
-def _linear_jvp(F, t, x, weight):
-    tx, tw, tb = t
-    if tw is None:
-        return tb if tx is None else F.linear(tx, weight, tb)
-    out = F.linear(x, tw, tb)
-    return out if tx is None else F.linear(tx, weight, None) + out
-
-
-def _batch_linear(F, n, batched, x, weight, bias):
-    _check_linear(example(x, batched[0]), example(weight, batched[1]))
-    if bias is not None:
-        check_expands(example(bias, batched[2]), (*x.shape[batched[0] : -1], weight.shape[-2]))
-    if not (batched[1] or batched[2]):
-        return F.linear(x, weight, bias)
-    if not batched[1]:
-        out = F.linear(x, weight, None)
-    elif rank(x, batched[0]) == 1:
-        out = _multiplied(F, n, (batched[1], batched[0]), weight, x)
-    else:
-        out = batch_gemm(F, n, batched[:2], x, weight, False, True)
-    if bias is None:
-        return out
-    return F.add(*aligned(F, (batched[0] or batched[1], batched[2]), (out, bias)))
-
-
-@defop
-class linear:
-    """x @ weightᵀ + bias: x (..., in), weight (out, in), bias (out,) or None.
-
-    >>> ag.linear(ag.tensor([[1.0, 2.0]]), ag.tensor([[3.0, 4.0], [5.0, 6.0]]), ag.tensor([0.5, 0.0]))
-    tensor([[11.5, 17. ]])
-    """
-
-    forward = _linear
-    def grad_x(F, g, weight): return F.gemm(g, weight, False, False) if g.ndim > 1 else F.matmul(g, weight)
-    def grad_weight(F, g, x): return F.gemm(rows(F, g), rows(F, x), True, False)
-    def add_weight(F, into, g, x): backend.add_matmul(into, rows(F, g).T, rows(F, x))
-    grad_bias = sum_rows
-    types = SAME
-    jvp, batch = _linear_jvp, _batch_linear

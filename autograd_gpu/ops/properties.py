@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -55,11 +56,14 @@ def size(x: Tensor, dim: int | None = None) -> Any:
 
 @numpy_words
 def stride(x: Tensor, dim: int | None = None) -> Any:
-    """How many elements lie between neighbours along each dimension, or along one.
+    """How many elements lie between neighbours along each dimension, or along one; row-major if there are none.
 
     >>> ag.ones(2, 3).stride()
     (3, 1)
     """
+    if not x._array.size:  # NumPy's are 0 or not, by its version
+        lengths = [max(n, 1) for n in x._array.shape]
+        return _at(tuple([math.prod(lengths[i + 1 :]) for i in range(len(lengths))]), dim)
     return _at(tuple(s // x._array.itemsize for s in x._array.strides), dim)
 
 

@@ -277,12 +277,12 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     if p == 2:
         return xp.sqrt(added(xp, x * x, dim, keepdim)).astype(wanted, copy=False)
     size = xp.absolute(x)
+    if not x.size and (p < 0 or math.isinf(p)):
+        if 0 in [x.shape[axis] for axis in axes(dim, x.ndim)]:
+            raise RuntimeError(f"linalg.vector_norm cannot compute the {p:g} norm on an empty tensor because the "
+                               "operation does not have an identity")
+        return reduced(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
     if math.isinf(p):
-        if not x.size:
-            if 0 in [x.shape[axis] for axis in axes(dim, x.ndim)]:
-                raise RuntimeError(f"linalg.vector_norm cannot compute the {p} norm on an empty tensor because the "
-                                   "operation does not have an identity")
-            return reduced(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
         extreme = xp.max if p > 0 else xp.min
         out = extreme(size, axis=None if dim is None else axes(dim, x.ndim), keepdims=keepdim)
     elif p == 0:

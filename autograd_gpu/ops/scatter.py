@@ -208,7 +208,7 @@ def scatter(
         src = src if isinstance(src, Tensor) else full(index.shape, src, dtype=input.dtype, device=input.device)
         return scatter_reduce(input, dim, index, src, "sum" if reduce == "add" else "prod")
     given = isinstance(src, Tensor)
-    dim = checked("scatter", input, dim, index, src if given else None)
+    dim, index = checked("scatter", input, dim, index, src if given else None)
     index = vector(index)
     result = scatter_along(vector(input), index, corner(vector(src), index) if given else src, dim)
     return result if input.ndim else reshape(result, ())
@@ -222,7 +222,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     tensor([1., 4., 1.])
     """
     src = as_source(src)
-    dim, index = checked("scatter_add", input, dim, index, src), vector(index)
+    dim, index = checked("scatter_add", input, dim, index, src)
+    index = vector(index)
     result = scatter_sum(vector(input), index, corner(vector(src), index), dim)
     return result if input.ndim else reshape(result, ())
 
@@ -298,7 +299,7 @@ def scatter_reduce(
     >>> ag.scatter_reduce(ag.zeros(3), 0, i, ag.tensor([1.0, 2.0, 3.0]), "mean", include_self=False)
     tensor([1.5, 3. , 0. ])
     """
-    at = checked("scatter_reduce", input, dim, index, src)
+    at, index = checked("scatter_reduce", input, dim, index, src)
     if reduce not in _START:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     index = vector(index)

@@ -18,7 +18,7 @@ from .inverse import is_vector
 from .matrices import CONVERGED, NON_FINITE, apart, beside, check_matrix, check_square, converged
 from .products import ALWAYS, matmul
 from .reduce import sum as sum_over
-from .shape import squeeze, unsqueeze
+from .shape import reshape, squeeze, unsqueeze
 
 # ---- decomposition ------------------------------------------------------------------------------------
 
@@ -321,7 +321,8 @@ def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str |
     `driver` is one of LAPACK's, by default "gelsy", on CUDA "gels". The solution is by singular values whichever it is,
     those up to rcond (by default max(m, n) times eps) times the largest counting as 0, and the driver decides what else
     is returned, as in PyTorch: no rank with "gels", singular values with "gelsd" and "gelss" only. residuals are the
-    squared lengths of the columns of input @ x - b if m > n and every matrix has full rank, else empty.
+    squared lengths of the columns of input @ x - b if m > n, every matrix has full rank and the driver is not "gelsy",
+    else empty.
 
     >>> ag.linalg.lstsq(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
@@ -338,8 +339,8 @@ def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str |
     if m != rows:
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
     x, rank, values = least_squares(input, column, rcond)
-    residuals = empty(0, dtype=input.dtype, device=input.device)
-    if m > n and bool((rank._array == n).all()):
+    residuals = reshape(x, (-1,))[:0]
+    if driver != "gelsy" and m > n and bool((rank._array == n).all()):
         away = matmul(input, x) - column
         residuals = sum_over(away * away, -2)
     x = squeeze(x, -1) if vector else x

@@ -69,7 +69,7 @@ def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:  # fmt: skip
-    """The covariance matrix of variables, the rows of input, over observations, its columns; of a vector the variance.
+    """The covariance matrix of variables, the rows of input, over observations, its columns; of one row the variance.
 
     `fweights` says how often each observation occurred, `aweights` how much it counts. The divisor is the sum of the
     weights minus `correction` times their mean weighted by aweights, not below 0.
@@ -99,7 +99,7 @@ def cov(
         lost = correction if aweights is None else sum(weights * aweights) / total * correction
         freedom = clamp_min(total - lost, 0.0)
     result = matmul(away, transpose(scaled, 0, 1)) / freedom
-    return result if input.ndim == 2 else reshape(result, ())
+    return reshape(result, ()) if rows.shape[0] == 1 else result
 
 
 def corrcoef(input: Tensor) -> Tensor:

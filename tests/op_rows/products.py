@@ -1,4 +1,4 @@
-"""Rows of ops/products.py and ops/einsum.py."""
+"""Rows of ops/products.py, ops/linear.py and ops/einsum.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal
@@ -56,6 +56,7 @@ def linear_samples(rng):
         *found,
         Sample(normal(rng, 2, 3), normal(rng, 4, 3), None),
         Sample(normal(rng, 2, 3), normal(rng, 4, 3), normal(rng, 1)),
+        *[Sample(normal(rng, *shape), normal(rng, 3), None) for shape in ((2, 3), (3,), (2, 0, 3))],
     ]
 
 

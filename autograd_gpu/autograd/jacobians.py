@@ -1,0 +1,93 @@
+"""Jacobians of a function at a point as NumPy matrices: by finite differences, and by backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend import to_numpy
+from ..backend.dtypes import FLOATS
+from ..core.op import RECORD
+from ..core.tensor import Tensor, wrap
+from ..errors import GradcheckError
+from .backward import grad
+
+
+def as_tuple(values: Any) -> tuple[Any, ...]:
+    """The inputs or outputs of a function as a tuple."""
+    return (values,) if isinstance(values, Tensor) else tuple(values)
+
+
+def floating(outputs: Any) -> list[Tensor]:
+    """The outputs that can have a derivative."""
+    return [o for o in as_tuple(outputs) if isinstance(o, Tensor) and o.dtype in FLOATS]
+
+
+def like(tensor: Tensor, values: np.ndarray) -> Tensor:
+    """A tensor of these values, in the dtype and on the device of `tensor`."""
+    return RECORD.to_device(wrap(np.asarray(values, dtype=tensor.dtype)), tensor.device)
+
+
+def differences(
+    func: Callable[..., Any], args: tuple[Any, ...], i: int, eps: float, directions: np.ndarray, outputs: list[Tensor]
+) -> list[np.ndarray]:
+    """Per floating output, the central differences along each direction of input i, as rows.
+
+    The input itself is moved, in place and unseen by its version counter, so that func may read it from elsewhere.
+    """
+    at = args[i].data
+    base = to_numpy(at._array).copy()
+    found = [np.zeros((len(directions), o.numel())) for o in outputs]
+    for j, direction in enumerate(directions):
+        step = eps * direction.reshape(base.shape)
+        try:
+            sides = [_moved(func, args, at, base + s) for s in (-step, step)]
+        finally:
+            at.copy_(like(at, base))
+        where = f" on index {tuple(map(int, np.unravel_index(j, base.shape)))}" if len(directions) == base.size else ""
+        for side in sides:
+            _check_unchanged(outputs, side, f"{where} by {eps}")
+        for rows, below, above in zip(found, *sides, strict=True):
+            rows[j] = (above.astype(np.float64) - below.astype(np.float64)).reshape(-1) / (2 * eps)
+    return found
+
+
+def _moved(func: Callable[..., Any], args: tuple[Any, ...], at: Tensor, values: np.ndarray) -> list[np.ndarray]:
+    """The floating outputs with the input whose memory `at` shows at these values."""
+    at.copy_(like(at, values))
+    return [to_numpy(o._array).copy() for o in floating(func(*args))]
+
+
+def _check_unchanged(outputs: list[Tensor], side: list[np.ndarray], where: str) -> None:
+    for what in ("shape", "dtype"):
+        before, after = [getattr(o, what) for o in outputs], [getattr(o, what) for o in side]
+        if before != after:
+            raise AssertionError(f"Expected `func` to return outputs with the same {what} when inputs are perturbed"
+                                 f"{where}, but got: {what}s {before} and {after}.")
+
+
+def products(
+    output: Tensor, inputs: Sequence[Tensor], cotangents: np.ndarray, check_dtypes: bool = False
+) -> list[np.ndarray]:
+    """J @ cotangents for each input, J being (elements of the input, elements of the output), a backward per column."""
+    found = [np.zeros((x.numel(), cotangents.shape[1])) for x in inputs]
+    for j, cotangent in enumerate(cotangents.T):
+        g = like(output, cotangent.reshape(output.shape))
+        gradients = grad(output, inputs, g, retain_graph=True, allow_unused=True)
+        for jacobian, x, gx in zip(found, inputs, gradients, strict=True):
+            if gx is not None:
+                check_metadata(gx, x, check_dtypes)
+                jacobian[:, j] = to_numpy(gx._array).reshape(-1)
+    return found
+
+
+def check_metadata(gradient: Tensor, x: Tensor, dtypes: bool) -> None:
+    """GradcheckError for a gradient of another shape, device or, if that counts, dtype than its input."""
+    if gradient.shape != x.shape:
+        raise GradcheckError(f"Analytical gradient has incorrect size: {gradient.shape} for an input of {x.shape}")
+    if gradient.device != x.device:
+        raise GradcheckError(f"grad is on incorrect device: {gradient.device} for an input on {x.device}")
+    if dtypes and gradient.dtype != x.dtype:
+        raise GradcheckError(f"Gradient has dtype mismatch: {gradient.dtype} for an input of {x.dtype}")

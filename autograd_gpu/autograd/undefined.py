@@ -1,0 +1,63 @@
+"""Backward without a gradient: what gradcheck asks of it for outputs whose gradient is None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from ..backend import to_numpy
+from ..config import no_grad
+from ..core.node import Node
+from ..core.tensor import Tensor
+from ..errors import GradcheckError
+from .backward import grad
+
+HINT = "; gradcheck(check_undefined_grad=False) does not ask for this"
+
+
+def check_undefined(outputs_at: Callable[[], list[Tensor]], inputs: Sequence[Tensor]) -> None:
+    """GradcheckError unless None, for all gradients of outputs and for that of each of several, leads to None or zeros.
+
+    outputs_at: runs the function and gives the outputs that require grad. Operations skip a gradient of None, so that
+    all of them being None is a matter of the Functions in the graph.
+    """
+    for node in _functions(outputs_at(), inputs):
+        nothing = None if node.outputs == 1 else [None] * node.outputs
+        with no_grad():
+            _check(node.name(), node.run_raw, nothing, node.mask, False)
+    outputs = outputs_at()
+    for k in range(len(outputs) if len(outputs) > 1 else 0):
+        others = [o for i, o in enumerate(outputs_at()) if i != k]
+        zeros = [o.new_zeros(o.shape) for o in others]
+        _check(f"the node of output {k}", partial(grad, allow_unused=True), others, inputs, zeros)
+
+
+def _functions(outputs: list[Tensor], inputs: Sequence[Tensor]) -> list[Node]:
+    """The nodes of Functions between outputs and inputs, the last one first."""
+    leads: set[Node | None] = {x._node for x in inputs}
+    seen = {o._node for o in outputs if o._node is not None} - leads
+    stack = list(seen)
+    while stack:
+        new = {child for child in stack.pop().edges if child is not None} - seen - leads
+        seen |= new
+        stack += new
+    for node in sorted(seen, key=attrgetter("sequence_nr")):
+        if any(child is not None and child in leads for child in node.edges):
+            leads.add(node)
+    return sorted([n for n in seen if n.materialize and n in leads], key=attrgetter("sequence_nr"), reverse=True)
+
+
+def _check(what: str, backward: Callable[..., Iterable[Any]], *args: Any) -> None:
+    try:
+        found = backward(*args)
+    except RuntimeError as error:
+        raise GradcheckError(f"Expected backward function to handle undefined output grads: {what} raised "
+                             f"{error}{HINT}") from error
+    except Exception as error:
+        error.add_note(f"gradcheck called {what} with None for a gradient{HINT}")
+        raise
+    if any(g is not None and to_numpy(g._array if isinstance(g, Tensor) else g).any() for g in found):
+        raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or "
+                             f"zero: {what} gave others{HINT}")
