@@ -19,7 +19,7 @@ from ..core.history import check_recordable, freshen, overwrite, rebase, rewrite
 from ..core.op import RECORD
 from ..core.saved import SavedOutput, plain
 from ..core.saving import EnoughSaved, give, withholding
-from ..core.tensor import StorageTensor, Tensor
+from ..core.tensor import StorageTensor, Tensor, wrap_given
 from ..core.views import (
     INFERENCE_STORAGE,
     Storage,
@@ -43,6 +43,8 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     value = other._array if isinstance(other, Tensor) else other
     if _alike(x, other):
         return value
+    if value is other and backend.is_array(value):
+        value = (other := wrap_given(value))._array
     refuse_storage(name, x, other)
     if backend.is_array(value):
         if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):
@@ -65,10 +67,6 @@ def _alike(x: Tensor, other: Any) -> bool:
     return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
 
 
-def _stretched(array: Any) -> bool:
-    return any(size > 1 for stride, size in zip(array.strides, array.shape, strict=True) if stride == 0)
-
-
 def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     try:
         fits = np.broadcast_shapes(shape, x.shape) == x.shape
@@ -89,7 +87,9 @@ def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) 
     recorded = is_recorded(x, others)
     if recorded:
         check_recordable(name, x)
-    if 0 in array.strides and array.size and not stretched and _stretched(array):
+    if 0 in array.strides and array.size and not stretched and any(
+        size > 1 for stride, size in zip(array.strides, array.shape, strict=True) if stride == 0
+    ):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
     if storage is not None:
