@@ -168,9 +168,9 @@ def batch_norm(
     """(input - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
 
     In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
-    (the variance with Bessel's correction); else they are the running ones. A half input beside parameters of float32
-    gives a half result. ValueError for a batch of one value per channel, or for one of the running ones alone;
-    RuntimeError where they are missing or of another size.
+    (the variance with Bessel's correction), unless the batch is empty; else they are the running ones. A half input
+    beside parameters of float32 gives a half result. ValueError for a batch of one value per channel, or for one of the
+    running ones alone; RuntimeError where they are missing or of another size.
 
     >>> ag.batch_norm(ag.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
     tensor([[-1.],
@@ -191,8 +191,9 @@ def batch_norm(
     if eps <= 0.0 and running_var is not None:
         raise ArgumentError(f"batch_norm eps must be positive during training, but got {eps}")
     out, mean, var = native_batch_norm(input, weight, bias, eps)
-    _follow(running_mean, mean, momentum)
-    _follow(running_var, var, momentum, n / (n - 1) if n > 1 else 1.0)
+    if n:  # an empty batch has no mean
+        _follow(running_mean, mean, momentum)
+        _follow(running_var, var, momentum, n / (n - 1))
     return kept_half(out, input)
 
 
@@ -288,7 +289,7 @@ def instance_norm(
     channels = input.shape[1]
     for name, vector in (("weight", weight), ("bias", bias), ("running_mean", running_mean)):
         _check_channels(name, vector, channels)
-    if running_mean is not None and running_var is not None:
+    if running_mean is not None and running_var is not None and input.numel():
         with no_grad():
             axes = tuple(range(2, input.ndim))
             _follow(running_mean, RECORD.mean(input, _others(input.ndim)), momentum)
