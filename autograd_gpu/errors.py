@@ -81,6 +81,11 @@ def inference_written() -> RuntimeError:
     )
 
 
+def read_only() -> RuntimeError:
+    return RuntimeError("a tensor whose memory came in read-only cannot be written to; write to a clone() of it, or "
+                        "make the tensor with ag.tensor, which copies")
+
+
 def detached_since() -> RuntimeError:
     return RuntimeError(
         "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, "

@@ -110,6 +110,20 @@ def test_batch_norm_takes_both_running_statistics_or_none():
             nn.functional.batch_norm(ag.ones(4, 3), ag.zeros(3), None, training=training)
 
 
+@pytest.mark.parametrize("momentum", [0.1, None])
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.InstanceNorm1d])
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 3, 0)])
+def test_an_empty_batch_leaves_the_running_statistics(shape, norm, momentum, device):
+    layer = norm(3, momentum=momentum, track_running_stats=True, device=device)
+    if norm is nn.InstanceNorm1d and momentum is None:
+        layer.momentum = 0.5
+    layer.running_mean.fill_(2.0)
+    layer.running_var.fill_(3.0)
+    assert layer(ag.zeros(*shape, device=device)).shape == shape
+    assert layer.running_mean.tolist() == [2, 2, 2]
+    assert layer.running_var.tolist() == [3, 3, 3]
+
+
 def test_loss_weight_moves_with_the_module():
     loss = nn.CrossEntropyLoss(weight=ag.ones(3)).double()
     assert loss.weight.dtype == ag.float64

@@ -162,6 +162,28 @@ def test_lbfgs_makes_the_same_evaluations(options, device):
     assert state.keys() == other.keys() - {"al"}  # scratch of PyTorch's
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("wall", [0.2, 0.7, 3.0, 40.0])
+def test_a_line_search_whose_losses_are_nearly_equal(wall, dtype, device):
+    """A step too small for the loss to tell it from none has to come out as none, which depends on the rounding."""
+    found = []
+    for m, kwargs in ((torch, {}), (ag, {"device": device})):
+        x = m.zeros((), dtype=getattr(m, dtype), requires_grad=True, **kwargs)
+        optimizer = m.optim.LBFGS([x], lr=1000.0, line_search_fn="strong_wolfe")
+        places = []
+
+        def closure(m=m, x=x, optimizer=optimizer, places=places):
+            optimizer.zero_grad()
+            loss = 0.34 - 1e-3 * x + 1.56e5 * (x - wall).clamp(min=0) ** 2
+            loss.backward()
+            places.append(x.item())
+            return loss
+
+        optimizer.step(closure)
+        found.append(places)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
 def test_lbfgs_continues_from_a_state_dict_of_pytorch(device):
     values = [np.linspace(-1.0, 1.3, 4), np.linspace(0.5, -1.0, 4)]
     theirs = [torch.tensor(v, requires_grad=True) for v in values]

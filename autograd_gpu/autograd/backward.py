@@ -15,7 +15,7 @@ from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node
 from ..core.op import RECORD
 from ..core.task import Capture
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, wrap, wrap_given
 from .edges import GradientEdge, capture_of, internal_nr
 
 Output = Tensor | GradientEdge
@@ -186,7 +186,7 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
 def _gradient(value: Any, i: int) -> Tensor:
     if not is_array(value):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(value).__name__} for output {i}")
-    return wrap(value)
+    return wrap_given(value)
 
 
 def _implicit(array: Any) -> Tensor:

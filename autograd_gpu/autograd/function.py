@@ -25,7 +25,7 @@ from ..core.node import Node, next_sequence_nr
 from ..core.op import RECORD
 from ..core.saved import FREED, SavedTensor, handles, save_output, saved
 from ..core.saving import hand_over
-from ..core.tensor import Tensor, alias, wrap
+from ..core.tensor import Tensor, alias, wrap, wrap_given
 from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, NO_GRAD, storage_of
 from ..errors import MissingRuleError
 from .calling import by_place, check_dirty, rule_of
@@ -254,7 +254,7 @@ def as_result(value: Any) -> Any:
     """What a user's forward or backward returned, an array as tensor; other things stay as they are."""
     if isinstance(value, np.generic):  # NumPy's sum of an array, where CuPy's is an array of no dimensions
         value = np.asarray(value)
-    return wrap(value) if is_array(value) else value
+    return wrap_given(value) if is_array(value) else value
 
 
 def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from . import counters, cpu, cublas, cuda, cusolver, exact, kernels, lapack, pool
+from .admission import admitted as admitted
+from .admission import is_read_only as is_read_only
 from .device import CPU, Device
 from .dtypes import FLOATS, HALF, wide
 

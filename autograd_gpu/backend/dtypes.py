@@ -32,7 +32,7 @@ DIGITS = {float64: 53, float32: 24, float16: 11, bfloat16: 8}  # bits of the sig
 STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
 ALL = FLOATS | INTEGERS | STORAGE | {bool_}
 
-_OURS: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in ALL}  # the one object of each that `is` may be asked about
+OURS: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in ALL}  # the one object of each that `is` may be asked about
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _ALIASES: dict[object, np.dtype] = {
     "float": float32, "double": float64, "half": float16, "long": int64, "int": int32, "short": int16,
@@ -67,8 +67,8 @@ def set_default_dtype(dtype: object) -> None:
 
 def as_dtype(dtype: object) -> np.dtype:
     """`dtype` as one of ours; accepts NumPy dtypes, their names, and Python's float, int and bool."""
-    if isinstance(dtype, np.dtype) and dtype in _OURS:
-        return _OURS[dtype]
+    if isinstance(dtype, np.dtype) and dtype in OURS:
+        return OURS[dtype]
     found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
     try:
         found = np.dtype(dtype) if found is None else found  # type: ignore[call-overload]

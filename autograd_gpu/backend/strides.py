@@ -42,6 +42,7 @@ def buffer_of(array: Any) -> Any:
     if flat.dtype == array.dtype:
         return flat
     flat = flat.view("uint8")
+    flat = flat[(address(array) - address(flat)) % array.itemsize :]  # of an array in the midst of bytes
     return flat[: flat.size // array.itemsize * array.itemsize].view(array.dtype)
 
 

@@ -48,7 +48,7 @@ def own(g: Any, dtype: Any, like: Any) -> Any:
 
 
 def lies_as(g: Any, like: Any) -> bool:
-    """Whether `g` has the strides that a gradient of the leaf `like` has: its own if it is dense, else row-major ones."""
+    """Whether `g` has the strides of a gradient of the leaf `like`: its own if it is dense, else row-major ones."""
     order = memory_order(like, g.shape)
     if order is None:
         return g.flags.c_contiguous

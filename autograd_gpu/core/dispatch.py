@@ -23,7 +23,7 @@ from .anomaly import noted
 from .interception import intercepted
 from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .saving import hand_over
-from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes
+from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_given
 from .views import shares_memory, storage_of
 
 
@@ -163,10 +163,10 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
     if isinstance(value, np.generic) and value.dtype in dtypes.ALL:  # a NumPy scalar counts as a Python number
         return _argument(op, name, value.item())
     if backend.is_array(value) or isinstance(value, np.generic):
-        array = value if backend.is_array(value) else np.asarray(value)
-        if array.dtype not in dtypes.ALL:
-            raise TypeError(f"{op.name}(): argument '{op.called[name]}' is an array of unsupported dtype {array.dtype}")
-        return wrap(array)
+        try:
+            return wrap_given(value if backend.is_array(value) else np.asarray(value))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{op.name}(): argument '{op.called[name]}': {error}") from None
     raise TypeError(f"{op.name}(): argument '{op.called[name]}' must be Tensor, not {type(value).__name__}; "
                     "use ag.as_tensor(...) to make one")
 

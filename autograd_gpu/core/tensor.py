@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import backend, errors
 from ..backend.device import Device
-from ..backend.dtypes import FLOATS, STORAGE, as_dtype
+from ..backend.dtypes import FLOATS, OURS, STORAGE, as_dtype
 from ..backend.layouts import lies_in
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from . import hooks
@@ -19,7 +19,7 @@ from .exchange import Exchange
 from .history import give_memory, refresh
 from .node import AccumulateGrad, Node
 from .printing import tensor_repr
-from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
+from .views import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
 
 
 class Tensor(Exchange):
@@ -321,14 +321,13 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> Parameter:
-        array = data._array if isinstance(data, Tensor) else data
-        if isinstance(data, StorageTensor):
-            raise TypeError(f"a Parameter cannot hold the storage dtype {data.dtype}; use a buffer")
-        if not backend.is_array(array):
+        if not isinstance(data, Tensor) and not backend.is_array(data):
             raise TypeError(f"Parameter expects a Tensor or an array, got {type(data).__name__}")
-        result = rebuild(cls, array, requires_grad, None)
-        if isinstance(data, Tensor):
-            result._storage = storage_of(data)
+        given = data if isinstance(data, Tensor) else wrap_given(data)
+        if isinstance(given, StorageTensor):
+            raise TypeError(f"a Parameter cannot hold the storage dtype {given.dtype}; use a buffer")
+        result = rebuild(cls, given._array, requires_grad, None)
+        result._storage = storage_of(given)
         return result
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
@@ -372,6 +371,17 @@ def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
     result._fn = result._grad = result._base = None
     result._storage = INFERENCE_STORAGE if MODES.bits & INFERENCE else None
     result._nr = 0
+    return result
+
+
+def wrap_given(array: Any) -> Tensor:
+    """A constant with the memory of an array from outside: what `admitted` says of it holds."""
+    dtype = array.dtype
+    ordinary = type(array) is np.ndarray and OURS.get(dtype) is dtype and array.flags.behaved  # aligned and writable
+    array = array if ordinary else backend.admitted(array)
+    result = wrap_codes(array.view(np.uint8), dtype) if dtype.itemsize == 1 and dtype in STORAGE else wrap(array)
+    if not ordinary and backend.is_read_only(array) and result._storage is None:
+        result._storage = ReadOnlyStorage()
     return result
 
 

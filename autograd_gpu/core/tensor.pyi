@@ -16,7 +16,7 @@ from .. import backend, errors
 
 from ..backend.device import Device
 
-from ..backend.dtypes import FLOATS, STORAGE, as_dtype
+from ..backend.dtypes import FLOATS, OURS, STORAGE, as_dtype
 
 from ..backend.layouts import lies_in
 
@@ -32,7 +32,7 @@ from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
-from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
+from .views import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
 
 import builtins
 from collections.abc import Iterator, Sequence
@@ -1797,6 +1797,9 @@ def wrap(array: Any, node: Node | None=None) -> Tensor:
     ...
 
 def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
+    ...
+
+def wrap_given(array: Any) -> Tensor:
     ...
 
 def alias(tensor: Tensor) -> Tensor:

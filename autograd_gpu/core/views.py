@@ -68,6 +68,34 @@ class FollowingStorage(Storage):
         self.origin.savers = value
 
 
+class _NoWriters:
+    """The savers of memory that nobody may write to: none has to keep anything, and a write raises."""
+
+    def add(self, saver: Any) -> None: ...
+
+    def __iter__(self) -> Any:
+        raise errors.read_only()
+
+
+class ReadOnlyStorage(Storage):
+    """The storage of an array that came in read-only: a file mapped for reading, say, or a stretched array."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.version = 0
+
+    @property
+    def savers(self) -> Any:
+        return _NO_WRITERS
+
+    @savers.setter
+    def savers(self, value: weakref.WeakSet[Any] | None) -> None: ...
+
+
+_NO_WRITERS = _NoWriters()
+
+
 class _InferenceStorage(Storage):
     """What all tensors made in inference mode have: no version, so that saving one raises."""
 
@@ -119,7 +147,7 @@ def about_to_write(storage: Storage) -> None:
     """Whoever saved the buffer for its present content takes a copy."""
     savers, storage.savers = storage.savers, None
     copies: dict[int, Tensor] = {}  # by the id of the array, which its saver still holds
-    for saver in list(savers or ()):
+    for saver in list(savers or ()):  # raises for a read-only array
         saver.keep(copies)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..autograd.graph import SaveInfo
 from ..autograd.order import Order
 from ..autograd.saved_hooks import Kept
-from ..backend import cuda, is_cuda
+from ..backend import admitted, cuda, is_cuda
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from ..core.views import Storage, save_before_write
 from .codec import Array, Codec, Encoded, Stage, encode
@@ -61,7 +61,7 @@ class Packed:
             array, storage = found[0](), found[1]()
             if array is not None and storage is not None and storage.version == 0:
                 return array.reshape(-1), storage
-        array = self.encoded.decode()
+        array = admitted(self.encoded.decode())
         storage = Storage()
         whole = owner(array)
         if whole.flags.c_contiguous and whole.dtype == array.dtype and whole.size == array.size:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend import device_of, is_array
 from ..backend.device import Device
-from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild
+from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild, wrap_given
 from ..core.views import bump_version, storage_of
 from ..ops.creation import empty
 
@@ -30,13 +30,13 @@ class Buffer(Tensor):
     persistent = True
 
     def __new__(cls, data: Any, *, persistent: bool = True) -> Buffer:
-        array = data._array if isinstance(data, Tensor) else data
-        if isinstance(data, StorageTensor) or not is_array(array):
+        if not isinstance(data, Tensor) and is_array(data):
+            data = wrap_given(data)
+        if isinstance(data, StorageTensor) or not isinstance(data, Tensor):
             raise TypeError(f"Buffer expects a Tensor or an array, got {type(data).__name__}; hand other tensors to "
                             "register_buffer")
-        result = rebuild(cls if persistent else TransientBuffer, array, False, None)
-        if isinstance(data, Tensor):
-            result._storage = storage_of(data)
+        result = rebuild(cls if persistent else TransientBuffer, data._array, False, None)
+        result._storage = storage_of(data)
         return result
 
     def __init__(self, data: Any, *, persistent: bool = True) -> None:

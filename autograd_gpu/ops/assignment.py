@@ -38,7 +38,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
     if (isinstance(value, Tensor) or backend.is_array(value)) and value.ndim and value.shape[0] == 1:
         value = _without_leading_ones(value)
-    array = value._array if isinstance(value, Tensor) else value
+    array = value._array if isinstance(value, Tensor) else backend.admitted(value) if backend.is_array(value) else value
     if backend.is_array(array) and backend.device_of(array) != x.device:
         if array.ndim:
             raise errors.mixed_devices("setitem", [str(x.device), str(backend.device_of(array))])

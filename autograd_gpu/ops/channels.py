@@ -193,8 +193,9 @@ def batch_norm(
     if eps <= 0.0 and running_var is not None:
         raise ArgumentError(f"batch_norm eps must be positive during training, but got {eps}")
     out, mean, var = native_batch_norm(input, weight, bias, eps)
-    _follow(running_mean, mean, momentum)
-    _follow(running_var, var, momentum, n / (n - 1) if n > 1 else 1.0)
+    if n:  # an empty batch has no mean
+        _follow(running_mean, mean, momentum)
+        _follow(running_var, var, momentum, n / (n - 1))
     return kept_half(out, input)
 
 
@@ -296,7 +297,7 @@ def instance_norm(
     channels = input.shape[1]
     for name, vector in (("weight", weight), ("bias", bias), ("running_mean", running_mean)):
         _check_channels(name, vector, channels)
-    if running_mean is not None and running_var is not None:
+    if running_mean is not None and running_var is not None and input.numel():
         with no_grad():
             axes = tuple(range(2, input.ndim))
             _follow(running_mean, RECORD.mean(input, _others(input.ndim)), momentum)

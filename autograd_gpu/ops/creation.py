@@ -12,10 +12,12 @@ from ..backend.device import CPU, Device, or_default
 from ..backend.layouts import is_contiguous_format, memory_order
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
-from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
+from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
+from ..core.views import shares_memory
 from ..random.factories import sizes_of
 
 _NUMBERS = frozenset((bool, int, float))
+_PYTHON = _NUMBERS | {list, tuple}
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -23,7 +25,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
     Python floats become the default dtype (float32), ints int64, bools bool; arrays keep their dtype. Tensors and CuPy
     arrays stay on their device unless `device` says otherwise; other data goes to the default device. TypeError for
-    data that is not numeric, ValueError for ragged lists.
+    data that is not numeric, ValueError for ragged lists and for arrays with masked elements.
 
     >>> ag.tensor([[1, 2], [3, 4]], dtype=ag.float32)
     tensor([[1., 2.],
@@ -32,35 +34,41 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     result = as_tensor(data, dtype=dtype, device=device)
     if isinstance(result, StorageTensor):
         return wrap_codes(result._array.copy(), result.dtype)
-    source = data._array if isinstance(data, Tensor) else data
     array = result._array
-    if backend.is_array(source) and (array is source or array.base is not None):
-        array = array.copy()
-    result = wrap(array)
+    result = wrap(array.copy() if _shares(array, data) else array)
     return result.requires_grad_() if requires_grad else result
+
+
+def _shares(array: Any, data: Any) -> bool:
+    """Whether `array` shows the memory of `data`: a tensor, an array, or another library's array on the host."""
+    if type(data) in _PYTHON:
+        return False
+    source = data._array if isinstance(data, Tensor) else data
+    if not backend.is_array(source):
+        if not hasattr(source, "__array__"):
+            return False
+        source = np.asarray(source)
+    return array is source or shares_memory(array, source) or backend.may_share_memory(array, source)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory with an array of the wanted dtype and device.
 
+    The array may be a view, of a file too (`np.memmap`); a tensor of read-only memory refuses to be written to.
+
     >>> a = np.zeros(2)
     >>> ag.as_tensor(a).array is a
     True
     """
+    if type(data) is np.ndarray and dtype is None and device is None and or_default(None) is CPU:
+        return wrap_given(data)
     if isinstance(data, Tensor):
         if dtype is None and device is None:
             return data
         return data.to(device or data.device, dtype or data.dtype)  # type: ignore[attr-defined]
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    array = data if backend.is_array(data) else _from_python(data, wanted)
-    if array.dtype in dtypes.STORAGE:
-        result: Tensor = wrap_codes(array.view(np.uint8), array.dtype)
-    elif array.dtype not in dtypes.ALL:
-        raise TypeError(f"can't convert an array of dtype {array.dtype}; supported are "
-                        f"{', '.join(sorted(map(str, dtypes.ALL)))}")
-    else:
-        result = wrap(array)
-    if device is None and or_default(None) is CPU and wanted is None and type(array) is np.ndarray:
+    result = wrap_given(data if backend.is_array(data) else _from_python(data, wanted))
+    if device is None and or_default(None) is CPU and wanted is None and type(result._array) is np.ndarray:
         return result
     home = or_default(device) if device is not None or not result.is_cuda else result.device
     return result.to(home, wanted or result.dtype)  # type: ignore[attr-defined]
@@ -75,11 +83,12 @@ def asarray(
     tensor([1., 2.], dtype=float64)
     """
     result = as_tensor(obj, dtype, device)
-    given = obj._array if isinstance(obj, Tensor) else obj
-    shares = backend.is_array(given) and result._array is given
+    shares = _shares(result._array, obj)
     if copy is False and not shares:
         raise ValueError("asarray: sharing memory with the given data is impossible; leave out copy=False")
-    result = wrap(result._array.copy()) if copy and shares else result
+    if copy and shares:
+        array = result._array.copy()
+        result = wrap_codes(array, result.dtype) if isinstance(result, StorageTensor) else wrap(array)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -117,6 +126,8 @@ def _is_plain(data: Any) -> bool:
 def _plain(item: Any) -> Any:
     if isinstance(item, Tensor):
         return item.item() if item.ndim == 0 else item.numpy(force=True)
+    if isinstance(item, np.ndarray):
+        return backend.admitted(item)
     return [_plain(x) for x in item] if isinstance(item, (list, tuple)) else item
 
 
@@ -146,6 +157,8 @@ def from_dlpack(exporter: Any) -> Tensor:
     """
     if isinstance(exporter, Tensor):
         return alias(exporter)
+    if isinstance(exporter, np.ndarray):
+        return from_numpy(exporter)
     kind, ordinal = exporter.__dlpack_device__()
     on_cpu = int(kind) in (1, 3)  # kDLCPU, kDLCUDAHost
     xp = np if on_cpu else backend.namespace_on(Device("cuda", ordinal))

@@ -17,7 +17,7 @@ from ..core.batching import moved, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.keywords import numpy_words
 from ..core.tangents import LINEAR
-from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes, wrap_given
 from ..core.views import storage_of
 from .batched_key import BatchedKey
 from .places import sums_at
@@ -216,7 +216,7 @@ def key_part(x: Tensor, part: Any) -> Any:
         part = np.asarray(part)
     elif isinstance(part, (list, tuple, range)):
         part = np.asarray(part) if len(part) else np.zeros(0, int64)
-    index = part if isinstance(part, Tensor) else wrap(part) if backend.is_array(part) else None
+    index = part if isinstance(part, Tensor) else wrap_given(part) if backend.is_array(part) else None
     if index is None:
         raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
                          f"indices (got {type(part).__name__})")

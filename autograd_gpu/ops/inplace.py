@@ -19,7 +19,7 @@ from ..core.history import check_recordable, freshen, overwrite, rebase
 from ..core.op import RECORD
 from ..core.saved import SavedOutput, plain
 from ..core.saving import EnoughSaved, give, withholding
-from ..core.tensor import StorageTensor, Tensor
+from ..core.tensor import StorageTensor, Tensor, wrap_given
 from ..core.views import (
     INFERENCE_STORAGE,
     Storage,
@@ -42,6 +42,8 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     value = other._array if isinstance(other, Tensor) else other
     if _alike(x, other):
         return value
+    if value is other and backend.is_array(value):
+        value = (other := wrap_given(value))._array
     refuse_storage(name, x, other)
     if backend.is_array(value):
         if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..backend import Array, namespace
 from ..backend.dtypes import HALF, float32
 from ..config import enable_grad
@@ -109,7 +111,7 @@ class LBFGS(Optimizer):
             d = _direction(memory, grad, state["n_iter"] == 1, group["history_size"])  # 1
             slope = _dot(grad, d)
             if state["n_iter"] == 1:
-                memory["t"] = min(1.0, 1.0 / float(abs(grad).sum())) * group["lr"]
+                memory["t"] = min(1.0, 1.0 / grad.dtype.type(abs(grad).sum().item())) * group["lr"]
             else:
                 memory["t"] = group["lr"]
             memory.update(d=d, prev_flat_grad=grad, prev_loss=loss)
@@ -137,17 +139,18 @@ def _moved(
     Without a line search nobody needs the loss after the `last` iteration, and it is not computed.
     """
     params = group["params"]
-    origin = [param.array.copy() for param in params]
+    origin, warnings = [param.array.copy() for param in params], np.geterr()
 
     def evaluate(t: float) -> Point:
-        _place(params, origin, d, t)
-        with enable_grad():
+        with enable_grad(), np.errstate(**warnings):
+            _place(params, origin, d, t)
             value = float(closure())
         grad = _flat_grad(params)
         return Point(t, value, grad, _dot(grad, d))
 
     if group["line_search_fn"] is not None:
-        point, made = strong_wolfe(evaluate, here, t, _largest(d), left)
+        with np.errstate(all="ignore"):  # of its own numbers; a step that leaves the loss's domain is shortened
+            point, made = strong_wolfe(evaluate, here, t, _largest(d), left)
         _place(params, origin, d, point.t)
         return point, made
     if not last:
@@ -191,7 +194,8 @@ def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pack(state: dict[str, Any], memory: dict[str, Any]) -> None:
-    state.update({name: memory[name] for name in ("t", "H_diag", "prev_loss", "ro")})
+    state.update({name: float(memory[name]) for name in ("t", "H_diag", "prev_loss")})
+    state["ro"] = [float(value) for value in memory["ro"]]
     state.update({name: wrap(memory[name]) for name in _ARRAYS})
     state.update({name: [wrap(value) for value in memory[name]] for name in _LISTS})
 
@@ -215,8 +219,12 @@ def _place(params: list[Tensor], origin: list[Array], d: Array, t: float) -> Non
         bump_version(param)
 
 
-def _dot(a: Array, b: Array) -> float:
-    return float(namespace(a).dot(a, b))
+def _dot(a: Array, b: Array) -> Any:
+    """The product as a number of the arrays' dtype, in which everything that is made of it is rounded.
+
+    The line search depends on it: a step so small that the loss cannot tell it from none has to come out as none.
+    """
+    return a.dtype.type(namespace(a).dot(a, b).item())
 
 
 def _largest(array: Array) -> float:

@@ -98,7 +98,7 @@ def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
     lower, upper = bounds
     if a.t > b.t:
         a, b = b, a
-    d1 = a.slope + b.slope - 3.0 * (a.value - b.value) / (a.t - b.t)
+    d1 = a.slope + b.slope - 3.0 * (a.value - b.value) * (1.0 / (a.t - b.t))  # rounded as in PyTorch
     square = d1 * d1 - a.slope * b.slope
     if not square >= 0.0:
         return (lower + upper) / 2.0

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...backend import Array, to_device, to_numpy
+from ...backend import Array, admitted, is_array, namespace, to_device, to_numpy
 from ...backend.device import CPU, Device
 from ...core.tensor import Tensor
 from ...ops import stack
@@ -157,8 +157,8 @@ def default_collate(samples: list[Any]) -> Any:
     first = samples[0]
     if isinstance(first, Tensor):
         return stack(samples)
-    if isinstance(first, np.ndarray):
-        return tensor(np.stack(samples))
+    if is_array(first):
+        return tensor(namespace(first).stack([admitted(sample) for sample in samples]))
     if isinstance(first, (bool, int, float, np.generic)):
         return tensor(np.asarray(samples)) if isinstance(first, np.generic) else tensor(samples)
     if isinstance(first, (str, bytes)):

@@ -266,7 +266,7 @@ class ndarray:
 
     def view(self, dtype: Any = None, type: Any = None) -> ndarray:
         if dtype is ndarray or dtype is None:
-            return viewed(self, self._a)
+            return viewed(self, self._a, type)
         return viewed(self, self._a.view(np.dtype(dtype)))
 
     def copy(self, order: str = "C") -> ndarray:
@@ -364,9 +364,10 @@ def new(shape: tuple[int, ...], dtype: Any, strides: tuple | None = None, fill: 
     return array
 
 
-def viewed(base: ndarray, raw: np.ndarray) -> ndarray:
+def viewed(base: ndarray, raw: np.ndarray, kind: type[ndarray] | None = None) -> ndarray:
     """An array over the part `raw` of the memory of `base`."""
-    array = ndarray.__new__(ndarray)
+    kind = kind or ndarray
+    array = kind.__new__(kind)
     array._a, array.base, array._span = raw, base if base.base is None else base.base, None
     data = base.data
     offset = raw.__array_interface__["data"][0] - data.ptr if raw.size else 0
