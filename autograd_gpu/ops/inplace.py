@@ -25,7 +25,6 @@ from ..core.views import (
     Storage,
     about_to_write,
     bump_version,
-    save_before_write,
     storage_of,
     version_of,
 )
@@ -33,9 +32,7 @@ from .arithmetic import add, mul, sub
 from .convert import to
 from .creation import as_tensor
 from .division import div, divide
-from .erf import erfinv
 from .masks import masked_fill
-from .trigonometric import sinc
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -94,9 +91,6 @@ def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) 
                            "single memory location. Please clone() the tensor before performing the operation.")
     if storage is not None:
         _announce(storage)
-        node = x._fn if x._base is None else x._base._fn
-        if type(node) in _SPARED:
-            _spare(node)
     return recorded
 
 
@@ -106,17 +100,6 @@ def _announce(storage: Storage) -> None:
         raise errors.inference_written()
     if storage.savers is not None:
         about_to_write(storage)
-
-
-# Their derivatives read the output where PyTorch's read the input: a write to the output is allowed there.
-_SPARED = frozenset(function.op.node for function in (div, sinc, erfinv))
-
-
-def _spare(node: Any) -> None:
-    """Gives `node` a copy of its output, which is about to be written to."""
-    for _, kept in node.saved_by_name():
-        if type(kept) is SavedOutput:
-            kept.keep()
 
 
 def is_recorded(x: Tensor, others: tuple[Any, ...]) -> bool:
@@ -324,8 +307,6 @@ def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
     for _, kept in node.saved_by_name():
         if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
             kept.move_to(x)
-            if type(node) in _SPARED:
-                save_before_write(storage_of(x), kept)
 
 
 def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
@@ -333,7 +314,7 @@ def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: 
     its memory is known to be what the next node saves. If a hook fails, x is what it was: `original`."""
     try:
         for kept, by, name in withheld:
-            if by is node and kept.nr == nr and type(node) not in _SPARED:  # they may be written to behind hooks, too
+            if by is node and kept.nr == nr:
                 kept.move_to(x)
             give(kept, by, name)
     except EnoughSaved:
