@@ -27,9 +27,9 @@ COMPARING = frozenset((
 # Their derivatives have a pole, which a number may be rounded to, or take the exponential of a difference.
 SENSITIVE = frozenset((
     "acos", "acosh", "addcdiv", "asin", "atan2", "atanh", "binary_cross_entropy", "digamma", "div", "entr",
-    "euclidean_distances", "gaussian_nll", "hypot", "kl_div", "lgamma", "log", "log10", "log1p", "log2", "logaddexp",
-    "logaddexp2", "logcumsumexp", "logit", "logsumexp", "mvlgamma", "ndtri", "polygamma", "pow", "sinc", "sqrt", "std",
-    "xlog1py", "xlogy", "zeta",
+    "erfinv", "euclidean_distances", "gaussian_nll", "hypot", "kl_div", "lgamma", "log", "log10", "log1p", "log2",
+    "logaddexp", "logaddexp2", "logcumsumexp", "logit", "logsumexp", "mvlgamma", "ndtri", "polygamma", "pow", "sinc",
+    "sqrt", "std", "xlog1py", "xlogy", "zeta",
     "cholesky", "det", "eig", "eigh", "eigvals", "inv", "least_squares", "lu_factor_ex", "pinv", "qr_factors",
     "slogdet", "solve", "solve_triangular", "svd", "svdvals",
 ))  # fmt: skip

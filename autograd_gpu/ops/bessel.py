@@ -1,7 +1,18 @@
-"""The modified Bessel functions of the first kind of orders 0 and 1, plain and scaled by exp(-|x|): by SciPy."""
+"""Bessel functions: the modified ones of the first kind, plain and scaled by exp(-|x|), and the spherical ones.
+
+Those of orders 0 and 1 are SciPy's. Derivatives are sums of neighbouring orders, as i1' = (i0 + i2) / 2, where the
+formulas with a quotient, as i1' = i0 - i1 / x, lose their digits near 0 in the second derivative.
+"""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend.dtypes import wide
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -37,12 +48,6 @@ class i0e:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def _i1_back(F, g, x, out):
-    """i0(x) - i1(x) / x, which is 1 / 2 at 0."""
-    zero = x == 0
-    return g * F.where(zero, 0.5, F.i0(x) - out / F.where(zero, 1.0, x))
-
-
 @defop
 class i1:
     """The modified Bessel function of order 1.
@@ -52,15 +57,9 @@ class i1:
     """
 
     forward = of_scipy("i1")
-    grad_x = _i1_back
+    def grad_x(F, g, x): return g * ((F.i0(x) + F.higher_bessel(x, 2, False)) * 0.5)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
-
-
-def _i1e_back(F, g, x, out):
-    """i0e(x) - i1e(x) * (sign(x) + 1 / x), which is 1 / 2 at 0."""
-    zero = x == 0
-    return g * F.where(zero, 0.5, F.i0e(x) - out * (F.sign(x) + 1 / F.where(zero, 1.0, x)))
 
 
 @defop
@@ -72,6 +71,113 @@ class i1e:
     """
 
     forward = of_scipy("i1e")
-    grad_x = _i1e_back
+    def grad_x(F, g, x, out): return g * ((F.i0e(x) + F.higher_bessel(x, 2, True)) * 0.5 - F.sign(x) * out)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+# ---- other orders -------------------------------------------------------------------------------------
+
+
+def _piecewise(xp: Any, x: Any, limit: float, near: Any, far: Any) -> Any:
+    """near(x) for |x| < limit and far(x) elsewhere; each sees numbers of its own range only. Half types in float32."""
+    z = x.astype(wide(x.dtype), copy=False)
+    small = abs(z) < limit
+    if xp is np and z.ndim:  # each element is computed once
+        out = np.empty_like(z)
+        out[small], out[~small] = near(z[small]), far(z[~small])
+    else:
+        zero, one = z.dtype.type(0), z.dtype.type(limit)
+        out = backend.where(xp, small, near(xp.where(small, z, zero)), far(xp.where(small, one, z)))
+    return out.astype(x.dtype, copy=False)
+
+
+def _power_series(x: Any, order: int, quarter: float, odd: bool, limit: float) -> Any:
+    """1 + q / (1 (order + 1)) (1 + q / (2 (order + 2)) (...)), q = quarter * x * x; order + k / 2 in place of order
+    where `odd`. As many terms as |x| < limit needs."""
+    shift, largest, weights = (0.5 if odd else 0.0), abs(quarter) * limit * limit, list[float]()
+    share = 1.0
+    while share > 1e-18:
+        k = len(weights) + 1
+        weights.append(k * (order + k + shift))
+        share *= largest / weights[-1]
+    q, total = x * x * quarter, 1.0
+    for weight in reversed(weights):
+        total = q * total / weight + 1.0
+    return total
+
+
+def _modified(xp: Any, x: Any, order: int, scaled: bool) -> Any:
+    """i_n(x): the power series, whose terms are all positive, or i_(k+1) = i_(k-1) - 2 k / x i_k, which loses digits
+    where the order is large beside x."""
+    limit = max(8.0, order * order / 2)
+    special = backend.special(xp)
+
+    def near(z: Any) -> Any:
+        found = _power_series(z, order, 0.25, False, limit) * (z * 0.5) ** order / math.factorial(order)
+        return found * xp.exp(-abs(z)) if scaled else found
+
+    def far(z: Any) -> Any:
+        before, found = (special.i0e(z), special.i1e(z)) if scaled else (special.i0(z), special.i1(z))
+        for k in range(1, order):
+            before, found = found, before - found * (2 * k) / z
+        return found
+
+    return _piecewise(xp, x, limit, near, far)
+
+
+def _modified_back(F, g, x, out, order, scaled):
+    first = F.i1e if scaled else F.i1
+    below = first(x) if order == 2 else F.higher_bessel(x, order - 1, scaled)
+    slope = (below + F.higher_bessel(x, order + 1, scaled)) * 0.5
+    return g * (slope - F.sign(x) * out if scaled else slope)
+
+
+@defop
+class higher_bessel:
+    """The modified Bessel function of the first kind of an order from 2 on, times exp(-|x|) if `scaled`.
+
+    >>> from autograd_gpu.ops.bessel import higher_bessel
+    >>> higher_bessel(ag.tensor([0.0, 1.0]), 2, False)
+    tensor([0.    , 0.1357])
+    """
+
+    def forward(xp, x, *, order, scaled): return _modified(xp, x, order, scaled)
+    grad_x = _modified_back
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _spherical(xp: Any, x: Any, order: int) -> Any:
+    """j_n(x): the power series below |x| = n, where j_(k+1) = (2 k + 1) / x j_k - j_(k-1) would lose digits."""
+
+    def near(z: Any) -> Any:
+        return _power_series(z, order, -0.25, True, order) * z**order / math.prod(range(1, 2 * order + 2, 2))
+
+    def far(z: Any) -> Any:
+        before, found = xp.cos(z) / z, xp.sin(z) / z
+        for k in range(order):
+            before, found = found, found * (2 * k + 1) / z - before
+        return found
+
+    return _piecewise(xp, x, order, near, far)
+
+
+def _spherical_back(F, g, x, order):
+    below = F.sinc(x * (1 / math.pi)) if order == 1 else F.spherical_bessel(x, order - 1)
+    return g * (below * (order / (2 * order + 1)) - F.spherical_bessel(x, order + 1) * ((order + 1) / (2 * order + 1)))
+
+
+@defop
+class spherical_bessel:
+    """The spherical Bessel function of the first kind of an order from 1 on; that of order 0 is sin(x) / x.
+
+    >>> from autograd_gpu.ops.bessel import spherical_bessel
+    >>> spherical_bessel(ag.tensor([0.0, 1.0]), 1)
+    tensor([0.    , 0.3012])
+    """
+
+    def forward(xp, x, *, order): return _spherical(xp, x, order)
+    grad_x = _spherical_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING

@@ -69,7 +69,7 @@ def diff(
     input = cat(parts, at) if len(parts) > 1 and n else input
     for _ in range(n):
         input = differences(input, at - input.ndim)
-    return input
+    return input if n else RECORD.clone(input)
 
 
 def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:

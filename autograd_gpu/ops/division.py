@@ -26,7 +26,7 @@ class div:
 
     def forward(xp, a, b): return xp.true_divide(a, b)
     def grad_a(F, g, b): return g / b
-    def grad_b(F, g, b, out): return -g * out / b
+    def grad_b(F, g, a, b): return -g * (a / b) / b  # the result is not saved: it may be written to
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 

@@ -64,7 +64,7 @@ class erfinv:
     """
 
     forward = of_scipy("erfinv")
-    def grad_x(F, g, out): return g * F.exp(out * out) * (math.sqrt(math.pi) / 2)
+    def grad_x(F, g, x): return g * F.exp(F.square(F.erfinv(x))) * (math.sqrt(math.pi) / 2)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
 

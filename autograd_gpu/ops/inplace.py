@@ -25,16 +25,13 @@ from ..core.views import (
     Storage,
     about_to_write,
     bump_version,
-    save_before_write,
     storage_of,
 )
 from .arithmetic import add, mul, sub
 from .convert import to
 from .creation import as_tensor
 from .division import div, divide
-from .erf import erfinv
 from .masks import masked_fill
-from .trigonometric import sinc
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -104,9 +101,6 @@ def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) 
         refuse_stretched(name, array)
     if storage is not None:
         announce(storage)
-        node = x._fn if x._base is None else x._base._fn
-        if type(node) in _SPARED:
-            _spare(node)
     return recorded
 
 
@@ -116,17 +110,6 @@ def announce(storage: Storage) -> None:
         raise errors.inference_written()
     if storage.savers is not None:
         about_to_write(storage)
-
-
-# Their derivatives read the output where PyTorch's read the input: a write to the output is allowed there.
-_SPARED = frozenset(function.op.node for function in (div, sinc, erfinv))
-
-
-def _spare(node: Any) -> None:
-    """Gives `node` a copy of its output, which is about to be written to."""
-    for _, kept in node.saved_by_name():
-        if type(kept) is SavedOutput:
-            kept.keep()
 
 
 def is_recorded(x: Tensor, others: tuple[Any, ...]) -> bool:
@@ -334,8 +317,6 @@ def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
     for _, kept in node.saved_by_name():
         if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
             kept.move_to(x)
-            if type(node) in _SPARED:
-                save_before_write(storage_of(x), kept)
 
 
 def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
@@ -343,7 +324,7 @@ def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: 
     its memory is known to be what the next node saves. If a hook fails, x is what it was: `original`."""
     try:
         for kept, by, name in withheld:
-            if by is node and kept.nr == nr and type(node) not in _SPARED:  # they may be written to behind hooks, too
+            if by is node and kept.nr == nr:
                 kept.move_to(x)
             give(kept, by, name)
     except EnoughSaved:

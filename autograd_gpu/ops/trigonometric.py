@@ -211,12 +211,6 @@ def _sinc(xp, x):
     return backend.where(xp, zero, y.dtype.type(1), xp.sin(y) / backend.where(xp, zero, y.dtype.type(1), y))
 
 
-def _sinc_back(F, g, x, out):
-    """(cos(pi x) - sinc(x)) / x, which is 0 at 0."""
-    zero = x == 0
-    return F.where(zero, 0.0, g * (F.cos(x * math.pi) - out) / F.where(zero, 1.0, x))
-
-
 @defop
 class sinc:
     """sin(pi x) / (pi x), 1 at 0.
@@ -226,6 +220,6 @@ class sinc:
     """
 
     forward = _sinc
-    grad_x = _sinc_back
+    def grad_x(F, g, x): return g * F.spherical_bessel(x * math.pi, 1) * -math.pi
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
