@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -47,7 +48,7 @@ class _Mode:
 
     def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
         """no_grad() is the mode; `@no_grad` without parentheses decorates at once."""
-        return object.__new__(cls) if fn is None else object.__new__(cls)(fn)
+        return object.__new__(cls) if fn is None else decorated(fn, cls)
 
     def __enter__(self) -> None:
         previous = MODES.bits
@@ -63,18 +64,29 @@ class _Mode:
 
     def __call__(self, fn: Fn) -> Fn:
         """Decorates `fn`; a generator function holds the mode only while its own body runs."""
-        if inspect.isgeneratorfunction(fn):
-            return _wrap_generator(self._clone, fn)
-
-        @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self._clone():
-                return fn(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]
+        return decorated(fn, self._clone)
 
 
-def _wrap_generator(mode: Callable[[], _Mode], fn: Any) -> Any:
+def decorated(fn: Fn, mode: Callable[[], Any]) -> Fn:
+    """`fn` called in `mode()` each time; of a class only the constructor, with a warning."""
+    if inspect.isclass(fn):
+        warnings.warn(
+            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+            "functions or methods. To preserve the current behavior of class decoration, you can directly decorate the "
+            "`__init__` method and nothing else.", FutureWarning, stacklevel=3,
+        )
+    if inspect.isgeneratorfunction(fn):
+        return _wrap_generator(mode, fn)
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            return fn(*args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _wrap_generator(mode: Callable[[], Any], fn: Any) -> Any:
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         generator = fn(*args, **kwargs)
@@ -151,7 +163,7 @@ class set_grad_enabled(_Mode):
 
     def __call__(self, fn: Fn) -> Fn:
         MODES.bits = MODES.bits & ~GRAD_OFF | self._before & GRAD_OFF  # a decorator switches at the call only
-        return super().__call__(fn)
+        return decorated(fn, self._clone)
 
 
 def is_grad_enabled() -> bool:
@@ -180,7 +192,7 @@ class inference_mode(_Mode):
 
     def __new__(cls, mode: Any = True) -> Any:
         """inference_mode() is the mode; `@inference_mode` without parentheses decorates at once."""
-        return object.__new__(cls) if isinstance(mode, bool) else cls()(mode)
+        return object.__new__(cls) if isinstance(mode, bool) else decorated(mode, cls)
 
     def __init__(self, mode: bool = True) -> None:
         self._on = GRAD_OFF | INFERENCE if mode else 0

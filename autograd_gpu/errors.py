@@ -119,9 +119,10 @@ def sizes_differ(shapes: list[tuple[int, ...]]) -> str | None:
     return None
 
 
-class NotExportable(RuntimeError, AttributeError):
-    """A tensor that requires grad does not give its memory away. An AttributeError, too: `hasattr` then answers False
-    where another library asks whether there is a __cuda_array_interface__, as CuPy does of operands."""
+class NotExportable(RuntimeError, AttributeError, BufferError):
+    """A tensor that requires grad does not give its memory away. A BufferError for DLPack, and an AttributeError:
+    `hasattr` then answers False where another library asks whether there is a __cuda_array_interface__, as CuPy does of
+    operands."""
 
 
 def needs_detach() -> RuntimeError:

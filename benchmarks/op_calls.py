@@ -175,7 +175,8 @@ NO_OPS = """
     inference_mode is_anomaly_check_nan_enabled is_anomaly_enabled is_inference_mode_enabled set_anomaly_enabled
     Generator LinAlgError Tensor broadcast_shapes can_cast device enable_grad finfo from_numpy get_default_device
     get_default_dtype get_device get_float32_matmul_precision get_printoptions get_rng_state iinfo initial_seed
-    is_complex is_floating_point is_grad_enabled is_nonzero is_same_size is_signed is_tensor load manual_seed no_grad
+    is_complex is_floating_point is_grad_enabled is_nonzero is_same_size is_signed is_tensor load manual_seed
+    memory_format no_grad
     linear_activation numel promote_types repeat result_type save seed set_default_device set_default_dtype
     set_float32_matmul_precision set_grad_enabled set_printoptions set_rng_state sum_to to"""
 

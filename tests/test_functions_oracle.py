@@ -2,11 +2,12 @@
 
 import contextlib
 import gc
+import importlib
 import warnings
 import weakref
 
 import pytest
-from against_torch import ag, both, leaf, torch
+from against_torch import ag, both, leaf, same, torch
 
 
 def function(m, forward, backward, **methods):
@@ -425,3 +426,94 @@ class TestCtxIsTheNode:
             return same
 
         assert both(program) == [True, True]
+
+
+def checkpoint_of(m):
+    return importlib.import_module(f"{m.__name__}.utils.checkpoint").checkpoint
+
+
+CONSTANTS = {
+    "tensor": lambda m: m.tensor([3.0, 4.0]), "view": lambda m: m.zeros(3)[:2],
+    "parameter": lambda m: m.nn.Parameter(m.ones(2), requires_grad=False),
+}  # fmt: skip
+
+
+class TestIdentity:
+    """What a Function saves, and what a checkpoint is given, comes back as the object that it was."""
+
+    @staticmethod
+    def looking(m, seen, *expected):
+        def forward(ctx, a, b):
+            ctx.save_for_backward(b)
+            return a * b
+
+        def backward(ctx, g):
+            (b,) = ctx.saved_tensors
+            seen.append(any(b is e for e in expected))
+            return g * b, None
+
+        return function(m, forward, backward)
+
+    @pytest.mark.parametrize("kind", CONSTANTS)
+    @pytest.mark.parametrize("way", ["plain", "checkpoint", "nested checkpoints", "hooks", "save_on_cpu"])
+    @pytest.mark.cpu
+    def test_of_a_constant_in_backward(self, kind, way):
+        def program(m):
+            a, b, seen, graph = leaf(m), CONSTANTS[kind](m), [], m.autograd.graph
+            own, again = self.looking(m, seen, b).apply, checkpoint_of(m)
+            if way == "checkpoint":
+                y = again(own, a, b, use_reentrant=False)
+            elif way == "nested checkpoints":
+                y = again(lambda a, b: again(own, a, b, use_reentrant=False), a, b, use_reentrant=False)
+            elif way == "plain":
+                y = own(a, b)
+            else:
+                with graph.save_on_cpu() if way == "save_on_cpu" else graph.saved_tensors_hooks(same, same):
+                    y = own(a, b)
+            y.sum().backward()
+            return seen, a.grad
+
+        if way == "save_on_cpu":  # PyTorch's copies
+            assert program(ag)[0] == [True]
+        else:
+            assert both(program)[0] == [True]
+
+    @pytest.mark.parametrize("kind", CONSTANTS)
+    def test_of_a_constant_in_the_second_run(self, kind):
+        def program(m):
+            a, b, k, seen = leaf(m), CONSTANTS[kind](m), CONSTANTS[kind](m), []
+
+            def look(*args, named):
+                seen.append([args[0] is a, args[1] is b, named is k, type(args[1]).__name__])
+                return args[0] * args[1] * named
+
+            checkpoint_of(m)(look, a, b, named=k, use_reentrant=False).sum().backward()
+            return seen
+
+        first, second = both(program)
+        assert first == second
+        assert first[:3] == [True] * 3
+
+    def test_of_a_view_with_a_history(self):
+        def program(m):
+            a, view, seen = leaf(m), (leaf(m, 1, 2, 3) * 1)[:2], []
+            self.looking(m, seen, view).apply(a, view).sum().backward()
+            return seen
+
+        assert both(program) == [True]
+
+    def test_a_view_that_nobody_holds_comes_back_equal(self, no_gc):
+        seen, base = [], ag.tensor([5.0, 6.0, 7.0])
+        a = leaf(ag)
+        y = self.looking(ag, seen).apply(a, base[:2])
+        y.sum().backward()
+        assert a.grad.tolist() == [5.0, 6.0]
+
+    def test_a_saved_view_is_in_no_cycle(self, no_gc):
+        """Its base may later hold what the node computed."""
+        a, base = leaf(ag), ag.zeros(4)
+        y = self.looking(ag, []).apply(a, base[:2])
+        base[2:] = y
+        node = weakref.ref(y.grad_fn)
+        del y, base
+        assert node() is None

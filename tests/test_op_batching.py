@@ -65,7 +65,7 @@ REFUSED = [
     ("mv", ((2, 3), (2,)), "size mismatch"),
     ("matmul", ((), (3,)), "at least 1D, but they are 0D and 1D"),
     ("matmul", ((2, 3), (4,)), r"got input \(2\), mat \(2x3\), vec \(4\)"),
-    ("linear", ((3,), (3,)), "weight 2D, but they are 1D and 1D"),
+    ("linear", ((3,), (2, 3, 3)), "but got 3"),
     ("linear", ((2, 3), (4, 3), (3,)), r"expanded size of the tensor \(4\)"),
     ("addmm", ((3,), (2, 3), (3, 4)), r"expanded size of the tensor \(4\)"),
     ("addmm", ((2, 4), (3,), (3, 4)), "self must be a matrix"),

@@ -161,8 +161,8 @@ FAMILIES = {
         Tensor.new_zeros
     """,
     "Properties, dtypes, modes": """
-        can_cast finfo get_default_device get_default_dtype get_device iinfo is_complex is_floating_point is_nonzero
-        is_same_size is_signed is_tensor numel promote_types result_type set_default_device set_default_dtype
+        can_cast finfo get_default_device get_default_dtype get_device iinfo is_complex is_floating_point is_inference
+        is_nonzero is_same_size is_signed is_tensor numel promote_types result_type set_default_device set_default_dtype
         set_printoptions
         Tensor.contiguous Tensor.cpu Tensor.data_ptr Tensor.detach Tensor.device Tensor.dim Tensor.dtype
         Tensor.element_size Tensor.is_contiguous Tensor.is_cuda Tensor.item Tensor.itemsize Tensor.nbytes Tensor.ndim
@@ -170,7 +170,9 @@ FAMILIES = {
         Tensor.tolist Tensor.type Tensor.type_as
     """,
     "Derivatives": """
-        autograd.Function autograd.graph.allow_mutation_on_saved_tensors autograd.graph.disable_saved_tensors_hooks
+        autograd.Function autograd.Variable autograd.set_multithreading_enabled
+        autograd.is_multithreading_enabled
+        autograd.graph.allow_mutation_on_saved_tensors autograd.graph.disable_saved_tensors_hooks
         autograd.graph.increment_version autograd.graph.save_on_cpu autograd.graph.saved_tensors_hooks
         autograd.inference_mode
        autograd.backward autograd.detect_anomaly autograd.enable_grad autograd.functional.hessian

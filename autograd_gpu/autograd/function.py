@@ -23,7 +23,7 @@ from ..core.history import freshen, rebase
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
 from ..core.op import RECORD
-from ..core.saved import FREED, SavedTensor, handles, save_output, saved
+from ..core.saved import FREED, SavedTensor, handles, save_output, saved_for_user
 from ..core.saving import hand_over
 from ..core.tensor import Tensor, alias, wrap, wrap_given
 from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, NO_GRAD, storage_of
@@ -331,7 +331,7 @@ def _save(node: FunctionNode, outputs: dict[int, Tensor]) -> None:
     kept = []
     for tensor in node.to_save:
         new = None if tensor is None else outputs.get(id(tensor), tensor)
-        kept.append(None if new is None else save_output(new, node) if new._fn is node else saved(new))
+        kept.append(None if new is None else save_output(new, node) if new._fn is node else saved_for_user(new))
     node.saved = tuple(kept)
 
 

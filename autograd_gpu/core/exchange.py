@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
+from ..config import GRAD_OFF, MODES
 
 
 class Exchange:
@@ -17,13 +18,13 @@ class Exchange:
     def numpy(self: Any, *, force: bool = False) -> np.ndarray:
         """The values as a NumPy array: shared memory on the CPU.
 
-        RuntimeError if the tensor requires grad, TypeError if it is on a CUDA device; `force=True` detaches and
-        copies to the host instead.
+        RuntimeError if the tensor requires grad, but under `no_grad` and `inference_mode`; TypeError if it is on a CUDA
+        device; `force=True` detaches and copies to the host instead.
 
         >>> ag.ones(2).numpy()
         array([1., 1.], dtype=float32)
         """
-        if not force and self._node is not None:
+        if not force and not MODES.bits & GRAD_OFF and self._node is not None:
             raise errors.needs_detach()
         if not force and self.is_cuda:
             raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")

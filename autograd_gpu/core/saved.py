@@ -8,6 +8,7 @@ holds as a detached alias that shares array and storage; the alias gets its grad
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +35,7 @@ class Packed(NamedTuple):
     device: Any
     fn: Node | None  # of an input; an output gets the node that unpacks it
     nr: int
+    original: weakref.ref[Tensor] | None  # a constant input as its user has it
 
 
 class SavedTensor:
@@ -87,14 +89,19 @@ class SavedTensor:
             raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
                                "pack hook cannot be modified by in-place operations as this can lead to unexpected "
                                "side-effects. Clone the input in the hook before writing to it.")
-        self.packed = Packed(packed, unpack, tensor.shape, tensor.dtype, tensor.device, tensor._fn, tensor._nr)
+        described = tensor.shape, tensor.dtype, tensor.device, tensor._fn, tensor._nr
+        self.packed = Packed(packed, unpack, *described, self._original())
         self.tensor = None
+
+    def _original(self) -> weakref.ref[Tensor] | None:
+        """What the user has who gave a constant: hooks that hand its memory back give him that again."""
+        return weakref.ref(self.tensor) if self.tensor is not None and self.tensor._fn is None else None
 
     def _from_hook(self, node: Node | None) -> Tensor:
         """What the unpack hook answers, linked to the graph."""
         if not hasattr(self, "packed"):
             raise errors.freed_twice()
-        packed, unpack, *expected, fn, nr = self.packed
+        packed, unpack, *expected, fn, nr, original = self.packed
         with user_code(False):
             found = unpack(packed)
         if not isinstance(found, Tensor):
@@ -105,6 +112,9 @@ class SavedTensor:
             raise RuntimeError(f"Output of saved tensor unpack_hook is {list(found.shape)} {found.dtype} on "
                                f"{found.device}, but {list(shape)} {dtype} on {device} was packed; return a tensor of "
                                "that content")
+        given = None if original is None else original()
+        if given is not None and given._fn is None and given._array is found._array:
+            return given
         result = alias(found)
         result._fn, result._nr = fn, nr
         return result
@@ -115,6 +125,16 @@ def saved(tensor: Tensor) -> SavedTensor:
     freshen(tensor)
     result = SavedTensor()
     result.tensor, result.version = tensor if tensor._base is None else plain(tensor), version_of(tensor)
+    return result
+
+
+def saved_for_user(tensor: Tensor) -> SavedTensor:
+    """Keeps `tensor`, an input, for a user's code, which gets a view back as itself if somebody holds that."""
+    if tensor._base is None:
+        return saved(tensor)
+    freshen(tensor)
+    result = SavedView()
+    result.tensor, result.version, result.view = plain(tensor), version_of(tensor), weakref.ref(tensor)
     return result
 
 
@@ -142,6 +162,21 @@ def plain(view: Tensor) -> Tensor:
     return result
 
 
+class SavedView(SavedTensor):
+    """An input that is a view, for a user's code. The view itself is held weakly (Note [No cycles])."""
+
+    __slots__ = ("view",)
+
+    view: weakref.ref[Tensor]
+
+    def unpack(self, node: Node | None) -> Tensor:
+        found, view = super().unpack(node), self.view()
+        return view if view is not None and view._fn is found._fn and view._array is found._array else found
+
+    def _original(self) -> weakref.ref[Tensor] | None:
+        return None if super()._original() is None else self.view
+
+
 class SavedOutput(SavedTensor):
     """An output of the node that holds it, kept without its grad_fn (Note [No cycles])."""
 
@@ -157,6 +192,9 @@ class SavedOutput(SavedTensor):
 
     def of_leaf(self) -> bool:
         return False
+
+    def _original(self) -> None:
+        return None
 
     def move_to(self, tensor: Tensor) -> None:
         """The output lies in the memory of `tensor` now."""

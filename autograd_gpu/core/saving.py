@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import MODES, SAVING
 from .node import AccumulateGrad, next_sequence_nr
-from .saved import SavedOutput, SavedTensor, saved
+from .saved import SavedOutput, SavedTensor, saved_for_user
 from .tensor import Parameter, Tensor
 from .views import Storage, storage_of
 
@@ -99,7 +99,7 @@ def give(kept: SavedTensor, node: Node, name: str) -> None:
 
 def keep(tensor: Tensor, op: str, name: str) -> SavedTensor:
     """Keeps a tensor for what is no node; the innermost pair of hooks gets it, too."""
-    kept = saved(tensor)
+    kept = saved_for_user(tensor)
     if MODES.bits & SAVING:
         _pack(kept, op, name, next_sequence_nr())
     return kept

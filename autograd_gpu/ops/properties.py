@@ -76,6 +76,19 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+def is_inference(input: Tensor) -> bool:
+    """Whether input was made in `ag.inference_mode`.
+
+    >>> with ag.inference_mode():
+    ...     x = ag.ones(2)
+    >>> ag.is_inference(x), ag.is_inference(ag.ones(2))
+    (True, False)
+    """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"is_inference(): argument 'input' must be Tensor, not {type(input).__name__}")
+    return input.is_inference()
+
+
 def is_complex(input: Tensor) -> bool:
     """False: no dtype is complex.
 

@@ -56,7 +56,7 @@ def _references(empty: Any) -> int:
 def _own(buffers: dict[int, Any]) -> Any:
     """As the engine gives a leaf its gradient."""
     g = buffers.pop(0)
-    return arrays.own(g, g.dtype)
+    return arrays.own(g, g.dtype, None)
 
 
 @check("addresses of gradients", 19)
