@@ -33,10 +33,48 @@ def as_array(g: Any, dtype: Any = None) -> Any:
     return g if g.dtype is dtype or dtype is None else g.astype(dtype, copy=False)
 
 
-def own(g: Any, dtype: Any) -> Any:
-    """`g` as an array that nobody else holds or views: itself if it is fresh, else a copy."""
+def own(g: Any, dtype: Any, like: Any) -> Any:
+    """`g` as an array that nobody else holds or views, itself if it is fresh and lies as `like` does, else a copy.
+
+    `like` is None where the layout does not count, since `g` is going to be added to something.
+    """
     fresh = g.dtype is dtype and sys.getrefcount(g) <= FRESH and pool.owns(g) and not isinstance(g, np.generic)
-    return g if fresh else backend.namespace(g).array(g, dtype=dtype, order="C")
+    if fresh and (like is None or g.strides == like.strides or lies_as(g, like)):
+        return g
+    order = None if like is None else memory_order(like, g.shape)
+    if order is None:
+        return backend.namespace(g).array(g, dtype=dtype, order="C")
+    return backend.namespace(g).array(g.transpose(order), dtype=dtype, order="C").transpose(inverse(order))
+
+
+def lies_as(g: Any, like: Any) -> bool:
+    """Whether `g` lies as a gradient of the leaf `like` does: with its strides if it is dense, else row-major."""
+    order = memory_order(like, g.shape)
+    if order is None:
+        return g.flags.c_contiguous
+    return all(a == b or size == 1 for a, b, size in zip(g.strides, like.strides, like.shape, strict=True))
+
+
+def memory_order(array: Any, shape: tuple[int, ...]) -> list[int] | None:
+    """The dimensions of an array that is dense, but not row-major, from the outermost to the innermost; else None.
+
+    None also if `shape`, of what is to lie as it does, is another.
+    """
+    if array.flags.c_contiguous or array.shape != shape:
+        return None
+    order = sorted(range(array.ndim), key=lambda d: (-array.strides[d], array.shape[d] == 1))
+    stride = array.itemsize
+    for d in reversed(order):
+        if array.shape[d] != 1:
+            if array.strides[d] != stride:
+                return None
+            stride *= array.shape[d]
+    return order
+
+
+def inverse(order: list[int]) -> list[int]:
+    """The permutation that undoes `order`."""
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def _calibrate() -> int:
@@ -44,9 +82,9 @@ def _calibrate() -> int:
 
     def fire(buffers: dict[int, Any]) -> int:
         g = buffers.pop(0)
-        return own(g, g.dtype)
+        return own(g, g.dtype, None)
 
-    def own(g: Any, dtype: Any) -> int:
+    def own(g: Any, dtype: Any, like: Any) -> int:
         return sys.getrefcount(g)
 
     return fire({0: np.empty(1)})

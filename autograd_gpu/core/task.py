@@ -24,12 +24,13 @@ from ..backend import counters
 from ..backend.dtypes import NATIVE_FLOATS
 from . import hooks
 from .adding import addable_grads, run_adding
-from .arrays import added, as_array, own, zeros
+from .arrays import added, as_array, inverse, lies_as, memory_order, own, zeros
 from .hooked import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .late import Late
 from .nesting import Here, user_code
 from .node import AccumulateGrad, Node
 from .op import RAW, RECORD
+from .saved import plain
 from .tensor import Tensor, wrap
 from .trace import LOGGER, observe
 
@@ -312,7 +313,11 @@ class GraphTask:
         if g is None:  # a hook took it away
             return
         if not self.recording:
-            g = wrap(as_array(g) if variable is None else own(g, variable._array.dtype))
+            if variable is None:
+                g = wrap(as_array(g))
+            else:
+                array = variable._array
+                g = wrap(own(g, array.dtype, array if variable._grad is None else None))
         accumulate(leaf, variable, g, self.recording)
 
     # ---- 7: captures -------------------------------------------------------------------------------
@@ -349,12 +354,22 @@ class GraphTask:
         return g
 
 
+def _cloned(g: Tensor, like: Any) -> Tensor:
+    """A recorded copy of `g` that lies as the leaf's array `like` does."""
+    if lies_as(g._array, like):
+        return RECORD.clone(g)
+    order = memory_order(like, g.shape)
+    if order is None:
+        return RECORD.contiguous_copy(g)
+    return plain(RECORD.permute(RECORD.contiguous_copy(RECORD.permute(g, order)), inverse(order)))
+
+
 def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recording: bool) -> None:
     """Adds `g`, the caller's to give away unless recording, to the leaf's `.grad`; then come the leaf's hooks."""
     if variable is not None and variable._fn is None:
         variable = None  # does not require grad any more
     if variable is not None:
-        leaf.accumulate(variable, RECORD.clone(g) if recording else g, recording)
+        leaf.accumulate(variable, _cloned(g, variable._array) if recording else g, recording)
     extra = leaf.extra
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(recording):
