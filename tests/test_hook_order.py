@@ -89,3 +89,30 @@ def test_an_output_that_leads_to_no_input(case, how):
         return log, found, y.grad, w.grad, x.grad, inputs is z and z.grad
 
     both(program)
+
+
+PAIRS = {
+    "max": lambda m, x: x.max(0), "min": lambda m, x: x.min(0), "sort": lambda m, x: x.sort(),
+    "stable sort": lambda m, x: x.sort(stable=True), "topk": lambda m, x: x.topk(2), "median": lambda m, x: x.median(0),
+    "nanmedian": lambda m, x: x.nanmedian(0), "kthvalue": lambda m, x: x.kthvalue(1), "mode": lambda m, x: x.mode(),
+    "cummax": lambda m, x: x.cummax(0), "cummin": lambda m, x: x.cummin(0), "frexp": lambda m, x: x.frexp(),
+    "lu_factor": lambda m, x: m.linalg.lu_factor(x), "lu": lambda m, x: m.linalg.lu(x)[1:],
+    "qr": lambda m, x: m.linalg.qr(x), "eigh": lambda m, x: m.linalg.eigh(x),
+    "unbind": lambda m, x: x.unbind(), "split": lambda m, x: x.split([1, 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_node_gets_one_gradient_per_differentiable_output(name, create_graph):
+    def program(m):
+        x, log = m.tensor([[4.0, 1.0, 0.5], [1.0, 5.0, 2.0], [0.5, 2.0, 6.0]], requires_grad=True), []
+        outs = PAIRS[name](m, x)
+        node = outs[0].grad_fn
+        node.register_prehook(lambda gs: log.append([None if g is None else g.tolist() for g in gs]))
+        node.register_prehook(lambda gs: (gs[0] * 2, *gs[1:]))
+        node.register_hook(lambda grads, gs: log.append([None if g is None else g.tolist() for g in gs]))
+        (g,) = m.autograd.grad((outs[0] ** 3).sum(), x, create_graph=create_graph)
+        return log, g, [t.output_nr for t in outs if t.requires_grad], len(node._input_metadata)
+
+    both(program)
