@@ -45,3 +45,74 @@ class TestOfALeaf:
             return found, x.grad
 
         assert both(program)[0] is None
+
+
+PASSED_OVER = {  # name -> (what is differentiated, by what) of x, z, and y = 2x, w = 3x
+    "an inner tensor": lambda m, x, z, y, w: (y, z),
+    "by an inner tensor": lambda m, x, z, y, w: (y, z * 2),
+    "by a tensor of greater depth": lambda m, x, z, y, w: (y, (z * 2).exp().exp()),
+    "several": lambda m, x, z, y, w: ((y, w), z),
+    "the same twice": lambda m, x, z, y, w: ((y, y), z),
+    "beside one that leads there": lambda m, x, z, y, w: ((y, z * 3), z),
+    "a leaf": lambda m, x, z, y, w: (x, z),
+    "one of several outputs": lambda m, x, z, y, w: (y.unbind()[1], z),
+    "one that leads there": lambda m, x, z, y, w: (y, x),
+}
+
+
+@pytest.mark.parametrize("how", ["grad", "recorded", "backward"])
+@pytest.mark.parametrize("case", PASSED_OVER)
+def test_an_output_that_leads_to_no_input(case, how):
+    """Its tensor hooks and retain_grad run, if it is the only output; the hooks of its node do not."""
+
+    def program(m):
+        log, x, z = [], leaf(m), leaf(m)
+        y, w = x * 2, x * 3
+        for t in (y, w):
+            t.retain_grad()
+        outputs, inputs = PASSED_OVER[case](m, x, z, y, w)
+        several = list(outputs) if isinstance(outputs, tuple) else [outputs]
+        nodes = [y.grad_fn, accumulator(m, x), *(t.grad_fn for t in several if t.grad_fn is not None)]
+        for name, t in {"x": x, "y": y, "w": w}.items():
+            t.register_hook(lambda g, name=name: log.append((name, g.tolist())) or g * 3)
+        for node in nodes:
+            node.register_prehook(lambda gs: log.append("before a node"))
+            node.register_hook(lambda grads, gs: log.append("after a node"))
+        if inputs is not x:  # of the output itself PyTorch's never speaks
+            m.autograd.graph.register_multi_grad_hook((y, w), lambda gs: log.append("all"))
+        ones = [m.ones_like(t) for t in several]
+        if how == "backward":
+            m.autograd.backward(several, ones, inputs=[inputs])
+            found = None
+        else:
+            found = m.autograd.grad(several, inputs, ones, allow_unused=True, create_graph=how == "recorded")
+        return log, found, y.grad, w.grad, x.grad, inputs is z and z.grad
+
+    both(program)
+
+
+PAIRS = {
+    "max": lambda m, x: x.max(0), "min": lambda m, x: x.min(0), "sort": lambda m, x: x.sort(),
+    "stable sort": lambda m, x: x.sort(stable=True), "topk": lambda m, x: x.topk(2), "median": lambda m, x: x.median(0),
+    "nanmedian": lambda m, x: x.nanmedian(0), "kthvalue": lambda m, x: x.kthvalue(1), "mode": lambda m, x: x.mode(),
+    "cummax": lambda m, x: x.cummax(0), "cummin": lambda m, x: x.cummin(0), "frexp": lambda m, x: x.frexp(),
+    "lu_factor": lambda m, x: m.linalg.lu_factor(x), "lu": lambda m, x: m.linalg.lu(x)[1:],
+    "qr": lambda m, x: m.linalg.qr(x), "eigh": lambda m, x: m.linalg.eigh(x),
+    "unbind": lambda m, x: x.unbind(), "split": lambda m, x: x.split([1, 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_node_gets_one_gradient_per_differentiable_output(name, create_graph):
+    def program(m):
+        x, log = m.tensor([[4.0, 1.0, 0.5], [1.0, 5.0, 2.0], [0.5, 2.0, 6.0]], requires_grad=True), []
+        outs = PAIRS[name](m, x)
+        node = outs[0].grad_fn
+        node.register_prehook(lambda gs: log.append([None if g is None else g.tolist() for g in gs]))
+        node.register_prehook(lambda gs: (gs[0] * 2, *gs[1:]))
+        node.register_hook(lambda grads, gs: log.append([None if g is None else g.tolist() for g in gs]))
+        (g,) = m.autograd.grad((outs[0] ** 3).sum(), x, create_graph=create_graph)
+        return log, g, [t.output_nr for t in outs if t.requires_grad], len(node._input_metadata)
+
+    both(program)

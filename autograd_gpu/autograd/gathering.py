@@ -69,6 +69,12 @@ class _Gather:
     def __init__(self, fn: Callable[[Any], None], outputs: list[tuple[weakref.ref[Node], int]]) -> None:
         self.fn, self.outputs = fn, outputs
 
+    def passed_over(self, task: GraphTask, i: int) -> bool:
+        """Whether output `i` is what `task` began with, and leads to nothing that it asks for."""
+        ref, nr = self.outputs[i]
+        node = ref()
+        return node is not None and node is task.root and not will_reach(task, node, nr)
+
     def of(self, task: GraphTask, i: int) -> _Gathered:
         """What has arrived in `task`; made at the first arrival, that of output `i`."""
         gathered = late_of(task).gathered
@@ -92,7 +98,8 @@ class _Arrival:
     def __call__(self, g: Tensor | None) -> None:
         task = running_task()
         assert task is not None
-        self.gather.of(task, self.i).arrive(self.i, g)
+        if not self.gather.passed_over(task, self.i):
+            self.gather.of(task, self.i).arrive(self.i, g)
 
 
 class _Gathered:

@@ -48,7 +48,7 @@ def own(g: Any, dtype: Any, like: Any) -> Any:
 
 
 def lies_as(g: Any, like: Any) -> bool:
-    """Whether `g` has the strides of a gradient of the leaf `like`: its own if it is dense, else row-major ones."""
+    """Whether `g` lies as a gradient of the leaf `like` does: with its strides if it is dense, else row-major."""
     order = memory_order(like, g.shape)
     if order is None:
         return g.flags.c_contiguous

@@ -35,6 +35,8 @@ def execute(
     else:
         for node, nr, g in roots:
             task.add(node, nr, g if recording else g._array)
+    if len(roots) == 1:
+        task.root = roots[0][0]
     outer, here.task = here.task, task
     bits, saving, refused, depth = MODES.bits, MODES.saving, MODES.saving_refused, here.depth
     try:

@@ -71,18 +71,28 @@ def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
 
 
 def _outputs(w: Source, op: OpDef) -> None:
-    """Several outputs: their shapes, and which of them lead back to the node."""
-    listed = op.outputs == ("*",)
-    w("node.shape = tuple([t._array.shape for t in ts])")
-    w("node.dtype = tuple([t._array.dtype for t in ts])")
+    """Several outputs: the shapes of those that lead back to the node, and their numbers among these."""
+    listed, leading = op.outputs == ("*",), leading_back(op)
+    if len(leading) == 1 and not listed:
+        w(f"t = ts[{leading[0]}]")
+        w("node.shape = t._array.shape")
+        w("node.dtype = t._array.dtype")
+        w("t._fn = node")
+        return
+    w("outs = ts" if len(leading) == len(op.outputs or ()) else f"outs = ({''.join(f'ts[{i}], ' for i in leading)})")
+    w("node.shape = tuple([t._array.shape for t in outs])")
+    w("node.dtype = tuple([t._array.dtype for t in outs])")
     if listed:
         w("node.outputs = len(ts)")
-    w("for nr, t in enumerate(ts, 1):")
-    marked = {i for i, name in enumerate(op.outputs or (), 1) if name in op.nondiff_outputs}
-    link = f"t._fn = node; t._nr = nr{' if len(ts) > 1 else 0' if listed else ''}"
-    w(f"if nr not in {marked!r}: {link}" if marked else link, 1)
+    w("for nr, t in enumerate(outs, 1):")
+    w(f"t._fn = node; t._nr = nr{' if len(ts) > 1 else 0' if listed else ''}", 1)
     if listed:
         w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
+
+
+def leading_back(op: OpDef) -> list[int]:
+    """The outputs that have a gradient: they alone count for the node and its hooks."""
+    return [i for i, name in enumerate(op.outputs or ()) if name not in op.nondiff_outputs]
 
 
 def _differentiable(op: OpDef) -> str:
@@ -157,7 +167,7 @@ def make_node_class(op: OpDef) -> type[OpNode]:
     if op.outputs == ("*",):
         slots.add("outputs")
     elif op.outputs is not None:
-        body["outputs"] = len(op.outputs)
+        body["outputs"] = len(leading_back(op))
     body["__slots__"] = tuple(sorted(slots))
     body["keeps_output"] = any(kind == "out" for kind, _ in asked)
     body["shows_memory"] = bool(op.view)
@@ -263,6 +273,8 @@ def make_run(op: OpDef, name: str) -> Any:
     w.depth = 1
     if op.outputs == ("*",):
         w("if self.outputs == 1: g = (g,)  # a list of one is stored bare")
+    elif op.nondiff_outputs:
+        w(f"g = {_for_all_outputs(op)}")
     released = []
     for (kind, what), bits in readers(op).items():
         if kind == "index":
@@ -284,6 +296,13 @@ def make_run(op: OpDef, name: str) -> Any:
         w(f"{' = '.join(released)} = FREED", 1)
     w("return grads")
     return w.compile(name, scope)
+
+
+def _for_all_outputs(op: OpDef) -> str:
+    """The tuple of gradients that rules get, from those that the node got: None for an output that has none."""
+    leading = leading_back(op)
+    given = {i: "g" if len(leading) == 1 else f"g[{k}]" for k, i in enumerate(leading)}
+    return f"({''.join(given.get(i, 'None') + ', ' for i in range(len(op.outputs or ())))})"
 
 
 def _local(kind: str, what: str) -> str:

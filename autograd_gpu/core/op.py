@@ -15,7 +15,8 @@ Reading a block
    A joint rule `grads(F, g, need, asked...)` replaces all of them: `need` is a tuple of bools, one per input.
 3. The names that a rule asks for ARE what is saved: an input, `out` (or an output's name), an attribute,
    `<input>_shape`, `<input>_dtype`, a `saved` name, and `i` (which element) for a list input.
-4. `g` is the output's gradient; with several `outputs` a tuple of them in which None means zero.
+4. `g` is the output's gradient; with several `outputs` a tuple of them in which None means zero, as it is for those in
+   `nondiff_outputs`, of which the node's hooks know nothing.
 5. A rule that answers None means "no gradient".
 6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
    dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the

@@ -45,7 +45,7 @@ class GraphTask:
 
     __slots__ = (
         "accumulate", "beyond", "buffers", "captures", "current", "floor", "keep", "late", "leaves", "needs", "nodes",
-        "only", "owned", "prune", "recording", "results", "used", "watched", "watchers", "xp",
+        "only", "owned", "prune", "recording", "results", "root", "used", "watched", "watchers", "xp",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class GraphTask:
     ) -> None:
         self.accumulate, self.keep, self.recording = accumulate, keep, recording
         self.only = only  # the leaves of backward(inputs=...)
+        self.root: Node | None = None  # the only one, whose tensor hooks run whether it leads to an input or not
         self.current: Node | None = None  # the node that runs, if anyone asks
         self.late: Late | None = None
         self.buffers: dict[Node, Any] = {}  # gradient so far: bare, or a list for several outputs
@@ -199,13 +200,13 @@ class GraphTask:
     def run(self, here: Here) -> None:
         """The hot loop. It stays one function: on a small graph a call per node would be a tenth of the time."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
-        release, recording, watchers = not self.keep, self.recording, self.watchers
+        release, recording, watchers, root = not self.keep, self.recording, self.watchers, self.root
         watched = self.watched = bool(counters.ACTIVE or here.starts or here.anomaly) or LOGGER.isEnabledFor(DEBUG)
         adding = accumulate and not here.starts and not here.anomaly
         sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
-            if not need and node not in captures and node not in watchers:
+            if not need and node not in captures and node not in watchers and node is not root:
                 continue
             g = buffers.pop(node, None)
             if g is None and (g := self._instead_of_none(node)) is None and not node.materialize:
@@ -247,6 +248,10 @@ class GraphTask:
                 self.fire_complete(node)
         if accumulate:
             self.fire_rest()
+        if root is not None and root.topological_nr == 0 and root.extra is not None and root not in captures:
+            g = buffers.pop(root, None)
+            if g is not None:  # a leaf that is not asked for
+                run_tensor_hooks(self, root, g)
 
     def _instead_of_none(self, node: Node) -> Any:
         """Where every rule above `node` answered None: zeros if ZERO edges end there, too. A Function runs anyway."""
