@@ -78,6 +78,10 @@ def refuse_stretched(name: str, array: Any) -> None:
                            "single memory location. Please clone() the tensor before performing the operation.")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
 def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     try:
         fits = np.broadcast_shapes(shape, x.shape) == x.shape
@@ -205,7 +209,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         bump_version(x)
         x._array[...] = other._array
     else:
-        value = other if isinstance(other, Tensor) else as_tensor(other)
+        value = other if isinstance(other, Tensor) else as_tensor(np.asarray(other) if _is_number(other) else other)
         _check_fits("copy_", x, value.shape)
         if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
             value = value.to(x.device, x.dtype)
