@@ -104,12 +104,14 @@ ELSEWHERE = {  # name -> the file that tests it
     **dict.fromkeys(NAMES["Random numbers"], "test_random.py"),
     **dict.fromkeys(NAMES["Dropout"], "test_nn_overwriting.py"),
     "cuda.manual_seed_all": "test_cuda.py",
+    **dict.fromkeys(("empty_strided", "unsafe_chunk", "unsafe_split"), "test_inplace_names.py"),
+    "unsafe_split_with_sizes": "test_inplace_names.py",
     "from_dlpack": "test_tensor.py",
     "from_numpy": "test_tensor.py",
     "nn.functional.gumbel_softmax": "test_nn_overwriting.py",
 }
 OTHERS = {  # which have their own tests
-    "Checkpoints", "Derivatives", "Layers", "Modules", "Optimizers", "Properties, dtypes, modes",
+    "Checkpoints", "Derivatives", "In place", "Layers", "Modules", "Optimizers", "Properties, dtypes, modes",
 }  # fmt: skip
 
 

@@ -12,6 +12,12 @@ FAMILIES = {
         multiply mvlgamma nan_to_num neg negative nextafter polygamma positive pow rad2deg reciprocal remainder round
         rsqrt rsub sgn sigmoid sign sin sinc sinh softmax sqrt square sub subtract tan tanh true_divide trunc xlogy
     """,
+    "In place": """
+        abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_
+        atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_
+        fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
+        rad2deg_ reciprocal_ round_ rsqrt_ sin_ sinc_ sinh_ sqrt_ square_ tan_ trunc_ xlogy_ zero_
+    """,
     "Special functions": """
         special.digamma special.entr special.erf special.erfc special.erfcx special.erfinv special.exp2 special.expit
         special.expm1 special.gammainc special.gammaincc special.gammaln special.i0 special.i0e special.i1 special.i1e
@@ -36,7 +42,8 @@ FAMILIES = {
         diagonal_scatter dsplit dstack flatten flip fliplr flipud hsplit hstack meshgrid moveaxis movedim narrow
         narrow_copy nn.functional.pad permute ravel repeat_interleave reshape roll rot90 row_stack select select_scatter
         slice_scatter split split_with_sizes squeeze stack swapaxes swapdims t tensor_split tile transpose tril
-        tril_indices triu triu_indices unbind unflatten unsqueeze vander vsplit vstack
+        tril_indices triu triu_indices unbind unflatten unsafe_chunk unsafe_split unsafe_split_with_sizes
+        unsqueeze vander vsplit vstack
         Tensor.H Tensor.T Tensor.expand Tensor.expand_as Tensor.mH Tensor.mT Tensor.repeat Tensor.reshape_as
         Tensor.sum_to_size Tensor.unfold Tensor.view Tensor.view_as
     """,
@@ -156,9 +163,9 @@ FAMILIES = {
         Tensor.random_ Tensor.uniform_
     """,
     "Creation": """
-        arange as_tensor asarray empty empty_like eye from_dlpack from_numpy full full_like linspace logspace
-        ones ones_like tensor zeros zeros_like clone Tensor.new_empty Tensor.new_full Tensor.new_ones Tensor.new_tensor
-        Tensor.new_zeros
+        arange as_tensor asarray empty empty_like empty_strided eye from_dlpack from_numpy full full_like linspace
+        logspace ones ones_like tensor zeros zeros_like clone Tensor.new_empty Tensor.new_full Tensor.new_ones
+        Tensor.new_tensor Tensor.new_zeros
     """,
     "Properties, dtypes, modes": """
         can_cast finfo get_default_device get_default_dtype get_device iinfo is_complex is_floating_point is_inference

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import cpu
 from .chunks import Array, Axpby, by_blas, sweep
 
 
@@ -287,7 +288,7 @@ def rprop(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RpropNumbers) ->
     xp.clip(size, c.smallest, c.largest, size)
     xp.copyto(u, 0.0, where=turned)
     xp.copyto(previous, u)
-    xp.sign(u, s)
+    (cpu.sign if xp is np else xp.sign)(u, s)
     xp.multiply(s, size, s)
     xp.subtract(p, s, p)
 

@@ -171,11 +171,12 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
-def detach_(x: Tensor) -> Tensor:
-    """Cuts x off its history, in place; whoever saved x for backward before raises there.
+def detach_(input: Tensor) -> Tensor:
+    """Cuts input off its history, in place; whoever saved it for backward before raises there.
 
     RuntimeError for a view: use `detach`.
     """
+    x = input
     if x._is_view():
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if x._fn is not None and not x.is_leaf:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ..backend import cpu
 from ..backend.dtypes import FLOATS, int64
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
@@ -63,15 +66,21 @@ class abs:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+def _sign(xp, x):
+    if x.dtype.kind == "b":
+        return xp.array(x)
+    return cpu.sign(x) if xp is np else xp.sign(x)
+
+
 @defop
 class sign:
-    """-1, 0 or 1 by the sign of x, NaN for NaN; the derivative is zero wherever it exists.
+    """-1, 0 or 1 by the sign of x, 0 for NaN; the derivative is zero wherever it exists.
 
     >>> ag.sign(ag.tensor([3.0, 0.0, -2.0]))
     tensor([ 1.,  0., -1.])
     """
 
-    def forward(xp, x): return xp.sign(x) if x.dtype.kind != "b" else xp.array(x)
+    forward = _sign
     grad_x = ZERO
     jvp, batch = ELEMENTWISE, BROADCASTING
 

@@ -23,7 +23,8 @@ def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any
     """`name`: as in_place makes it, but of an expanded x only x[key_of(x, ...)] is written to."""
     ordinary = in_place(function, name)
 
-    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = input
         if not is_stretched(x._array) or is_recorded(x, (*args, *kwargs.values())):
             return ordinary(x, *args, **kwargs)
         check_writable(name, x, stretched=True)

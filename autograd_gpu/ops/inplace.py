@@ -77,6 +77,10 @@ def refuse_stretched(name: str, array: Any) -> None:
                            "single memory location. Please clone() the tensor before performing the operation.")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
 def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     try:
         fits = np.broadcast_shapes(shape, x.shape) == x.shape
@@ -190,7 +194,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         bump_version(x)
         x._array[...] = other._array
     else:
-        value = other if isinstance(other, Tensor) else as_tensor(other)
+        value = other if isinstance(other, Tensor) else as_tensor(np.asarray(other) if _is_number(other) else other)
         _check_fits("copy_", x, value.shape)
         if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
             value = value.to(x.device, x.dtype)
@@ -205,8 +209,9 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return x
 
 
-def fill_(x: Tensor, value: Any) -> Tensor:
-    """`value`, a number or a 0-d tensor, everywhere in x."""
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """`value`, a number or a 0-d tensor, everywhere in input."""
+    x = input
     recorded = check_writable("fill_", x, value, stretched=not (isinstance(value, Tensor) and value.requires_grad))
     if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
         return put(x, value, recorded)
@@ -223,9 +228,9 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     return x
 
 
-def zero_(x: Tensor) -> Tensor:
-    """Zeros everywhere in x."""
-    return put(x, 0, check_writable("zero_", x, stretched=True))
+def zero_(input: Tensor) -> Tensor:
+    """Zeros everywhere in input."""
+    return put(input, 0, check_writable("zero_", input, stretched=True))
 
 
 def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
@@ -241,7 +246,8 @@ def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
 def in_place(function: Any, name: str) -> Any:
     """`name`: writes function(x, ...) back into x, whose shape and kind of dtype it must have, and returns x."""
 
-    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = input
         if check_writable(name, x, *args, *kwargs.values()):
             return record(name, x, function, *args, **kwargs)
         result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that

@@ -14,7 +14,8 @@ from .inplace import announce, is_recorded, named
 def in_place_view(function: Any, name: str) -> Any:
     """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
 
-    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = input
         recorded = not MODES.bits & (GRAD_OFF | INFERENCE)
         if is_recorded(x, ()):
             check_recordable(name, x)

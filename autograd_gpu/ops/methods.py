@@ -67,6 +67,7 @@ from . import (
     sorting,
     split,
     statistics,
+    strided,
     triangular,
     trigonometric,
     unique,
@@ -147,8 +148,12 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     singular: ("pinverse",),
     slicing: ("narrow", "narrow_copy", "select"),
     sorting: ("argsort", "argwhere", "isin", "msort", "nonzero", "sort", "topk"),
-    split: ("chunk", "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unbind", "vsplit"),
+    split: (
+        "chunk", "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unbind", "unsafe_chunk", "unsafe_split",
+        "unsafe_split_with_sizes", "vsplit",
+    ),
     statistics: ("corrcoef", "cov"),
+    strided: ("new_empty_strided",),
     triangular: ("cholesky", "cholesky_inverse", "cholesky_solve"),
     trigonometric: (
         "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "rad2deg", "sin", "sinc", "sinh",

@@ -223,3 +223,45 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     (tensor([[[1.]]]), tensor([[[1.]]]))
     """
     return _even_split("dsplit", input, indices_or_sections, 2, 3)
+
+
+# ---- results that may be written to --------------------------------------------------------------------
+
+
+def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The parts as tensors that are no views to autograd, each with a version counter of its own."""
+    for part in parts:
+        part._base = None
+        if not part.is_inference():
+            part._storage = None
+    return parts
+
+
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """split, whose results may be written to while recording: they share memory with input, and nobody looks.
+
+    Who writes to one of them must not use input, nor what else shares its memory, afterwards.
+
+    >>> a, b = ag.unsafe_split(ag.ones(4, requires_grad=True) * 2, 2)
+    >>> a.mul_(3)
+    tensor([6., 6.], grad_fn=<MulBackward0>)
+    """
+    return _unsafe(split(input, split_size, dim))
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """split_with_sizes, whose results may be written to while recording: see unsafe_split.
+
+    >>> ag.unsafe_split_with_sizes(ag.ones(3), (1, 2))
+    (tensor([1.]), tensor([1., 1.]))
+    """
+    return _unsafe(split_with_sizes(input, tuple(split_sizes), dim))
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """chunk, whose results may be written to while recording: see unsafe_split.
+
+    >>> ag.unsafe_chunk(ag.ones(3), 2)
+    (tensor([1., 1.]), tensor([1.]))
+    """
+    return _unsafe(chunk(input, chunks, dim))

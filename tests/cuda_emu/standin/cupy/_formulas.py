@@ -47,6 +47,13 @@ def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(np.less(b, 0), inverse, np.power(a, np.abs(b)))
 
 
+def sign(a: np.ndarray) -> np.ndarray:
+    """(a > 0) - (a < 0): 0 for NaN, which NumPy hands on."""
+    if a.dtype.kind not in "fV":
+        return np.sign(a)
+    return (np.greater(a, 0).view(np.int8) - np.less(a, 0).view(np.int8)).astype(a.dtype)
+
+
 def clip(a: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """NaN as a bound is no bound, where NumPy gives NaN."""
     inside = np.where(np.less(a, low), low, np.where(np.greater(a, high), high, a))
@@ -55,5 +62,5 @@ def clip(a: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 OWN: dict[str, Callable[..., Any]] = {
     "floor_divide": floor_divide, "remainder": remainder, "mod": remainder, "divmod": divmod_, "fmod": fmod,
-    "power": power, "pow": power, "fix": np.trunc, "sinc": np.sinc, "i0": np.i0,
+    "power": power, "pow": power, "sign": sign, "fix": np.trunc, "sinc": np.sinc, "i0": np.i0,
 }  # fmt: skip
