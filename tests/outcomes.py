@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,27 +64,57 @@ def outcome(m: Any, program: Any, *values: Any) -> Result | Exception:
 
 
 def difference(ours: Result | Exception, theirs: Result | Exception) -> str | None:
-    """What differs, in words; an error agrees with one of its type's bases, a gradient of None with zeros.
+    """What differs: its kind, and the rest in words. An error agrees with one of its type's bases, None with zeros.
 
+    The kinds are "refused" (by PyTorch alone), "raises" (here alone), "error" (another type), "output" and "gradient".
     What PyTorch cuts off may have a gradient here, of zeros then.
     """
     if isinstance(theirs, Exception):
         if isinstance(ours, type(theirs)):
             return None
-        found = f"{type(ours).__name__}: {ours}" if isinstance(ours, Exception) else f"{ours.outputs}"
-        return f"PyTorch raises {type(theirs).__name__}: {theirs}; here {found}"
+        found = ours.outputs if isinstance(ours, Result) else f"{type(ours).__name__}: {ours}"
+        kind = "refused" if isinstance(ours, Result) else "error"
+        return f"{kind}: PyTorch raises {type(theirs).__name__}: {theirs}; here {found}"
     if isinstance(ours, Exception):
-        return f"PyTorch gives {theirs.outputs}; here {type(ours).__name__}: {ours}"
+        return f"raises: PyTorch gives {theirs.outputs}; here {type(ours).__name__}: {ours}"
     if len(ours.outputs) != len(theirs.outputs):
-        return f"PyTorch gives {len(theirs.outputs)} tensors, here {len(ours.outputs)}"
+        return f"output: PyTorch gives {len(theirs.outputs)} tensors, here {len(ours.outputs)}"
     for i, (mine, other) in enumerate(zip(ours.outputs, theirs.outputs, strict=True)):
         if mine[:2] != other[:2] or other[3] > mine[3] or not _equal(mine[2], other[2]):
-            return f"output {i}: PyTorch {other}, here {mine}"
+            return f"output: number {i}, PyTorch {other}, here {mine}"
     for i, (g, e) in enumerate(zip(ours.gradients, theirs.gradients, strict=True)):
         if not _equal(0 if g is None else g, 0 if e is None else e):
-            return f"gradient {i}: PyTorch {e}, here {g}"
+            return f"gradient: number {i}, PyTorch {e}, here {g}"
     return None
 
 
 def _equal(mine: Any, other: Any) -> bool:
     return np.allclose(mine, other, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+# ---- arguments of other sizes -----------------------------------------------------------------------
+
+
+def _resized(value: Any, old: int, new: int) -> Any:
+    if isinstance(value, list):
+        return [_resized(item, old, new) for item in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    return np.asarray(value[tuple([slice(new) if size == old else slice(None) for size in value.shape])])
+
+
+def variants(args: Any) -> Iterator[list[Any]]:
+    """Arguments with one size 0 or 1 everywhere, with one dimension of one array empty, and without dimensions."""
+    arrays = [a for arg in args for a in (arg if isinstance(arg, list) else [arg]) if isinstance(a, np.ndarray)]
+    for old in sorted({size for a in arrays for size in a.shape if size > 1}):
+        for new in (0, 1):
+            yield [_resized(a, old, new) for a in args]
+    for i, value in enumerate(args):
+        for axis in range(value.ndim if isinstance(value, np.ndarray) else 0):
+            yield [*args[:i], value[(*(slice(None),) * axis, slice(0))], *args[i + 1 :]]
+    yield [a.reshape(-1)[:1].reshape(()) if isinstance(a, np.ndarray) and a.size else a for a in args]
+
+
+def shapes(args: Any) -> str:
+    """The arguments as a line of text."""
+    return ", ".join([f"{a.dtype}{list(a.shape)}" if isinstance(a, np.ndarray) else repr(a) for a in args])

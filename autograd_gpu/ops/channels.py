@@ -178,6 +178,9 @@ def batch_norm(
     """
     if (running_mean is None) != (running_var is None):
         raise ArgumentError("running_mean and running_var must either both be None or neither be None")
+    n = math.prod(input.shape[:1] + input.shape[2:])
+    if training and n == 1:
+        raise ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     if input.ndim > 1 and not input.numel():
         return kept_half(_of_nothing(input, weight, bias), input)
     channels = input.shape[1] if input.ndim > 1 else 1
@@ -187,9 +190,6 @@ def batch_norm(
         if eps < 0.0:
             raise ArgumentError(f"batch_norm eps must be non-negative, but got {eps}")
         return kept_half(_by_running(input, running_mean, running_var, weight, bias, eps), input)
-    n = math.prod(input.shape) // (channels or 1)
-    if n == 1:
-        raise ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     if eps <= 0.0 and running_var is not None:
         raise ArgumentError(f"batch_norm eps must be positive during training, but got {eps}")
     out, mean, var = native_batch_norm(input, weight, bias, eps)
@@ -237,7 +237,7 @@ def _channels_of(vector: Tensor, ndim: int) -> Tensor:
 
 def _by_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """Each group of channels normalised over itself and all positions, then weight and bias by channel."""
-    count, size = x.shape[0] * groups, math.prod(x.shape[1:]) // groups
+    count, size = x.shape[0] * groups, math.prod(x.shape[1:]) // (groups or 1)
     rows = reshape(x, (count, size))
     out = reshape(native_layer_norm(rows, None, None, shape=(size,), eps=eps)[0], x.shape)
     if weight is not None and bias is not None:

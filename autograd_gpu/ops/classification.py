@@ -255,7 +255,8 @@ class class_nll_grad:
 def _classes_last(x: Tensor, target: Tensor, name: str) -> Tensor:
     """x (N, C, ...) as (N, ..., C), after PyTorch's checks of classes (N, ...)."""
     if not x.ndim:
-        raise RuntimeError(f"{name}: expected an input of one dimension or more, (C) or (N, C, ...), got a 0-d tensor")
+        wrong = ArgumentError if name == "nll_loss" else RuntimeError
+        raise wrong(f"{name}: expected 1 or more dimensions, (C) or (N, C, ...), got a 0-d tensor")
     if target.dtype in FLOATS:
         also = f", or probabilities of the input's shape {list(x.shape)}" if name == "cross_entropy" else ""
         raise RuntimeError(f"{name}: expected classes of dtype int64{also}, but got {target.dtype} of shape "

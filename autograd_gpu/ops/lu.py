@@ -129,6 +129,9 @@ def _exchanged(rows, swaps):
 def _row_order(xp, pivots, *, rows, inverse=False):
     """By exchanging rows on the host: it is the same few integers for every column."""
     swaps = backend.to_numpy(pivots)
+    if swaps.size and not 1 <= swaps.min() <= swaps.max() <= rows:
+        raise RuntimeError(f"pivots must be between 1 and the number of rows, {rows}; got {swaps.min()} to "
+                           f"{swaps.max()}. Are they those that lu_factor gave with this LU?")
     found = [_exchanged(rows, row) for row in swaps.reshape(math.prod(swaps.shape[:-1]), swaps.shape[-1]).tolist()]
     order = np.array(found, np.int64).reshape(*swaps.shape[:-1], rows)
     order = order.argsort(-1) if inverse else order

@@ -300,6 +300,9 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows, labels = _as_rows(input, "multilabel_margin_loss"), _as_rows(target, "multilabel_margin_loss")
     classes = rows.shape[1]
+    if not classes:
+        raise RuntimeError("multilabel_margin_loss: expected an input of one class or more, (C) or (N, C), got one of "
+                           f"shape {list(input.shape)}")
     _classes(labels, classes, -1, "argument #2 'target' is out of range")
     losses = label_margins(rows, labels)
     return settle(losses if input.ndim == 2 else losses.reshape(()), reduction)
@@ -313,6 +316,9 @@ def multilabel_soft_margin_loss(
     >>> ag.multilabel_soft_margin_loss(ag.tensor([[0.0, 0.0]]), ag.tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
+    if not input.ndim:
+        raise IndexError("multilabel_soft_margin_loss: expected an input of one dimension or more, (C) or (N, C), got "
+                         "a 0-d tensor")
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     losses = losses if weight is None else losses * weight
     return settle(losses.mean(-1), reduction)

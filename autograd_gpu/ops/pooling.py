@@ -147,6 +147,9 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int) -> Tensor:
     """
     _check_rank("adaptive_avg_pool1d", input)
     count, length = _single(output_size), input.shape[-1]
+    if count and not length:
+        raise RuntimeError("adaptive_avg_pool1d(): Expected input to have non-zero size for non-batch dimensions, but "
+                           f"input has sizes {list(input.shape)}: there is nothing to average")
     if count and length % count == 0:
         return input.reshape(*input.shape[:-1], count, length // count).mean(-1)
     steps = np.arange(count) * length

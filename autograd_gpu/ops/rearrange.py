@@ -28,14 +28,13 @@ def _as_dims(dims: Any) -> tuple[int, ...]:
 
 
 def _flip(xp, x, *, dims):
-    key = [FULL] * x.ndim
+    key = [FULL] * (x.ndim or 1)
     for dim in _as_dims(dims):
         axis = wrap_dim(dim, x.ndim)
-        if x.ndim:
-            if key[axis] is not FULL:
-                raise RuntimeError(f"dim {axis} appears multiple times in the list of dims")
-            key[axis] = slice(None, None, -1)
-    return xp.array(x[tuple(key)])  # a copy, as in PyTorch: writing to the result leaves x alone
+        if key[axis] is not FULL:
+            raise RuntimeError(f"dim {axis} appears multiple times in the list of dims")
+        key[axis] = slice(None, None, -1)
+    return xp.array(x[tuple(key)] if x.ndim else x)  # a copy, as in PyTorch: writing to the result leaves x alone
 
 
 def _flip_back(F, g, x_shape, dims):

@@ -166,9 +166,10 @@ def running(xp, name, x, axis):
 
 
 def _logcumsumexp(xp, x, *, dim, reverse=False):
+    axis = wrap_dim(dim, x.ndim)
     if not x.ndim:
         return x + 0
-    turn = key_along(from_right(wrap_dim(dim, x.ndim), x.ndim), slice(None, None, -1 if reverse else None))
+    turn = key_along(from_right(axis, x.ndim), slice(None, None, -1 if reverse else None))
     return running(xp, "logaddexp", x[turn], dim)[turn]
 
 
