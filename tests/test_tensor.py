@@ -12,6 +12,19 @@ import pytest
 import autograd_gpu as ag
 
 
+class Exporter:
+    """What another library sees of a tensor."""
+
+    def __init__(self, tensor):
+        self.export, self.device = tensor.__dlpack__, tensor.__dlpack_device__()
+
+    def __dlpack__(self, **kwargs):
+        return self.export(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
 class TestFactories:
     def test_dtypes_of_python_data(self):
         assert ag.tensor(1.5).dtype == ag.float32
@@ -64,6 +77,21 @@ class TestFactories:
             ag.zeros(2, device="tpu")
         with pytest.raises(RuntimeError, match="floating point dtype"):
             ag.tensor([1, 2], requires_grad=True)
+
+    def test_dlpack_of_negative_strides(self, device):
+        t = ag.arange(6, device=device).reshape(2, 3)[::-1, 1:]
+        back = ag.from_dlpack(Exporter(t))
+        assert back.tolist() == [[4, 5], [1, 2]]
+        with pytest.raises(BufferError, match="negative strides"):
+            t.__dlpack__(copy=False)
+        if device == "cpu":
+            torch = pytest.importorskip("torch")
+            assert torch.from_dlpack(t).tolist() == [[4, 5], [1, 2]]
+
+    @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2"])
+    def test_dlpack_of_dtypes_that_numpy_does_not_know(self, dtype, device):
+        with pytest.raises(BufferError, match=rf"{dtype} cannot be exported by DLPack"):
+            ag.ones(2, device=device).to(getattr(ag, dtype)).__dlpack__()
 
     def test_dlpack(self):
         a = np.arange(3.0)

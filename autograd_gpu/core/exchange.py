@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
+from ..backend.dtypes import STORAGE, bfloat16
 from ..config import GRAD_OFF, MODES
+
+_NOT_EXPORTED = STORAGE | {bfloat16}
 
 
 class Exchange:
@@ -45,8 +48,20 @@ class Exchange:
         return np.array(array, dtype=dtype, copy=copy)
 
     def __dlpack__(self: Any, **kwargs: Any) -> Any:
+        """The memory for another library; of a tensor with negative strides a copy, since PyTorch aborts at them.
+
+        BufferError for bfloat16 and float8, which NumPy and CuPy do not export, and where copy=False forbids the copy.
+        """
         self._check_exportable()
-        return self._array.__dlpack__(**kwargs)
+        if self.dtype in _NOT_EXPORTED:
+            raise BufferError(f"a tensor of dtype {self.dtype} cannot be exported by DLPack; export .to(float32)")
+        array = self._array
+        if min(array.strides, default=0) < 0:
+            if kwargs.get("copy") is False:
+                raise BufferError("a tensor with negative strides is exported by DLPack as a copy, which copy=False "
+                                  "forbids; leave it out")
+            array = array.copy()
+        return array.__dlpack__(**kwargs)
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
         return self._array.__dlpack_device__()

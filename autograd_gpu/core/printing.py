@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import backend
 from ..backend import dtypes
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def set_printoptions(
     """Sets how tensors print, for the whole process; what is None stays.
 
     precision   digits after the point
-    threshold   more elements than this are summarised, by `edgeitems` at each end
+    threshold   more elements than this are summarised, by `edgeitems` at each end; only these are read, and copied
+                from a device
     linewidth   characters per line
     profile     "default", "short" or "full": sets all of these first
     sci_mode    True for scientific notation, False for none; None, at every call, chooses by the values
@@ -58,10 +60,7 @@ _IMPLIED = (dtypes.int64, dtypes.bool_)  # not printed, like the default float d
 
 
 def tensor_repr(tensor: Tensor) -> str:
-    values = tensor.numpy(force=True)
-    if values.dtype in dtypes.STORAGE or values.dtype == dtypes.bfloat16:
-        values = values.astype(np.float32)
-    text = _text(values)
+    text = _text(tensor)
     notes = []
     if tensor.numel() == 0 and tensor.shape != (0,):
         notes.append(f"size={tensor.shape}")
@@ -81,15 +80,33 @@ def tensor_repr(tensor: Tensor) -> str:
     return f"{name}({joint})"
 
 
-def _text(values: np.ndarray) -> str:
+def _text(tensor: Tensor) -> str:
+    """The elements; of more than `threshold` those at the ends, and no others are read or copied to the host."""
+    array, ends = tensor._array, max(_options["edgeitems"], 1)
+    cut = [d for d, size in enumerate(array.shape) if size > 2 * ends] if array.size > _options["threshold"] else []
+    values = backend.to_numpy(_at_ends(array, cut, ends)).view(tensor.dtype)
+    if values.dtype in dtypes.STORAGE or values.dtype == dtypes.bfloat16:
+        values = values.astype(np.float32)
+    moderate = _moderate(values)
+    for d in cut:  # one element more, that NumPy leaves out
+        values = np.insert(values, ends, values.take(0, d), d)
     digits, sci_mode = _options["precision"], _options["sci_mode"]
     chosen = {True: lambda value: f"{value:.{digits}e}", False: lambda value: f"{value:.{digits}f}"}.get(sci_mode)
     formatter: Any = None if chosen is None else {"float_kind": chosen}
     return np.array2string(
-        values, separator=", ", prefix="tensor(", precision=digits, threshold=_options["threshold"],
-        edgeitems=_options["edgeitems"], max_line_width=_options["linewidth"],
-        suppress_small=_moderate(values), formatter=formatter,
+        values, separator=", ", prefix="tensor(", precision=digits, threshold=0 if cut else sys.maxsize,
+        edgeitems=_options["edgeitems"], max_line_width=_options["linewidth"], suppress_small=moderate,
+        formatter=formatter,
     )  # fmt: skip
+
+
+def _at_ends(array: Any, cut: list[int], ends: int) -> Any:
+    """The first and the last `ends` elements along each of the dimensions `cut`."""
+    if not cut:
+        return array
+    before = (slice(None),) * cut[0]
+    parts = [_at_ends(array[(*before, part)], cut[1:], ends) for part in (slice(ends), slice(-ends, None))]
+    return backend.namespace(array).concatenate(parts, axis=cut[0])
 
 
 def _moderate(values: np.ndarray) -> bool:
