@@ -161,7 +161,8 @@ CALLS: dict[str, str] = {
 }
 # Operators and methods, named by the whole expression.
 EXPRESSIONS = (
-    "x + y", "x - y", "x * y", "x / y", "x @ y", "x ** 2", "x + 1.0", "1.0 - x", "-x", "x > y", "x[0]", "x[0, 1]",
+    "x + y", "x - y", "x * y", "x / y", "x @ y", "x ** 2", "x**3", "x**-1", "x**5",
+    "x + 1.0", "1.0 - x", "-x", "x > y", "x[0]", "x[0, 1]",
     "x[:, 0]", "x[None]", "x[j]", "x[b]", "x.T", "x.mT", "x.view(4)", "x.expand(2, 2)", "x.expand_as(y)",
     "x.repeat(1, 2)", "x.contiguous()", "x.detach()", "x.double()", "x.to(lib.float64)", "x.type_as(n)", "x.tolist()",
     "v[0].item()", "z.add_(zero)", "z.sub_(zero)", "z.mul_(one)", "z.div_(one)", "z.zero_()", "z.fill_(0.5)",
@@ -210,7 +211,8 @@ LARGE: dict[str, str] = {
     "special.gammaln(x)": "lgamma", "special.expit(x)": "sigmoid", "special.gammainc(x, y)": "igamma",
     "x + y": "add", "x - y": "sub", "x * y": "mul", "x / y": "div", "-x": "neg", "x // y": "floor_divide",
     "x > y": "gt", "x == y": "eq", "1 / np.sqrt(x)": "rsqrt", "x + y / z": "addcdiv", "x + y * z": "addcmul",
-    "x + 0.3 * (y - x)": "lerp", "np.clip(x, 0.3, 0.6)": "clamp", "np.where(b, x, y)": "where", "x % 1": "frac",
+    "x + 0.3 * (y - x)": "lerp", "np.clip(x, 0.3, 0.6)": "clamp", "np.where(b, x, y)": "where",
+    "x - np.trunc(x)": "frac",
     "np.maximum(x, 0)": "F.relu", "x * special.ndtr(x)": "F.gelu", "x * special.expit(x)": "F.silu",
     "np.log1p(np.exp(x))": "F.softplus", "x / (1 + np.abs(x))": "F.softsign",
     "np.where(x > 0, x, 0.01 * x)": "F.leaky_relu",
@@ -219,8 +221,14 @@ LARGE: dict[str, str] = {
     "np.square(x - y).mean()": "F.mse_loss", "special.logsumexp(x, 0)": "logsumexp",
     "special.softmax(x, 0)": "F.softmax",
     "special.log_softmax(x, 0)": "F.log_softmax", "np.cumsum(x, 0)": "cumsum", "np.cumprod(x, 0)": "cumprod",
+    "x**3": "x**3", "x**-1": "x**-1", "x**5": "x**5",
     "x.sum(0)": "x.sum(0)", "x.sum(1)": "x.sum(1)", "x.mean(0)": "x.mean(0)", "x.max(1)": "x.amax(1)",
 }  # fmt: skip
+# Those that are called on magnitudes: of negative numbers they are NaN or infinite.
+POSITIVE = (
+    "log", "log10", "log2", "rsqrt", "sqrt", "pow", "igamma", "logit", "special.entr", "special.ndtri",
+    "special.xlog1py", "xlogy",
+)  # fmt: skip
 
 
 def calls() -> dict[str, str]:

@@ -53,10 +53,18 @@ def small_arrays() -> dict[str, np.ndarray]:
 
 
 def large_arrays(tiny: bool) -> dict[str, np.ndarray]:
-    """The operands of calls on a million elements: numbers in (0, 1), above 1 for `big`, and a mask."""
+    """The operands of calls on a million elements: numbers in (-1, 1) of both signs, above 1 for `big`, and a mask."""
     rng, side = np.random.default_rng(5), 10 if tiny else 1000
-    arrays = {name: float32(rng.uniform(0.01, 0.99, (side, side))) for name in ("x", "y", "z", "big")}
-    return arrays | {"big": arrays["big"] + 1, "b": arrays["x"] > arrays["y"]}
+    sizes = {name: float32(rng.uniform(0.01, 0.99, (side, side))) for name in ("x", "y", "z", "big")}
+    arrays = {name: size * float32(rng.choice([-1.0, 1.0], size.shape)) for name, size in sizes.items()}
+    return arrays | {"big": sizes["big"] + 1, "b": arrays["x"] > arrays["y"]}
+
+
+def operands(case: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`arrays`, or their magnitudes where the op is defined for positive numbers only."""
+    if case not in op_calls.POSITIVE:
+        return dict(arrays)
+    return {name: abs(array) if array.dtype.kind == "f" else array for name, array in arrays.items()}
 
 
 def float32(value: Any) -> np.ndarray:
@@ -119,11 +127,12 @@ def large_cases(present: Mapping[str, ModuleType], tiny: bool, device: str) -> C
     arrays = large_arrays(tiny)
     found: Cases = {}
     for case, (expression, in_numpy) in op_calls.large().items():
+        given = operands(case, arrays)
         found[LARGE + case] = {
-            name: tensor_call(lib, expression, arrays, (), device) for name, lib in tensor_libraries(present)
+            name: tensor_call(lib, expression, given, (), device) for name, lib in tensor_libraries(present)
         }
         if "numpy" in present:
-            found[LARGE + case]["numpy"] = numpy_call(in_numpy, arrays)
+            found[LARGE + case]["numpy"] = numpy_call(in_numpy, given)
     return found
 
 
