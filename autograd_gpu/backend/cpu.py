@@ -132,19 +132,3 @@ def constants(dtype: np.dtype, *values: float) -> tuple[np.ndarray, ...]:
 @functools.lru_cache(1024)
 def ones(n: int, dtype: np.dtype) -> np.ndarray:
     return np.ones(n, dtype)
-
-
-def total(x: np.ndarray, axis: Any, keepdims: Any) -> Any:
-    """np.add.reduce of float32 or float64."""
-    n = x.size
-    if not 0 < n <= FEW:
-        return np.add.reduce(x, axis, keepdims=keepdims)
-    if axis is None:
-        return x.reshape(1, n).dot(ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
-    if type(axis) is not int or x.ndim != 2:
-        return np.add.reduce(x, axis, keepdims=keepdims)
-    if axis == 1 or axis == -1:
-        out = x.dot(ones(x.shape[1], x.dtype))
-        return out[:, None] if keepdims else out
-    out = ones(x.shape[0], x.dtype).dot(x)
-    return out[None] if keepdims else out

@@ -70,14 +70,14 @@ def _slopes(xp, h, saved, bias=None, *, activation, parameters=()):
     slope = CURVES[activation].slope
     if saved.size <= BLOCK and saved.itemsize > 2:
         dz = slope(RAW, h, saved if bias is None else saved + bias, *parameters)
-        return dz, np.add.reduce(dz, axis=0 if dz.ndim == 2 else tuple(range(dz.ndim - 1)))
+        return dz, backend.total(np, dz, 0 if dz.ndim == 2 else tuple(range(dz.ndim - 1)))
     dz, bias = backend.empty(np, saved.shape, saved.dtype), _wide(bias)
-    dbias = np.zeros(saved.shape[-1:], _wide(saved[..., :0]).dtype)
+    sums = [np.zeros(saved.shape[-1:], _wide(saved[..., :0]).dtype)]
     for g, block, target in _in_blocks(h, saved, dz):
         part = slope(RAW, _wide(g), _wide(block) + bias, *parameters)
-        dbias += part.sum(axis=0)
+        sums.append(backend.total(np, part, 0))
         target[...] = part
-    return dz, dbias.astype(saved.dtype)
+    return dz, backend.total(np, np.stack(sums), 0).astype(saved.dtype)
 
 
 # ---- derivatives, tangents and batches of all four ops ----------------------------------------------------

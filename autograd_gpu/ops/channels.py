@@ -56,9 +56,9 @@ def _batch_norm(xp, x, weight, bias, eps):
     channels, dtype, axes = x.shape[1], x.dtype, _others(x.ndim)
     n = x.size // channels if x.size else 1
     x = x.astype(wide(dtype), copy=False)
-    mean = xp.sum(x, axis=axes) / n
+    mean = backend.total(xp, x, axes) / n
     out = xp.subtract(x, _along_channels(mean, x.ndim), out=backend.empty(xp, x.shape, x.dtype))
-    var = xp.sum(out * out, axis=axes) / n
+    var = backend.total(xp, out * out, axes) / n
     scale = 1 / xp.sqrt(var + eps)
     out *= _along_channels(scale if weight is None else scale * weight, x.ndim)
     if bias is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
+from ..backend import scans
 from ..backend.dtypes import wide
 from ..core.batching import along
 from ..core.dispatch import defop
@@ -25,7 +26,7 @@ def _cumprod(xp, x, *, dim, dtype=None):
     if not x.ndim:
         return x.astype(wanted)
     y = x.astype(wide(wanted), copy=False)
-    out = np.multiply.accumulate(y, axis) if xp is np else xp.cumprod(y, axis=axis)
+    out = scans.accumulate(np.multiply, y, axis) if xp is np else xp.cumprod(y, axis=axis)
     return out.astype(wanted, copy=False)
 
 
@@ -62,7 +63,7 @@ def _parts(xp, x, dim):
     """Note [Zeros in a product]: where the first zeros are, x without zeros, both cumulative products."""
     zero = x == 0
     if xp is np and not np.count_nonzero(zero):
-        out = np.multiply.accumulate(x, dim)
+        out = scans.accumulate(np.multiply, x, dim)
         return zero, zero, x, out, out
     first = zero & (xp.cumsum(zero, axis=dim) == 1)
     without = backend.where(xp, zero, 1, x).astype(x.dtype, copy=False)

@@ -34,11 +34,11 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 def _euclidean(xp, x1, x2):
     if max(x1.shape[-2], x2.shape[-2]) <= MANY:
         away = x1[..., :, None, :] - x2[..., None, :, :]
-        return xp.sqrt((away * away).sum(axis=-1))
+        return xp.sqrt(backend.total(xp, away * away, -1))
     if x1.ndim != x2.ndim:
         lead = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         x1, x2 = (xp.broadcast_to(x, lead + x.shape[-2:]) for x in (x1, x2))
-    squares = (x1 * x1).sum(axis=-1)[..., :, None] + (x2 * x2).sum(axis=-1)[..., None, :]
+    squares = backend.total(xp, x1 * x1, -1)[..., :, None] + backend.total(xp, x2 * x2, -1)[..., None, :]
     return xp.sqrt(xp.maximum(squares - 2 * backend.matmul(x1, x2.swapaxes(-1, -2)), 0))
 
 

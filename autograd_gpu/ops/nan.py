@@ -84,7 +84,7 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
                            "convert with .float() first")
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     total = added(xp, _without(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
-    found = reduced(xp, "add", x == x, dim, keepdim, total.dtype)
+    found = reduced(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
     found = backend.where(xp, found == 0, math.nan, found).astype(total.dtype, copy=False)
     return (total / found).astype(wanted, copy=False), {"found": found}
 

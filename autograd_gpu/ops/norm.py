@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .. import backend
 from ..backend import kernels
 from ..backend.dtypes import FLOATS, HALF, get_default_dtype, wide
 from ..core.batching import aligned, example, expanded
@@ -37,7 +38,7 @@ def _squares(xp, x, axes):
     """The sum of x * x, without that array where NumPy can."""
     if xp is np and len(axes) == 1:
         return np.vecdot(x, x)[..., None]
-    return xp.sum(x * x, axis=axes, keepdims=True)
+    return backend.total(xp, x * x, axes, True)
 
 
 def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
@@ -49,7 +50,7 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
         return kernels.layer_norm(*map(kernels.contiguous, (x, weight, bias)), eps, len(shape))
     n = math.prod(shape) or 1
     x = x.astype(wide(dtype), copy=False)
-    mean = xp.sum(x, axis=axes, keepdims=True) / n
+    mean = backend.total(xp, x, axes, True) / n
     out = x - mean
     rstd = 1 / xp.sqrt(_squares(xp, out, axes) / n + eps)
     out *= rstd
@@ -123,16 +124,17 @@ def _gradients(need, g, x, weight, mean, rstd, shape):
     dtype, n, axes, above = x.dtype, math.prod(shape), tuple(range(-len(shape), 0)), tuple(range(x.ndim - len(shape)))
     g, normal = g.astype(wide(dtype), copy=False), x * rstd if mean is None else (x - mean) * rstd
     product = g * normal
-    sums = [each.sum(above) if wanted else None for each, wanted in zip((product, g), need[1:], strict=False)]
+    summands = zip((product, g), need[1:], strict=False)
+    sums = [backend.total(np, each, above) if wanted else None for each, wanted in summands]
     dx = None
     if need[0]:
         if weight is not None:
             product *= weight
-        normal *= product.sum(axes, keepdims=True) / n
+        normal *= backend.total(np, product, axes, True) / n
         h = g if weight is None else np.multiply(g, weight, out=product)
         dx = np.subtract(h, normal, out=normal)
         if mean is not None:
-            dx -= h.sum(axes, keepdims=True) / n
+            dx -= backend.total(np, h, axes, True) / n
         dx *= rstd
     return [None if each is None else each.astype(dtype, copy=False) for each in (dx, *sums)]
 

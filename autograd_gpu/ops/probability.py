@@ -26,12 +26,12 @@ def exponentials(xp, x, axis):
     """exp(x - max) as a fresh array, its sum over `axis`, and the max; both keep their dimension."""
     if not x.ndim:
         return xp.ones((), x.dtype), xp.ones((), x.dtype), x
-    largest, total = (np.maximum.reduce, np.add.reduce) if xp is np else (xp.max, xp.sum)
+    largest = np.maximum.reduce if xp is np else xp.max
     highest = largest(x, axis=axis, keepdims=True) if x.shape[axis] else xp.sum(x, axis=axis, keepdims=True)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, as it should be
         e = xp.subtract(x, highest)
     xp.exp(e, out=e)
-    return e, total(e, axis=axis, keepdims=True), highest
+    return e, backend.total(xp, e, axis, True), highest
 
 
 def _wanted(name, x, dtype):
@@ -110,14 +110,14 @@ def _log_softmax(xp, x, *, dim, dtype=None):
 @in_float32
 def _softmax_grad_by_parts(xp, h, out, *, dim):
     weighted = xp.multiply(h, out, out=xp.empty(np.broadcast_shapes(h.shape, out.shape), out.dtype))
-    total = xp.sum(weighted, axis=dim, keepdims=True) if out.ndim else weighted
+    total = backend.total(xp, weighted, dim, True) if out.ndim else weighted
     weighted -= out * total
     return weighted
 
 
 @in_float32
 def _log_softmax_grad_by_parts(xp, h, out, *, dim):
-    total = xp.sum(h, axis=dim, keepdims=True) if out.ndim else h
+    total = backend.total(xp, h, dim, True) if out.ndim else h
     p = xp.exp(out, out=xp.empty(out.shape, out.dtype))
     return xp.subtract(h, p * total)
 
@@ -166,7 +166,7 @@ def _safe_softmax_by_parts(xp, x, *, dim):
     axis = wrap_dim(dim, x.ndim)
     highest = (xp.max if x.shape[axis] else xp.sum)(x, axis=axis, keepdims=True)
     e = xp.exp(x - backend.where(xp, highest == -math.inf, x.dtype.type(0), highest))
-    total = xp.sum(e, axis=axis, keepdims=True)
+    total = backend.total(xp, e, axis, True)
     return xp.divide(e, backend.where(xp, total == 0, x.dtype.type(1), total), out=e)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import backend
 from ..backend import cpu, dtypes, kernels
 from ..backend.dtypes import wide
 from ..core.batching import REDUCING
@@ -83,10 +84,10 @@ def reduced(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any
 
 
 def added(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
-    """The sum of float32 or float64 over `dim`."""
+    """The sum of float32 or float64 over `dim`, with a small rounding error."""
     if dim is not None and (type(dim) is not int or not -x.ndim <= dim < x.ndim):
         dim = axes(dim, x.ndim)
-    return cpu.total(x, dim, keepdim) if xp is np else xp.sum(x, axis=dim, keepdims=keepdim)
+    return backend.total(xp, x, dim, keepdim)
 
 
 # ---- sums --------------------------------------------------------------------------------------------
@@ -118,7 +119,16 @@ def _sum(xp, x, *, dim=None, keepdim=False, dtype=None):
         found = _sum_of_halves(x, axes(dim, x.ndim), keepdim)
         if found is not None:
             return found
-    return reduced(xp, "add", x.astype(wide(wanted), copy=False), dim, keepdim).astype(wanted, copy=False)
+    return _added_in(xp, wanted, x, dim, keepdim)
+
+
+def _added_in(xp, wanted, x, dim, keepdim):
+    """The sum in the dtype `wanted`, of half types and numbers that are no floats rounded once."""
+    wider = wide(wanted)
+    if wider not in dtypes.FULL_FLOATS:
+        return reduced(xp, "add", x.astype(wider, copy=False), dim, keepdim)
+    return added(xp, x.astype(wider, copy=False), dim, keepdim).astype(wanted, copy=False)
+
 
 def _sum_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
     return spread(F, g if dtype is None else F.cast(g, x_dtype), x_shape, dim, keepdim)
@@ -150,7 +160,7 @@ def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be a floating point dtype. "
                            f"Got: {wanted}; convert with .float() first")
     x = x.astype(wide(wanted), copy=False)
-    return divided(reduced(xp, "add", x, dim, keepdim), count(x.shape, dim)).astype(wanted, copy=False)
+    return divided(added(xp, x, dim, keepdim), count(x.shape, dim)).astype(wanted, copy=False)
 
 
 def divided(total: Any, n: int | float) -> Any:
@@ -222,7 +232,7 @@ def _logsumexp(xp, x, *, dim, keepdim=False):
     highest = (largest if x.size else xp.sum)(x, axis=axis, keepdims=True)
     limits = np.finfo(x.dtype)
     finite = xp.minimum(xp.maximum(highest, limits.min), limits.max)
-    total = xp.exp(x - finite).sum(axis=axis, keepdims=True)
+    total = added(xp, xp.exp(x - finite), dim, True)
     if not x.size:
         highest = highest - math.inf
     out = xp.log(xp.maximum(total, limits.tiny)) + highest  # not log(0), which warns: -inf is in `highest` already

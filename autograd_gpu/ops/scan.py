@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend import dtypes, scans
 from ..backend.dtypes import wide
 from ..core.batching import LEADING, along, counted_from_right, rank
 from ..core.dispatch import defop
@@ -120,13 +120,13 @@ class exclusive_prod:
 
 def _cumsum(xp, x, *, dim, dtype=None, reverse=False):
     if dtype is None and not reverse and xp is np and -x.ndim <= dim < x.ndim and x.dtype in dtypes.FULL_FLOATS:
-        return np.add.accumulate(x, dim)
+        return scans.accumulate(np.add, x, dim)
     axis, wanted = wrap_dim(dim, x.ndim), result_dtype(x, dtype)
     y = x.astype(wide(wanted), copy=False)
     if not x.ndim:
         return y.astype(wanted)
     turn = key_along(axis - x.ndim, slice(None, None, -1)) if reverse else ...
-    out = np.add.accumulate(y[turn], axis) if xp is np else xp.cumsum(y[turn], axis=axis)
+    out = scans.accumulate(np.add, y[turn], axis) if xp is np else xp.cumsum(y[turn], axis=axis)
     return out[turn].astype(wanted, copy=False)
 
 
@@ -155,7 +155,7 @@ class cumsum:
 def running(xp, name, x, axis):
     """ufunc.accumulate of maximum, minimum or logaddexp; CuPy, which has it not, doubles what is done at each step."""
     if xp is np:
-        return getattr(np, name).accumulate(x, axis)
+        return scans.accumulate(getattr(np, name), x, axis)
     axis, combine, step = from_right(axis, x.ndim), getattr(xp, name), 1
     while step < x.shape[axis]:
         early, late = key_along(axis, slice(-step)), key_along(axis, slice(step, None))

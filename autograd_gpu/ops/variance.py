@@ -38,7 +38,9 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
         x = x.astype(dtypes.float32)
     n = count(x.shape, dim)
     away = x - divided(added(xp, x, dim, True), n)
-    return divided(added(xp, away * away, dim, keepdim), _freedom(n, unbiased, correction))
+    rest = added(xp, away, dim, keepdim)  # what rounding has left of n times the mean: much, where that is large
+    squares = xp.maximum(added(xp, away * away, dim, keepdim) - divided(rest * rest, n), 0)
+    return divided(squares, _freedom(n, unbiased, correction))
 
 
 def _deviations(F, x, dim, unbiased, correction):
