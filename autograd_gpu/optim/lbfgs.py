@@ -10,7 +10,7 @@ from ..backend.dtypes import HALF, float32
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
 from ..core.views import before_write, bump_version
-from .groups import Group, Params, with_number
+from .groups import Group, Params, with_numbers
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
 
@@ -93,7 +93,7 @@ class LBFGS(Optimizer):
 
     def _minimize(self, closure: Callable[[], Any], state: dict[str, Any]) -> Any:
         """1. A direction from the history. 2. A step along it. 3. Loss and gradient there, and if that is enough."""
-        group = with_number(self.param_groups[0])
+        group = with_numbers(self.param_groups[0])
         params = group["params"]
         if not state:
             state.update(self._new_state(group))

@@ -14,7 +14,16 @@ from ..backend.chunks import Kernel
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
 from ..core.views import before_write, bump_version
-from .groups import Group, Params, check_execution, check_lr, check_nonnegative, completed, from_params, with_number
+from .groups import (
+    Group,
+    Params,
+    check_execution,
+    check_nonnegative,
+    check_tensors,
+    completed,
+    from_params,
+    with_numbers,
+)
 from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
 from .loading import loaded_group, loaded_state
 
@@ -24,7 +33,7 @@ class Optimizer(Hookable):
 
     `params` is an iterable of leaf tensors, of (name, tensor), or of dicts {"params": tensors, option: value, ...}
     whose options override `defaults` for their group. `param_groups` may be changed between steps:
-    group["lr"] *= 0.1. A learning rate may be a tensor of one element, which is read at each step.
+    group["lr"] *= 0.1. A learning rate, or another number, may be a tensor of one element, which is read at each step.
 
     >>> w = ag.ones(1, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
@@ -78,7 +87,7 @@ class Optimizer(Hookable):
 
     def _check_options(self, group: Group) -> None:
         """Raises ValueError for an option out of its range; a subclass extends it."""
-        check_lr(group)
+        check_tensors(group)
         check_nonnegative(group, self._nonnegative)
         check_execution(group)
 
@@ -103,7 +112,7 @@ class Optimizer(Hookable):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._update(with_number(group))
+            self._update(with_numbers(group))
         return loss
 
     def _update(self, group: Group) -> None:

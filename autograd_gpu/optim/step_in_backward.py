@@ -7,7 +7,7 @@ import weakref
 from ..core.hooks import MultiHandle
 from ..core.late import late_of, running_task
 from ..core.tensor import Tensor
-from .groups import with_number
+from .groups import with_numbers
 from .hooks import AFTER, BEFORE
 from .optimizer import Optimizer
 
@@ -71,7 +71,7 @@ class _Stepper:
             gathered[self] = self  # the task calls `finish` at its end
             for hook in optimizer._hooks_of(BEFORE):
                 hook(optimizer, (optimizer,), {})
-        optimizer._update({**with_number(optimizer.param_groups[number]), "params": [param]})
+        optimizer._update({**with_numbers(optimizer.param_groups[number]), "params": [param]})
         param.grad = None
 
     def finish(self) -> None:
