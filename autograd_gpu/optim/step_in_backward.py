@@ -69,16 +69,16 @@ class _Stepper:
         gathered = late_of(task).gathered
         if self not in gathered:
             gathered[self] = self  # the task calls `finish` at its end
-            for hook in optimizer._hooks_of(BEFORE):
+            for hook in optimizer._ag_hooks_of(BEFORE):
                 hook(optimizer, (optimizer,), {})
-        optimizer._update({**with_numbers(optimizer.param_groups[number]), "params": [param]})
+        optimizer._ag_update({**with_numbers(optimizer.param_groups[number]), "params": [param]})
         param.grad = None
 
     def finish(self) -> None:
         """Every parameter of this backward has been stepped."""
         optimizer = self.optimizer()
-        optimizer._steps_taken += 1
-        for hook in optimizer._hooks_of(AFTER):
+        optimizer._ag_steps_taken += 1
+        for hook in optimizer._ag_hooks_of(AFTER):
             hook(optimizer, (optimizer,), {})
 
 
