@@ -153,7 +153,7 @@ def test_what_leaves_a_bucket_goes_on_alone(cls, options):
     """A parameter that skips a step, has its state replaced, or lies otherwise in memory."""
     params, optimizer = make(cls, options, shapes=SMALL)
     twins, lone = make(cls, options, shapes=SMALL)
-    lone._buckets.pack = lambda params, states: list(states)
+    lone._ag_buckets.pack = lambda params, states: list(states)
     for group, each in ((params, optimizer), (twins, lone)):
         group[0].data = ag.tensor(np.asfortranarray(group[0].detach().array))
         advance(group, each, range(2))

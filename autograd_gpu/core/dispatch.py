@@ -74,6 +74,8 @@ def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
 
 def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
     """The steps at the head of this file, for one call."""
+    if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
+        attributes = _numbers(op, attributes)
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
     prepared = _same_device(op, prepared)
     if any(isinstance(a, StorageTensor) for a in prepared):
@@ -85,6 +87,12 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
     bits = MODES.bits
     outs = intercepted(op, prepared, attributes, _run) if bits & INTERCEPTED else _run(op, prepared, attributes)
     return outs if bits < SAVING else _shown(outs, args, prepared)
+
+
+def _numbers(op: OpDef, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The attributes, a number for each that is a 0-d tensor."""
+    return tuple([keywords.as_number(op.name, name, value) if isinstance(value, Tensor) and value.ndim == 0 else value
+                  for name, value in zip(op.attributes, attributes, strict=True)])
 
 
 def _run(op: OpDef, args: list[Any], attributes: tuple[Any, ...], forward: Any = None) -> Any:

@@ -64,6 +64,9 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     w(f"def {name}({signature(op, op.called, words=True)}):")
     w.depth = 1
     keywords.write_words(w, name, op.attributes)
+    for number in keywords.numbers_of(op.attributes):  # by a name for the default: most calls leave it
+        given = "" if op.attributes[number] is inspect.Parameter.empty else f"{number} is not DEFAULTS[{number!r}] and "
+        w(f"if {given}isinstance({number}, Tensor): {number} = as_number({name!r}, {number!r}, {number})")
     if renamed := [name for name in op.inputs if op.called[name] != name]:
         w(f"{', '.join(renamed)} = {', '.join(op.called[name] for name in renamed)}")
     if "keepdim" in op.attributes:  # sum(x, 0, 1) is no sum over two dimensions
@@ -116,7 +119,8 @@ def make_core(
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
-        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result, **keywords.SCOPE,
+        "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
+        "DEFAULTS": op.attributes, **keywords.SCOPE,
     }  # fmt: skip
 
 

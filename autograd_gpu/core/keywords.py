@@ -1,4 +1,4 @@
-"""NumPy's words in calls: `axis` is taken for `dim` and `keepdims` for `keepdim`, as in PyTorch.
+"""What calls may say in other words: `axis` for `dim`, `keepdims` for `keepdim`, and 0-d tensors for numbers.
 
 A function has its parameters and, behind them, one by NumPy's word for each: a test of that is all that a call pays, a
 few nanoseconds, where collecting unknown keywords would cost a dict per call. Both words in one call are an error. For
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .source import Source
+from .tensor import Tensor
 
 WORDS = {"dim": "axis", "keepdim": "keepdims"}
 REQUIRED = inspect.Parameter.empty
@@ -65,6 +66,38 @@ def write_words(w: Source, function: str, parameters: Mapping[str, Any]) -> None
           f"raise missing({function!r}, {', '.join(f'{name}={name}' for name in needed)})")
 
 
+# Attributes that are numbers where their default does not tell.
+_NUMBERS = frozenset(("atol", "eps", "k", "neginf", "p", "posinf", "rtol", "threshold", "value"))
+
+
+def numbers_of(parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters that are numbers, for which a 0-d tensor is taken; dimensions are not among them."""
+    return [name for name, default in parameters.items()
+            if (type(default) in (int, float) or name in _NUMBERS) and not name.startswith("dim")]
+
+
+def as_number(function: str, name: str, value: Any) -> Any:
+    """A number in a call: `value`, or that of a 0-d tensor, whose gradient nobody would compute."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.ndim or value.requires_grad:
+        what = "requires grad" if value.requires_grad else f"has shape {list(value.shape)}"
+        raise TypeError(f"{function}(): argument '{name}' must be a number or a 0-d tensor that does not require grad; "
+                        f"this tensor {what}. Take value.item(), or multiply by it yourself")
+    return value.item()
+
+
+def as_numbers(function: str, **given: Any) -> list[Any]:
+    """The same for several arguments by their names."""
+    return [as_number(function, name, value) for name, value in given.items()]
+
+
+def scaled(function: str, value: Any, alpha: Any) -> Any:
+    """alpha * value, for a call with `alpha`."""
+    alpha = as_number(function, "alpha", alpha)
+    return value if alpha == 1 else value * alpha
+
+
 def twice(function: str, name: str, word: str) -> TypeError:
     return TypeError(f"{function}() got '{name}' and '{word}', which are two names of one argument; give one of them")
 
@@ -87,7 +120,7 @@ def noted(doc: str | None, parameters: Mapping[str, Any]) -> str:
     return f"{doc}\n\n{', '.join(words)}.\n" if words and doc else doc or ""
 
 
-SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "twice": twice, "missing": missing}
+SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": missing, "twice": twice}
 
 
 def numpy_words(function: Callable[..., Any]) -> Any:

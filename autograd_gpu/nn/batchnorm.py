@@ -69,7 +69,7 @@ class RunningNorm(Module):
             state_dict.setdefault(key, self.num_batches_tracked)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
-    def _check_rank(self, input: Tensor) -> None:
+    def _ag_check_rank(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
             raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.ranks)} input (got {input.ndim}D input)")
 
@@ -87,7 +87,7 @@ class BatchNorm(RunningNorm):
     """What BatchNorm1d, 2d and 3d share."""
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_rank(input)
+        self._ag_check_rank(input)
         tracking = self.training and self.track_running_stats
         if tracking and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
@@ -154,7 +154,7 @@ class InstanceNorm(RunningNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_rank(input)
+        self._ag_check_rank(input)
         single = input.ndim == self.ranks[0]
         channels = input.shape[0 if single else 1]
         if channels != self.num_features:

@@ -17,16 +17,16 @@ class _Ordered(Module):
     """What Sequential and ModuleList share: children under the names "0", "1", ... unless named otherwise."""
 
     def __len__(self) -> int:
-        return len(self._names())
+        return len(self._ag_names())
 
     def __iter__(self) -> Iterator[Module]:
-        return iter([getattr(self, name) for name in self._names()])
+        return iter([getattr(self, name) for name in self._ag_names()])
 
-    def _names(self) -> list[str]:
-        return [name for name, kind in self._kinds.items() if kind == MODULE]
+    def _ag_names(self) -> list[str]:
+        return [name for name, kind in self._ag_kinds.items() if kind == MODULE]
 
-    def _name_at(self, index: int) -> str:
-        names, index = self._names(), operator.index(index)
+    def _ag_name_at(self, index: int) -> str:
+        names, index = self._ag_names(), operator.index(index)
         if not -len(names) <= index < len(names):
             raise IndexError(f"index {index} is out of range")
         return names[index]
@@ -38,27 +38,27 @@ class _Ordered(Module):
 
     def __getitem__(self, index: int | slice) -> Module:
         if isinstance(index, slice):
-            return self._of([(name, getattr(self, name)) for name in self._names()[index]])
-        return getattr(self, self._name_at(index))
+            return self._ag_of([(name, getattr(self, name)) for name in self._ag_names()[index]])
+        return getattr(self, self._ag_name_at(index))
 
     def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name_at(index), module)
+        setattr(self, self._ag_name_at(index), module)
 
     def __delitem__(self, index: int | slice) -> None:
-        names = self._names()
-        doomed = names[index] if isinstance(index, slice) else [self._name_at(index)]
+        names = self._ag_names()
+        doomed = names[index] if isinstance(index, slice) else [self._ag_name_at(index)]
         children = [(name, getattr(self, name)) for name in names]
         kept = [(name, module) for name, module in children if name not in doomed]
         numbered = all(name.isdigit() for name in names)
-        self._replace([(str(i) if numbered else name, module) for i, (name, module) in enumerate(kept)])
+        self._ag_replace([(str(i) if numbered else name, module) for i, (name, module) in enumerate(kept)])
 
-    def _replace(self, children: Iterable[tuple[str, Module]]) -> None:
-        for name in self._names():
+    def _ag_replace(self, children: Iterable[tuple[str, Module]]) -> None:
+        for name in self._ag_names():
             delattr(self, name)
         for name, module in children:
             self.add_module(name, module)
 
-    def _of(self: Self, children: list[tuple[str, Module]]) -> Self:
+    def _ag_of(self: Self, children: list[tuple[str, Module]]) -> Self:
         """A container of the same class over some of the children."""
         raise NotImplementedError
 
@@ -98,7 +98,7 @@ class _Ordered(Module):
         if not -len(children) <= index <= len(children):
             raise IndexError(f"Index out of range: {index}")
         children.insert(index, module)
-        self._replace((str(i), child) for i, child in enumerate(children))
+        self._ag_replace((str(i), child) for i, child in enumerate(children))
         return self
 
     def pop(self, key: int | slice) -> Module:
@@ -152,7 +152,7 @@ class Sequential(_Ordered):
     def __imul__(self, times: int) -> Sequential:
         return self.extend(list(self) * (_positive(times) - 1))
 
-    def _of(self, children: list[tuple[str, Module]]) -> Sequential:
+    def _ag_of(self, children: list[tuple[str, Module]]) -> Sequential:
         return type(self)(dict(children))
 
 
@@ -179,7 +179,7 @@ class ModuleList(_Ordered):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
-    def _of(self, children: list[tuple[str, Module]]) -> ModuleList:
+    def _ag_of(self, children: list[tuple[str, Module]]) -> ModuleList:
         return type(self)(module for _, module in children)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -216,11 +216,11 @@ class ModuleDict(Module):
         if modules is not None:
             self.update(modules)
 
-    def _children(self) -> dict[str, Module]:
-        return {name: getattr(self, name) for name, kind in self._kinds.items() if kind == MODULE}
+    def _ag_children(self) -> dict[str, Module]:
+        return {name: getattr(self, name) for name, kind in self._ag_kinds.items() if kind == MODULE}
 
     def __getitem__(self, key: str) -> Module:
-        return self._children()[key]
+        return self._ag_children()[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
@@ -231,13 +231,13 @@ class ModuleDict(Module):
         delattr(self, key)
 
     def __len__(self) -> int:
-        return len(self._children())
+        return len(self._ag_children())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._children())
+        return iter(self._ag_children())
 
     def __contains__(self, key: str) -> bool:
-        return self._kinds.get(key) == MODULE
+        return self._ag_kinds.get(key) == MODULE
 
     def clear(self) -> None:
         """Removes all modules."""
@@ -252,15 +252,15 @@ class ModuleDict(Module):
 
     def keys(self) -> KeysView[str]:
         """The keys."""
-        return self._children().keys()
+        return self._ag_children().keys()
 
     def items(self) -> ItemsView[str, Module]:
         """Pairs of key and module."""
-        return self._children().items()
+        return self._ag_children().items()
 
     def values(self) -> ValuesView[Module]:
         """The modules."""
-        return self._children().values()
+        return self._ag_children().values()
 
     def update(self, modules: Any) -> None:
         """Adds or replaces modules: those of a dict, a ModuleDict, or pairs (key, module)."""

@@ -68,12 +68,12 @@ class TransformerDecoderLayer(Module):
             y = self.norm1(x)
             x = x + self.dropout1(_attended(self.self_attn, y, y, *own))
             x = x + self.dropout2(_attended(self.multihead_attn, self.norm2(x), memory, *other))
-            return x + self._feed_forward(self.norm3(x))
+            return x + self._ag_feed_forward(self.norm3(x))
         x = self.norm1(x + self.dropout1(_attended(self.self_attn, x, x, *own)))
         x = self.norm2(x + self.dropout2(_attended(self.multihead_attn, x, memory, *other)))
-        return self.norm3(x + self._feed_forward(x))
+        return self.norm3(x + self._ag_feed_forward(x))
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
+    def _ag_feed_forward(self, x: Tensor) -> Tensor:
         return self.dropout3(self.linear2(self.dropout(through(self.linear1, self.activation, x))))
 
 

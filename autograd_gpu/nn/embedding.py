@@ -64,7 +64,7 @@ class _Table(Module):
         made.weight.requires_grad_(not freeze)
         return made
 
-    def _options_repr(self) -> list[str]:
+    def _ag_options_repr(self) -> list[str]:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
         if self.max_norm is not None:
             parts.append(f"max_norm={self.max_norm}")
@@ -100,7 +100,7 @@ class Embedding(_Table):
         )
 
     def extra_repr(self) -> str:
-        parts = self._options_repr()
+        parts = self._ag_options_repr()
         if self.padding_idx is not None:
             parts.insert(1, f"padding_idx={self.padding_idx}")
         if self.scale_grad_by_freq:
@@ -139,7 +139,7 @@ class EmbeddingBag(_Table):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        parts = [*self._options_repr(), f"mode={self.mode!r}"]
+        parts = [*self._ag_options_repr(), f"mode={self.mode!r}"]
         if self.padding_idx is not None:
             parts.append(f"padding_idx={self.padding_idx}")
         return ", ".join(parts)

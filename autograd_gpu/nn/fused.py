@@ -38,7 +38,7 @@ FUNCTIONS: dict[Any, tuple[str, tuple[Any, ...]]] = {
 
 def _plain(module: Module) -> bool:
     """Whether a call of `module` is its class's forward and nothing else."""
-    return not module._hooks and "forward" not in module.__dict__
+    return not module._ag_hooks and "forward" not in module.__dict__
 
 
 def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:

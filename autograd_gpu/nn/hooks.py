@@ -44,7 +44,7 @@ EVERYWHERE = Hooks()  # the hooks of all modules
 
 def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`module.forward` between the hooks; see the head of this file."""
-    hooks = [*EVERYWHERE.values(), *module._hooks.values()]
+    hooks = [*EVERYWHERE.values(), *module._ag_hooks.values()]
     run = _Run(module, hooks, args, kwargs)
     with ExitStack() as around:
         for hook in hooks:
@@ -116,7 +116,7 @@ class _Run:
 class Hookable:
     """The methods of a Module that register hooks. Each returns a handle whose `remove()` takes the hook away."""
 
-    _hooks: Hooks
+    _ag_hooks: Hooks
 
     def register_forward_pre_hook(
         self, hook: Function, *, prepend: bool = False, with_kwargs: bool = False
@@ -126,7 +126,7 @@ class Hookable:
         With `with_kwargs` it is `hook(module, args, kwargs)`, which returns None or (args, kwargs). `prepend` puts it
         before the others.
         """
-        return add(self._hooks, Hook(PRE, hook, with_kwargs), prepend)
+        return add(self._ag_hooks, Hook(PRE, hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self, hook: Function, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -141,7 +141,7 @@ class Hookable:
         ...     layer(ag.zeros(2))
         tensor([1., 1.])
         """
-        return add(self._hooks, Hook(POST, hook, with_kwargs, always_call), prepend)
+        return add(self._ag_hooks, Hook(POST, hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
         """Calls `hook(module, grad_input, grad_output)` when the gradients by the module's inputs have been computed.
@@ -155,7 +155,7 @@ class Hookable:
         >>> seen
         [(tensor([[1.]]),)]
         """
-        return add(self._hooks, Hook(BACKWARD, hook), prepend)
+        return add(self._ag_hooks, Hook(BACKWARD, hook), prepend)
 
     def register_full_backward_pre_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
         """Calls `hook(module, grad_output)` before the module's backward; what it returns replaces grad_output.
@@ -167,7 +167,7 @@ class Hookable:
         >>> x.grad
         tensor([10.])
         """
-        return add(self._hooks, Hook(BACKWARD_PRE, hook), prepend)
+        return add(self._ag_hooks, Hook(BACKWARD_PRE, hook), prepend)
 
     def register_forward_context(self, context: AbstractContextManager[Any]) -> RemovableHandle:
         """Enters `context` around each call of the module, with all its hooks; it is entered again for every call.
@@ -179,7 +179,7 @@ class Hookable:
         ...     layer(ag.ones(2, requires_grad=True)).requires_grad
         False
         """
-        return add(self._hooks, Hook(AROUND, context))
+        return add(self._ag_hooks, Hook(AROUND, context))
 
 
 # ---- of all modules ----------------------------------------------------------------------------------

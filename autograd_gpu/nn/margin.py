@@ -14,7 +14,7 @@ class _MarginLoss(Loss):
         super().__init__(reduction)
         self.margin = margin
 
-    def _check_positive(self) -> None:
+    def _ag_check_positive(self) -> None:
         if self.margin <= 0:
             raise ValueError(f"{type(self).__name__}: expected margin to be greater than 0, got {self.margin} instead")
 
@@ -132,7 +132,7 @@ class TripletMarginLoss(_MarginLoss):
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
     ) -> None:
         super().__init__(margin, reduction)
-        self._check_positive()
+        self._ag_check_positive()
         self.p = p
         self.eps = eps
         self.swap = swap
@@ -156,7 +156,7 @@ class TripletMarginWithDistanceLoss(_MarginLoss):
         swap: bool = False, reduction: str = "mean",
     ) -> None:  # fmt: skip
         super().__init__(margin, reduction)
-        self._check_positive()
+        self._ag_check_positive()
         self.distance_function = distance_function
         self.swap = swap
 

@@ -57,7 +57,7 @@ class Module(Movable, Stateful, Hookable):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hooks = hooks.Hooks()
+        self._ag_hooks = hooks.Hooks()
         self.training = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ class Module(Movable, Stateful, Hookable):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._hooks or EVERYWHERE:
+        if self._ag_hooks or EVERYWHERE:
             return hooks.call(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -124,7 +124,7 @@ class Module(Movable, Stateful, Hookable):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): " + repr(m).replace("\n", "\n  ") for name, m in self._members(MODULE)]
+        children = [f"({name}): " + repr(m).replace("\n", "\n  ") for name, m in self._ag_members(MODULE)]
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"

@@ -36,7 +36,7 @@ class ParameterList(Module):
         self._size = 0
         self.extend([] if values is None else values)
 
-    def _key(self, index: int) -> str:
+    def _ag_key(self, index: int) -> str:
         if not -self._size <= index < self._size:
             raise IndexError(f"index {index} is out of range")
         return str(index % self._size)
@@ -49,10 +49,10 @@ class ParameterList(Module):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return getattr(self, self._key(index))
+        return getattr(self, self._ag_key(index))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, self._key(index), _registered(value))
+        setattr(self, self._ag_key(index), _registered(value))
 
     def __len__(self) -> int:
         return self._size

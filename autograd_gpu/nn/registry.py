@@ -3,9 +3,9 @@
 Note [Attributes of a module]
 A parameter, buffer or child is an ordinary attribute: `self.weight` is found in the instance's dict, and Module has no
 __getattr__ (which alone would cost each attribute read of each module 20 ns, Python then having no fast path for them).
-`_kinds` says in the order of registration which attributes are more than plain ones; the values are in one place only,
-so the two cannot disagree. Nothing here reads `self.__dict__`, whose creation makes each later read slower (19 ns
-instead of 8).
+`_ag_kinds` says in the order of registration which attributes are more than plain ones; the values are in one place
+only, so the two cannot disagree. Nothing here reads `self.__dict__`, whose creation makes each later read slower (19 ns
+instead of 8). Private names begin with `_ag_`, which no subclass of a user takes.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class Registry:
 
     # Attribute name -> PARAMETER, BUFFER, TRANSIENT or MODULE. Before __init__ the class' None is found, so that no
     # __getattr__ of a subclass is asked, which may look for an attribute that is not there yet.
-    _kinds: dict[str, str] = None  # type: ignore[assignment]
+    _ag_kinds: dict[str, str] = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
-        self._kinds = {}
+        self._ag_kinds = {}
 
     def __setstate__(self, state: Any) -> None:
         """Fills a copy or an unpickled module; what changes in a shallow copy leaves its model alone."""
         plain, slots = state if isinstance(state, tuple) else (state, None)
         for name, value in {**(plain or {}), **(slots or {})}.items():
-            object.__setattr__(self, name, type(value)(value) if name in ("_kinds", "_hooks") else value)
+            object.__setattr__(self, name, type(value)(value) if name in ("_ag_kinds", "_ag_hooks") else value)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...  # what register_buffer and add_module define
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kinds = self._kinds
+        kinds = self._ag_kinds
         kind = None if kinds is None else kinds.get(name)
         if isinstance(value, (Parameter, Registry, Buffer)):
             wanted = _kind_of(value)
@@ -51,7 +51,7 @@ class Registry:
                 raise _wrong_kind(name, kind, value)
             if isinstance(value, Buffer):
                 value.__class__ = Tensor  # type: ignore[assignment]  # Buffer adds nothing but the wish
-            self._register(name, value, wanted)
+            self._ag_register(name, value, wanted)
             return
         if kind is not None and value is not None and not (kind in (BUFFER, TRANSIENT) and isinstance(value, Tensor)):
             raise _wrong_kind(name, kind, value)
@@ -59,36 +59,36 @@ class Registry:
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
-        self._kinds.pop(name, None)
+        self._ag_kinds.pop(name, None)
 
     def __dir__(self) -> list[str]:
         return sorted(name for name in super().__dir__() if not name[0].isdigit())
 
-    def _register(self, name: str, value: Any, kind: str) -> None:
+    def _ag_register(self, name: str, value: Any, kind: str) -> None:
         if hasattr(getattr(type(self), name, None), "__set__"):
             object.__setattr__(self, name, value)  # a property of the class decides what becomes of it
             return
         _check_name(name, kind)
-        if self._kinds.get(name, kind) != kind:
-            del self._kinds[name]  # so that it moves to the end
-        self._kinds[name] = kind
+        if self._ag_kinds.get(name, kind) != kind:
+            del self._ag_kinds[name]  # so that it moves to the end
+        self._ag_kinds[name] = kind
         object.__setattr__(self, name, value)
 
-    def _register_new(self, name: str, value: Any, kind: str, allowed: type, needed: str) -> None:
-        if self._kinds is None:
+    def _ag_register_new(self, name: str, value: Any, kind: str, allowed: type, needed: str) -> None:
+        if self._ag_kinds is None:
             raise AttributeError(f"cannot assign {kind.removeprefix('non-persistent ')} before Module.__init__() call")
         _check_name(name, kind)
-        if hasattr(self, name) and self._kinds.get(name) != kind:
+        if hasattr(self, name) and self._ag_kinds.get(name) != kind:
             raise KeyError(f"attribute '{name}' already exists")
         if value is not None and not isinstance(value, allowed):
             if kind == MODULE:
                 raise TypeError(f"{typename(value)} is not a Module subclass")
             raise TypeError(f"cannot assign '{typename(value)}' object to {kind} '{name}' ({needed} or None required)")
-        self._register(name, value, kind)
+        self._ag_register(name, value, kind)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Adds a parameter; None says that the module has none of that name."""
-        self._register_new(name, param, PARAMETER, Parameter, "Parameter")
+        self._ag_register_new(name, param, PARAMETER, Parameter, "Parameter")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that moves with the module and is no parameter; a persistent one is in `state_dict`.
@@ -99,9 +99,9 @@ class Registry:
         ['mean']
         """
         kind = BUFFER if persistent else TRANSIENT
-        if self._kinds is not None and self._kinds.get(name) in (BUFFER, TRANSIENT):
-            self._kinds[name] = kind
-        self._register_new(name, tensor, kind, Tensor, "Tensor")
+        if self._ag_kinds is not None and self._ag_kinds.get(name) in (BUFFER, TRANSIENT):
+            self._ag_kinds[name] = kind
+        self._ag_register_new(name, tensor, kind, Tensor, "Tensor")
 
     def register_module(self, name: str, module: Any) -> None:
         """Adds a child module.
@@ -111,12 +111,12 @@ class Registry:
         >>> net.act
         ReLU()
         """
-        self._register_new(name, module, MODULE, Registry, "Module")
+        self._ag_register_new(name, module, MODULE, Registry, "Module")
 
     add_module = register_module
 
-    def _members(self, *kinds: str) -> Iterator[tuple[str, Any]]:
-        for name, kind in self._kinds.items():
+    def _ag_members(self, *kinds: str) -> Iterator[tuple[str, Any]]:
+        for name, kind in self._ag_kinds.items():
             if kind in kinds and (value := getattr(self, name)) is not None:
                 yield name, value
 
@@ -143,7 +143,7 @@ class Members(MutableMapping[str, Any]):
         self.owner, self.kinds = owner, kinds
 
     def __getitem__(self, name: str) -> Any:
-        if self.owner._kinds.get(name) not in self.kinds:
+        if self.owner._ag_kinds.get(name) not in self.kinds:
             raise KeyError(name)
         return getattr(self.owner, name)
 
@@ -159,7 +159,7 @@ class Members(MutableMapping[str, Any]):
         delattr(self.owner, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([name for name, kind in self.owner._kinds.items() if kind in self.kinds])
+        return iter([name for name, kind in self.owner._ag_kinds.items() if kind in self.kinds])
 
     def __len__(self) -> int:
         return len(list(iter(self)))

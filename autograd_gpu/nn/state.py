@@ -40,7 +40,7 @@ class Stateful(Tree):
     """The part of Module that saves and loads."""
 
     _version = 1  # of the layout of a class's state, handed to the hooks in `local_metadata`
-    _state_hooks: Hooks | None = None
+    _ag_state_hooks: Hooks | None = None
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
@@ -54,19 +54,19 @@ class Stateful(Tree):
         metadata = {"version": self._version}
         if isinstance(destination, StateDict):
             destination._metadata[prefix[:-1]] = metadata
-        for hook in self._state_hooks_of(SAVE_PRE):
+        for hook in self._ag_state_hooks_of(SAVE_PRE):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._members(MODULE):
+        for name, module in self._ag_members(MODULE):
             module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in self._state_hooks_of(SAVE_POST):
+        for hook in self._ag_state_hooks_of(SAVE_POST):
             if hook(self, destination, prefix, metadata) is not None:
                 raise RuntimeError("state_dict post-hook must return None")
         return destination
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for kind in (PARAMETER, BUFFER):
-            for name, tensor in self._members(kind):
+            for name, tensor in self._ag_members(kind):
                 destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not Stateful.get_extra_state:
             destination[prefix + EXTRA] = self.get_extra_state()
@@ -102,7 +102,7 @@ class Stateful(Tree):
 
         PyTorch's copies the tensors here. This one does not: all keys and shapes are compared before any is copied.
         """
-        for hook in self._state_hooks_of(LOAD_PRE):
+        for hook in self._ag_state_hooks_of(LOAD_PRE):
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
@@ -117,17 +117,17 @@ class Stateful(Tree):
 
     # ---- hooks ---------------------------------------------------------------------------------
 
-    def _state_hooks_of(self, kind: str) -> list[Callable[..., Any]]:
-        return [hook for k, hook in self._state_hooks.values() if k == kind] if self._state_hooks else []
+    def _ag_state_hooks_of(self, kind: str) -> list[Callable[..., Any]]:
+        return [hook for k, hook in self._ag_state_hooks.values() if k == kind] if self._ag_state_hooks else []
 
-    def _add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
-        if self._state_hooks is None:
-            self._state_hooks = Hooks()
-        return add(self._state_hooks, (kind, hook))
+    def _ag_add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+        if self._ag_state_hooks is None:
+            self._ag_state_hooks = Hooks()
+        return add(self._ag_state_hooks, (kind, hook))
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, prefix, keep_vars)` before the module's part of a `state_dict` is made."""
-        return self._add_state_hook(SAVE_PRE, hook)
+        return self._ag_add_state_hook(SAVE_PRE, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata)` after the module's part of it has been made.
@@ -139,7 +139,7 @@ class Stateful(Tree):
         >>> list(net.state_dict())
         ['weight']
         """
-        return self._add_state_hook(SAVE_POST, hook)
+        return self._ag_add_state_hook(SAVE_POST, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
@@ -147,14 +147,14 @@ class Stateful(Tree):
 
         `local_metadata` has the "version" of the module's layout, and is empty for a dict that `ag.load` read.
         """
-        return self._add_state_hook(LOAD_PRE, hook)
+        return self._ag_add_state_hook(LOAD_PRE, hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, incompatible_keys)` after a state dict has been loaded, children first.
 
         It may strike keys off the two lists in place: what is left is an error if loading is strict.
         """
-        return self._add_state_hook(LOAD_POST, hook)
+        return self._ag_add_state_hook(LOAD_POST, hook)
 
 
 # ---- loading -----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class _Load:
             metadata = self.versions.get(prefix[:-1], {})
             module._load_from_state_dict(self.state, prefix, metadata, self.strict, *self.keys, self.errors)
         self._compare()
-        afterwards = [(m, hook) for m in _bottom_up(self.module) for hook in m._state_hooks_of(LOAD_POST)]
+        afterwards = [(m, hook) for m in _bottom_up(self.module) for hook in m._ag_state_hooks_of(LOAD_POST)]
         if self.errors or not afterwards:
             self._raise()
         self._copy()
@@ -226,12 +226,12 @@ class _Load:
 def _prefixed(module: Stateful, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Each module with the prefix of its keys, one of them under every name that it has, as in `state_dict`."""
     yield prefix, module
-    for name, child in module._members(MODULE):
+    for name, child in module._ag_members(MODULE):
         yield from _prefixed(child, f"{prefix}{name}.")
 
 
 def _bottom_up(module: Stateful) -> Iterator[Stateful]:
-    for _, child in module._members(MODULE):
+    for _, child in module._ag_members(MODULE):
         yield from _bottom_up(child)
     yield module
 
@@ -240,7 +240,7 @@ def _places(root: Stateful) -> Iterator[tuple[str, Any, str, Tensor | None]]:
     """(key, module, attribute, tensor) of everything that is loaded; the tensor of extra state is None."""
     for prefix, module in _prefixed(root):
         for kind in (PARAMETER, BUFFER):
-            for name, tensor in module._members(kind):
+            for name, tensor in module._ag_members(kind):
                 yield prefix + name, module, name, tensor
         if type(module).set_extra_state is not Stateful.set_extra_state:
             yield prefix + EXTRA, module, EXTRA, None

@@ -77,16 +77,16 @@ class TransformerEncoderLayer(Module):
     ) -> Tensor:  # fmt: skip
         x = src
         if self.norm_first:
-            x = x + self._attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
-            return x + self._feed_forward(self.norm2(x))
-        x = self.norm1(x + self._attend(x, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self._feed_forward(x))
+            x = x + self._ag_attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
+            return x + self._ag_feed_forward(self.norm2(x))
+        x = self.norm1(x + self._ag_attend(x, src_mask, src_key_padding_mask, is_causal))
+        return self.norm2(x + self._ag_feed_forward(x))
 
-    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
+    def _ag_attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
         return self.dropout1(out)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
+    def _ag_feed_forward(self, x: Tensor) -> Tensor:
         return self.dropout2(self.linear2(self.dropout(through(self.linear1, self.activation, x))))
 
 

@@ -20,7 +20,7 @@ class Tree(Registry):
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below this one, each once."""
         seen: set[Module] = set()
-        for name, module in self._members(MODULE):
+        for name, module in self._ag_members(MODULE):
             if module not in seen:
                 seen.add(module)
                 yield name, module
@@ -40,7 +40,7 @@ class Tree(Registry):
         if remove_duplicate:
             memo.add(self)
         yield prefix, self
-        for name, module in self._members(MODULE):
+        for name, module in self._ag_members(MODULE):
             yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
@@ -48,13 +48,13 @@ class Tree(Registry):
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def _named_tensors(
+    def _ag_named_tensors(
         self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else iter([(prefix, self)])
         seen: set[Tensor] = set()
         for path, module in modules:
-            for name, tensor in module._members(*kinds):
+            for name, tensor in module._ag_members(*kinds):
                 if remove_duplicate and tensor in seen:
                     continue
                 seen.add(tensor)
@@ -71,7 +71,7 @@ class Tree(Registry):
         >>> [(name, p.shape) for name, p in net.named_parameters(prefix="net")]
         [('net.0.weight', (2, 3)), ('net.0.bias', (2,))]
         """
-        return self._named_tensors((PARAMETER,), prefix, recurse, remove_duplicate)
+        return self._ag_named_tensors((PARAMETER,), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters, a shared one once: what an optimizer takes.
@@ -86,7 +86,7 @@ class Tree(Registry):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """The buffers by dotted name, a shared one once."""
-        return self._named_tensors((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
+        return self._ag_named_tensors((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers, a shared one once."""
@@ -150,7 +150,7 @@ class Tree(Registry):
         >>> ag.nn.Sequential(ag.nn.Linear(3, 2)).get_parameter("0.bias").shape
         (2,)
         """
-        _, value = self._find(target)
+        _, value = self._ag_find(target)
         if not isinstance(value, Parameter):
             raise AttributeError(f"`{target.rpartition('.')[2]}` is not an nn.Parameter")
         return value
@@ -161,14 +161,14 @@ class Tree(Registry):
         >>> ag.nn.Sequential(ag.nn.BatchNorm1d(2)).get_buffer("0.running_mean").shape
         (2,)
         """
-        kind, value = self._find(target)
+        kind, value = self._ag_find(target)
         if kind not in (BUFFER, TRANSIENT):
             raise AttributeError(f"`{target.rpartition('.')[2]}` is not a buffer")
         return value
 
-    def _find(self, target: str) -> tuple[str | None, Any]:
+    def _ag_find(self, target: str) -> tuple[str | None, Any]:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
             raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-        return module._kinds.get(name), getattr(module, name)
+        return module._ag_kinds.get(name), getattr(module, name)

@@ -84,19 +84,15 @@ from .creation import (
     as_tensor,
     asarray,
     empty,
-    empty_like,
     eye,
     from_dlpack,
     from_numpy,
     full,
-    full_like,
     linspace,
     logspace,
     ones,
-    ones_like,
     tensor,
     zeros,
-    zeros_like,
 )
 from .cumprod import cumprod
 from .determinant import det, logdet, slogdet
@@ -205,6 +201,7 @@ from .likelihood import (
     kl_div,
     poisson_nll_loss,
 )
+from .likeness import empty_like, full_like, ones_like, zeros_like
 from .linear import linear
 from .logarithm import logaddexp, logaddexp2, logit, xlogy
 from .loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss

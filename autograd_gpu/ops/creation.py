@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,10 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import CPU, Device, or_default
-from ..backend.layouts import is_contiguous_format, memory_order
+from ..backend.layouts import is_contiguous_format
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
+from ..core.keywords import as_numbers
 from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
 from ..core.views import shares_memory
 from ..random.factories import sizes_of
@@ -96,6 +99,7 @@ def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
     """Numbers and nested sequences as an array, by PyTorch's defaults."""
     plain = _is_plain(data)
     if not plain and isinstance(data, (list, tuple)):
+        dtype = dtype or _promoted(data)
         data = [_plain(item) for item in data]
     try:
         array = np.asarray(data)
@@ -125,10 +129,31 @@ def _is_plain(data: Any) -> bool:
 
 def _plain(item: Any) -> Any:
     if isinstance(item, Tensor):
-        return item.item() if item.ndim == 0 else item.numpy(force=True)
+        if item.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars; join tensors by ag.stack or "
+                             f"ag.cat, this one has shape {list(item.shape)}")
+        return item.item()
     if isinstance(item, np.ndarray):
         return backend.admitted(item)
     return [_plain(x) for x in item] if isinstance(item, (list, tuple)) else item
+
+
+def _promoted(data: Any) -> np.dtype | None:
+    """The dtype of nested data with tensors inside, whose dtypes count as those of arrays; None without tensors."""
+    leaves = list(_leaves(data))
+    if not any(isinstance(leaf, Tensor) for leaf in leaves):
+        return None
+    kinds = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.get_default_dtype()}
+    found = [kinds.get(type(leaf)) or getattr(leaf, "dtype", dtypes.bool_) for leaf in leaves]
+    return reduce(dtypes.promote_types, found)
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    for item in data:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield item
 
 
 def _holds_float64(data: Any) -> bool:
@@ -166,11 +191,11 @@ def from_dlpack(exporter: Any) -> Tensor:
     return as_tensor(array, device=backend.device_of(array))
 
 
-def _make(name: str, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
+def make(name: str, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, *fill: Any) -> Tensor:
     home = or_default(device)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if home.type == "cpu" and wanted not in dtypes.STORAGE:
-        result = wrap(_in_numpy(name, shape, wanted, *fill))
+        result = wrap(in_numpy(name, shape, wanted, *fill))
         return result.requires_grad_() if requires_grad else result
     if wanted in dtypes.STORAGE:
         codes = np.asarray({"zeros": 0.0, "empty": 0.0, "ones": 1.0}.get(name, *fill or (0.0,)), wanted).view(np.uint8)
@@ -178,7 +203,7 @@ def _make(name: str, shape: tuple[int, ...], dtype: Any, device: Any, requires_g
     return wrap(backend.make(home, name, shape, *fill, dtype=wanted)).requires_grad_(requires_grad)
 
 
-def _in_numpy(name: str, shape: tuple[int, ...], dtype: np.dtype, fill: Any = 1) -> np.ndarray:
+def in_numpy(name: str, shape: tuple[int, ...], dtype: np.dtype, fill: Any = 1) -> np.ndarray:
     """np.zeros, np.empty, np.ones and np.full, the last two without their Python code, half of their time."""
     if name == "zeros":
         return np.zeros(shape, dtype)
@@ -186,27 +211,6 @@ def _in_numpy(name: str, shape: tuple[int, ...], dtype: np.dtype, fill: Any = 1)
     if name != "empty":
         array.fill(fill)
     return array
-
-
-def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, layout: Any, *fill: Any) -> Tensor:
-    array = x._array
-    in_c_order = array.flags.c_contiguous
-    if layout is not None:
-        in_c_order = is_contiguous_format(f"{name}_like", layout) or in_c_order
-    if not in_c_order:
-        return _in_order(name, x, dtype, device, *fill).requires_grad_(requires_grad)
-    if dtype is None and device is None and type(array) is np.ndarray and type(x) is not StorageTensor:
-        result = wrap(_in_numpy(name, array.shape, array.dtype, *fill))
-        return result.requires_grad_() if requires_grad else result
-    return _make(name, array.shape, dtype or x.dtype, device or x.device, requires_grad, *fill)
-
-
-def _in_order(name: str, x: Tensor, dtype: Any, device: Any, *fill: Any) -> Tensor:
-    """The same, its dimensions in memory in the order of x's."""
-    order = memory_order(x._array)
-    result = _make(name, tuple(x.shape[d] for d in order), dtype or x.dtype, device or x.device, False, *fill)
-    result._array = result._array.transpose(tuple(order.index(d) for d in range(len(order))))
-    return result
 
 
 def zeros(
@@ -217,7 +221,7 @@ def zeros(
     >>> ag.zeros(2)
     tensor([0., 0.])
     """
-    return _make("zeros", sizes_of(sizes, size), dtype, device, requires_grad)
+    return make("zeros", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
 def ones(
@@ -228,7 +232,7 @@ def ones(
     >>> ag.ones((1, 2))
     tensor([[1., 1.]])
     """
-    return _make("ones", sizes_of(sizes, size), dtype, device, requires_grad)
+    return make("ones", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
 def empty(
@@ -242,7 +246,7 @@ def empty(
     """
     if memory_format is not None:
         is_contiguous_format("empty", memory_format)
-    return _make("empty", sizes_of(sizes, size), dtype, device, requires_grad)
+    return make("empty", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -255,7 +259,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     inferred = dtype
     if dtype is None:
         inferred = dtypes.get_default_dtype() if type(value) is float else _from_python(value, None).dtype
-    return _make("full", sizes_of((size,)), inferred, device, requires_grad, value)
+    return make("full", sizes_of((size,)), inferred, device, requires_grad, value)
 
 
 def arange(
@@ -268,6 +272,7 @@ def arange(
     tensor([1, 3, 5])
     """
     start, end = (start, end) if start is not None and end is not None else (0, start if end is None else end)
+    start, end, step = as_numbers("arange", start=start, end=end, step=step)
     if end is None:
         raise TypeError("arange() missing 1 required argument: end")
     if step == 0:
@@ -289,6 +294,7 @@ def linspace(
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
+    start, end, steps = as_numbers("linspace", start=start, end=end, steps=steps)
     _check_steps(steps)
     values = backend.make(or_default(device), "linspace", start, end, steps)
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
@@ -304,6 +310,7 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
+    start, end, steps, base = as_numbers("logspace", start=start, end=end, steps=steps, base=base)
     _check_steps(steps)
     exponents = backend.make(or_default(device), "linspace", start, end, steps)
     return wrap((float(base) ** exponents).astype(wanted, copy=False)).requires_grad_(requires_grad)
@@ -322,84 +329,8 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
             [0., 1.]])
     """
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
+    n, m = as_numbers("eye", n=n, m=m)
     return wrap(backend.make(or_default(device), "eye", n, m, dtype=wanted)).requires_grad_(requires_grad)
-
-
-def zeros_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
-) -> Tensor:
-    """Zeros with the shape, dtype and device of input.
-
-    >>> ag.zeros_like(ag.ones(2))
-    tensor([0., 0.])
-    """
-    return _like("zeros", input, dtype, device, requires_grad, memory_format)
-
-
-def ones_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
-) -> Tensor:
-    """Ones with the shape, dtype and device of input.
-
-    >>> ag.ones_like(ag.zeros(2))
-    tensor([1., 1.])
-    """
-    return _like("ones", input, dtype, device, requires_grad, memory_format)
-
-
-def empty_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
-) -> Tensor:
-    """Unset values with the shape, dtype and device of input.
-
-    >>> ag.empty_like(ag.zeros(2)).shape
-    (2,)
-    """
-    return _like("empty", input, dtype, device, requires_grad, memory_format)
-
-
-def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:  # fmt: skip
-    """`fill_value` everywhere, with the shape, dtype and device of input.
-
-    >>> ag.full_like(ag.zeros(2), 3.0)
-    tensor([3., 3.])
-    """
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _like("full", input, dtype, device, requires_grad, memory_format, value)
-
-
-def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of `data`, by default in the dtype and on the device of x.
-
-    >>> ag.ones(2, dtype=ag.int32).new_tensor([3.0])
-    tensor([3], dtype=int32)
-    """
-    return tensor(data, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of zeros, by default in the dtype and on the device of x."""
-    return zeros(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of ones, by default in the dtype and on the device of x."""
-    return ones(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def new_empty(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor whose values are not set, by default in the dtype and on the device of x."""
-    return empty(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def new_full(
-    x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """A tensor of `fill_value`, by default in the dtype and on the device of x."""
-    return full(size, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
 @defop

@@ -1,8 +1,7 @@
 """Operations that write into their first operand.
 
 Each moves the version on before it writes, so that backward notices a saved tensor that changed, or may have. Where it
-has to be recorded, the op runs out of place on what the tensor was, and the tensor's history is rewritten:
-core/history.py.
+has to be recorded, the op runs out of place on what the tensor was, and its history is rewritten (core/history.py).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from .. import backend, errors
 from ..backend import dtypes, exact
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase
+from ..core.keywords import scaled
 from ..core.op import RECORD
 from ..core.saved import SavedOutput, plain
 from ..core.saving import EnoughSaved, give, withholding
@@ -156,7 +156,7 @@ def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     if check_writable("add_", x, other):
         return record("add_", x, add, other, alpha=alpha)
     value = _operand("add_", x, other)
-    return _update(x, "add", value if alpha == 1 else value * alpha)
+    return _update(x, "add", value if type(alpha) is int and alpha == 1 else scaled("add_", value, alpha))
 
 
 def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
@@ -164,7 +164,7 @@ def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     if check_writable("sub_", x, other):
         return record("sub_", x, sub, other, alpha=alpha)
     value = _operand("sub_", x, other)
-    return _update(x, "subtract", value if alpha == 1 else value * alpha)
+    return _update(x, "subtract", value if type(alpha) is int and alpha == 1 else scaled("sub_", value, alpha))
 
 
 def mul_(x: Tensor, other: Any) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import dtypes
+from ..core.keywords import as_number, as_numbers
 from ..core.tensor import Tensor
 from ..random import Generator, bernoulli_mask
 from ..random.factories import floats
@@ -47,6 +48,7 @@ def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator 
     >>> ag.zeros(2).normal_(mean=3.0, std=0.0)
     tensor([3., 3.])
     """
+    mean, std = as_numbers("normal_", mean=mean, std=std)
     stream, recorded = _prepare("normal_", x, generator)
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -59,6 +61,7 @@ def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator
     >>> ag.zeros(2).uniform_(3.0, 3.0)
     tensor([3., 3.])
     """
+    start, to = as_numbers("uniform_", start=start, to=to)
     stream, recorded = _prepare("uniform_", x, generator)
     if start > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={start:g} > to={to:g}")
@@ -71,6 +74,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
     >>> bool((ag.zeros(3).exponential_(2.0) >= 0).all())
     True
     """
+    lambd = as_number("exponential_", "lambd", lambd)
     stream, recorded = _prepare("exponential_", x, generator)
     _positive("exponential_", "lambda", lambd)
     return put(x, floats("standard_exponential", x.shape, x.dtype, stream, 1 / lambd), recorded)
@@ -82,6 +86,7 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
     >>> bool((ag.zeros(3).log_normal_() > 0).all())
     True
     """
+    mean, std = as_numbers("log_normal_", mean=mean, std=std)
     stream, recorded = _prepare("log_normal_", x, generator)
     _positive("log_normal_", "std", std)
     values = floats("standard_normal", x.shape, _wide(x), stream, std, mean)
@@ -94,6 +99,7 @@ def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Genera
     >>> bool(ag.zeros(3).cauchy_().isfinite().all())
     True
     """
+    median, sigma = as_numbers("cauchy_", median=median, sigma=sigma)
     stream, recorded = _prepare("cauchy_", x, generator)
     _positive("cauchy_", "sigma", sigma)
     turns = floats("random", x.shape, _wide(x), stream, math.pi, -math.pi / 2)
@@ -123,6 +129,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     >>> bool((ag.zeros(3).geometric_(0.5) >= 1).all())
     True
     """
+    p = as_number("geometric_", "p", p)
     stream, recorded = _prepare("geometric_", x, generator, floating=False)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
@@ -148,6 +155,7 @@ def random_(
     >>> ag.zeros(2).random_(3, 4)
     tensor([3., 3.])
     """
+    start, to = as_numbers("random_", start=start, to=to)
     stream, recorded = _prepare("random_", x, generator, floating=False)
     if start is None or to is None:
         start, to = 0, _largest(x.dtype) + 1 if start is None else start

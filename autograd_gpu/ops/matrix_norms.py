@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend import dtypes
-from ..core.keywords import numpy_words
+from ..core.keywords import as_number, numpy_words
 from ..core.tensor import Tensor
 from .arithmetic import where
 from .convert import to
@@ -36,6 +36,7 @@ def vector_norm(
     >>> ag.linalg.vector_norm(ag.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
     tensor([ 5., 10.])
     """
+    ord = as_number("linalg.vector_norm", "ord", ord)
     if not isinstance(ord, (int, float)):
         raise RuntimeError(f"linalg.vector_norm: ord is a number; got {ord!r}")
     return power_norm(as_tensor(x), float(ord), dim, keepdim, dtype)

@@ -12,6 +12,7 @@ from ..backend import kernels
 from ..backend.dtypes import FLOATS, HALF, get_default_dtype, wide
 from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
+from ..core.keywords import as_number
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 
@@ -309,4 +310,5 @@ def rms_norm(
     """
     if eps is None:
         eps = float(np.finfo(wide(input.dtype) if input.dtype in FLOATS else get_default_dtype()).eps)
+    eps = as_number("rms_norm", "eps", eps)
     return kept_half(native_rms_norm(input, weight, shape=_as_shape(normalized_shape), eps=eps)[0], input)

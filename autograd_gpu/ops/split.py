@@ -10,7 +10,7 @@ import numpy as np
 from ..backend.dtypes import int64
 from ..core.batching import example, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import as_number, numpy_words
 from ..core.op import ALWAYS
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
@@ -76,9 +76,9 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     >>> ag.split(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
     """
-    if not isinstance(split_size_or_sections, int):
-        return split_with_sizes(tensor, tuple(split_size_or_sections), dim)
-    step = split_size_or_sections
+    step = as_number("split", "split_size", split_size_or_sections)
+    if not isinstance(step, int):
+        return split_with_sizes(tensor, tuple(step), dim)
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     length = tensor.shape[wrap_dim(dim, tensor.ndim)]
@@ -104,6 +104,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     >>> ag.chunk(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
     """
+    chunks = as_number("chunk", "chunks", chunks)
     if input.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:

@@ -23,8 +23,8 @@ class Adadelta(Optimizer):
     0.134
     """
 
-    _kernel = staticmethod(adadelta)
-    _nonnegative = ("lr", "eps", "weight_decay")
+    _ag_kernel = staticmethod(adadelta)
+    _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Adadelta(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         if not 0.0 <= group["rho"] <= 1.0:
             raise ValueError(f"Invalid rho value: {group['rho']}")
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"square_avg": 0.0, "acc_delta": 0.0}
 
-    def _numbers(self, group: Group, *key: Any) -> AdadeltaNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> AdadeltaNumbers:
         return AdadeltaNumbers(
             sign=-1.0 if group["maximize"] else 1.0,
             decay=group["weight_decay"],

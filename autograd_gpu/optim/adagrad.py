@@ -24,8 +24,8 @@ class Adagrad(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _kernel = staticmethod(adagrad)
-    _nonnegative = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+    _ag_kernel = staticmethod(adagrad)
+    _ag_nonnegative = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class Adagrad(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"sum": group["initial_accumulator_value"]}
 
-    def _numbers(self, group: Group, *key: Any) -> AdagradNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> AdagradNumbers:
         (step,) = key
         return AdagradNumbers(
             sign=-1.0 if group["maximize"] else 1.0,

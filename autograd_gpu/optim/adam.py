@@ -24,8 +24,8 @@ class Adam(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _kernel = staticmethod(adam)
-    _nonnegative = ("lr", "eps", "weight_decay")
+    _ag_kernel = staticmethod(adam)
+    _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class Adam(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         check_betas(group)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
         return {**slots, "max_exp_avg_sq": 0.0} if group["amsgrad"] else slots
 
-    def _numbers(self, group: Group, *key: Any) -> AdamNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> AdamNumbers:
         (step,) = key
         beta1, beta2 = group["betas"]
         decoupled, decay = group["decoupled_weight_decay"], group["weight_decay"]
@@ -105,8 +105,8 @@ class AdamW(Adam):
             differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
         )  # fmt: skip
 
-    def _load(self, state_dict: dict[str, Any]) -> None:
+    def _ag_load(self, state_dict: dict[str, Any]) -> None:
         """A state dict of Adam becomes one of AdamW."""
-        super()._load(state_dict)
+        super()._ag_load(state_dict)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True

@@ -24,8 +24,8 @@ class Adamax(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _kernel = staticmethod(adamax)
-    _nonnegative = ("lr", "eps", "weight_decay")
+    _ag_kernel = staticmethod(adamax)
+    _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Adamax(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         check_betas(group)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"exp_avg": 0.0, "exp_inf": 0.0}
 
-    def _numbers(self, group: Group, *key: Any) -> AdamaxNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> AdamaxNumbers:
         (step,) = key
         beta1, beta2 = group["betas"]
         return AdamaxNumbers(

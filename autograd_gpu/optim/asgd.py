@@ -24,8 +24,8 @@ class ASGD(Optimizer):
     tensor([0.5], requires_grad=True)
     """
 
-    _kernel = staticmethod(asgd)
-    _nonnegative = ("lr", "weight_decay")
+    _ag_kernel = staticmethod(asgd)
+    _ag_nonnegative = ("lr", "weight_decay")
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class ASGD(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"ax": 0.0}
 
-    def _new_state(self, group: Group) -> dict[str, Any]:
+    def _ag_new_state(self, group: Group) -> dict[str, Any]:
         return {"step": 0, "eta": float(group["lr"]), "mu": 1.0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+    def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         lr, lambd = group["lr"], group["lambd"]
         for state in states:
             key, step = (state["eta"], state["mu"]), state["step"] + 1
@@ -60,11 +60,11 @@ class ASGD(Optimizer):
             state["step"], state["eta"], state["mu"] = step, eta, mu
             keys.append(key)
 
-    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
-        super()._retreat(state, key)
+    def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        super()._ag_retreat(state, key)
         state["eta"], state["mu"] = key
 
-    def _numbers(self, group: Group, *key: Any) -> ASGDNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> ASGDNumbers:
         eta, mu = key
         return ASGDNumbers(
             sign=-1.0 if group["maximize"] else 1.0,

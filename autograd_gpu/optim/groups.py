@@ -7,13 +7,14 @@ from typing import Any
 
 from ..backend.dtypes import FLOATS
 from ..config import no_grad
-from ..core.tensor import Tensor
+from ..core.tensor import Parameter, Tensor
 
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
 
 # Options that say how a step runs, not what it computes: a loaded state dict does not set them.
 EXECUTION = ("foreach", "fused", "capturable", "differentiable")
+_TENSORS = frozenset((Tensor, Parameter))
 _LABELS = {"lr": "learning rate", "eps": "epsilon value"}
 
 
@@ -42,6 +43,7 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
     if not set(params).isdisjoint([param for other in others for param in other["params"]]):
         raise ValueError("some parameters appear in more than one parameter group")
     result = {"params": params, **defaults, **{k: v for k, v in group.items() if k != "params"}}
+    result.update({k: number(v) for k, v in result.items() if type(v) is tuple})  # betas are read once, here
     if names:
         result["param_names"] = names
     if any(("param_names" in other) != ("param_names" in result) for other in others):
@@ -52,21 +54,25 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
     return result
 
 
-def check_lr(group: Group) -> None:
-    """Raises ValueError for a learning rate that is a tensor of several elements."""
-    lr = group.get("lr")
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError(f"Tensor lr must be 1-element, got one of shape {list(lr.shape)}")
+def check_tensors(group: Group) -> None:
+    """Raises ValueError for an option, a learning rate above all, that is a tensor of several elements."""
+    for name, option in group.items():
+        if isinstance(option, Tensor) and option.numel() != 1:
+            raise ValueError(f"Tensor {name} must be 1-element, got one of shape {list(option.shape)}")
 
 
-def number(lr: Any) -> Any:
-    """The learning rate `lr` as a number, also if it is a tensor, which is read then: on CUDA that waits for it."""
-    return lr.item() if isinstance(lr, Tensor) else lr
+def number(option: Any) -> Any:
+    """A learning rate, or another option, as a number; a tensor is read then, and on CUDA that waits for it."""
+    if type(option) is tuple:  # betas
+        return tuple([number(item) for item in option])
+    return option.item() if isinstance(option, Tensor) else option
 
 
-def with_number(group: Group) -> Group:
-    """`group` with its learning rate as a number."""
-    return {**group, "lr": number(group["lr"])} if isinstance(group.get("lr"), Tensor) else group
+def with_numbers(group: Group) -> Group:
+    """`group` with a number for each option that is a tensor, read now."""
+    if _TENSORS.isdisjoint(map(type, group.values())):
+        return group
+    return {name: number(option) for name, option in group.items()}
 
 
 def set_lr(group: Group, lr: float) -> None:

@@ -17,15 +17,23 @@ EVERYWHERE: dict[str, Hooks] = {BEFORE: Hooks(), AFTER: Hooks()}  # around the s
 class Hookable:
     """The methods of an Optimizer that register hooks. Each returns a handle whose `remove()` takes the hook away."""
 
-    _in_step: bool
-    _steps_taken: int
+    # What is found of an optimizer that wraps another and never calls `super().__init__`: it can step, and have hooks.
+    _ag_in_step = False
+    _ag_steps_taken = 0
+    _ag_hooks: dict[str, Hooks] | None = None
 
-    def _forget_hooks(self) -> None:
+    def _ag_forget_hooks(self) -> dict[str, Hooks]:
         kinds = (BEFORE, AFTER, SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST)
-        self._hooks: dict[str, Hooks] = {kind: Hooks() for kind in kinds}
+        hooks = self._ag_hooks = {kind: Hooks() for kind in kinds}
+        return hooks
 
-    def _hooks_of(self, kind: str) -> list[Hook]:
-        return [*EVERYWHERE.get(kind, {}).values(), *self._hooks[kind].values()]
+    def _ag_add_hook(self, kind: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        hooks = self._ag_forget_hooks() if self._ag_hooks is None else self._ag_hooks
+        return add(hooks[kind], hook, prepend)
+
+    def _ag_hooks_of(self, kind: str) -> list[Hook]:
+        own = self._ag_hooks
+        return [*EVERYWHERE.get(kind, {}).values(), *([] if own is None else own[kind].values())]
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Calls hook(optimizer, args, kwargs) before each step; what it returns, (args, kwargs), replaces them.
@@ -37,7 +45,7 @@ class Hookable:
         >>> optimizer.step()
         before
         """
-        return add(self._hooks[BEFORE], hook)
+        return self._ag_add_hook(BEFORE, hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
         """Calls hook(optimizer, args, kwargs) after each step.
@@ -48,11 +56,11 @@ class Hookable:
         after
         >>> handle.remove()
         """
-        return add(self._hooks[AFTER], hook)
+        return self._ag_add_hook(AFTER, hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Calls hook(optimizer) before a state dict is made; `prepend` puts it before the others."""
-        return add(self._hooks[SAVE_PRE], hook, prepend)
+        return self._ag_add_hook(SAVE_PRE, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Calls hook(optimizer, state_dict) on a state dict that has been made; what it returns replaces it.
@@ -62,18 +70,18 @@ class Hookable:
         >>> optimizer.state_dict()["epoch"]
         3
         """
-        return add(self._hooks[SAVE_POST], hook, prepend)
+        return self._ag_add_hook(SAVE_POST, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Calls hook(optimizer, state_dict) before one is loaded; what it returns replaces it.
 
         The dict is a shallow copy: keys may be set, but what lies deeper is the caller's.
         """
-        return add(self._hooks[LOAD_PRE], hook, prepend)
+        return self._ag_add_hook(LOAD_PRE, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Calls hook(optimizer) after a state dict has been loaded."""
-        return add(self._hooks[LOAD_POST], hook, prepend)
+        return self._ag_add_hook(LOAD_POST, hook, prepend)
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
@@ -96,19 +104,20 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked(self: Hookable, *args: Any, **kwargs: Any) -> Any:
-        if self._in_step:
+        if self._ag_in_step:
             return step(self, *args, **kwargs)
-        own = self._hooks
-        if own[BEFORE] or EVERYWHERE[BEFORE]:
+        own = self._ag_hooks
+        if (own and own[BEFORE]) or EVERYWHERE[BEFORE]:
             args, kwargs = _changed(self, step, args, kwargs)
-        self._in_step = True
+        self._ag_in_step = True
         try:
             result = step(self, *args, **kwargs)
         finally:
-            self._in_step = False
-        self._steps_taken += 1
-        if own[AFTER] or EVERYWHERE[AFTER]:
-            for hook in self._hooks_of(AFTER):
+            self._ag_in_step = False
+        self._ag_steps_taken += 1
+        own = self._ag_hooks
+        if (own and own[AFTER]) or EVERYWHERE[AFTER]:
+            for hook in self._ag_hooks_of(AFTER):
                 hook(self, (self, *args), kwargs)
         return result
 
@@ -119,7 +128,7 @@ def _changed(
     optimizer: Hookable, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of `step` as the pre-hooks leave them."""
-    for hook in optimizer._hooks_of(BEFORE):
+    for hook in optimizer._ag_hooks_of(BEFORE):
         changed = hook(optimizer, (optimizer, *args), kwargs)
         if changed is None:
             continue

@@ -12,7 +12,7 @@ from ..backend.dtypes import HALF, float32
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
 from ..core.views import before_write, bump_version
-from .groups import Group, Params, with_number
+from .groups import Group, Params, with_numbers
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
 
@@ -40,7 +40,7 @@ class LBFGS(Optimizer):
     True
     """
 
-    _nonnegative = ("lr",)
+    _ag_nonnegative = ("lr",)
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         super().add_param_group(param_group)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError(f"only 'strong_wolfe' is supported, or None, got {group['line_search_fn']!r}")
 
-    def _new_state(self, group: Group) -> dict[str, Any]:
+    def _ag_new_state(self, group: Group) -> dict[str, Any]:
         return {"func_evals": 0, "n_iter": 0, "t": 0.0, "H_diag": 1.0, "prev_loss": 0.0}
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
@@ -83,7 +83,7 @@ class LBFGS(Optimizer):
         state = self.state[params[0]]
         before, origin = dict(state), [param.array.copy() for param in params]
         try:
-            return self._minimize(closure, state)
+            return self._ag_minimize(closure, state)
         except BaseException:
             state.clear()
             state.update(before)
@@ -93,12 +93,12 @@ class LBFGS(Optimizer):
                 bump_version(param)
             raise
 
-    def _minimize(self, closure: Callable[[], Any], state: dict[str, Any]) -> Any:
+    def _ag_minimize(self, closure: Callable[[], Any], state: dict[str, Any]) -> Any:
         """1. A direction from the history. 2. A step along it. 3. Loss and gradient there, and if that is enough."""
-        group = with_number(self.param_groups[0])
+        group = with_numbers(self.param_groups[0])
         params = group["params"]
         if not state:
-            state.update(self._new_state(group))
+            state.update(self._ag_new_state(group))
         with enable_grad():
             first = closure()
         loss, grad, evaluations = float(first), _flat_grad(params), 1

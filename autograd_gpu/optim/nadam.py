@@ -25,8 +25,8 @@ class NAdam(Optimizer):
     0.8944
     """
 
-    _kernel = staticmethod(nadam)
-    _nonnegative = ("lr", "eps", "weight_decay", "momentum_decay")
+    _ag_kernel = staticmethod(nadam)
+    _ag_nonnegative = ("lr", "eps", "weight_decay", "momentum_decay")
 
     def __init__(
         self,
@@ -50,28 +50,28 @@ class NAdam(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         check_betas(group)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def _new_state(self, group: Group) -> dict[str, Any]:
+    def _ag_new_state(self, group: Group) -> dict[str, Any]:
         return {"step": 0, "mu_product": 1.0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+    def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         for state in states:
             step, before = state["step"] + 1, state["mu_product"]
             product = before * _momentum(group, step)
             state["step"], state["mu_product"] = step, product
             keys.append((step, product, before))
 
-    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
-        super()._retreat(state, key)
+    def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        super()._ag_retreat(state, key)
         state["mu_product"] = key[2]
 
-    def _numbers(self, group: Group, *key: Any) -> NAdamNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> NAdamNumbers:
         step, product, _ = key
         beta1, beta2 = group["betas"]
         lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]

@@ -14,17 +14,26 @@ from ..backend.chunks import Kernel
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
 from ..core.views import before_write, bump_version
-from .groups import Group, Params, check_execution, check_lr, check_nonnegative, completed, from_params, with_number
+from .groups import (
+    Group,
+    Params,
+    check_execution,
+    check_nonnegative,
+    check_tensors,
+    completed,
+    from_params,
+    with_numbers,
+)
 from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
 from .loading import loaded_group, loaded_state
 
 
 class Optimizer(Hookable):
-    """Base of the optimizers. A subclass defines `step(closure=None)`, as with PyTorch, or `_update(group)`.
+    """Base of the optimizers. A subclass defines `step(closure=None)`, as with PyTorch, or `_ag_update(group)`.
 
     `params` is an iterable of leaf tensors, of (name, tensor), or of dicts {"params": tensors, option: value, ...}
     whose options override `defaults` for their group. `param_groups` may be changed between steps:
-    group["lr"] *= 0.1. A learning rate may be a tensor of one element, which is read at each step.
+    group["lr"] *= 0.1. A learning rate, or another number, may be a tensor of one element, which is read at each step.
 
     >>> w = ag.ones(1, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
@@ -34,22 +43,23 @@ class Optimizer(Hookable):
     tensor([0.5], requires_grad=True)
     """
 
-    _kernel: Kernel  # of backend/optimizers.py, for `_update` as it stands here
-    _nonnegative: tuple[str, ...] = ()  # options that must not be negative
+    # Private names here and in subclasses begin with `_ag_`, which no subclass of a user takes.
+    _ag_kernel: Kernel  # of backend/optimizers.py, for `_ag_update` as it stands here
+    _ag_nonnegative: tuple[str, ...] = ()  # options that must not be negative
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
-        self._start()
+        self._ag_start()
         for group in from_params(params):
             self.add_param_group(group)
 
-    def _start(self) -> None:
+    def _ag_start(self) -> None:
         """What is neither saved nor copied."""
-        self._buckets = Buckets()
-        self._forget_hooks()
-        self._in_step, self._steps_taken = False, 0
+        self._ag_buckets = Buckets()
+        self._ag_forget_hooks()
+        self._ag_in_step, self._ag_steps_taken = False, 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -61,7 +71,7 @@ class Optimizer(Hookable):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start()
+        self._ag_start()
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds parameters with options of their own; options that are not given come from the defaults.
@@ -73,13 +83,13 @@ class Optimizer(Hookable):
         [0.1, 0.01]
         """
         group = completed(param_group, self.defaults, self.param_groups)
-        self._check_options(group)
+        self._ag_check_options(group)
         self.param_groups.append(group)
 
-    def _check_options(self, group: Group) -> None:
+    def _ag_check_options(self, group: Group) -> None:
         """Raises ValueError for an option out of its range; a subclass extends it."""
-        check_lr(group)
-        check_nonnegative(group, self._nonnegative)
+        check_tensors(group)
+        check_nonnegative(group, self._ag_nonnegative)
         check_execution(group)
 
     # ---- the step ------------------------------------------------------------------------------
@@ -103,16 +113,16 @@ class Optimizer(Hookable):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._update(with_number(group))
+            self._ag_update(with_numbers(group))
         return loss
 
-    def _update(self, group: Group) -> None:
+    def _ag_update(self, group: Group) -> None:
         """One step for `group`, on arrays, so that nothing is recorded, with `bump_version` for each.
 
         1. Make the state that is missing. 2. Count the step. 3. Run the formula on parameter, gradient and state.
         4. Where that fails, parameters that the formula has not run on get their state back.
         """
-        slots = self._slots(group)
+        slots = self._ag_slots(group)
         params, arrays, grads = with_grads(group)
         if not params:
             return
@@ -125,56 +135,57 @@ class Optimizer(Hookable):
                 columns = [[state[name].array for state in states] for name in slots]
             except KeyError:
                 before = [dict(state) for state in states]
-                fresh = self._prepare(group, params, slots)  # 1
+                fresh = self._ag_prepare(group, params, slots)  # 1
                 columns = [[state[name].array for state in states] for name in slots]
-            self._advance(states, group, fresh, keys)  # 2
-            numbers = {key: self._numbers(group, *key) for key in set(keys)}
-            self._buckets.update(self._kernel, [arrays, grads, *columns], [numbers[key] for key in keys], done)  # 3
+            self._ag_advance(states, group, fresh, keys)  # 2
+            numbers = {key: self._ag_numbers(group, *key) for key in set(keys)}
+            rows = [numbers[key] for key in keys]
+            self._ag_buckets.update(self._ag_kernel, [arrays, grads, *columns], rows, done)  # 3
         except BaseException:
-            self._take_back(states, keys, before, done)  # 4
+            self._ag_take_back(states, keys, before, done)  # 4
             raise
         finally:
             for param in params:
                 bump_version(param)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         """The state that is an array like the parameter, and what it is filled with at first."""
         return {}
 
-    def _new_state(self, group: Group) -> dict[str, Any]:
+    def _ag_new_state(self, group: Group) -> dict[str, Any]:
         """The numbers of a new state."""
         return {"step": 0}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
-        """Counts the step in each state, new if `fresh`, and appends to `keys` what `_numbers` needs to know of it."""
+    def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+        """Counts the step in each state, new if `fresh`, and appends to `keys` what `_ag_numbers` needs of it."""
         for state in states:
             state["step"] = step = state.get("step", 0) + 1
             keys.append((step,))
 
-    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
-        """Undoes `_advance`, which appended `key`."""
+    def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+        """Undoes `_ag_advance`, which appended `key`."""
         state["step"] -= 1
 
-    def _take_back(
+    def _ag_take_back(
         self, states: list[dict[str, Any]], keys: list[tuple[Any, ...]], before: list[dict[str, Any]] | None,
         done: list[int],
     ) -> None:
-        """Undoes `_advance` for all rows but `done`, and `_prepare`, if it ran: then `before` is what it found."""
+        """Undoes `_ag_advance` for all rows but `done`, and `_ag_prepare`, if it ran: `before` is what that found."""
         for i in set(range(len(states))).difference(done):
             if before is None:
                 if i < len(keys):
-                    self._retreat(states[i], keys[i])
+                    self._ag_retreat(states[i], keys[i])
                 continue
             made = [t.array for name, t in states[i].items() if name not in before[i] and isinstance(t, Tensor)]
-            self._buckets.forget(made)
+            self._ag_buckets.forget(made)
             states[i].clear()
             states[i].update(before[i])
 
-    def _numbers(self, group: Group, *key: Any) -> Any:
+    def _ag_numbers(self, group: Group, *key: Any) -> Any:
         """The formula's numbers for this step."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update()")
 
-    def _prepare(self, group: Group, params: list[Tensor], slots: dict[str, float]) -> list[bool]:
+    def _ag_prepare(self, group: Group, params: list[Tensor], slots: dict[str, float]) -> list[bool]:
         """Makes the state that `params` lack, and says of each whether it had none; if that fails, nobody has any."""
         made = []
         for param in params:
@@ -182,20 +193,20 @@ class Optimizer(Hookable):
             made.append(tuple([namespace(param.array).full_like(param.array, slots[name]) for name in lacking]))
         fresh = [len(arrays) == len(slots) for arrays in made]
         new = [i for i, is_new in enumerate(fresh) if is_new]
-        packed = self._buckets.pack([params[i].array for i in new], [made[i] for i in new])
+        packed = self._ag_buckets.pack([params[i].array for i in new], [made[i] for i in new])
         for i, arrays in zip(new, packed, strict=True):
             made[i] = arrays
         for param, arrays, is_new in zip(params, made, fresh, strict=True):
             state = self.state[param]
             lacking = [name for name in slots if name not in state]
-            start = {**self._new_state(group), **state} if is_new else {}
+            start = {**self._ag_new_state(group), **state} if is_new else {}
             state.update(start | {name: wrap(array) for name, array in zip(lacking, arrays, strict=True)})
         return fresh
 
-    def _pack(self, params: list[Tensor], slots: dict[str, float]) -> None:
+    def _ag_pack(self, params: list[Tensor], slots: dict[str, float]) -> None:
         """Moves the state of small parameters into buckets."""
         states = [tuple([self.state[param][name].array for name in slots]) for param in params]
-        packed = self._buckets.pack([param.array for param in params], states)
+        packed = self._ag_buckets.pack([param.array for param in params], states)
         for param, before, after in zip(params, states, packed, strict=True):
             if after is not before:
                 self.state[param].update({name: wrap(array) for name, array in zip(slots, after, strict=True)})
@@ -211,7 +222,7 @@ class Optimizer(Hookable):
         >>> w.grad
         tensor([0.])
         """
-        zero_grad(self._params(), set_to_none)
+        zero_grad(self._ag_params(), set_to_none)
 
     # ---- state dict ----------------------------------------------------------------------------
 
@@ -222,9 +233,9 @@ class Optimizer(Hookable):
         >>> ag.optim.SGD([w], lr=0.5).state_dict()["param_groups"][0]["params"]
         [0]
         """
-        for hook in self._hooks_of(SAVE_PRE):
+        for hook in self._ag_hooks_of(SAVE_PRE):
             hook(self)
-        index = {param: i for i, param in enumerate(self._params())}
+        index = {param: i for i, param in enumerate(self._ag_params())}
         groups = [
             {
                 **{k: v for k, v in group.items() if k != "params"},
@@ -236,7 +247,7 @@ class Optimizer(Hookable):
             "state": {index[p]: state for p, state in self.state.items() if p in index},
             "param_groups": groups,
         }
-        for hook in self._hooks_of(SAVE_POST):
+        for hook in self._ag_hooks_of(SAVE_POST):
             changed = hook(self, result)
             result = result if changed is None else changed
         return result
@@ -255,14 +266,14 @@ class Optimizer(Hookable):
         0.5
         """
         state_dict = dict(state_dict)
-        for hook in self._hooks_of(LOAD_PRE):
+        for hook in self._ag_hooks_of(LOAD_PRE):
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
-        self._load(state_dict)
-        for hook in self._hooks_of(LOAD_POST):
+        self._ag_load(state_dict)
+        for hook in self._ag_hooks_of(LOAD_POST):
             hook(self)
 
-    def _load(self, state_dict: dict[str, Any]) -> None:
+    def _ag_load(self, state_dict: dict[str, Any]) -> None:
         """`load_state_dict` between its hooks."""
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
@@ -276,17 +287,17 @@ class Optimizer(Hookable):
         groups = [loaded_group(new, old, self.defaults, name) for new, old in pairs]
         state = {}
         for group, indices in zip(groups, [g["params"] for g in saved], strict=True):
-            self._check_options(group)
-            slots, new = self._slots(group), self._new_state(group)
+            self._ag_check_options(group)
+            slots, new = self._ag_slots(group), self._ag_new_state(group)
             for index, param in zip(indices, group["params"], strict=True):
                 if index in state_dict["state"]:
                     state[param] = loaded_state(state_dict["state"][index], param, slots, new)
-        self.param_groups, self.state, self._buckets = groups, defaultdict(dict, state), Buckets()
+        self.param_groups, self.state, self._ag_buckets = groups, defaultdict(dict, state), Buckets()
         for group in groups:
-            slots = self._slots(group)
-            self._pack([p for p in group["params"] if slots and slots.keys() <= state.get(p, {}).keys()], slots)
+            slots = self._ag_slots(group)
+            self._ag_pack([p for p in group["params"] if slots and slots.keys() <= state.get(p, {}).keys()], slots)
 
-    def _params(self) -> Iterable[Tensor]:
+    def _ag_params(self) -> Iterable[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def __repr__(self) -> str:

@@ -25,8 +25,8 @@ class RAdam(Optimizer):
     tensor([0.5], requires_grad=True)
     """
 
-    _kernel = staticmethod(radam)
-    _nonnegative = ("lr", "eps", "weight_decay")
+    _ag_kernel = staticmethod(radam)
+    _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class RAdam(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         check_betas(group)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def _numbers(self, group: Group, *key: Any) -> RAdamNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> RAdamNumbers:
         (step,) = key
         beta1, beta2 = group["betas"]
         lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]

@@ -24,8 +24,8 @@ class RMSprop(Optimizer):
     tensor([0.9], requires_grad=True)
     """
 
-    _kernel = staticmethod(rmsprop)
-    _nonnegative = ("lr", "eps", "momentum", "weight_decay", "alpha")
+    _ag_kernel = staticmethod(rmsprop)
+    _ag_nonnegative = ("lr", "eps", "momentum", "weight_decay", "alpha")
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class RMSprop(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         slots = {"square_avg": 0.0}
         if group["momentum"]:
             slots["momentum_buffer"] = 0.0
@@ -56,7 +56,7 @@ class RMSprop(Optimizer):
             slots["grad_avg"] = 0.0
         return slots
 
-    def _numbers(self, group: Group, *key: Any) -> RMSpropNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> RMSpropNumbers:
         return RMSpropNumbers(
             sign=-1.0 if group["maximize"] else 1.0,
             decay=group["weight_decay"],

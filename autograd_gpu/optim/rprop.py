@@ -24,8 +24,8 @@ class Rprop(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _kernel = staticmethod(rprop)
-    _nonnegative = ("lr",)
+    _ag_kernel = staticmethod(rprop)
+    _ag_nonnegative = ("lr",)
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Rprop(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         shrink, grow = group["etas"]
         if not 0.0 < shrink < 1.0 < grow:
             raise ValueError(f"Invalid eta values: {shrink}, {grow}")
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"prev": 0.0, "step_size": group["lr"]}
 
-    def _numbers(self, group: Group, *key: Any) -> RpropNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> RpropNumbers:
         (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
         return RpropNumbers(-1.0 if group["maximize"] else 1.0, shrink, grow, smallest, largest)

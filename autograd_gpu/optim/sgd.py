@@ -25,8 +25,8 @@ class SGD(Optimizer):
     tensor([0.8], requires_grad=True)
     """
 
-    _kernel = staticmethod(sgd)
-    _nonnegative = ("lr", "momentum", "weight_decay")
+    _ag_kernel = staticmethod(sgd)
+    _ag_nonnegative = ("lr", "momentum", "weight_decay")
 
     def __init__(
         self,
@@ -48,37 +48,37 @@ class SGD(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_options(self, group: Group) -> None:
-        super()._check_options(group)
+    def _ag_check_options(self, group: Group) -> None:
+        super()._ag_check_options(group)
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
-    def _update(self, group: Group) -> None:
+    def _ag_update(self, group: Group) -> None:
         if group["momentum"]:
-            super()._update(group)
+            super()._ag_update(group)
             return
         params, arrays, grads = with_grads(group)
         try:
-            c = self._numbers(group, False)
+            c = self._ag_numbers(group, False)
             rows = step_lists(sgd, [arrays, grads], [c] * len(arrays), [])
             descend([arrays[i] for i in rows], [grads[i] for i in rows], c)
         finally:
             for param in params:
                 bump_version(param)
 
-    def _slots(self, group: Group) -> dict[str, float]:
+    def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"momentum_buffer": 0.0} if group["momentum"] else {}
 
-    def _new_state(self, group: Group) -> dict[str, Any]:
+    def _ag_new_state(self, group: Group) -> dict[str, Any]:
         return {}
 
-    def _advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
+    def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         keys += [(first,) for first in fresh]
 
-    def _retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
+    def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
         """Nothing is counted."""
 
-    def _numbers(self, group: Group, *key: Any) -> SGDNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> SGDNumbers:
         (first,) = key
         return SGDNumbers(
             sign=-1.0 if group["maximize"] else 1.0,

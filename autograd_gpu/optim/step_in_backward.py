@@ -9,7 +9,7 @@ from ..core.hooks import MultiHandle
 from ..core.late import late_of, running_task
 from ..core.node import AccumulateGrad
 from ..core.tensor import Tensor
-from .groups import with_number
+from .groups import with_numbers
 from .hooks import AFTER, BEFORE
 from .optimizer import Optimizer
 
@@ -72,21 +72,21 @@ class _Stepper:
         gathered = late_of(task).gathered
         if self not in gathered:
             gathered[self] = self  # the task calls `finish` at its end
-            for hook in optimizer._hooks_of(BEFORE):
+            for hook in optimizer._ag_hooks_of(BEFORE):
                 hook(optimizer, (optimizer,), {})
         node = param._node
         assert isinstance(node, AccumulateGrad)
         with node.standstill(), self._lock:
             if param._grad is not None:  # else the step of another thread has taken this gradient along
-                optimizer._update({**with_number(optimizer.param_groups[number]), "params": [param]})
+                optimizer._ag_update({**with_numbers(optimizer.param_groups[number]), "params": [param]})
                 param.grad = None
 
     def finish(self) -> None:
         """Every parameter of this backward has been stepped."""
         optimizer = self.optimizer()
         with self._lock:
-            optimizer._steps_taken += 1
-        for hook in optimizer._hooks_of(AFTER):
+            optimizer._ag_steps_taken += 1
+        for hook in optimizer._ag_hooks_of(AFTER):
             hook(optimizer, (optimizer,), {})
 
 

@@ -216,11 +216,11 @@ class SWALR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """From the learning rates of the step before, so that other schedulers may change them too."""
-        self._warn_outside_step()
+        self._ag_warn_outside_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)
-        before, now = self._share(step - 1), self._share(step)
+        before, now = self._ag_share(step - 1), self._ag_share(step)
         result = []
         for group in self.optimizer.param_groups:
             end = group["swa_lr"]
@@ -228,7 +228,7 @@ class SWALR(LRScheduler):
             result.append(end * now + start * (1 - now))
         return result
 
-    def _share(self, step: int) -> float:
+    def _ag_share(self, step: int) -> float:
         """How much of the way to swa_lr is behind after `step` steps."""
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return t if self._anneal_strategy == "linear" else (1.0 - math.cos(math.pi * t)) / 2.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -79,18 +80,21 @@ def normal(
 
 
 def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
-    """The shape in the arguments of rand(2, 3), rand((2, 3)) or rand(size=(2, 3))."""
+    """The shape in the arguments of rand(2, 3), rand((2, 3)) or rand(size=(2, 3)), integers or 0-d tensors of them."""
     if size is None:
         size = given[0] if len(given) == 1 and not isinstance(given[0], (int, np.integer)) else given
     elif given:
         raise TypeError(f"got the shape twice: {', '.join(map(str, given))} and size={size}")
-    shape = tuple(size)
+    try:
+        shape = tuple([n if type(n) is int else index(n) for n in size])
+    except TypeError:
+        shape = (index(size),)  # a 0-d tensor, or an error that names the type
     _refuse_negative(shape)
     return shape
 
 
 def _refuse_negative(shape: tuple[int, ...]) -> None:
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
 
 
@@ -199,6 +203,7 @@ def randperm(
     >>> ag.randperm(4).sum()
     tensor(6)
     """
+    n = index(n)
     _refuse_negative((n,))
     stream = source(device, generator)
     # on CUDA the order of random keys

@@ -55,7 +55,7 @@ class ParametrizationList(ModuleList):
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
         with no_grad():
-            new = self._inverse(original, strict=False)
+            new = self._ag_inverse(original, strict=False)
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
@@ -64,15 +64,15 @@ class ParametrizationList(ModuleList):
                                  f"original.dtype: {dtype}\nright_inverse(original).dtype: {new.dtype}")
             if new is not original:
                 original.data = new.detach()  # the same object, for optimizers hold it
-            self._hold("original", original)
+            self._ag_hold("original", original)
         else:
             for i, part in enumerate(new):
                 kept = Parameter(part.detach(), original.requires_grad) if isinstance(original, Parameter) else part
-                self._hold(f"original{i}", kept)
+                self._ag_hold(f"original{i}", kept)
         if not unsafe:
             _check_alike(shape, dtype, self())
 
-    def _hold(self, name: str, tensor: Tensor) -> None:
+    def _ag_hold(self, name: str, tensor: Tensor) -> None:
         if isinstance(tensor, Parameter):
             self.register_parameter(name, tensor)
         else:
@@ -82,7 +82,7 @@ class ParametrizationList(ModuleList):
         """What the first parametrization is given."""
         return [getattr(self, "original" if self.is_tensor else f"original{i}") for i in range(self.ntensors)]
 
-    def _inverse(self, value: Any, strict: bool) -> Any:
+    def _ag_inverse(self, value: Any, strict: bool) -> Any:
         for module in reversed(list(self)):
             if hasattr(module, "right_inverse"):
                 value = module.right_inverse(value)
@@ -93,7 +93,7 @@ class ParametrizationList(ModuleList):
     def right_inverse(self, value: Tensor) -> None:
         """Stores what gives `value`; RuntimeError for a parametrization without `right_inverse`."""
         with no_grad():
-            new = self._inverse(value, strict=True)
+            new = self._ag_inverse(value, strict=True)
             parts = [new] if self.is_tensor else list(new)
             if len(parts) != self.ntensors:
                 raise ValueError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a "

@@ -66,7 +66,7 @@ def _places(module: Module) -> dict[str, Place]:
     return {
         f"{path}.{name}" if path else name: (owner, name)
         for path, owner in module.named_modules(remove_duplicate=False)
-        for name, _ in owner._members(PARAMETER, BUFFER, TRANSIENT)
+        for name, _ in owner._ag_members(PARAMETER, BUFFER, TRANSIENT)
     }
 
 

@@ -30,16 +30,16 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """From the learning rates of the step before, so that other schedulers may change them too."""
-        self._warn_outside_step()
+        self._ag_warn_outside_step()
         if self._is_initial:
-            return self._lrs()
+            return self._ag_lrs()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # from the bottom, where the ratio is 0 / 0
             rise = 1.0 - _half_cosine(1.0 / self.T_max)
             return [
-                lr + (base - self.eta_min) * rise for lr, base in zip(self._lrs(), self.base_lrs, strict=True)
+                lr + (base - self.eta_min) * rise for lr, base in zip(self._ag_lrs(), self.base_lrs, strict=True)
             ]
         ratio = _half_cosine(self.last_epoch / self.T_max) / _half_cosine((self.last_epoch - 1) / self.T_max)
-        return [ratio * (lr - self.eta_min) + self.eta_min for lr in self._lrs()]
+        return [ratio * (lr - self.eta_min) + self.eta_min for lr in self._ag_lrs()]
 
     def _get_closed_form_lr(self) -> list[float]:
         height = _half_cosine(self.last_epoch / self.T_max)
@@ -78,7 +78,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The learning rates at `T_cur` of the `T_i` steps of this cosine."""
-        self._warn_outside_step()
+        self._ag_warn_outside_step()
         height = _half_cosine(self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
@@ -93,11 +93,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
-            self._place(epoch)
+            self._ag_place(epoch)
         self._step_count += 1
         self._update_lr(math.floor(epoch))
 
-    def _place(self, epoch: float) -> None:
+    def _ag_place(self, epoch: float) -> None:
         """Finds the cosine that `epoch` lies in."""
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")

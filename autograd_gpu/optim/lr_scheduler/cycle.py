@@ -17,7 +17,7 @@ class _WithMomentum(LRScheduler):
     cycle_momentum: bool
     use_beta1: bool
 
-    def _start_momentum(self, base: Any, largest: Any, last_epoch: int) -> tuple[list[float], list[float]]:
+    def _ag_start_momentum(self, base: Any, largest: Any, last_epoch: int) -> tuple[list[float], list[float]]:
         """`base` and `largest` for each group, which a fresh start also writes down in the groups."""
         optimizer = self.optimizer
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
@@ -27,10 +27,10 @@ class _WithMomentum(LRScheduler):
         if last_epoch == -1:
             for group, low, top in zip(optimizer.param_groups, bases, tops, strict=True):
                 group["max_momentum"], group["base_momentum"] = top, low
-            self._set_momenta(tops)
+            self._ag_set_momenta(tops)
         return bases, tops
 
-    def _set_momenta(self, momenta: list[float]) -> None:
+    def _ag_set_momenta(self, momenta: list[float]) -> None:
         for group, momentum in zip(self.optimizer.param_groups, momenta, strict=True):
             if self.use_beta1:
                 group["betas"] = (momentum, *group["betas"][1:])
@@ -53,7 +53,7 @@ class CyclicLR(_WithMomentum):
     [0.75]
     """
 
-    _not_saved = (*LRScheduler._not_saved, "_scale_fn_custom")
+    _ag_not_saved = (*LRScheduler._ag_not_saved, "_scale_fn_custom")
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class CyclicLR(_WithMomentum):
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.base_momentums, self.max_momentums = self._start_momentum(base_momentum, max_momentum, last_epoch)
+            self.base_momentums, self.max_momentums = self._ag_start_momentum(base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
@@ -103,14 +103,14 @@ class CyclicLR(_WithMomentum):
 
     def get_lr(self) -> list[float]:
         """The learning rates of step `last_epoch`; sets the momenta on the way."""
-        self._warn_outside_step()
+        self._ag_warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             pairs = zip(self.base_momentums, self.max_momentums, strict=True)
-            self._set_momenta([top - (top - base) * height for base, top in pairs])
+            self._ag_set_momenta([top - (top - base) * height for base, top in pairs])
         return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
@@ -170,12 +170,12 @@ class OneCycleLR(_WithMomentum):
                 group.update(initial_lr=start, max_lr=top, min_lr=start / final_div_factor)
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self._start_momentum(base_momentum, max_momentum, last_epoch)
+            self._ag_start_momentum(base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         """The learning rates of step `last_epoch`; sets the momenta on the way."""
-        self._warn_outside_step()
+        self._ag_warn_outside_step()
         if self.last_epoch > self.total_steps:
             raise ValueError(
                 f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}"
@@ -189,10 +189,10 @@ class OneCycleLR(_WithMomentum):
         groups = self.optimizer.param_groups
         if self.cycle_momentum:
             ends = phase["start_momentum"], phase["end_momentum"]
-            self._set_momenta([self._between(group[ends[0]], group[ends[1]], t) for group in groups])
-        return [self._between(group[phase["start_lr"]], group[phase["end_lr"]], t) for group in groups]
+            self._ag_set_momenta([self._ag_between(group[ends[0]], group[ends[1]], t) for group in groups])
+        return [self._ag_between(group[phase["start_lr"]], group[phase["end_lr"]], t) for group in groups]
 
-    def _between(self, start: float, end: float, t: float) -> float:
+    def _ag_between(self, start: float, end: float, t: float) -> float:
         if self._anneal_func_type == "linear":
             return (end - start) * t + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * t) + 1.0)

@@ -11,22 +11,22 @@ from .scheduler import LRScheduler
 
 
 class _Factor(LRScheduler):
-    """lr is multiplied by `_factor()` at each step; in the closed form it is initial lr times `_closed_factor()`."""
+    """lr is multiplied by `_ag_factor()` at each step; the closed form is initial lr times `_ag_closed_factor()`."""
 
-    def _factor(self) -> float:
+    def _ag_factor(self) -> float:
         raise NotImplementedError
 
-    def _closed_factor(self) -> float:
+    def _ag_closed_factor(self) -> float:
         raise NotImplementedError
 
     def get_lr(self) -> list[float]:
         """The learning rates of the step before times this step's factor."""
-        self._warn_outside_step()
-        factor = self._factor()
-        return [lr * factor for lr in self._lrs()]
+        self._ag_warn_outside_step()
+        factor = self._ag_factor()
+        return [lr * factor for lr in self._ag_lrs()]
 
     def _get_closed_form_lr(self) -> list[float]:
-        factor = self._closed_factor()
+        factor = self._ag_closed_factor()
         return [lr * factor for lr in self.base_lrs]
 
 
@@ -46,10 +46,10 @@ class StepLR(_Factor):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float:
+    def _ag_factor(self) -> float:
         return 1.0 if self.last_epoch == 0 or self.last_epoch % self.step_size else self.gamma
 
-    def _closed_factor(self) -> float:
+    def _ag_closed_factor(self) -> float:
         return self.gamma ** (self.last_epoch // self.step_size)
 
 
@@ -71,10 +71,10 @@ class MultiStepLR(_Factor):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float:
+    def _ag_factor(self) -> float:
         return float(self.gamma ** self.milestones[self.last_epoch])
 
-    def _closed_factor(self) -> float:
+    def _ag_closed_factor(self) -> float:
         return float(self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch))
 
 
@@ -93,10 +93,10 @@ class ExponentialLR(_Factor):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float:
+    def _ag_factor(self) -> float:
         return 1.0 if self._is_initial else self.gamma
 
-    def _closed_factor(self) -> float:
+    def _ag_closed_factor(self) -> float:
         return float(self.gamma**self.last_epoch)
 
 
@@ -117,12 +117,12 @@ class ConstantLR(_Factor):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float:
+    def _ag_factor(self) -> float:
         if self.last_epoch == 0:
             return self.factor
         return 1.0 / self.factor if self.last_epoch == self.total_iters else 1.0
 
-    def _closed_factor(self) -> float:
+    def _ag_closed_factor(self) -> float:
         return self.factor if self.last_epoch < self.total_iters else 1.0
 
 
@@ -152,7 +152,7 @@ class LinearLR(_Factor):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float:
+    def _ag_factor(self) -> float:
         if self.last_epoch == 0:
             return self.start_factor
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -160,7 +160,7 @@ class LinearLR(_Factor):
         rise = self.end_factor - self.start_factor
         return 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
 
-    def _closed_factor(self) -> float:
+    def _ag_closed_factor(self) -> float:
         rise = self.end_factor - self.start_factor
         return self.start_factor + rise * min(self.total_iters, self.last_epoch) / self.total_iters
 
@@ -180,11 +180,11 @@ class PolynomialLR(_Factor):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float:
+    def _ag_factor(self) -> float:
         if self._is_initial or self.last_epoch > self.total_iters:
             return 1.0
         left, before = 1.0 - self.last_epoch / self.total_iters, 1.0 - (self.last_epoch - 1) / self.total_iters
         return float((left / before) ** self.power)
 
-    def _closed_factor(self) -> float:
+    def _ag_closed_factor(self) -> float:
         return float((1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power)

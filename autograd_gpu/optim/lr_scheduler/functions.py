@@ -14,7 +14,7 @@ Factor = Callable[[int], float]
 class _ByFunction(LRScheduler):
     """One function per group, in `lr_lambdas`; saved only if it is an object with attributes, not a plain function."""
 
-    _not_saved = (*LRScheduler._not_saved, "lr_lambdas")
+    _ag_not_saved = (*LRScheduler._ag_not_saved, "lr_lambdas")
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factor | list[Factor], last_epoch: int = -1) -> None:
         count = len(optimizer.param_groups)
@@ -26,7 +26,7 @@ class _ByFunction(LRScheduler):
                 raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
         super().__init__(optimizer, last_epoch)
 
-    def _factors(self) -> list[float]:
+    def _ag_factors(self) -> list[float]:
         return [function(self.last_epoch) for function in self.lr_lambdas]
 
     def state_dict(self) -> dict[str, Any]:
@@ -54,8 +54,8 @@ class LambdaLR(_ByFunction):
 
     def get_lr(self) -> list[float]:
         """The initial learning rates times the functions' values."""
-        self._warn_outside_step()
-        return [lr * factor for lr, factor in zip(self.base_lrs, self._factors(), strict=True)]
+        self._ag_warn_outside_step()
+        return [lr * factor for lr, factor in zip(self.base_lrs, self._ag_factors(), strict=True)]
 
 
 class MultiplicativeLR(_ByFunction):
@@ -71,7 +71,7 @@ class MultiplicativeLR(_ByFunction):
 
     def get_lr(self) -> list[float]:
         """The learning rates times the functions' values."""
-        self._warn_outside_step()
+        self._ag_warn_outside_step()
         if self._is_initial:
-            return self._lrs()
-        return [lr * factor for lr, factor in zip(self._lrs(), self._factors(), strict=True)]
+            return self._ag_lrs()
+        return [lr * factor for lr, factor in zip(self._ag_lrs(), self._ag_factors(), strict=True)]

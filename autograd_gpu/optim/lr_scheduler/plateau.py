@@ -56,7 +56,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
-        self._last_lr = self._lrs()
+        self._last_lr = self._ag_lrs()
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
         """Takes the measure of this epoch, and reduces the learning rates if it is time."""
@@ -72,11 +72,11 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            self._reduce()
+            self._ag_reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = self._lrs()
+        self._last_lr = self._ag_lrs()
 
-    def _reduce(self) -> None:
+    def _ag_reduce(self) -> None:
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:

@@ -41,7 +41,7 @@ class LRScheduler:
     _get_lr_called_within_step = False
     _is_initial = False
     _last_lr: list[float]
-    _not_saved: tuple[str, ...] = ("optimizer", "_steps_before")
+    _ag_not_saved: tuple[str, ...] = ("optimizer", "_steps_before")
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = check_optimizer(optimizer)
@@ -55,7 +55,7 @@ class LRScheduler:
                 )
         self.base_lrs: list[float] = [number(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch: int = last_epoch
-        self._steps_before = optimizer._steps_taken
+        self._steps_before = optimizer._ag_steps_taken
         self._initial_step()
 
     def _initial_step(self) -> None:
@@ -71,7 +71,7 @@ class LRScheduler:
 
         UserWarning if the optimizer has made no step before the first call. `epoch`, deprecated, jumps to that step.
         """
-        if self._step_count == 1 and self.optimizer._steps_taken == self._steps_before:
+        if self._step_count == 1 and self.optimizer._ag_steps_taken == self._steps_before:
             warnings.warn(_ORDER, UserWarning, stacklevel=2)
         self._step_count += 1
         if epoch is not None:
@@ -85,12 +85,12 @@ class LRScheduler:
             values = self._get_closed_form_lr() if epoch is not None else self.get_lr()
         finally:
             self._get_lr_called_within_step = False
-        self._set(values)
+        self._ag_set(values)
 
-    def _set(self, values: list[float]) -> None:
+    def _ag_set(self, values: list[float]) -> None:
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             set_lr(group, lr)
-        self._last_lr = self._lrs()
+        self._last_lr = self._ag_lrs()
 
     def get_lr(self) -> list[float]:
         """The learning rates of step `last_epoch`, computed from those of the step before; `step` calls it."""
@@ -104,10 +104,10 @@ class LRScheduler:
         """The learning rates that the last step set, one per group."""
         return self._last_lr
 
-    def _lrs(self) -> list[float]:
+    def _ag_lrs(self) -> list[float]:
         return [number(group["lr"]) for group in self.optimizer.param_groups]
 
-    def _warn_outside_step(self) -> None:
+    def _ag_warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
             warnings.warn(
                 "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
@@ -117,7 +117,7 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, to save and to load."""
-        return {key: value for key, value in self.__dict__.items() if key not in self._not_saved}
+        return {key: value for key, value in self.__dict__.items() if key not in self._ag_not_saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes what `state_dict` gave, here or in PyTorch."""

@@ -15,10 +15,10 @@ from .scheduler import LRScheduler
 class _Several(LRScheduler):
     """A scheduler made of others, in `_schedulers`."""
 
-    _not_saved = (*LRScheduler._not_saved, "_schedulers")
+    _ag_not_saved = (*LRScheduler._ag_not_saved, "_schedulers")
     _schedulers: Sequence[LRScheduler]
 
-    def _check(self, optimizer: Optimizer, schedulers: Sequence[Any]) -> None:
+    def _ag_check(self, optimizer: Optimizer, schedulers: Sequence[Any]) -> None:
         name = type(self).__name__
         for i, scheduler in enumerate(schedulers):
             if not hasattr(scheduler, "optimizer"):
@@ -66,7 +66,7 @@ class SequentialLR(_Several):
     ) -> None:
         if not schedulers:
             raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
-        self._check(optimizer, schedulers)
+        self._ag_check(optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
@@ -120,17 +120,17 @@ class ChainedScheduler(_Several):
         if not schedulers:
             raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
-        self._check(self.optimizer, schedulers)
+        self._ag_check(self.optimizer, schedulers)
         self._schedulers = schedulers
-        self._last_lr = self._lrs()
+        self._last_lr = self._ag_lrs()
 
     def _initial_step(self) -> None:
         for scheduler in self._schedulers:
             scheduler._initial_step()
-        self._last_lr = self._lrs()
+        self._last_lr = self._ag_lrs()
 
     def step(self) -> None:  # type: ignore[override]
         """A step of each scheduler."""
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = self._lrs()
+        self._last_lr = self._ag_lrs()

@@ -89,7 +89,7 @@ class Subset(Dataset):
         self.dataset = dataset
         self.indices = indices
         self.device = dataset.device if isinstance(dataset, Dataset) else CPU
-        self._order = to_device(np.asarray(indices, dtype=np.int64), self.device)
+        self._ag_order = to_device(np.asarray(indices, dtype=np.int64), self.device)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -98,7 +98,7 @@ class Subset(Dataset):
         return self.dataset[self.indices[index]]
 
     def batch(self, indices: Array) -> Any:
-        chosen = self._order[indices]
+        chosen = self._ag_order[indices]
         if isinstance(self.dataset, Dataset):
             return self.dataset.batch(chosen)
         return default_collate([self.dataset[int(i)] for i in chosen])

@@ -57,9 +57,9 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         # The order is drawn here, not at the first batch, whose time another iterator could change.
-        return self._batches(self._order(), len(self))
+        return self._ag_batches(self._ag_order(), len(self))
 
-    def _order(self) -> np.ndarray:
+    def _ag_order(self) -> np.ndarray:
         size = len(self.dataset)
         if not self.shuffle:
             return np.arange(size)
@@ -67,12 +67,12 @@ class DataLoader:
         self._epoch += 1
         return permutation(size, self.generator, seed)
 
-    def _batches(self, order: np.ndarray, count: int) -> Iterator[Any]:
+    def _ag_batches(self, order: np.ndarray, count: int) -> Iterator[Any]:
         indices = to_device(order, self.dataset.device) if isinstance(self.dataset, Dataset) else order
         for i in range(count):
-            yield self._batch(indices[i * self.batch_size : (i + 1) * self.batch_size])
+            yield self._ag_batch(indices[i * self.batch_size : (i + 1) * self.batch_size])
 
-    def _batch(self, indices: Any) -> Any:
+    def _ag_batch(self, indices: Any) -> Any:
         if self.collate_fn is None and isinstance(self.dataset, Dataset):
             return self.dataset.batch(indices)
         samples = [self.dataset[int(i)] for i in indices]
