@@ -93,10 +93,19 @@ ALLOWED = {  # function -> the kinds of `difference` that it may have, and why
 }  # fmt: skip
 
 
-def compared(name, program, calls):
-    """What differs, for each call and its variants."""
+def names_too_much(args):
+    """Whether there are classes, all of them 0, for scores of none: on CUDA nobody looks, and the loss is NaN."""
+    first, second = (*args, None)[:2]
+    classes = isinstance(second, np.ndarray) and second.dtype.kind == "i" and second.size
+    return bool(classes and first.ndim and not first.shape[min(1, first.ndim - 1)])
+
+
+def compared(name, program, calls, device):
+    """What differs, for each call and its variants; of those with a class that there is not, on the CPU alone."""
     for args, how in calls:
         for variant in [args, *variants(args)]:
+            if device == "cuda" and names_too_much(variant):
+                continue
             differs = difference(*[outcome(m, program, *variant, how) for m in (ag, torch)])
             kind = differs and differs.partition(":")[0]
             if differs and kind != "error" and kind != ALLOWED.get(name, (None,))[0]:
@@ -104,13 +113,13 @@ def compared(name, program, calls):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_functions(case):
+def test_functions(case, device):
     name, calls = CASES[case]
 
     def program(m, *args):
         return getattr(m.nn.functional, name)(*args[:-1], **args[-1])
 
-    found = list(compared(name, program, calls))
+    found = list(compared(name, program, calls, device))
     assert not found, "\n".join(found)
 
 
@@ -144,7 +153,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("case", LAYERS)
-def test_layers(case):
+def test_layers(case, device):
     """Values, gradients of the inputs and of the parameters, and buffers afterwards."""
     name, built, inputs = LAYERS[case]
 
@@ -159,5 +168,5 @@ def test_layers(case):
         found = [m.zeros(p.shape, dtype=p.dtype) if g is None else g for g, p in zip(slopes, parameters, strict=True)]
         return out, found, list(layer.buffers())
 
-    found = list(compared(name, program, [(inputs, {})]))
+    found = list(compared(name, program, [(inputs, {})], device))
     assert not found, "\n".join(found)

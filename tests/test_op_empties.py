@@ -36,7 +36,9 @@ def samples_of(row):
 
 
 @pytest.mark.parametrize("row", COMPARED, ids=[row.op for row in COMPARED])
-def test_as_pytorch(row):
+def test_as_pytorch(row, device):
+    if device == "cuda" and row.op == "embedding":
+        pytest.skip("on CUDA nobody looks whether an index is within a smaller table")
     found = []
     for sample in samples_of(row):
         for args in variants(sample.args):

@@ -53,6 +53,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, 
     if not query.dtype == key.dtype == value.dtype:
         raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: "
                            f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead.")
+    if query.shape[-1] != key.shape[-1]:
+        raise RuntimeError("scaled_dot_product_attention: expected query and key of the same last size, but got "
+                           f"{list(query.shape)} and {list(key.shape)}")
     if attn_mask is None:
         return
     if is_causal:
