@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from . import counters, cpu, cublas, cuda, cusolver, exact, kernels, lapack, pool
+from . import counters, cpu, cublas, cuda, cusolver, exact, floating_point, kernels, lapack, pool
 from .device import CPU, Device
 from .dtypes import FLOATS, HALF, wide
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
 _add_reduce: Any = np.add.reduce  # mypy finds no overload for it in the stubs of NumPy 2.5
+floating_point.hide_warnings()
 
 
 def is_cuda(array: Any) -> bool:
