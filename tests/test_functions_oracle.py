@@ -326,14 +326,6 @@ class TestKeptCtx:
         assert node() is None
 
 
-@pytest.fixture
-def no_gc():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 class TestCtxIsTheNode:
     def test_in_forward_and_backward(self):
         def program(m):

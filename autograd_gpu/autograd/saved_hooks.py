@@ -82,6 +82,36 @@ class _Pinned(NamedTuple):
     float8: np.dtype | None
 
 
+class _OnHost:
+    """The hooks of one save_on_cpu, which holds them: apart from it, so that it is in no cycle."""
+
+    def __init__(self, pinned: bool, prefetch: int) -> None:
+        self.pinned, self.order = pinned, Order(prefetch)
+
+    def pack(self, tensor: Tensor, info: saving.SaveInfo) -> Any:
+        stays = self.pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
+        if stays or not tensor.is_cuda:
+            return Kept(tensor, info.version)
+        float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
+        if not self.pinned:
+            return _Pageable(cuda.to_host(tensor.array), cuda.device_index(tensor.device), float8)
+        packed = offload.pack(tensor.array, ahead=self.order.ahead)
+        if packed.source is not None:
+            save_before_write(info.storage, packed.source)
+        self.order.add(info.node_seq, packed)
+        return _Pinned(packed, info.node_seq, float8)
+
+    def unpack(self, packed: Kept | _Pageable | _Pinned) -> Tensor:
+        if isinstance(packed, Kept):
+            return packed.unpack()
+        if isinstance(packed, _Pageable):
+            array = cuda.from_host(packed.array, packed.device)
+        else:
+            self.order.advance(packed.node_seq)
+            array = packed.handle.unpack()
+        return wrap(array) if packed.float8 is None else wrap_codes(array, packed.float8)
+
+
 class save_on_cpu(saved_tensors_hooks):
     """Keeps saved tensors in host memory, and copies each back to its device when backward needs it.
 
@@ -104,31 +134,8 @@ class save_on_cpu(saved_tensors_hooks):
         errors.check_count("save_on_cpu", "prefetch", prefetch)
         if prefetch and not pin_memory:
             raise ValueError(f"save_on_cpu: prefetch={prefetch} needs pin_memory=True")
-        self._pinned, self._order = pin_memory, Order(prefetch)
-        super().__init__(self._pack, self._unpack, with_info=True)
-
-    def _pack(self, tensor: Tensor, info: saving.SaveInfo) -> Any:
-        stays = self._pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
-        if stays or not tensor.is_cuda:
-            return Kept(tensor, info.version)
-        float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
-        if not self._pinned:
-            return _Pageable(cuda.to_host(tensor.array), cuda.device_index(tensor.device), float8)
-        packed = offload.pack(tensor.array, ahead=self._order.ahead)
-        if packed.source is not None:
-            save_before_write(info.storage, packed.source)
-        self._order.add(info.node_seq, packed)
-        return _Pinned(packed, info.node_seq, float8)
-
-    def _unpack(self, packed: Kept | _Pageable | _Pinned) -> Tensor:
-        if isinstance(packed, Kept):
-            return packed.unpack()
-        if isinstance(packed, _Pageable):
-            array = cuda.from_host(packed.array, packed.device)
-        else:
-            self._order.advance(packed.node_seq)
-            array = packed.handle.unpack()
-        return wrap(array) if packed.float8 is None else wrap_codes(array, packed.float8)
+        hooks = _OnHost(pin_memory, prefetch)
+        super().__init__(hooks.pack, hooks.unpack, with_info=True)
 
 
 @contextlib.contextmanager

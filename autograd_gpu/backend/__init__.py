@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from . import counters, cpu, cublas, cuda, cusolver, device_sums, exact, kernels, lapack, pool, sums
+from . import counters, cpu, cublas, cuda, cusolver, device_sums, exact, floating_point, kernels, lapack, pool, sums
 from .admission import admitted as admitted
 from .admission import is_read_only as is_read_only
 from .device import CPU, Device
 from .dtypes import FLOATS, FULL_FLOATS, wide
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
+floating_point.hide_warnings()
 
 
 def is_cuda(array: Any) -> bool:

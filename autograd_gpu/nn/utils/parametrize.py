@@ -27,6 +27,7 @@ class _Cache:
 
 
 CACHE = _Cache()
+KEPT = "__parametrized_classes__"  # attribute of a class of modules: names of tensors -> class
 
 
 @contextmanager
@@ -138,9 +139,21 @@ def _property(name: str) -> property:
 
 
 def _class_of(own: type[Module], names: tuple[str, ...]) -> type[Module]:
-    """The class of a module of class `own` whose tensors of these names are computed: its own, since copies differ."""
+    """The class of the modules of class `own` whose tensors of these names are computed.
+
+    `own` keeps it: a class is a cycle, and one for each module would be garbage when that goes.
+    """
     if not names:
         return own
+    if KEPT not in vars(own):
+        setattr(own, KEPT, {})
+    kept = vars(own)[KEPT]
+    if names not in kept:
+        kept[names] = _make_class(own, names)
+    return kept[names]
+
+
+def _make_class(own: type[Module], names: tuple[str, ...]) -> type[Module]:
     body: dict[str, Any] = {name: _property(name) for name in names}
 
     def reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
