@@ -102,7 +102,6 @@ class FunctionNode(Node):
         self.extra = None
         self.saved: Any = ()
         self.positions: tuple[int, ...] = ()  # argument number of each edge
-        self.slots: tuple[int | None, ...] = ()  # per returned value the output number, None if it is no tensor
         self.inputs: tuple[tuple[np.dtype, Device], ...] = ()
         self.outputs = 1
 
@@ -152,7 +151,8 @@ class FunctionNode(Node):
         if self.ctx._materialize:
             metadata = zip(self.shape, self.dtype, strict=True) if self.outputs != 1 else [(self.shape, self.dtype)]
             home = namespace_on(self.inputs[0][1])
-            gs = [wrap(home.zeros(s, d)) if x is None else x for x, (s, d) in zip(gs, metadata, strict=True)]
+            gs = [wrap(home.zeros(s, d)) if x is None and s is not None else x
+                  for x, (s, d) in zip(gs, metadata, strict=True)]
         wanted = [False] * self.arguments
         for i, position in enumerate(self.positions):
             wanted[position] = bool(need >> i & 1)
@@ -161,7 +161,7 @@ class FunctionNode(Node):
         try:
             running.append((self.ctx, tuple(wanted)))
             with user_code(recording):
-                result = self.function.backward(self.ctx, *[None if k is None else gs[k] for k in self.slots])
+                result = self.function.backward(self.ctx, *gs)
                 grads = self._checked(result if isinstance(result, tuple) else (result,), need)
         finally:
             del running[depth:]
@@ -330,9 +330,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
         return outputs
     node.sequence_nr = next_sequence_nr()
     note(node)
-    _link(node, pairs, {id(t) for t in ctx._non_differentiable})
-    numbers = iter(range(len(pairs)))
-    node.slots = tuple([next(numbers) if isinstance(o, Tensor) else None for o in returned])
+    _link(node, outputs, returned, {id(t) for t in ctx._non_differentiable})
     _save(node, ctx, {id(old): new for old, new in pairs if id(old) in dirty or id(old) not in inputs})
     for old, new in pairs:
         if id(old) in dirty:
@@ -345,13 +343,15 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
                   for old, new in zip(outputs, returned, strict=True)])
 
 
-def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[int]) -> None:
-    node.outputs = len(pairs)
-    shapes, kinds = tuple([t.shape for _, t in pairs]), tuple([t.dtype for _, t in pairs])
-    node.shape, node.dtype = (shapes[0], kinds[0]) if len(pairs) == 1 else (shapes, kinds)
-    for nr, (old, new) in enumerate(pairs, 1):
-        if id(old) not in excluded and new.is_floating_point():
-            new._fn, new._nr = node, nr if len(pairs) > 1 else 0
+def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], excluded: set[int]) -> None:
+    """Numbers what forward returned; a value that is no tensor counts, too, and has no shape."""
+    node.outputs = len(returned)
+    shapes = tuple([t.shape if isinstance(t, Tensor) else None for t in returned])
+    kinds = tuple([t.dtype if isinstance(t, Tensor) else None for t in returned])
+    node.shape, node.dtype = (shapes[0], kinds[0]) if len(returned) == 1 else (shapes, kinds)
+    for nr, (old, new) in enumerate(zip(outputs, returned, strict=True), 1):
+        if isinstance(new, Tensor) and id(old) not in excluded and new.is_floating_point():
+            new._fn, new._nr = node, nr if len(returned) > 1 else 0
 
 
 def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:

@@ -182,7 +182,8 @@ class GraphTask:
                 self.add(node, 0, self._zeros(node.shape, node.dtype, like))
             else:
                 for nr, (shape, dtype) in enumerate(zip(node.shape, node.dtype, strict=True), 1):
-                    self.add(node, nr, self._zeros(shape, dtype, like))
+                    if shape is not None:  # of a Function's value that is no tensor
+                        self.add(node, nr, self._zeros(shape, dtype, like))
         self.nodes, self.leaves = [], {}
         self.plan([*roots, *watched])
 
