@@ -181,3 +181,28 @@ def test_a_function_with_one_tensor_among_its_values():
         return y.output_nr, g, x.grad, y.grad, log
 
     both(program)
+
+
+@pytest.mark.parametrize("used", ["first", "second", "both"])
+@pytest.mark.parametrize("name", ["var_mean", "std_mean", "aminmax"])
+def test_two_reductions_are_one_node(name, used):
+    def program(m):
+        x, log = leaf(m, 1.0, 4.0, 2.0, 7.0), []
+        a, b = getattr(m, name)(x)
+        a.grad_fn.register_prehook(lambda gs: log.append(gs))
+        a.grad_fn.register_hook(lambda grads, gs: log.append((grads, gs)))
+        loss = {"first": a**2, "second": b**2, "both": a * b}[used]
+        (g,) = m.autograd.grad(loss, x, create_graph=True)
+        (h,) = m.autograd.grad((g * m.tensor([1.0, 2.5, 5.0, 3.0])).sum(), x)
+        return a.grad_fn is b.grad_fn, a.grad_fn.name(), a.output_nr, b.output_nr, a, b, log, g, h
+
+    assert both(program)[:4] == [True, program(ag)[1], 0, 1]
+
+
+def test_two_reductions_are_a_plain_pair():
+    def program(m):
+        x = leaf(m, 1.0, 4.0, 2.0)
+        lowest = m.aminmax(x)
+        return [type(getattr(m, name)(x)) is tuple for name in ("var_mean", "std_mean")], lowest.min, lowest.max
+
+    both(program)
