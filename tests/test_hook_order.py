@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from against_torch import both, leaf
 
+import autograd_gpu as ag
+
 
 def accumulator(m, x):
     return m.autograd.graph.get_gradient_edge(x).node
@@ -97,7 +99,7 @@ PAIRS = {
     "nanmedian": lambda m, x: x.nanmedian(0), "kthvalue": lambda m, x: x.kthvalue(1), "mode": lambda m, x: x.mode(),
     "cummax": lambda m, x: x.cummax(0), "cummin": lambda m, x: x.cummin(0), "frexp": lambda m, x: x.frexp(),
     "lu_factor": lambda m, x: m.linalg.lu_factor(x), "lu": lambda m, x: m.linalg.lu(x)[1:],
-    "qr": lambda m, x: m.linalg.qr(x), "eigh": lambda m, x: m.linalg.eigh(x),
+    "eigh": lambda m, x: m.linalg.eigh(x),
     "unbind": lambda m, x: x.unbind(), "split": lambda m, x: x.split([1, 2]),
 }  # fmt: skip
 
@@ -114,5 +116,93 @@ def test_a_node_gets_one_gradient_per_differentiable_output(name, create_graph):
         node.register_hook(lambda grads, gs: log.append([None if g is None else g.tolist() for g in gs]))
         (g,) = m.autograd.grad((outs[0] ** 3).sum(), x, create_graph=create_graph)
         return log, g, [t.output_nr for t in outs if t.requires_grad], len(node._input_metadata)
+
+    both(program)
+
+
+def several_values(m, log, materialize=True):
+    class Several(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(materialize)
+            return x * 2, 5, x.argmax(), None, x * 3
+
+        @staticmethod
+        def backward(ctx, a, number, place, nothing, b):
+            log.append([None if g is None else g.tolist() for g in (a, number, nothing, b)])
+            return None if a is None or b is None else a * 2 + b * 3
+
+    return Several
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+@pytest.mark.parametrize("used", ["first", "last", "both"])
+def test_a_function_counts_every_value_that_it_returns(used, materialize):
+    def program(m):
+        log, x = [], leaf(m)
+        a, _, _, _, b = several_values(m, log, materialize).apply(x * 1)
+        node = a.grad_fn
+        node.register_prehook(lambda gs: log.append([None if g is None else g.tolist() for g in gs]))
+        node.register_hook(lambda grads, gs: log.append([None if g is None else g.tolist() for g in gs]))
+        numbers = [a.output_nr, b.output_nr, m.autograd.graph.get_gradient_edge(b).output_nr, len(node._input_metadata)]
+        loss = {"first": a, "last": b, "both": a + b}[used].sum()
+        return numbers, m.autograd.grad(loss, x, allow_unused=True, materialize_grads=True), log[:-1], log[-1][:2]
+
+    both(program)
+
+
+def test_behind_a_declared_zero_a_value_that_is_no_tensor_gets_none():
+    log, x = [], leaf(ag)
+    a = several_values(ag, log).apply(x)[0]
+    a.sign().sum().backward()
+    assert log == [[[0.0, 0.0], None, None, [0.0, 0.0]]]
+    assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_function_with_one_tensor_among_its_values():
+    def program(m):
+        class Last(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return "name", x.mul_(2)
+
+            @staticmethod
+            def backward(ctx, name, g):
+                return g * 2
+
+        log, x = [], leaf(m)
+        y = Last.apply(x * 1)[1]
+        y.retain_grad()
+        y.grad_fn.register_prehook(lambda gs: log.append([gs[0], gs[1].tolist()]))
+        edge = m.autograd.graph.GradientEdge(y.grad_fn, 1)
+        (g,) = m.autograd.grad((y * 3).sum(), edge, retain_graph=True)
+        (y * 3).sum().backward()
+        return y.output_nr, g, x.grad, y.grad, log
+
+    both(program)
+
+
+@pytest.mark.parametrize("used", ["first", "second", "both"])
+@pytest.mark.parametrize("name", ["var_mean", "std_mean", "aminmax"])
+def test_two_reductions_are_one_node(name, used):
+    def program(m):
+        x, log = leaf(m, 1.0, 4.0, 2.0, 7.0), []
+        a, b = getattr(m, name)(x)
+        a.grad_fn.register_prehook(lambda gs: log.append(gs))
+        a.grad_fn.register_hook(lambda grads, gs: log.append((grads, gs)))
+        loss = {"first": a**2, "second": b**2, "both": a * b}[used]
+        (g,) = m.autograd.grad(loss, x, create_graph=True)
+        (h,) = m.autograd.grad((g * m.tensor([1.0, 2.5, 5.0, 3.0])).sum(), x)
+        return a.grad_fn is b.grad_fn, a.grad_fn.name(), a.output_nr, b.output_nr, a, b, log, g, h
+
+    assert both(program)[:4] == [True, program(ag)[1], 0, 1]
+
+
+def test_two_reductions_are_a_plain_pair():
+    def program(m):
+        x = leaf(m, 1.0, 4.0, 2.0)
+        lowest = m.aminmax(x)
+        return [type(getattr(m, name)(x)) is tuple for name in ("var_mean", "std_mean")], lowest.min, lowest.max
 
     both(program)

@@ -37,15 +37,14 @@ class FunctionNode(Node):
 
     __slots__ = (
         "arguments", "attributes", "dirty", "dtypes", "facade", "homes", "materialize_grads", "non_differentiable",
-        "outputs", "positions", "requiring", "saved", "slots", "to_save",
+        "outputs", "positions", "requiring", "saved", "to_save",
     )  # fmt: skip
 
     function: type[Function]
     materialize = True
     facade: weakref.ref[FunctionCtx]
     shapes: tuple[tuple[int, ...], ...]
-    slots: tuple[int | None, ...]  # per returned value the output number, None if it is no tensor
-    homes: tuple[Device, ...]  # of the outputs
+    homes: tuple[Device | None, ...]  # of the outputs, None of what is no tensor
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.requiring = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
@@ -132,7 +131,7 @@ class FunctionNode(Node):
     def _backward(self, gs: list[Tensor | None], need: int, release: bool, recording: bool) -> tuple[Any, ...]:
         if self.materialize_grads:
             shapes, dtypes = (self.shape, self.dtype) if self.outputs != 1 else ((self.shape,), (self.dtype,))
-            gs = [wrap(make(home, "zeros", s, d)) if x is None else x
+            gs = [wrap(make(home, "zeros", s, d)) if x is None and home is not None else x
                   for x, home, s, d in zip(gs, self.homes, shapes, dtypes, strict=True)]
         wanted = [False] * self.arguments
         for i, position in enumerate(self.positions):
@@ -142,7 +141,7 @@ class FunctionNode(Node):
         try:
             running.append((self, tuple(wanted)))
             with user_code(recording):
-                result = rule_of(self.function, Function)(self.ctx, *[None if k is None else gs[k] for k in self.slots])
+                result = rule_of(self.function, Function)(self.ctx, *gs)
                 grads = self._checked(result if isinstance(result, tuple) else (result,), need)
         finally:
             del running[depth:]
@@ -282,10 +281,7 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
     returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._fn is not None) else o for o in outputs]
     pairs = [(old, new) for old, new in zip(outputs, returned, strict=True) if isinstance(new, Tensor)]
     note(node)
-    if pairs:
-        _link(node, pairs, {id(t) for t in node.non_differentiable})
-    numbers = iter(range(len(pairs)))
-    node.slots = tuple([next(numbers) if isinstance(o, Tensor) else None for o in returned])
+    _link(node, outputs, returned, {id(t) for t in node.non_differentiable})
     _save(node, {id(old): new for old, new in pairs if id(old) in dirty or id(old) not in inputs})
     for old, new in pairs:
         if id(old) in dirty:
@@ -298,14 +294,16 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
                   for old, new in zip(outputs, returned, strict=True)])
 
 
-def _link(node: FunctionNode, pairs: list[tuple[Tensor, Tensor]], excluded: set[int]) -> None:
-    node.outputs = len(pairs)
-    shapes, kinds = tuple([t.shape for _, t in pairs]), tuple([t.dtype for _, t in pairs])
-    node.homes = tuple([t.device for _, t in pairs])
-    node.shape, node.dtype = (shapes[0], kinds[0]) if len(pairs) == 1 else (shapes, kinds)
-    for nr, (old, new) in enumerate(pairs, 1):
-        if id(old) not in excluded and new.is_floating_point():
-            new._fn, new._nr = node, nr if len(pairs) > 1 else 0
+def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], excluded: set[int]) -> None:
+    """Numbers what forward returned; a value that is no tensor counts, too, and has no shape."""
+    node.outputs = len(returned)
+    shapes = tuple([t.shape if isinstance(t, Tensor) else None for t in returned])
+    kinds = tuple([t.dtype if isinstance(t, Tensor) else None for t in returned])
+    node.homes = tuple([t.device if isinstance(t, Tensor) else None for t in returned])
+    node.shape, node.dtype = (shapes[0], kinds[0]) if len(returned) == 1 else (shapes, kinds)
+    for nr, (old, new) in enumerate(zip(outputs, returned, strict=True), 1):
+        if isinstance(new, Tensor) and id(old) not in excluded and new.is_floating_point():
+            new._fn, new._nr = node, nr if len(returned) > 1 else 0
 
 
 def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:

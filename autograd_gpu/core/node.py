@@ -22,7 +22,7 @@ next_sequence_nr = itertools.count().__next__
 class InputMetadata(NamedTuple):
     """What a node knows of one of the gradients that it gets."""
 
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
     dtype: Any
 
 
@@ -34,7 +34,7 @@ class Node:
     shapes          None, or per input the shape that its gradient is summed to
     mask            bit i set: input i wants a gradient by a rule
     zero_edges      ((input number, node, nr), ...) of inputs whose derivative is declared ZERO
-    shape, dtype    of the output; of several outputs, tuples of them
+    shape, dtype    of the output; of several outputs, tuples of them, with None for a value that is no tensor
     """
 
     __slots__ = (

@@ -187,7 +187,8 @@ class GraphTask:
                 self.add(node, 0, self._zeros(node.shape, node.dtype))
             else:
                 for nr, (shape, dtype) in enumerate(zip(node.shape, node.dtype, strict=True), 1):
-                    self.add(node, nr, self._zeros(shape, dtype))
+                    if shape is not None:  # of a Function's value that is no tensor
+                        self.add(node, nr, self._zeros(shape, dtype))
         self.nodes, self.leaves = [], {}
         self.plan([*roots, *watched])
 

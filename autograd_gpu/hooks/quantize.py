@@ -22,14 +22,15 @@ from .region import owner
 
 # Their derivatives look for elements that equal the result, or order two tensors: rounded, none might, or others.
 COMPARING = frozenset((
-    "amax", "amin", "clamp", "fmax", "fmin", "l1_loss", "maximum", "median_all", "minimum", "norm", "scatter_extreme",
+    "amax", "amin", "aminmax", "clamp", "fmax", "fmin", "l1_loss", "maximum", "median_all", "minimum", "norm",
+    "scatter_extreme",
 ))  # fmt: skip
 # Their derivatives have a pole, which a number may be rounded to, or take the exponential of a difference.
 SENSITIVE = frozenset((
     "acos", "acosh", "addcdiv", "asin", "atan2", "atanh", "binary_cross_entropy", "digamma", "div", "entr",
     "erfinv", "euclidean_distances", "gaussian_nll", "hypot", "kl_div", "lgamma", "log", "log10", "log1p", "log2",
     "logaddexp", "logaddexp2", "logcumsumexp", "logit", "logsumexp", "mvlgamma", "ndtri", "polygamma", "pow", "sinc",
-    "sqrt", "std", "xlog1py", "xlogy", "zeta",
+    "sqrt", "std", "std_mean", "xlog1py", "xlogy", "zeta",
     "cholesky", "det", "eig", "eigh", "eigvals", "inv", "least_squares", "lu_factor_ex", "pinv", "qr_factors",
     "slogdet", "solve", "solve_triangular", "svd", "svdvals",
 ))  # fmt: skip

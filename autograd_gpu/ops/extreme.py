@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..backend import cpu, dtypes
 from ..core.batching import REDUCING, along, counted_from_right, example, rank
 from ..core.dispatch import defop
 from ..core.keywords import numpy_words
+from ..core.op import RECORD
 from ..core.tensor import Tensor
 from .bounds import maximum, minimum
 from .reduce import axes, axis_of, kept
@@ -97,13 +98,6 @@ class amin:
     jvp, batch = _mean_of_ties, REDUCING
 
 
-class aminmax_result(NamedTuple):
-    """The smallest and the largest elements."""
-
-    min: Tensor
-    max: Tensor
-
-
 @numpy_words
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """(min, max): the smallest and the largest element over `dim` (None for all); ties share the gradient equally.
@@ -114,7 +108,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     if not input.numel() and dim is None:
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
                            "identity.")
-    return aminmax_result(amin(input, dim, keepdim), amax(input, dim, keepdim))
+    return RECORD.aminmax(input, dim, keepdim)
 
 
 # ---- with the place ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.keywords import numpy_words
 from ..core.tensor import Tensor
+from . import pairs
 from .bounds import clamp, clamp_min
 from .diagonal import diagonal
 from .elementwise import sqrt
@@ -13,11 +14,6 @@ from .permute import transpose
 from .products import matmul
 from .reduce import mean, sum
 from .shape import reshape, unsqueeze
-from .variance import std, var
-
-
-def _over(dim: Any) -> Any:
-    return None if isinstance(dim, bool) else dim  # var_mean(x, False): `unbiased`
 
 
 @numpy_words
@@ -30,7 +26,7 @@ def var_mean(
     >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return var(input, dim, unbiased, keepdim, correction), mean(input, _over(dim), keepdim)
+    return tuple(pairs.var_mean(input, dim, unbiased, keepdim, correction))
 
 
 @numpy_words
@@ -43,7 +39,7 @@ def std_mean(
     >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return std(input, dim, unbiased, keepdim, correction), mean(input, _over(dim), keepdim)
+    return tuple(pairs.std_mean(input, dim, unbiased, keepdim, correction))
 
 
 # ---- covariance --------------------------------------------------------------------------------------
