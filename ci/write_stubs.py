@@ -38,6 +38,8 @@ def of_op(op: OpDef, method: bool) -> str:
             parts.append("*")
             starred = True
         parts.append(f"{name}: Any" + ("" if required else f" = {default!r}"))
+    if op.takes_out and not method:
+        parts += [*([] if starred else ["*"]), "out: Any = None"]
     result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
     return f"({', '.join(parts)}) -> {result}"
 
