@@ -537,7 +537,7 @@ class Tensor(Exchange):
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         ...
 
-    def divide(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def divide(self, other: Any, *, rounding_mode: str | None=None, out: Tensor | None=None) -> Tensor:
         ...
 
     def floor_divide(self, other: TensorLike) -> Tensor:
@@ -1155,7 +1155,7 @@ class Tensor(Exchange):
     def view_as(self, other: Tensor) -> Tensor:
         ...
 
-    def div(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def div(self, other: Any, *, rounding_mode: str | None=None, out: Tensor | None=None) -> Tensor:
         ...
 
     def reshape(self, *sizes: Any, shape: Any=None) -> Tensor:

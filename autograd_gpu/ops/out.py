@@ -36,7 +36,6 @@ def to_out(op: OpDef, more: Any, out: Any, general: Any, inputs: Any, attributes
     return written(op.name, out, (inputs, attributes), general, op, inputs, attributes)
 
 
-RECORD.to_out = to_out  # what generated functions call
 
 
 def written(name: str, out: Any, given: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +73,7 @@ def filled(function: Callable[..., Any], out: Any, *args: Any, **kwargs: Any) ->
         return written(function.__name__, out, (), function, *args, dtype=out.dtype, device=out.device, **kwargs)
 
 
-RECORD.filled = filled
+RECORD.to_out, RECORD.written, RECORD.filled = to_out, written, filled  # for what is imported earlier
 
 
 def _follows(value: Any) -> bool:
@@ -129,7 +128,7 @@ def taking_out(function: Any, name: str, module: str) -> Any:
 # Functions made of ops that PyTorch gives `out`, as the packages show them.
 OPS = (
     "addbmm", "aminmax", "bernoulli", "bucketize", "chain_matmul", "cholesky_inverse", "cholesky_solve", "clamp_max",
-    "clamp_min", "column_stack", "diag", "diff", "div", "divide", "dstack", "float_power", "gather", "histogram",
+    "clamp_min", "column_stack", "diag", "diff", "dstack", "float_power", "gather", "histogram",
     "hstack", "index_select", "inner", "ldexp", "masked_select", "matrix_power", "max", "median", "min", "msort",
     "multinomial", "nanmedian", "nanquantile", "narrow_copy", "nonzero", "normal", "polygamma", "quantile", "renorm",
     "row_stack", "scatter", "scatter_add", "searchsorted", "std_mean", "take", "take_along_dim", "tensordot",
