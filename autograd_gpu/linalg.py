@@ -19,6 +19,7 @@ from .ops.inverse import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
 from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from .ops.matrix_functions import matrix_exp, matrix_power
 from .ops.matrix_norms import cond, matrix_norm, norm, vector_norm
+from .ops.out import LINALG, take_out
 from .ops.products import matmul
 from .ops.qr import householder_product, qr
 from .ops.shape import unsqueeze
@@ -100,3 +101,6 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if size <= 1:
         raise RuntimeError("N must be greater than 1.")
     return pow(unsqueeze(x, -1), arange(size, device=x.device))
+
+
+take_out(globals(), LINALG)

@@ -42,6 +42,8 @@ def of_op(op: OpDef, method: bool) -> str:
         required = required and name not in keywords.WORDS
         parts.append(f"{name}: Any" + ("" if required else f" = {'...' if default is REQUIRED else repr(default)}"))
     parts += [f"{word}: Any = ..." for word in keywords.words_of(op.attributes).values()]
+    if op.takes_out and not method:
+        parts += [*([] if starred else ["*"]), "out: Any = None"]
     result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
     return f"({', '.join(parts)}) -> {result}"
 

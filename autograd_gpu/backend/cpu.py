@@ -10,7 +10,7 @@ import numpy as np
 
 from . import counters, pool
 from .blas import LARGEST, SMALLEST, on_one_thread
-from .dtypes import FLOATS, FULL_FLOATS, HALF, float32
+from .dtypes import FLOATS, HALF, float32, float64
 
 # Up to so many rows np.dot(w, x.T).T is faster than np.dot(x, w.T), for matrices w of so many elements. Measured with
 # OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29, or 39 instead of 88.
@@ -84,12 +84,13 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
 
 def sign(x: np.ndarray, out: np.ndarray | None = None) -> Any:
     """np.sign, but 0 for NaN, as CuPy and PyTorch have it."""
-    found = np.sign(x, out)
-    if x.dtype in FULL_FLOATS:  # a number made of all that is found tells whether there is any
-        least = np.vdot(found, found) if x.size <= FEW else np.minimum.reduce(found, None)
-        if least == least:
+    found, dtype = np.sign(x, out), x.dtype
+    if dtype is float32 or dtype is float64:  # a number made of all that is found tells whether there is any
+        few = x.size <= MANY
+        made = sum(found.ravel().tolist()) if few else np.minimum.reduce(found, None)
+        if made == made:
             return found
-    elif x.dtype not in HALF:
+    elif dtype not in HALF:
         return found
     found = np.asarray(found)
     np.copyto(found, 0, where=np.isnan(found), casting="unsafe")
@@ -106,7 +107,7 @@ def special() -> Any:
 
 # Up to so many elements a product with ones sums in half the time that np.add.reduce takes: 0.4 us for a 2x2 matrix.
 FEW = 256
-MANY = 16  # integers from which on NumPy finds the least and the largest faster than Python
+MANY = 16  # numbers from which on NumPy finds the least and the largest, or a sum, faster than Python
 
 
 def ends(array: np.ndarray) -> tuple[Any, Any]:

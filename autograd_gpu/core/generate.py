@@ -57,11 +57,12 @@ def make_raw(op: OpDef) -> Callable[..., Any]:
     return w.compile(op.name, {"forward": op.forward})
 
 
-def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+def make_public(op: OpDef, general: Callable[..., Any], out: bool = True) -> Callable[..., Any]:
     """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`."""
-    name = name or op.name
+    name, listed = op.name, signature(op, op.called, words=True)
+    out = out and op.takes_out
     w = Source()
-    w(f"def {name}({signature(op, op.called, words=True)}):")
+    w(f"def {name}({listed}{', _by_name=None, out=None' if out else ''}):")
     w.depth = 1
     keywords.write_words(w, name, op.attributes)
     for number in keywords.numbers_of(op.attributes):  # by a name for the default: most calls leave it
@@ -72,6 +73,10 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     if "keepdim" in op.attributes:  # sum(x, 0, 1) is no sum over two dimensions
         w("if keepdim is not False and keepdim is not True: check_bool(OP.name, 'keepdim', keepdim)")
     attrs = attributes_tuple(op)
+    if out:  # a keyword-only parameter would cost each call 20 ns, two with defaults cost 4
+        w("if out is not None or _by_name is not None:")
+        inputs = op.inputs[0] if op.variadic else inputs_tuple(op)
+        w(f"return RECORD.to_out(OP, _by_name, out, general, {inputs}, {attrs})", 1)
     if op.variadic:
         write_list_call(w, op, f"general(OP, {op.inputs[0]}, {attrs})", keyword_attributes(op))
         return w.compile(name, _scope(op, general))

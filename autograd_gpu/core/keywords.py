@@ -109,9 +109,13 @@ def missing(function: str, **needed: Any) -> TypeError:
 
 
 def shown(function: Callable[..., Any], parameters: Mapping[str, Any]) -> inspect.Signature:
-    """The signature of a generated function without NumPy's words, and with the defaults that were declared."""
-    kept = [p for p in inspect.signature(function).parameters.values() if p.name not in words_of(parameters).values()]
-    return inspect.Signature([p.replace(default=parameters.get(p.name, p.default)) for p in kept])
+    """The signature of a generated function for help(): without NumPy's words and `_by_name`, `out` by name only, and
+    with the defaults that were declared."""
+    given = inspect.signature(function).parameters
+    kept = [p for name, p in given.items() if name not in ("_by_name", *words_of(parameters).values())]
+    kinds = {"out": inspect.Parameter.KEYWORD_ONLY} if "_by_name" in given else {}
+    return inspect.Signature([p.replace(default=parameters.get(p.name, p.default), kind=kinds.get(p.name, p.kind))
+                              for p in kept])
 
 
 def noted(doc: str | None, parameters: Mapping[str, Any]) -> str:

@@ -115,6 +115,13 @@ class OpDef:
     def single(self) -> bool:
         return self.outputs is None
 
+    @property
+    def takes_out(self) -> bool:
+        """Whether the public function has `out`, see ops/out.py: not where the result may be a view."""
+        required = [default is inspect.Parameter.empty for default in self.attributes.values()]
+        by_name = any(required) and bool(self.optional)  # then a `*` stands in the list of parameters
+        return not self.view and not by_name and "out" not in (*self.called.values(), *self.inputs, *self.attributes)
+
     def filled(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """All attributes by name, those not given by their defaults; TypeError for one that is unknown or missing."""
         unknown = [name for name in attributes if name not in self.attributes]

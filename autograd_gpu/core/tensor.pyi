@@ -539,7 +539,7 @@ class Tensor(Exchange):
     def renorm(self, p: builtins.float, dim: builtins.int=..., maxnorm: builtins.float=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def divide(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def divide(self, other: Any, *, rounding_mode: str | None=None, out: Tensor | None=None) -> Tensor:
         ...
 
     def floor_divide(self, other: TensorLike) -> Tensor:
@@ -623,7 +623,7 @@ class Tensor(Exchange):
     def index_put_(self, indices: Sequence[Any], values: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
-    def masked_fill_(self, mask: Any, value: Any) -> Any:
+    def masked_fill_(self, mask: Any, value: Any, *, out: Any=None) -> Any:
         ...
 
     def all(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
@@ -776,13 +776,13 @@ class Tensor(Exchange):
     def nanmedian(self, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, axis: Any=..., keepdims: Any=...) -> Any:
         ...
 
-    def relu_(self) -> Any:
+    def relu_(self, *, out: Any=None) -> Any:
         ...
 
-    def sigmoid_(self) -> Any:
+    def sigmoid_(self, *, out: Any=None) -> Any:
         ...
 
-    def tanh_(self) -> Any:
+    def tanh_(self, *, out: Any=None) -> Any:
         ...
 
     def adjoint(self) -> Tensor:
@@ -1157,7 +1157,7 @@ class Tensor(Exchange):
     def view_as(self, other: Tensor) -> Tensor:
         ...
 
-    def div(self, other: Any, *, rounding_mode: str | None=None) -> Tensor:
+    def div(self, other: Any, *, rounding_mode: str | None=None, out: Tensor | None=None) -> Tensor:
         ...
 
     def reshape(self, *sizes: Any, shape: Any=None) -> Tensor:
@@ -1241,133 +1241,133 @@ class Tensor(Exchange):
     def __pos__(self) -> Tensor:
         ...
 
-    def addbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1) -> Any:
+    def addbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addmm_(self, mat1: Any, mat2: Any, beta: Any=1, alpha: Any=1) -> Any:
+    def addmm_(self, mat1: Any, mat2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addmv_(self, mat: Any, vec: Any, beta: Any=1, alpha: Any=1) -> Any:
+    def addmv_(self, mat: Any, vec: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addr_(self, vec1: Any, vec2: Any, beta: Any=1, alpha: Any=1) -> Any:
+    def addr_(self, vec1: Any, vec2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def baddbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1) -> Any:
+    def baddbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def absolute_(self) -> Any:
+    def absolute_(self, *, out: Any=None) -> Any:
         ...
 
-    def arccos_(self) -> Any:
+    def arccos_(self, *, out: Any=None) -> Any:
         ...
 
-    def arccosh_(self) -> Any:
+    def arccosh_(self, *, out: Any=None) -> Any:
         ...
 
-    def arcsin_(self) -> Any:
+    def arcsin_(self, *, out: Any=None) -> Any:
         ...
 
-    def arcsinh_(self) -> Any:
+    def arcsinh_(self, *, out: Any=None) -> Any:
         ...
 
-    def arctan_(self) -> Any:
+    def arctan_(self, *, out: Any=None) -> Any:
         ...
 
-    def arctan2_(self, other: Any) -> Any:
+    def arctan2_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def arctanh_(self) -> Any:
+    def arctanh_(self, *, out: Any=None) -> Any:
         ...
 
-    def clip_(self, min: Any=None, max: Any=None) -> Any:
+    def clip_(self, min: Any=None, max: Any=None, *, out: Any=None) -> Any:
         ...
 
-    def fix_(self) -> Any:
+    def fix_(self, *, out: Any=None) -> Any:
         ...
 
-    def greater_(self, other: Any) -> Any:
+    def greater_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def greater_equal_(self, other: Any) -> Any:
+    def greater_equal_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def igamma_(self, other: Any) -> Any:
+    def igamma_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def igammac_(self, other: Any) -> Any:
+    def igammac_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def less_(self, other: Any) -> Any:
+    def less_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def less_equal_(self, other: Any) -> Any:
+    def less_equal_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def negative_(self) -> Any:
+    def negative_(self, *, out: Any=None) -> Any:
         ...
 
-    def not_equal_(self, other: Any) -> Any:
+    def not_equal_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def sgn_(self) -> Any:
+    def sgn_(self, *, out: Any=None) -> Any:
         ...
 
-    def addcdiv_(self, tensor1: Any, tensor2: Any, value: Any=1) -> Any:
+    def addcdiv_(self, tensor1: Any, tensor2: Any, value: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addcmul_(self, tensor1: Any, tensor2: Any, value: Any=1) -> Any:
+    def addcmul_(self, tensor1: Any, tensor2: Any, value: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def atan2_(self, other: Any) -> Any:
+    def atan2_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def copysign_(self, other: Any) -> Any:
+    def copysign_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
     def float_power_(self, exponent: Any) -> Tensor:
         ...
 
-    def heaviside_(self, values: Any) -> Any:
+    def heaviside_(self, values: Any, *, out: Any=None) -> Any:
         ...
 
-    def hypot_(self, other: Any) -> Any:
+    def hypot_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
     def ldexp_(self, other: Tensor) -> Tensor:
         ...
 
-    def lerp_(self, end: Any, weight: Any) -> Any:
+    def lerp_(self, end: Any, weight: Any, *, out: Any=None) -> Any:
         ...
 
-    def nextafter_(self, other: Any) -> Any:
+    def nextafter_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def pow_(self, exponent: Any) -> Any:
+    def pow_(self, exponent: Any, *, out: Any=None) -> Any:
         ...
 
-    def i0_(self) -> Any:
+    def i0_(self, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_and_(self, other: Any) -> Any:
+    def bitwise_and_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_left_shift_(self, other: Any) -> Any:
+    def bitwise_left_shift_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_not_(self) -> Any:
+    def bitwise_not_(self, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_or_(self, other: Any) -> Any:
+    def bitwise_or_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_right_shift_(self, other: Any) -> Any:
+    def bitwise_right_shift_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_xor_(self, other: Any) -> Any:
+    def bitwise_xor_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def clamp_(self, min: Any=None, max: Any=None) -> Any:
+    def clamp_(self, min: Any=None, max: Any=None, *, out: Any=None) -> Any:
         ...
 
     def clamp_max_(self, max: Any) -> Tensor:
@@ -1376,136 +1376,136 @@ class Tensor(Exchange):
     def clamp_min_(self, min: Any) -> Tensor:
         ...
 
-    def eq_(self, other: Any) -> Any:
+    def eq_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def ge_(self, other: Any) -> Any:
+    def ge_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def gt_(self, other: Any) -> Any:
+    def gt_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def le_(self, other: Any) -> Any:
+    def le_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def logical_and_(self, other: Any) -> Any:
+    def logical_and_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def logical_not_(self) -> Any:
+    def logical_not_(self, *, out: Any=None) -> Any:
         ...
 
-    def logical_or_(self, other: Any) -> Any:
+    def logical_or_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def logical_xor_(self, other: Any) -> Any:
+    def logical_xor_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def lt_(self, other: Any) -> Any:
+    def lt_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def ne_(self, other: Any) -> Any:
+    def ne_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def cumprod_(self, dim: Any=..., dtype: Any=None, *, axis: Any=...) -> Any:
+    def cumprod_(self, dim: Any=..., dtype: Any=None, *, out: Any=None, axis: Any=...) -> Any:
         ...
 
-    def tril_(self, diagonal: Any=0) -> Any:
+    def tril_(self, diagonal: Any=0, *, out: Any=None) -> Any:
         ...
 
-    def triu_(self, diagonal: Any=0) -> Any:
+    def triu_(self, diagonal: Any=0, *, out: Any=None) -> Any:
         ...
 
     def renorm_(self, p: builtins.float, dim: builtins.int=..., maxnorm: builtins.float=..., *, axis: Any=...) -> Tensor:
         ...
 
-    def floor_divide_(self, other: Any) -> Any:
+    def floor_divide_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def fmod_(self, other: Any) -> Any:
+    def fmod_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def gcd_(self, other: Any) -> Any:
+    def gcd_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def lcm_(self, other: Any) -> Any:
+    def lcm_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def remainder_(self, other: Any) -> Any:
+    def remainder_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def abs_(self) -> Any:
+    def abs_(self, *, out: Any=None) -> Any:
         ...
 
-    def exp_(self) -> Any:
+    def exp_(self, *, out: Any=None) -> Any:
         ...
 
-    def exp2_(self) -> Any:
+    def exp2_(self, *, out: Any=None) -> Any:
         ...
 
-    def expm1_(self) -> Any:
+    def expm1_(self, *, out: Any=None) -> Any:
         ...
 
-    def log_(self) -> Any:
+    def log_(self, *, out: Any=None) -> Any:
         ...
 
-    def log10_(self) -> Any:
+    def log10_(self, *, out: Any=None) -> Any:
         ...
 
-    def log1p_(self) -> Any:
+    def log1p_(self, *, out: Any=None) -> Any:
         ...
 
-    def log2_(self) -> Any:
+    def log2_(self, *, out: Any=None) -> Any:
         ...
 
-    def neg_(self) -> Any:
+    def neg_(self, *, out: Any=None) -> Any:
         ...
 
-    def reciprocal_(self) -> Any:
+    def reciprocal_(self, *, out: Any=None) -> Any:
         ...
 
-    def rsqrt_(self) -> Any:
+    def rsqrt_(self, *, out: Any=None) -> Any:
         ...
 
-    def sign_(self) -> Any:
+    def sign_(self, *, out: Any=None) -> Any:
         ...
 
-    def sqrt_(self) -> Any:
+    def sqrt_(self, *, out: Any=None) -> Any:
         ...
 
-    def square_(self) -> Any:
+    def square_(self, *, out: Any=None) -> Any:
         ...
 
-    def erf_(self) -> Any:
+    def erf_(self, *, out: Any=None) -> Any:
         ...
 
-    def erfc_(self) -> Any:
+    def erfc_(self, *, out: Any=None) -> Any:
         ...
 
-    def erfinv_(self) -> Any:
+    def erfinv_(self, *, out: Any=None) -> Any:
         ...
 
-    def digamma_(self) -> Any:
+    def digamma_(self, *, out: Any=None) -> Any:
         ...
 
-    def lgamma_(self) -> Any:
+    def lgamma_(self, *, out: Any=None) -> Any:
         ...
 
-    def mvlgamma_(self, p: Any) -> Any:
+    def mvlgamma_(self, p: Any, *, out: Any=None) -> Any:
         ...
 
-    def polygamma_(self, n: Any) -> Any:
+    def polygamma_(self, n: Any, *, out: Any=None) -> Any:
         ...
 
-    def logit_(self, eps: Any=None) -> Any:
+    def logit_(self, eps: Any=None, *, out: Any=None) -> Any:
         ...
 
-    def xlogy_(self, other: Any) -> Any:
+    def xlogy_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         ...
 
-    def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Any:
+    def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None, *, out: Any=None) -> Any:
         ...
 
     def index_add_(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., *, alpha: builtins.float=1, axis: Any=...) -> Tensor:
@@ -1517,22 +1517,22 @@ class Tensor(Exchange):
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
-    def ceil_(self) -> Any:
+    def ceil_(self, *, out: Any=None) -> Any:
         ...
 
-    def floor_(self) -> Any:
+    def floor_(self, *, out: Any=None) -> Any:
         ...
 
-    def frac_(self) -> Any:
+    def frac_(self, *, out: Any=None) -> Any:
         ...
 
-    def round_(self, decimals: Any=0) -> Any:
+    def round_(self, decimals: Any=0, *, out: Any=None) -> Any:
         ...
 
-    def trunc_(self) -> Any:
+    def trunc_(self, *, out: Any=None) -> Any:
         ...
 
-    def cumsum_(self, dim: Any=..., dtype: Any=None, reverse: Any=False, *, axis: Any=...) -> Any:
+    def cumsum_(self, dim: Any=..., dtype: Any=None, reverse: Any=False, *, out: Any=None, axis: Any=...) -> Any:
         ...
 
     def index_reduce_(self, dim: builtins.int=..., index: Tensor=..., source: Tensor=..., reduce: str=..., *, include_self: builtins.bool=True, axis: Any=...) -> Tensor:
@@ -1547,46 +1547,46 @@ class Tensor(Exchange):
     def scatter_reduce_(self, dim: builtins.int=..., index: Tensor=..., src: Tensor=..., reduce: str=..., *, include_self: builtins.bool=True, axis: Any=...) -> Tensor:
         ...
 
-    def acos_(self) -> Any:
+    def acos_(self, *, out: Any=None) -> Any:
         ...
 
-    def acosh_(self) -> Any:
+    def acosh_(self, *, out: Any=None) -> Any:
         ...
 
-    def asin_(self) -> Any:
+    def asin_(self, *, out: Any=None) -> Any:
         ...
 
-    def asinh_(self) -> Any:
+    def asinh_(self, *, out: Any=None) -> Any:
         ...
 
-    def atan_(self) -> Any:
+    def atan_(self, *, out: Any=None) -> Any:
         ...
 
-    def atanh_(self) -> Any:
+    def atanh_(self, *, out: Any=None) -> Any:
         ...
 
-    def cos_(self) -> Any:
+    def cos_(self, *, out: Any=None) -> Any:
         ...
 
-    def cosh_(self) -> Any:
+    def cosh_(self, *, out: Any=None) -> Any:
         ...
 
-    def deg2rad_(self) -> Any:
+    def deg2rad_(self, *, out: Any=None) -> Any:
         ...
 
-    def rad2deg_(self) -> Any:
+    def rad2deg_(self, *, out: Any=None) -> Any:
         ...
 
-    def sin_(self) -> Any:
+    def sin_(self, *, out: Any=None) -> Any:
         ...
 
-    def sinc_(self) -> Any:
+    def sinc_(self, *, out: Any=None) -> Any:
         ...
 
-    def sinh_(self) -> Any:
+    def sinh_(self, *, out: Any=None) -> Any:
         ...
 
-    def tan_(self) -> Any:
+    def tan_(self, *, out: Any=None) -> Any:
         ...
 
     def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:

@@ -1,6 +1,7 @@
 """The ops, by PyTorch's names. Each is one block in the file of its family; `methods` binds the Tensor methods."""
 
 from . import methods as methods  # binds Tensor's methods
+from . import out as out_
 from .activation import relu, sigmoid, silu, softsign, tanh, tanhshrink
 from .addmm import addbmm, addmm, addmv, addr, baddbmm
 from .aliases import (
@@ -357,3 +358,5 @@ __all__ = [
     "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "vander", "var", "var_mean", "vdot",
     "vsplit", "vstack", "where", "xlogy", "xlogy_", "zero_", "zeros", "zeros_like",
 ]  # fmt: skip
+
+out_.take_out(globals(), out_.OPS)

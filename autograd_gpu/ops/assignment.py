@@ -36,7 +36,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None or isinstance(value, str):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
-    if (isinstance(value, Tensor) or backend.is_array(value)) and value.ndim and value.shape[0] == 1:
+    shape = getattr(value, "shape", None)
+    if shape and shape[0] == 1:
         value = _without_leading_ones(value)
     array = value._array if isinstance(value, Tensor) else backend.admitted(value) if backend.is_array(value) else value
     if backend.is_array(array) and backend.device_of(array) != x.device:

@@ -15,6 +15,7 @@ from ..backend.layouts import is_contiguous_format
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.keywords import as_numbers
+from ..core.op import RECORD
 from ..core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
 from ..core.views import shares_memory
 from ..random.factories import sizes_of
@@ -214,30 +215,37 @@ def in_numpy(name: str, shape: tuple[int, ...], dtype: np.dtype, fill: Any = 1) 
 
 
 def zeros(
-    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A tensor of zeros; the shape as integers or as one tuple.
 
     >>> ag.zeros(2)
     tensor([0., 0.])
     """
+    if out is not None:
+        return RECORD.filled(zeros, out, *sizes, size=size, requires_grad=requires_grad)
     return make("zeros", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
 def ones(
-    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A tensor of ones.
 
     >>> ag.ones((1, 2))
     tensor([[1., 1.]])
     """
+    if out is not None:
+        return RECORD.filled(ones, out, *sizes, size=size, requires_grad=requires_grad)
     return make("ones", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
 def empty(
     *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """A tensor whose values are not set.
 
@@ -246,15 +254,22 @@ def empty(
     """
     if memory_format is not None:
         is_contiguous_format("empty", memory_format)
+    if out is not None:
+        return RECORD.filled(empty, out, *sizes, size=size, requires_grad=requires_grad)
     return make("empty", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A tensor of `fill_value`; the dtype defaults to that of the value.
 
     >>> ag.full((2,), 7)
     tensor([7, 7])
     """
+    if out is not None:
+        return RECORD.filled(full, out, size, fill_value, requires_grad=requires_grad)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     inferred = dtype
     if dtype is None:
@@ -265,12 +280,15 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """start, start + step, ... below `end`; int64 for integers, else the default float dtype.
 
     >>> ag.arange(1, 7, 2)
     tensor([1, 3, 5])
     """
+    if out is not None:
+        return RECORD.filled(arange, out, start, end, step, requires_grad=requires_grad)
     start, end = (start, end) if start is not None and end is not None else (0, start if end is None else end)
     start, end, step = as_numbers("arange", start=start, end=end, step=step)
     if end is None:
@@ -286,13 +304,16 @@ def arange(
 
 
 def linspace(
-    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """`steps` evenly spaced values from start to end, both included.
 
     >>> ag.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
+    if out is not None:
+        return RECORD.filled(linspace, out, start, end, steps, requires_grad=requires_grad)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     start, end, steps = as_numbers("linspace", start=start, end=end, steps=steps)
     _check_steps(steps)
@@ -303,12 +324,15 @@ def linspace(
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """base ** start to base ** end, both included, in `steps` values with evenly spaced exponents.
 
     >>> ag.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
+    if out is not None:
+        return RECORD.filled(logspace, out, start, end, steps, base, requires_grad=requires_grad)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     start, end, steps, base = as_numbers("logspace", start=start, end=end, steps=steps, base=base)
     _check_steps(steps)
@@ -321,13 +345,18 @@ def _check_steps(steps: int) -> None:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The n x m identity matrix.
 
     >>> ag.eye(2)
     tensor([[1., 0.],
             [0., 1.]])
     """
+    if out is not None:
+        return RECORD.filled(eye, out, n, m, requires_grad=requires_grad)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     n, m = as_numbers("eye", n=n, m=m)
     return wrap(backend.make(or_default(device), "eye", n, m, dtype=wanted)).requires_grad_(requires_grad)

@@ -10,7 +10,7 @@ from ..backend import exact
 from ..backend.dtypes import FLOATS
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
-from ..core.op import FLOAT, PROMOTE, ZERO
+from ..core.op import FLOAT, PROMOTE, RECORD, ZERO
 from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .bitwise import integers
@@ -90,7 +90,7 @@ class trunc_divide:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+def divide(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """a / b, broadcasting; rounded towards minus infinity ("floor") or towards zero ("trunc") on demand.
 
     Without rounding integers give the default float dtype, with it they stay integers, and the derivative is zero.
@@ -98,6 +98,8 @@ def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tenso
     >>> ag.div(ag.tensor([7, -7]), 2, rounding_mode="floor")
     tensor([ 3, -4])
     """
+    if out is not None:
+        return RECORD.written("div", out, (input, other), divide, input, other, rounding_mode=rounding_mode)
     if rounding_mode is None:
         return div(input, other)
     if rounding_mode == "floor":

@@ -10,6 +10,7 @@ import numpy as np
 from ..backend import dtypes
 from ..backend.device import CPU
 from ..backend.layouts import is_contiguous_format, memory_order
+from ..core.op import RECORD
 from ..core.tensor import Tensor, wrap
 from .generator import Generator, source
 
@@ -101,12 +102,15 @@ def _refuse_negative(shape: tuple[int, ...]) -> None:
 def rand(
     *sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Numbers uniform on [0, 1); the shape as integers or as one tuple.
 
     >>> ag.rand(2, 3).shape
     (2, 3)
     """
+    if out is not None:
+        return RECORD.filled(rand, out, *sizes, size=size, generator=generator, requires_grad=requires_grad)
     result = wrap(floats("random", sizes_of(sizes, size), dtype, source(device, generator)))
     return result.requires_grad_() if requires_grad else result
 
@@ -114,12 +118,15 @@ def rand(
 def randn(
     *sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Standard normal numbers; the shape as integers or as one tuple.
 
     >>> ag.randn((2, 3), dtype=ag.float64).dtype
     dtype('float64')
     """
+    if out is not None:
+        return RECORD.filled(randn, out, *sizes, size=size, generator=generator, requires_grad=requires_grad)
     result = wrap(floats("standard_normal", sizes_of(sizes, size), dtype, source(device, generator)))
     return result.requires_grad_() if requires_grad else result
 
@@ -151,12 +158,15 @@ def randn_like(
 def randint(
     low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
     device: Any = None, requires_grad: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Integers in [low, high) as int64, or in another `dtype`: randint(low, high, size) or randint(high, size).
 
     >>> ag.randint(3, 4, (2,))
     tensor([3, 3])
     """
+    if out is not None:
+        return RECORD.filled(randint, out, low, high, size, generator=generator, requires_grad=requires_grad)
     if size is None:
         low, high, size = 0, low, high
     low = 0 if low is None else low
@@ -196,13 +206,16 @@ def _laid_out(function: str, drawn: Tensor, like: Tensor, memory_format: Any) ->
 
 
 def randperm(
-    n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The integers 0 ... n - 1 in random order, as int64 or in another `dtype`.
 
     >>> ag.randperm(4).sum()
     tensor(6)
     """
+    if out is not None:
+        return RECORD.filled(randperm, out, n, generator=generator, requires_grad=requires_grad)
     n = index(n)
     _refuse_negative((n,))
     stream = source(device, generator)
