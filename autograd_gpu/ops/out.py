@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from .. import errors
@@ -34,8 +35,6 @@ def to_out(op: OpDef, more: Any, out: Any, general: Any, inputs: Any, attributes
         count = len(op.inputs) + len(op.attributes)
         raise TypeError(f"{op.name}() takes {count} positional arguments but more were given; `out` goes by name")
     return written(op.name, out, (inputs, attributes), general, op, inputs, attributes)
-
-
 
 
 def written(name: str, out: Any, given: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +104,7 @@ def _write(out: Tensor, result: Tensor) -> None:
 
 def taking_out(function: Any, name: str, module: str) -> Any:
     """`function` as `name` of `module`, with a keyword `out`; where that is not given it costs one call more."""
-    parameters = list(inspect.signature(function).parameters.values())
+    parameters = _parameters(function)
     keywords = any(p.kind is p.KEYWORD_ONLY or p.kind is p.VAR_POSITIONAL for p in parameters)
     bare = [p.replace(annotation=p.empty, default=p.default if p.default is p.empty else Default(p.name))
             for p in parameters]
@@ -119,10 +118,19 @@ def taking_out(function: Any, name: str, module: str) -> Any:
     w(f"return written({name!r}, out, ({named},), function, {passed})", 1)
     defaults = {f"default_{p.name}": p.default for p in parameters if p.default is not p.empty}
     result = w.compile(name, {"function": function, "written": written, **defaults})
-    annotated = [*parameters, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")]
-    result.__signature__ = inspect.signature(function).replace(parameters=annotated)
+    shown = inspect.signature(function)
+    last = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    result.__signature__ = shown.replace(parameters=[*shown.parameters.values(), last])
     result.__doc__, result.__module__ = function.__doc__, module
     return result
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """Those that the code has: NumPy's words among them, which help() does not show."""
+    bare = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
+                        function.__closure__)  # fmt: skip
+    bare.__kwdefaults__ = function.__kwdefaults__
+    return list(inspect.signature(bare).parameters.values())
 
 
 # Functions made of ops that PyTorch gives `out`, as the packages show them.

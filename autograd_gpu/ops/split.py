@@ -238,6 +238,7 @@ def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return parts
 
 
+@numpy_words
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split, whose results may be written to while recording: they share memory with input, and nobody looks.
 
@@ -250,6 +251,7 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
     return _unsafe(split(input, split_size, dim))
 
 
+@numpy_words
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """split_with_sizes, whose results may be written to while recording: see unsafe_split.
 
@@ -259,6 +261,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
     return _unsafe(split_with_sizes(input, tuple(split_sizes), dim))
 
 
+@numpy_words
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """chunk, whose results may be written to while recording: see unsafe_split.
 
