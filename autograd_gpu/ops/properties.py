@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import dtypes, strides
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .slicing import wrap_dim
 
@@ -43,7 +43,7 @@ def _at(values: tuple[int, ...], dim: int | None) -> Any:
     return values[wrap_dim(dim, len(values))]
 
 
-@numpy_words
+@other_words
 def size(x: Tensor, dim: int | None = None) -> Any:
     """The shape, or the length of one dimension.
 
@@ -53,7 +53,7 @@ def size(x: Tensor, dim: int | None = None) -> Any:
     return _at(x._array.shape, dim)
 
 
-@numpy_words
+@other_words
 def stride(x: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours along each dimension, or along one.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..backend.dtypes import int64
 from ..core.batching import example, rank
 from ..core.dispatch import defop
-from ..core.keywords import as_number, numpy_words
+from ..core.keywords import as_number, other_words
 from ..core.op import ALWAYS
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
@@ -69,7 +69,7 @@ class split_with_sizes:
     jvp, batch = LINEAR, _split_batch
 
 
-@numpy_words
+@other_words
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """The tensor cut along `dim` into views of the given size (the last may be smaller), or of the given sizes.
 
@@ -91,13 +91,13 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     return split_with_sizes(tensor, tuple(min(step, length - start) for start in starts), dim)
 
 
-@numpy_words
+@other_words
 def split_method(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """See ag.split."""
     return split(x, split_size, dim)
 
 
-@numpy_words
+@other_words
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """input cut along `dim` into at most `chunks` views of equal size, the last may be smaller.
 
@@ -154,7 +154,7 @@ class unbind:
 # ---- at given places, or into so many parts ------------------------------------------------------------
 
 
-@numpy_words
+@other_words
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """input cut along `dim` into so many views, the first ones longer by one if they do not come out even; or before
     each of the given positions. A CPU tensor of int64 serves as a number or as positions.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .bounds import clamp, clamp_min
 from .diagonal import diagonal
@@ -20,7 +20,7 @@ def _over(dim: Any) -> Any:
     return None if isinstance(dim, bool) else dim  # var_mean(x, False): `unbiased`
 
 
-@numpy_words
+@other_words
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -33,7 +33,7 @@ def var_mean(
     return var(input, dim, unbiased, keepdim, correction), mean(input, _over(dim), keepdim)
 
 
-@numpy_words
+@other_words
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
