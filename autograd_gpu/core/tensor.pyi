@@ -32,6 +32,8 @@ from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
+from .size import KNOWN_SIZES, Size, new_size
+
 from .views import INFERENCE_STORAGE, Storage, storage_of, writes_to
 
 import builtins
@@ -68,7 +70,7 @@ class Tensor(Exchange):
         ...
 
     @property
-    def shape(self) -> tuple[builtins.int, ...]:
+    def shape(self) -> Size:
         ...
 
     @property

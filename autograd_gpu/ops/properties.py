@@ -50,7 +50,7 @@ def size(x: Tensor, dim: int | None = None) -> Any:
     >>> ag.ones(2, 3).size(), ag.ones(2, 3).size(-1)
     ((2, 3), 3)
     """
-    return _at(x._array.shape, dim)
+    return x.shape if dim is None else _at(x._array.shape, dim)
 
 
 @other_words
