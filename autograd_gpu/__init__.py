@@ -5,6 +5,8 @@ Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour
 
 from math import e, inf, nan, pi
 
+from numpy import dtype
+
 from . import autograd, cuda, hooks, linalg, logging, nn, ops, optim, profiler, random, special, utils
 from .autograd import (
     enable_grad,
@@ -42,6 +44,7 @@ from .backend.limits import can_cast, finfo, iinfo
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
+from .core.size import Size
 from .core.tensor import Tensor
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
 from .random import (
@@ -61,9 +64,14 @@ from .random import (
 )
 from .utils.serialization import load, save
 
+# PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
+double, float, half = float64, float32, float16
+long, int, short = int64, int32, int16
+
 __version__ = "0.1.0"
 __all__ = [
     "Generator",
+    "Size",
     "Tensor",
     "__version__",
     "autograd",
@@ -75,6 +83,7 @@ __all__ = [
     "contiguous_format",
     "cuda",
     "device",
+    "dtype",
     "e",
     "enable_grad",
     "finfo",

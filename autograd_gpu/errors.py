@@ -1,5 +1,7 @@
 """Exception classes and the messages that more than one module raises."""
 
+from collections.abc import Sequence
+
 
 class GradcheckError(RuntimeError):
     """Raised by `gradcheck` and `gradgradcheck` when a derivative is wrong; the text says which."""
@@ -105,7 +107,7 @@ def float_factor(name: str) -> RuntimeError:
     return RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
 
 
-def sizes_differ(shapes: list[tuple[int, ...]]) -> str | None:
+def sizes_differ(shapes: Sequence[tuple[int, ...]]) -> str | None:
     """PyTorch's complaint of shapes that do not broadcast; None if they do."""
     a = shapes[0]
     for b in shapes[1:]:

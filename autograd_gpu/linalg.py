@@ -5,7 +5,7 @@ On the CPU LAPACK does the work, on CUDA cuSOLVER and cuBLAS. Shapes are (..., m
 
 from __future__ import annotations
 
-from .core.keywords import numpy_words
+from .core.keywords import other_words
 from .core.tensor import Tensor
 from .errors import LinAlgError
 from .ops import vectors
@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 
-@numpy_words
+@other_words
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of the vectors of three elements along `dim`; the other dimensions broadcast.
 

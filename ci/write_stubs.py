@@ -41,7 +41,7 @@ def of_op(op: OpDef, method: bool) -> str:
             starred = True
         required = required and name not in keywords.WORDS
         parts.append(f"{name}: Any" + ("" if required else f" = {'...' if default is REQUIRED else repr(default)}"))
-    parts += [f"{word}: Any = ..." for word in keywords.words_of(op.attributes).values()]
+    parts += [f"{word}: Any = ..." for word in keywords.written_defaults(op.attributes)[1]]
     if op.takes_out and not method:
         parts += [*([] if starred else ["*"]), "out: Any = None"]
     result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
@@ -75,16 +75,17 @@ def of_function(function: Any, method: bool) -> str:
     parameters = [p if p.name == "self" else p.replace(annotation=Raw("Any" if p.annotation is empty else p.annotation))
                   for p in parameters]
     result = Raw("Any" if signature.return_annotation is empty else signature.return_annotation)
-    return str(signature.replace(parameters=with_words(parameters), return_annotation=result))
+    return str(signature.replace(parameters=with_words(function, parameters), return_annotation=result))
 
 
-def with_words(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The parameters with NumPy's words behind them; what may be given by one of those gets a default."""
+def with_words(function: Any, parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters with other words for some behind them; what may be given by one of those gets a default."""
+    taken = inspect.signature(function, follow_wrapped=False).parameters
     defaults = {p.name: p.default for p in parameters}
-    changed, _ = keywords.written_defaults(defaults)
+    changed, added = keywords.written_defaults(defaults)
     given = [p.replace(default=Raw("...")) if p.name in changed and p.default is REQUIRED else p for p in parameters]
     return given + [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=Raw("..."), annotation=Raw("Any"))
-                    for word in keywords.words_of(defaults).values()]
+                    for word in added if word in taken or "kwargs" in taken]
 
 
 def signature_of(function: Any, method: bool) -> str:

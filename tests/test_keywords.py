@@ -198,3 +198,61 @@ def test_randint_like_takes_high():
     assert set(ag.randint_like(x, low=3, high=4).tolist()) == {3.0}
     with pytest.raises(TypeError, match=r"randint_like\(input, high\)"):
         ag.randint_like(x)
+
+
+
+LOSSES = {
+    "mse_loss": lambda m, x, k: m.nn.functional.mse_loss(x, x.detach() * 2, **k),
+    "l1_loss": lambda m, x, k: m.nn.functional.l1_loss(x, x.detach() * 2, **k),
+    "smooth_l1_loss": lambda m, x, k: m.nn.functional.smooth_l1_loss(x, x.detach() * 2, **k),
+    "bce": lambda m, x, k: m.nn.functional.binary_cross_entropy(m.sigmoid(x), x.detach() / 9, **k),
+    "bce_logits": lambda m, x, k: m.nn.functional.binary_cross_entropy_with_logits(x, x.detach() / 9, **k),
+    "kl_div": lambda m, x, k: m.nn.functional.kl_div(x, x.detach(), **k),
+    "poisson": lambda m, x, k: m.nn.functional.poisson_nll_loss(x, x.detach(), **k),
+    "cross_entropy": lambda m, x, k: m.nn.functional.cross_entropy(x, m.tensor([0, 2]), **k),
+    "nll": lambda m, x, k: m.nn.functional.nll_loss(x, m.tensor([0, 2]), **k),
+    "margin_ranking": lambda m, x, k: m.nn.functional.margin_ranking_loss(x[0], x[1], m.ones(3), **k),
+    "hinge": lambda m, x, k: m.nn.functional.hinge_embedding_loss(x[0], m.ones(3), **k),
+    "soft_margin": lambda m, x, k: m.nn.functional.soft_margin_loss(x, m.ones(2, 3), **k),
+    "multi_margin": lambda m, x, k: m.nn.functional.multi_margin_loss(x, m.tensor([0, 2]), **k),
+    "multilabel": lambda m, x, k: m.nn.functional.multilabel_margin_loss(x, m.tensor([[0, -1, 1], [2, 0, -1]]), **k),
+    "multilabel_soft": lambda m, x, k: m.nn.functional.multilabel_soft_margin_loss(x, m.ones(2, 3), **k),
+    "cosine": lambda m, x, k: m.nn.functional.cosine_embedding_loss(x, x * x, m.tensor([1, -1]), **k),
+    "triplet": lambda m, x, k: m.nn.functional.triplet_margin_loss(x, x * 2, x * x, **k),
+    "MSELoss": lambda m, x, k: m.nn.MSELoss(**k)(x, x.detach() * 2),
+    "CrossEntropyLoss": lambda m, x, k: m.nn.CrossEntropyLoss(**k)(x, m.tensor([0, 2])),
+    "NLLLoss": lambda m, x, k: m.nn.NLLLoss(**k)(x, m.tensor([0, 2])),
+    "BCELoss": lambda m, x, k: m.nn.BCELoss(**k)(m.sigmoid(x), x.detach() / 9),
+    "BCEWithLogitsLoss": lambda m, x, k: m.nn.BCEWithLogitsLoss(**k)(x, x.detach() / 9),
+    "TripletMarginLoss": lambda m, x, k: m.nn.TripletMarginLoss(**k)(x, x * 2, x * x),
+    "KLDivLoss": lambda m, x, k: m.nn.KLDivLoss(**k)(x, x.detach()),
+}  # fmt: skip
+OLD = [{"size_average": True}, {"size_average": False}, {"reduce": False}, {"reduce": True, "size_average": False}]
+
+
+@pytest.mark.filterwarnings("ignore:.*divides the total loss")
+@pytest.mark.parametrize("old", OLD, ids=str)
+@pytest.mark.parametrize("call", LOSSES.values(), ids=list(LOSSES))
+def test_old_words_for_reduction(call, old):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (torch, ag):
+        x = m.tensor(X, requires_grad=True)
+        with pytest.warns(UserWarning, match="please use reduction='[a-z]*' instead") as w:
+            loss = call(m, x, old)
+        texts = [str(each.message) for each in w if "size_average" in str(each.message)]
+        loss.sum().backward()
+        found.append((loss.flatten().tolist(), x.grad.flatten().tolist(), texts))
+        assert m is torch or w[0].filename == __file__
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-4, abs=1e-5)
+    assert found[1][1] == pytest.approx(found[0][1], rel=1e-4, abs=1e-5)
+    assert found[1][2] == found[0][2]
+
+
+def test_a_loss_of_a_user_may_have_these_names_itself():
+    class Mine(ag.nn.MSELoss):
+        def __init__(self, size_average):
+            super().__init__()
+            self.size_average = size_average
+
+    assert (Mine(False).size_average, Mine(size_average=3).size_average, Mine(1).reduction) == (False, 3, "mean")

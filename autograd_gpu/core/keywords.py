@@ -1,4 +1,5 @@
-"""What calls may say in other words: `axis` for `dim`, `keepdims` for `keepdim`, and 0-d tensors for numbers.
+"""What calls may say in other words: `axis` for `dim`, `keepdims` for `keepdim`, `size_average` and `reduce` for
+`reduction`, and 0-d tensors for numbers.
 
 A function has its parameters and, behind them, one by NumPy's word for each: a test of that is all that a call pays, a
 few nanoseconds, where collecting unknown keywords would cost a dict per call. Both words in one call are an error. For
@@ -8,6 +9,7 @@ few nanoseconds, where collecting unknown keywords would cost a dict per call. B
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from .source import Source
 from .tensor import Tensor
 
 WORDS = {"dim": "axis", "keepdim": "keepdims"}
+REDUCTION, OLD = "reduction", ("size_average", "reduce")
 REQUIRED = inspect.Parameter.empty
 
 
@@ -44,7 +47,8 @@ def written_defaults(parameters: Mapping[str, Any]) -> tuple[dict[str, str], dic
         late = late or (name in words and not _is_plain(default))
         if late and (default is REQUIRED or (name in words and not _is_plain(default))):
             changed[name] = "ABSENT"
-    return changed, {word: "None" if _is_plain(parameters[name]) else "ABSENT" for name, word in words.items()}
+    added = {word: "None" if _is_plain(parameters[name]) else "ABSENT" for name, word in words.items()}
+    return changed, {**added, **(dict.fromkeys(OLD, "None") if REDUCTION in parameters else {})}
 
 
 def write_words(w: Source, function: str, parameters: Mapping[str, Any]) -> None:
@@ -60,6 +64,8 @@ def write_words(w: Source, function: str, parameters: Mapping[str, Any]) -> None
         other = "" if default is REQUIRED else f" if {word} is not ABSENT else {default!r}"
         w(f"if {name} is ABSENT: {name} = {word}{other}")
         w(f"elif {word} is not ABSENT: raise {both}")
+    if REDUCTION in parameters:
+        w("if size_average is not None or reduce is not None: reduction = old_reduction(size_average, reduce)")
     needed = [name for name in written_defaults(parameters)[0] if parameters[name] is REQUIRED]
     if needed:
         w(f"if {' or '.join(f'{name} is ABSENT' for name in needed)}: "
@@ -98,6 +104,15 @@ def scaled(function: str, value: Any, alpha: Any) -> Any:
     return value if alpha == 1 else value * alpha
 
 
+def old_reduction(size_average: bool | None, reduce: bool | None, stacklevel: int = 3) -> str:
+    """The `reduction` that the deprecated arguments of losses mean, with PyTorch's warning."""
+    kept = reduce is None or reduce
+    meant = "none" if not kept else "mean" if size_average is None or size_average else "sum"
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.",
+                  stacklevel=stacklevel)
+    return meant
+
+
 def twice(function: str, name: str, word: str) -> TypeError:
     return TypeError(f"{function}() got '{name}' and '{word}', which are two names of one argument; give one of them")
 
@@ -109,10 +124,10 @@ def missing(function: str, **needed: Any) -> TypeError:
 
 
 def shown(function: Callable[..., Any], parameters: Mapping[str, Any]) -> inspect.Signature:
-    """The signature of a generated function for help(): without NumPy's words and `_by_name`, `out` by name only, and
-    with the defaults that were declared."""
-    given = inspect.signature(function).parameters
-    kept = [p for name, p in given.items() if name not in ("_by_name", *words_of(parameters).values())]
+    """The signature of a generated function for help(): without other words and `_by_name`, `out` by name only, the
+    defaults as they were declared."""
+    given, (_, added) = inspect.signature(function).parameters, written_defaults(parameters)
+    kept = [p for name, p in given.items() if name != "_by_name" and name not in added]
     kinds = {"out": inspect.Parameter.KEYWORD_ONLY} if "_by_name" in given else {}
     return inspect.Signature([p.replace(default=parameters.get(p.name, p.default), kind=kinds.get(p.name, p.kind))
                               for p in kept])
@@ -124,11 +139,12 @@ def noted(doc: str | None, parameters: Mapping[str, Any]) -> str:
     return f"{doc}\n\n{', '.join(words)}.\n" if words and doc else doc or ""
 
 
-SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": missing, "twice": twice}
+SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": missing,
+                         "old_reduction": old_reduction, "twice": twice}  # fmt: skip
 
 
-def numpy_words(function: Callable[..., Any]) -> Any:
-    """`function`, of plain Python, with NumPy's words for `dim` and `keepdim`.
+def other_words(function: Callable[..., Any]) -> Any:
+    """`function`, of plain Python, with NumPy's words for `dim` and `keepdim`, and the old ones for `reduction`.
 
     >>> ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), axis=1).values
     tensor([2., 4.])

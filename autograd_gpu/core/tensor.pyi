@@ -32,6 +32,8 @@ from .node import AccumulateGrad, Node
 
 from .printing import tensor_repr
 
+from .size import KNOWN_SIZES, Size, new_size
+
 from .views import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
 
 import builtins
@@ -72,7 +74,7 @@ class Tensor(Exchange):
         ...
 
     @property
-    def shape(self) -> tuple[builtins.int, ...]:
+    def shape(self) -> Size:
         ...
 
     @property

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from ..core.tensor import Tensor
-from ..ops.loss import check_reduction
 from . import functional as F
 from .loss import Loss, WeightedLoss
-from .module import Module
 
 
 class CrossEntropyLoss(WeightedLoss):
@@ -93,7 +91,7 @@ class BCEWithLogitsLoss(WeightedLoss):
         )
 
 
-class KLDivLoss(Module):
+class KLDivLoss(Loss):
     """target * (log(target) - input) of log-probabilities `input`; with `log_target` both are logarithms.
 
     `reduction` "batchmean" divides the sum by the size of dimension 0, as the divergence's definition does; "mean"
@@ -104,9 +102,7 @@ class KLDivLoss(Module):
     """
 
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
-        super().__init__()
-        if reduction != "batchmean":
-            check_reduction(reduction)
+        super().__init__("mean" if reduction == "batchmean" else reduction)
         self.reduction = reduction
         self.log_target = log_target
 

@@ -1,19 +1,41 @@
 """Losses of differences as modules, and the base of all. `reduction` is "mean", "sum" or "none" (one per element).
 
-It replaces `size_average` and `reduce`, which PyTorch has deprecated and which no loss takes here.
+It replaces `size_average` and `reduce`, which PyTorch has deprecated: losses take them by name, with its warning.
 """
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+from ..core.keywords import old_reduction
 from ..core.tensor import Tensor
 from ..ops.loss import check_reduction
 from . import functional as F
 from .module import Module
 
 
+def _with_old_words(init: Any) -> Any:
+    """An __init__ that takes `size_average` and `reduce` by name."""
+
+    @functools.wraps(init)
+    def wrapped(self: Loss, *args: Any, size_average: Any = None, reduce: Any = None, **kwargs: Any) -> None:
+        if size_average is not None or reduce is not None:
+            kwargs["reduction"] = old_reduction(size_average, reduce)
+        init(self, *args, **kwargs)
+
+    return wrapped
+
+
 class Loss(Module):
     """Base of losses: holds `reduction`."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls) and cls.__module__.startswith(__name__.rpartition(".")[0]):
+            cls.__init__ = _with_old_words(cls.__init__)  # type: ignore[method-assign]
+
+    @_with_old_words
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
         check_reduction(reduction)

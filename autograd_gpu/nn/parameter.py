@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import device_of, is_array
 from ..backend.device import Device
+from ..core.size import Size
 from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild, wrap_given
 from ..core.views import bump_version, storage_of
 from ..ops.creation import empty
@@ -81,7 +82,7 @@ class UninitializedParameter(Parameter):
         Tensor._array.__set__(self, array)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens "
                            "in `load_state_dict` when trying to load an uninitialized parameter into an initialized "
                            "one. Call `forward` to initialize the parameters before accessing their attributes.")

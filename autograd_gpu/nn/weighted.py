@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from .. import ops
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from ..ops.loss import check_reduction
 
 
+@other_words
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target) ** 2, times `weight` if there is one; see ag.mse_loss.
 
@@ -21,6 +23,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Ten
     return _weighed(ops.mse_loss(input, target, "none"), input, weight, reduction)
 
 
+@other_words
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, times `weight` if there is one; see ag.l1_loss.
 

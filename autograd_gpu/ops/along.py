@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..backend.dtypes import int64
 from ..core.batching import along, expanded
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import INDEX_DTYPES, in_our_words
@@ -96,7 +96,7 @@ def corner(src: Tensor, index: Tensor) -> Tensor:
     return src if same else basic_index(src, tuple([slice(size) for size in index.shape]))
 
 
-@numpy_words
+@other_words
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The elements of input that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0 of a matrix.
 
@@ -114,7 +114,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return result if index.ndim else reshape(result, ())
 
 
-@numpy_words
+@other_words
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """The elements of input that `indices` name along `dim`, the other dimensions broadcasting; without `dim` of input
     as a vector.

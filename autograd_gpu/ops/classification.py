@@ -16,6 +16,7 @@ from .. import backend
 from ..backend import kernels
 from ..backend.dtypes import FLOATS, wide
 from ..core.dispatch import defop
+from ..core.keywords import other_words
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import LINEAR, added
 from ..core.tensor import Tensor
@@ -275,6 +276,7 @@ def _check_weight(weight: Tensor | None, classes: int) -> None:
                            f"weight tensor of shape: {list(weight.shape)}")
 
 
+@other_words
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -297,6 +299,7 @@ def nll_loss(
     return RECORD.class_nll(last, target, weight, ignore_index, reduction)
 
 
+@other_words
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,

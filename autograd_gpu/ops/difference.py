@@ -8,7 +8,7 @@ from typing import Any
 from ..backend.dtypes import bool_
 from ..core.batching import along
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import RECORD
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
@@ -51,7 +51,7 @@ class differences:
     jvp, batch = LINEAR, along("dim")
 
 
-@numpy_words
+@other_words
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:  # fmt: skip
@@ -95,7 +95,7 @@ def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
     return cat([first, inner, last], dim)
 
 
-@numpy_words
+@other_words
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
@@ -145,7 +145,7 @@ def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Te
     return diff(x, 1, dim - y.ndim) * (low + high)
 
 
-@numpy_words
+@other_words
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral of y along `dim` by the trapezoidal rule; the points at x, or dx (1) apart.
 
@@ -156,7 +156,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     return sum(_trapezoids("trapezoid", y, x, dx, at), at - y.ndim) / 2
 
 
-@numpy_words
+@other_words
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals of y along `dim` up to its second, third, ... point, see ag.trapezoid.
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import backend
 from ..core.batching import MATRICES, one_by_one
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import FLOAT
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
@@ -167,7 +167,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     return norm(row_differences(input, rows, columns), float(p), -1)
 
 
-@numpy_words
+@other_words
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """input with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import cpu, dtypes
 from ..core.batching import REDUCING, along, counted_from_right, example, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import RECORD
 from ..core.tensor import Tensor
 from .bounds import maximum, minimum
@@ -98,7 +98,7 @@ class amin:
     jvp, batch = _mean_of_ties, REDUCING
 
 
-@numpy_words
+@other_words
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """(min, max): the smallest and the largest element over `dim` (None for all); ties share the gradient equally.
 
@@ -223,7 +223,7 @@ class min_dim:
     jvp, batch = tangent_at_place, along("dim")
 
 
-@numpy_words
+@other_words
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
     place, or as `other`, `maximum`.
@@ -238,7 +238,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     return amax(input) if dim is None else max_dim(input, dim, keepdim)
 
 
-@numpy_words
+@other_words
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
     place, or as `other`, `minimum`.

@@ -15,7 +15,7 @@ from .. import backend
 from ..backend.dtypes import INTEGERS, bool_, int32, int64, uint8
 from ..core.batching import moved, one_by_one, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tangents import LINEAR
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes, wrap_given
 from ..core.views import storage_of
@@ -285,7 +285,7 @@ def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
     return index if array.ndim else reshape(index, (1,))
 
 
-@numpy_words
+@other_words
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """input at the positions `index`, a vector of integers, of dimension `dim`. A copy.
 

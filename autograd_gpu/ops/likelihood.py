@@ -10,6 +10,7 @@ from .. import backend
 from ..backend.dtypes import wide
 from ..core.batching import example
 from ..core.dispatch import defop
+from ..core.keywords import other_words
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
@@ -230,6 +231,7 @@ def gaussian_nll_loss(
     return gaussian_nll(input, target, lift(var, eps), full, reduction)
 
 
+@other_words
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8,
     reduction: str = "mean",

@@ -12,6 +12,7 @@ import warnings
 from ..backend.dtypes import wide
 from ..core.batching import LOOP, BatchWord, aligned, call, example, expanded
 from ..core.dispatch import defop
+from ..core.keywords import other_words
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import ELEMENTWISE, JvpWord
 from ..core.tensor import Tensor
@@ -198,6 +199,7 @@ class huber_loss:
     jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
+@other_words
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.
 

@@ -16,6 +16,7 @@ from ..backend import constant, cpu
 from ..backend.dtypes import float64, int64
 from ..core.batching import expanded
 from ..core.dispatch import defop
+from ..core.keywords import other_words
 from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
@@ -36,6 +37,7 @@ def _shapes(**tensors: Tensor) -> str:
 # ---- two inputs --------------------------------------------------------------------------------------
 
 
+@other_words
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -50,6 +52,7 @@ def margin_ranking_loss(
     return settle((margin - target * (input1 - input2)).clamp(0), reduction)
 
 
+@other_words
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1; broadcasting.
 
@@ -60,6 +63,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return settle(far + RECORD.where(RECORD.ne(target, -1), input, 0.0), reduction)
 
 
+@other_words
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -81,6 +85,7 @@ def cosine_embedding_loss(
     return settle(alike + RECORD.where(RECORD.eq(target, -1), (cosine - margin).clamp(0), 0.0), reduction)
 
 
+@other_words
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)), broadcasting; targets are 1 and -1. Large arguments do not overflow.
 
@@ -93,6 +98,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 # ---- triplets ----------------------------------------------------------------------------------------
 
 
+@other_words
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
     swap: bool = False, reduction: str = "mean",
@@ -258,6 +264,7 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     return target
 
 
+@other_words
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     reduction: str = "mean",
@@ -287,6 +294,7 @@ def multi_margin_loss(
     return settle(losses if input.ndim == 2 else losses.reshape(()), reduction)
 
 
+@other_words
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The sum over labels y and classes i that are no label of max(0, 1 - input[y] + input[i]), divided by C.
 
@@ -308,6 +316,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     return settle(losses if input.ndim == 2 else losses.reshape(()), reduction)
 
 
+@other_words
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:

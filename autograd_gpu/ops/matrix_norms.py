@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend import dtypes
-from ..core.keywords import as_number, numpy_words
+from ..core.keywords import as_number, other_words
 from ..core.tensor import Tensor
 from .arithmetic import where
 from .convert import to
@@ -24,7 +24,7 @@ from .singular import svdvals
 from .slicing import wrap_dim
 
 
-@numpy_words
+@other_words
 def vector_norm(
     x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:  # fmt: skip
@@ -58,7 +58,7 @@ def _two(name: str, x: Tensor, dim: Any) -> tuple[int, int]:
     return rows, columns
 
 
-@numpy_words
+@other_words
 def matrix_norm(
     input: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:  # fmt: skip
@@ -95,7 +95,7 @@ def matrix_norm(
     return out
 
 
-@numpy_words
+@other_words
 def norm(
     input: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
     dtype: Any = None,

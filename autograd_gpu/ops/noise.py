@@ -12,7 +12,7 @@ from ..backend import kernels
 from ..backend.dtypes import float32, float64
 from ..core.batching import BROADCASTING, LEADING
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor, wrap
@@ -258,7 +258,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
 # ---- a random class ----------------------------------------------------------------------------------
 
 
-@numpy_words
+@other_words
 def gumbel_softmax(
     logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:

@@ -12,7 +12,7 @@ from ..backend import cpu, dtypes
 from ..backend.dtypes import wide
 from ..core.batching import LEADING, along, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .extreme import back_to_place, refuse_empty, tangent_at_place
 from .scan import running
@@ -235,7 +235,7 @@ class median_dim:
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
-@numpy_words
+@other_words
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median, the lower of two in the middle; with `dim` a pair (values, indices) along it. NaN where one is.
 
@@ -245,7 +245,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return median_all(input) if dim is None else median_dim(input, dim, keepdim)
 
 
-@numpy_words
+@other_words
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of what is not NaN; with `dim` a pair (values, indices) along it.
 

@@ -14,7 +14,7 @@ from ..backend import exact
 from ..backend.dtypes import bool_, int32, int64
 from ..core.batching import aligned, expanded, one_by_one, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import RECORD, SAME
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
@@ -197,7 +197,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> T
     return index
 
 
-@numpy_words
+@other_words
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """input plus alpha * source[k] at position index[k] of dimension `dim`, for every k; out of place.
 
@@ -208,7 +208,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return _along(advanced_add, input, dim, index, source if alpha == 1 else source * alpha)
 
 
-@numpy_words
+@other_words
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """input with source[k] at position index[k] of dimension `dim`, for every k; out of place.
 
@@ -220,7 +220,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return _along(advanced_set, input, dim, _checked("index_copy", input, dim, index, source), source)
 
 
-@numpy_words
+@other_words
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """input with `value`, a number or 0-d tensor, at the positions `index` of dimension `dim`; out of place.
 
@@ -293,7 +293,7 @@ def _replaced(x: Tensor, src: Tensor, key: tuple[Any, ...]) -> Tensor:
     return basic_set(x, to(src, x.dtype), key)
 
 
-@numpy_words
+@other_words
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """input with `src` in the place of select(input, dim, index), whose shape it has; out of place, in input's dtype.
 
@@ -304,7 +304,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced(input, src, select_key(input, dim, index))
 
 
-@numpy_words
+@other_words
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:

@@ -12,7 +12,7 @@ from ..backend import cpu, dtypes, kernels
 from ..backend.dtypes import wide
 from ..core.batching import along
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import FLOAT, RECORD
 from ..core.tangents import added
 from ..core.tensor import Tensor
@@ -193,7 +193,7 @@ class safe_softmax:
     batch = along("dim")
 
 
-@numpy_words
+@other_words
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(-input) / sum(exp(-input)) over `dim`, of input converted to `dtype` if there is one.
 

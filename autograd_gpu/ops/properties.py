@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import dtypes, strides
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .slicing import wrap_dim
 
@@ -44,17 +44,17 @@ def _at(values: tuple[int, ...], dim: int | None) -> Any:
     return values[wrap_dim(dim, len(values))]
 
 
-@numpy_words
+@other_words
 def size(x: Tensor, dim: int | None = None) -> Any:
     """The shape, or the length of one dimension.
 
     >>> ag.ones(2, 3).size(), ag.ones(2, 3).size(-1)
     ((2, 3), 3)
     """
-    return _at(x._array.shape, dim)
+    return x.shape if dim is None else _at(x._array.shape, dim)
 
 
-@numpy_words
+@other_words
 def stride(x: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours along each dimension, or along one; row-major if there are none.
 

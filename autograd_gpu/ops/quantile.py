@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import dtypes
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .along import gather_along
 from .arithmetic import lerp, where
@@ -102,7 +102,7 @@ def _quantile(
     return result if q.ndim else squeeze(result, 0)
 
 
-@numpy_words
+@other_words
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:  # fmt: skip
@@ -117,7 +117,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@numpy_words
+@other_words
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:  # fmt: skip

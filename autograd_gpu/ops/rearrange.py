@@ -11,7 +11,7 @@ import numpy as np
 from ..backend.dtypes import int32, int64
 from ..core.batching import LEADING, along, counted_from_right, one_by_one, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import advanced_index
@@ -222,7 +222,7 @@ class repeat_positions:
     batch = _repeat_positions_batch
 
 
-@numpy_words
+@other_words
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

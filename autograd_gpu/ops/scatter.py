@@ -12,7 +12,7 @@ from .. import backend
 from ..backend import dtypes, exact
 from ..core.batching import LEADING
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import RECORD, SAME
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
@@ -184,7 +184,7 @@ def as_source(src: Any) -> Any:
     return as_tensor(src) if backend.is_array(src) else src
 
 
-@numpy_words
+@other_words
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
@@ -214,7 +214,7 @@ def scatter(
     return result if input.ndim else reshape(result, ())
 
 
-@numpy_words
+@other_words
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input plus the elements of `src` at the places that `index` names along `dim`; out of place.
 
@@ -286,7 +286,7 @@ def _reduced(x: Tensor, index: Tensor, src: Tensor, dim: int, reduce: str, inclu
     return scatter_extreme(x, index, src, dim, reduce == "amax")
 
 
-@numpy_words
+@other_words
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -315,7 +315,7 @@ def _distinct(index: Tensor) -> bool:
     return min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers)
 
 
-@numpy_words
+@other_words
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:

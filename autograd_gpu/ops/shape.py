@@ -10,7 +10,7 @@ import numpy as np
 from .. import backend, errors
 from ..core.batching import counted_from_right, example, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import ALWAYS
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
@@ -194,7 +194,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-@numpy_words
+@other_words
 def unflatten(input: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
     """input with dimension `dim` split into `sizes`, one of which may be -1.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..backend.dtypes import FLOATS, promote_types
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import RECORD
 from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
@@ -26,7 +26,7 @@ class lift:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-@numpy_words
+@other_words
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """input / max(p-norm of input over `dim`, eps): vectors of length 1 along `dim`, an int or a tuple.
 
@@ -36,7 +36,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     return input / input.norm(p, dim, True).clamp(eps)
 
 
-@numpy_words
+@other_words
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim` of the broadcast inputs; lengths are taken as eps at least.
 
@@ -55,7 +55,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return RECORD.sum(x1 * x2, dim) / (lift(x1.norm(2, dim), eps) * lift(x2.norm(2, dim), eps))
 
 
-@numpy_words
+@other_words
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension, broadcasting.
 

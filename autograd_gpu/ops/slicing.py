@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import cpu, exact
 from ..core.batching import example, expanded, rank
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.op import ALWAYS, RECORD, SAME
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
@@ -132,7 +132,7 @@ class basic_set:
     jvp, batch = LINEAR, _basic_set_batch
 
 
-@numpy_words
+@other_words
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """The view of input whose dimension `dim` is limited to [start, start + length).
 
@@ -153,7 +153,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return basic_index(input, key_along(dim - input.ndim, slice(start, start + length)))
 
 
-@numpy_words
+@other_words
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The view of input at position `index` of dimension `dim`, which is dropped.
 
@@ -179,7 +179,7 @@ def key_along(dim: int, part: Any) -> tuple[Any, ...]:
     return (..., part, *[FULL] * (-1 - dim))
 
 
-@numpy_words
+@other_words
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """narrow(input, dim, start, length) as a copy.
 

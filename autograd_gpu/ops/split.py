@@ -10,7 +10,7 @@ import numpy as np
 from ..backend.dtypes import int64
 from ..core.batching import example, rank
 from ..core.dispatch import defop
-from ..core.keywords import as_number, numpy_words
+from ..core.keywords import as_number, other_words
 from ..core.op import ALWAYS
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
@@ -69,7 +69,7 @@ class split_with_sizes:
     jvp, batch = LINEAR, _split_batch
 
 
-@numpy_words
+@other_words
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """The tensor cut along `dim` into views of the given size (the last may be smaller), or of the given sizes.
 
@@ -81,7 +81,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         return split_with_sizes(tensor, tuple(step), dim)
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    length = tensor.shape[wrap_dim(dim, tensor.ndim)]
+    length = tensor._array.shape[wrap_dim(dim, tensor.ndim)]
     if step < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
     if step == 0 and length:
@@ -91,13 +91,13 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     return split_with_sizes(tensor, tuple(min(step, length - start) for start in starts), dim)
 
 
-@numpy_words
+@other_words
 def split_method(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """See ag.split."""
     return split(x, split_size, dim)
 
 
-@numpy_words
+@other_words
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """input cut along `dim` into at most `chunks` views of equal size, the last may be smaller.
 
@@ -109,7 +109,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    length = input.shape[wrap_dim(dim, input.ndim)]
+    length = input._array.shape[wrap_dim(dim, input.ndim)]
     if not length:
         return split_with_sizes(input, (0,) * chunks, dim)
     step = -(-length // chunks)
@@ -154,7 +154,7 @@ class unbind:
 # ---- at given places, or into so many parts ------------------------------------------------------------
 
 
-@numpy_words
+@other_words
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """input cut along `dim` into so many views, the first ones longer by one if they do not come out even; or before
     each of the given positions. A CPU tensor of int64 serves as a number or as positions.
@@ -238,7 +238,7 @@ def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return parts
 
 
-@numpy_words
+@other_words
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split, whose results may be written to while recording: they share memory with input, and nobody looks.
 
@@ -251,7 +251,7 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
     return _unsafe(split(input, split_size, dim))
 
 
-@numpy_words
+@other_words
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """split_with_sizes, whose results may be written to while recording: see unsafe_split.
 
@@ -261,7 +261,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
     return _unsafe(split_with_sizes(input, tuple(split_sizes), dim))
 
 
-@numpy_words
+@other_words
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """chunk, whose results may be written to while recording: see unsafe_split.
 

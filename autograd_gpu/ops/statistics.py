@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from . import pairs
 from .bounds import clamp, clamp_min
@@ -16,7 +16,7 @@ from .reduce import mean, sum
 from .shape import reshape, unsqueeze
 
 
-@numpy_words
+@other_words
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -29,7 +29,7 @@ def var_mean(
     return tuple(pairs.var_mean(input, dim, unbiased, keepdim, correction))
 
 
-@numpy_words
+@other_words
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,

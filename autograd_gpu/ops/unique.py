@@ -11,7 +11,7 @@ from ..backend import dtypes
 from ..backend.dtypes import wide
 from ..core.batching import impossible
 from ..core.dispatch import defop
-from ..core.keywords import numpy_words
+from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .slicing import wrap_dim
 
@@ -104,7 +104,7 @@ def _chosen(found: Any, return_inverse: bool, return_counts: bool) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
-@numpy_words
+@other_words
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -126,7 +126,7 @@ def unique(
     return _chosen(unique_all(input, dim), return_inverse, return_counts)
 
 
-@numpy_words
+@other_words
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

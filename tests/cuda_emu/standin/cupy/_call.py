@@ -37,6 +37,8 @@ def unpack(value: Any, arrays: list[ndarray]) -> tuple[Any, Any]:
     if kind is tuple or kind is list:
         parts = [unpack(item, arrays) for item in value]
         return kind([raw for raw, _ in parts]), (kind, *[key for _, key in parts])
+    if isinstance(value, tuple):  # CuPy makes a tuple of any sequence that is a shape
+        return unpack(tuple(value), arrays)
     if isinstance(value, (np.generic, np.dtype, type)):
         return value, (kind, value.item() if isinstance(value, np.generic) else value)
     if kind is slice:

@@ -1,0 +1,57 @@
+"""Size: the shape of a tensor, a tuple that counts its elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from operator import index
+from typing import Any, SupportsIndex
+
+_get, _add, _repeat = tuple.__getitem__, tuple.__add__, tuple.__mul__
+
+
+class Size(tuple[int, ...]):
+    """A tuple of integers; slices, sums and multiples are Sizes again. It prints as a tuple.
+
+    >>> ag.ones(2, 3, 4).shape[1:].numel()
+    12
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[SupportsIndex] = ()) -> Size:
+        """TypeError for what is no integer."""
+        return tuple.__new__(cls, [n if type(n) is int else index(n) for n in sizes])
+
+    def numel(self) -> int:
+        """How many elements a tensor of this shape has."""
+        return math.prod(self)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = _get(self, at)
+        return found if type(found) is int else Size(found)
+
+    def __add__(self, other: Any) -> Any:
+        return Size(_add(self, other)) if isinstance(other, tuple) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return Size(_add(other, self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(_repeat(self, times))
+
+    __rmul__ = __mul__
+
+
+# Shapes that were asked for: a Size is looked up in half the time that it takes to make one.
+KNOWN_SIZES: dict[tuple[int, ...], Size] = {}
+_MOST = 4096
+
+
+def new_size(shape: tuple[int, ...]) -> Size:
+    """`shape` as a Size, which is known from now on."""
+    if len(KNOWN_SIZES) >= _MOST:
+        KNOWN_SIZES.clear()
+    made = tuple.__new__(Size, shape)
+    KNOWN_SIZES[tuple(shape)] = made
+    return made
