@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .restart import restart_unhindered
 from .tables import RESULTS, WORKLOADS
 from .together import run_together
 
@@ -57,4 +58,5 @@ def run_apart(name: str, words: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
+    restart_unhindered()
     sys.exit(main())

@@ -14,6 +14,7 @@ import autograd_gpu as ag
 from . import peers
 from .plots import plot_report
 from .report import Report
+from .restart import restart_unhindered
 
 MIN_REPEATS = 7
 
@@ -81,6 +82,8 @@ def run_workload(
     comment: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Parse, run, print, write: the `main` of every workload. Ends the program if a case has failed."""
+    if argv is None:
+        restart_unhindered()
     args = parser.parse_args(argv)
     if args.device != "cpu" and not ag.cuda.is_available():
         sys.exit(f"--device {args.device}: no CUDA device answers; run `--device cpu` instead")

@@ -11,6 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from autograd_gpu.backend import blas
+from autograd_gpu.info import cores, cpu_model
+
 PACKAGES = ("autograd_gpu", "numpy", "torch", "jax", "jaxlib", "cupy-cuda12x", "cupy-cuda13x")
 # Variables that change how fast a product is: OPENBLAS_CORETYPE=Haswell halved it on an AVX-512 machine.
 PREFIXES = ("OPENBLAS_", "OMP_", "MKL_", "XLA_")
@@ -23,21 +26,13 @@ def environment(device: str) -> dict[str, Any]:
         "commit": git_commit(),
         "device": device_name(device),
         "cpu": cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "load": [round(load, 2) for load in os.getloadavg()],
         "platform": platform.platform(),
         "python": platform.python_version(),
         "versions": versions(),
         "threads": threads(),
     }
-
-
-def cpu_model() -> str:
-    """The processor's name, as the kernel gives it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def device_name(device: str) -> str:
@@ -70,6 +65,8 @@ def versions() -> dict[str, str]:
 def threads() -> dict[str, Any]:
     """Thread settings of the libraries that are loaded, and the kernels that BLAS chose for this CPU."""
     found: dict[str, Any] = {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)}
+    if (kernels := blas.kernels()) is not None:
+        found["numpy"] = f"{blas.threads()}, {kernels} kernels"
     if "torch" in sys.modules:
         found["torch"] = sys.modules["torch"].get_num_threads()
     try:

@@ -60,6 +60,23 @@ def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
     )
 
 
+def threads() -> int:
+    """How many threads NumPy's OpenBLAS may use; 0 where NumPy uses another BLAS."""
+    controls = _controls()
+    return 0 if controls is None else controls[0]()
+
+
+def kernels() -> str | None:
+    """The processor that the kernels of NumPy's OpenBLAS are made for, "SkylakeX" say; None for another BLAS."""
+    found = _library()
+    if found is None:
+        return None
+    library, name = found
+    core = getattr(library, name.format("openblas_get_corename"))
+    core.restype = ctypes.c_char_p
+    return core().decode()
+
+
 @functools.cache
 def axpby() -> dict[str, Axpby]:
     """{dtype.char: f} with f(y, x, a, b) for y = a x + b y on contiguous vectors; empty where NumPy uses another BLAS.

@@ -3,42 +3,41 @@
 Tensors are stored under dotted paths; those of a flat dict are its keys, so any safetensors reader can use
 the file. The structure around them, with the order that safetensors does not keep, is JSON in the file's
 metadata:
-{"dict": [[key, value], ...]}, [...] for a list, {"tuple": [...]}, {"tensor": name}, {"float": "nan"}, or a
-scalar.
+{"dict": [[key, value], ...]}, [...] for a list, {"tuple": [...]}, {"tensor": name}, {"array": name} for one of NumPy,
+{"cupy": name}, {"float": "nan"}, or a scalar.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend import admitted, dtypes, is_array, to_device, to_numpy
 from ..backend.device import Device
 from ..core.tensor import Tensor
 from ..ops.creation import as_tensor
+from . import tensor_file
 
 _STRUCTURE = "autograd_gpu.structure"
-_RESERVED = "__metadata__"  # the one name that safetensors keeps for itself
-_DTYPES = {
-    "F64": dtypes.float64, "F32": dtypes.float32, "F16": dtypes.float16, "BF16": dtypes.bfloat16,
-    "F8_E4M3": dtypes.float8_e4m3fn, "F8_E5M2": dtypes.float8_e5m2, "BOOL": dtypes.bool_,
-    "I64": dtypes.int64, "I32": dtypes.int32, "I16": dtypes.int16, "I8": dtypes.int8,
-    "U64": dtypes.uint64, "U32": dtypes.uint32, "U16": dtypes.uint16, "U8": dtypes.uint8,
-}  # fmt: skip
+File = str | os.PathLike[str] | BinaryIO
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Writes a tensor, or dicts, lists and tuples of tensors, numbers, strings, bools and None, to a file.
+def save(obj: Any, f: File) -> None:
+    """Writes a tensor, or dicts, lists and tuples of tensors, arrays, numbers, strings, bools and None, to a file.
 
-    State dicts of modules and of optimizers are such objects. Values and dtypes are kept; devices,
-    requires_grad and shared memory are not. The file appears whole or not at all. TypeError for any other
-    object, which says where in `obj` it is.
+    State dicts of modules and of optimizers are such objects; a module itself is not. Values and dtypes are kept;
+    devices, requires_grad and shared memory are not. `f` is a path, or a file open for writing. The file at a path
+    appears whole or not at all; a symbolic link stays one. TypeError for any other object, which says where in `obj`
+    it is.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -47,33 +46,62 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     ['weight', 'bias']
     """
     tensors: dict[str, np.ndarray] = {}
-    structure = _encode(obj, "", tensors)
-    _write(tensors, Path(path), {_STRUCTURE: json.dumps(structure, allow_nan=False)})
+    metadata = {_STRUCTURE: json.dumps(_encode(obj, "", tensors), allow_nan=False)}
+    if not isinstance(f, (str, os.PathLike)):
+        tensor_file.write(f, tensors, metadata)
+        return
+    with _replaced(Path(f)) as file:
+        tensor_file.write(file, tensors, metadata)
 
 
-def load(path: str | os.PathLike[str], device: str | Device = "cpu") -> Any:
-    """Reads what `save` wrote, its tensors on `device`; of a file by another tool, a dict of tensors by name.
+def load(
+    f: File, map_location: str | Device | None = None, *, weights_only: bool = True, mmap: bool | None = None,
+    device: str | Device | None = None,
+) -> Any:  # fmt: skip
+    """Reads what `save` wrote; of a file by another tool, a dict of tensors by name.
 
+    Tensors and CuPy arrays come to `device`, or `map_location`, its name in PyTorch: the CPU if neither is given. NumPy
+    arrays stay in the host's memory. `f` is a path, or a file open for reading that can seek. With mmap=True the
+    tensors show the file at a path: its pages are read when they are used and copied when they are written to, and the
+    file must not be written to in place. `weights_only` changes nothing, for nothing in a file is ever executed.
     FileNotFoundError if there is no such file, ValueError if it is damaged or no safetensors file.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> ag.save({"x": ag.ones(2)}, file)
+    >>> ag.load(io.BytesIO(file.getvalue()))
+    {'x': tensor([1., 1.])}
     """
-    device = Device(device)
+    if device is not None and map_location is not None:
+        raise TypeError("load: device and map_location are two names of one argument; give one of them")
+    home = Device(device or map_location or "cpu")
+    if isinstance(f, (str, os.PathLike)):
+        try:
+            with open(f, "rb") as file:
+                return _read(file, repr(os.fspath(f)), home, bool(mmap))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no file {os.fspath(f)!r} to load") from None
+    if not all(hasattr(f, method) for method in ("readinto", "seek", "tell")):
+        raise TypeError(f"load: f must be a path, or a file in binary mode that can seek, not {type(f).__name__}")
+    if mmap:
+        raise RuntimeError("load: mmap=True needs the path of a file")
+    return _read(f, "the file", home, False)
+
+
+def _read(file: BinaryIO, what: str, device: Device, mmap: bool) -> Any:
     try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {os.fspath(path)!r} to load") from None
-    try:
-        header, arrays = _parse(data)
-        structure = header.get(_STRUCTURE)
+        metadata, entries = tensor_file.read_header(file)
+        arrays = dict((tensor_file.mapped if mmap else tensor_file.read)(file, entries))
+        structure = metadata.get(_STRUCTURE)
         encoded = None if structure is None else json.loads(structure)
-    except Exception as error:  # the library raises errors of its own, KeyError, UnicodeDecodeError ...
-        raise ValueError(f"{os.fspath(path)!r} is damaged or not a safetensors file: {error}") from error
-    tensors = {name: as_tensor(array, device=device) for name, array in arrays.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # a header of another form leads to all of them
+        raise ValueError(f"{what} is damaged or not a safetensors file: {error}") from error
     if encoded is None:
-        return tensors
+        return {name: as_tensor(array, device=device) for name, array in arrays.items()}
     try:
-        return _decode(encoded, tensors)
+        return _decode(encoded, arrays, device)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{os.fspath(path)!r} is damaged: its structure does not fit its tensors") from error
+        raise ValueError(f"{what} is damaged: its structure does not fit its tensors") from error
 
 
 def _encode(obj: Any, path: str, tensors: dict[str, np.ndarray]) -> Any:
@@ -82,20 +110,33 @@ def _encode(obj: Any, path: str, tensors: dict[str, np.ndarray]) -> Any:
         return obj
     if isinstance(obj, float):
         return float(obj) if math.isfinite(obj) else {"float": repr(float(obj))}
-    if isinstance(obj, Tensor):
+    if isinstance(obj, np.generic) and obj.dtype in dtypes.ALL:
+        return _encode(obj.item(), path, tensors)
+    if isinstance(obj, Tensor) or is_array(obj):
         name = _unused(path or "tensor", tensors)
-        tensors[name] = np.ascontiguousarray(obj.detach().cpu().numpy()).reshape(obj.shape)
-        return {"tensor": name}
+        tensors[name] = _on_host(obj, path)
+        return {"tensor" if isinstance(obj, Tensor) else "array" if isinstance(obj, np.ndarray) else "cupy": name}
     if isinstance(obj, dict):
         return {"dict": [[_key(k, path), _encode(v, _join(path, k), tensors)] for k, v in obj.items()]}
     if type(obj) in (list, tuple):
         items = [_encode(value, _join(path, i), tensors) for i, value in enumerate(obj)]
         return items if type(obj) is list else {"tuple": items}
-    where = f" at {path!r}" if path else ""
-    raise TypeError(
-        f"save: cannot save an object of type {type(obj).__name__}{where}; "
-        "it may consist of tensors, dicts, lists, tuples, numbers, strings, bools and None"
-    )
+    advice = "it may consist of tensors, arrays, dicts, lists, tuples, numbers, strings, bools and None"
+    if hasattr(obj, "state_dict"):
+        advice = "save its state_dict(), for a file holds no code, and load that into an object like it"
+    raise TypeError(f"save: cannot save an object of type {type(obj).__name__}{_at(path)}; {advice}")
+
+
+def _on_host(obj: Any, path: str) -> np.ndarray:
+    try:
+        array = to_numpy(obj.detach().array if isinstance(obj, Tensor) else admitted(obj)).view(obj.dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"save: {error}{_at(path)}") from None
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _at(path: str) -> str:
+    return f" at {path!r}" if path else ""
 
 
 def _key(key: Any, path: str) -> Any:
@@ -112,55 +153,53 @@ def _join(path: str, key: Any) -> str:
 def _unused(name: str, tensors: dict[str, np.ndarray]) -> str:
     """`name`, or where two paths read alike ("a.b" may be one key or two) a variant of it."""
     candidate, n = name, 1
-    while candidate in tensors or candidate == _RESERVED:
+    while candidate in tensors or candidate == tensor_file.METADATA:
         n += 1
         candidate = f"{name}#{n}"
     return candidate
 
 
-def _decode(encoded: Any, tensors: dict[str, Tensor]) -> Any:
+def _decode(encoded: Any, arrays: dict[str, np.ndarray], device: Device) -> Any:
+    """What `encoded` stands for; its arrays leave `arrays`, so that what goes to a device is freed on the host."""
     if isinstance(encoded, list):
-        return [_decode(item, tensors) for item in encoded]
+        return [_decode(item, arrays, device) for item in encoded]
     if not isinstance(encoded, dict):
         return encoded
     ((kind, content),) = encoded.items()
     if kind == "tensor":
-        return tensors[content]
+        return as_tensor(arrays.pop(content), device=device)
+    if kind in ("array", "cupy"):
+        return arrays.pop(content) if kind == "array" else to_device(arrays.pop(content), device)
     if kind == "dict":
-        return {key: _decode(value, tensors) for key, value in content}
+        return {key: _decode(value, arrays, device) for key, value in content}
     if kind == "tuple":
-        return tuple([_decode(item, tensors) for item in content])
+        return tuple([_decode(item, arrays, device) for item in content])
     if kind == "float":
         return float(content)
     raise ValueError(f"unknown kind {kind!r}")
 
 
-def _write(tensors: dict[str, np.ndarray], path: Path, metadata: dict[str, str]) -> None:
-    """Into a temporary file beside `path`, which then takes its name: a crash leaves the old file."""
-    import safetensors.numpy
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file beside the one that `path` leads to, whose name and mode it then takes: a crash leaves that one.
 
-    if not path.parent.is_dir():
+    What is no regular file, a pipe say, is written to as it is.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no directory {str(path.parent)!r} to save {path.name!r} in")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+        return
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        safetensors.numpy.save_file(tensors, temporary, metadata)
-        with temporary.open("rb+") as file:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        if target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _parse(data: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """The metadata, and the arrays by name in the order of the header."""
-    import safetensors
-
-    arrays = {}
-    for name, entry in safetensors.deserialize(data):  # validates header, offsets and lengths
-        dtype = _DTYPES.get(entry["dtype"])
-        if dtype is None:
-            raise ValueError(f"tensor {name!r} has dtype {entry['dtype']}, which has no counterpart here")
-        arrays[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"]).copy()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    return header.pop(_RESERVED, None) or {}, {name: arrays[name] for name in header}
