@@ -180,6 +180,8 @@ def sum_to(array: Any, shape: tuple[int, ...]) -> Any:
     axes = (*range(lead), *[i for i, size in enumerate(shape, lead) if size == 1 and array.shape[i] != 1])
     if not axes:
         return array
+    if type(array) is np.ndarray and dtype in FULL_FLOATS:
+        return sums.total(array, axes if len(axes) < array.ndim else None).reshape(shape)
     if dtype not in FLOATS:
         return array.sum(axis=axes, dtype=dtype).reshape(shape)
     wider = array.astype(wide(dtype), copy=False)  # 4000 ones of float16 would add up to 2048

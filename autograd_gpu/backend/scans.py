@@ -9,7 +9,7 @@ import numpy as np
 from . import pool
 from .dtypes import float32, float64
 
-FEW = 64  # terms up to which float32 does
+FEW = 128  # terms up to which float32 does
 CHUNK = 1 << 14  # elements that are in float64 at a time: 128 KiB
 
 

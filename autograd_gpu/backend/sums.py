@@ -18,10 +18,14 @@ import numpy as np
 from . import cpu, pool
 from .cpu import ones
 
-BLOCK = 64  # terms that are added one after the other
+BLOCK = 64  # rows of a product
+FEW_ROWS = 128  # that are added one after the other
 LARGEST = 1 << 13  # elements of a product below which OpenBLAS, whose limit is 9216, wakes no threads
+SHORT = 8  # rows from which on products pay
+SLOW = 1 << 14  # elements from which on it pays to look for the fastest order of dimensions
+MANY = 1 << 20  # elements from which on the sums of blocks may want reused memory
 NARROW = 8  # columns apart in memory up to which it is faster to sum one by one
-LONG = 32  # terms from which on NumPy's pairwise loop is worth its call
+LONG = 256  # neighbours from which on NumPy's pairwise loop is worth its call
 
 _add: Any = np.add.reduce  # mypy finds no overload for it in the stubs of NumPy 2.5
 
@@ -29,6 +33,8 @@ _add: Any = np.add.reduce  # mypy finds no overload for it in the stubs of NumPy
 def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     """np.add.reduce of float32 or float64; `axis` is None, an int in range, or a tuple of them."""
     if not 0 < x.size <= cpu.FEW:
+        if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
+            return _add(x, axis, None, None, keepdims)
         return _of_many(x, axis, keepdims)
     if axis is None:
         return x.reshape(1, x.size).dot(ones(x.size, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
@@ -43,19 +49,30 @@ def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
 
 def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
     """By NumPy where it adds pairwise or little, else by blocks."""
-    ndim, contiguous = x.ndim, x.flags.c_contiguous
-    if contiguous:
-        if axis is None or axis == -1 or axis == ndim - 1 or not x.size:
-            return _add(x, axis, None, None, keepdims)
-        if ndim == 2 and (axis == 0 or axis == -2):
+    shape, contiguous = x.shape, x.flags.c_contiguous
+    if type(axis) is int and x.ndim > 2 and shape[axis] <= FEW_ROWS:
+        return _add(x, axis, None, None, keepdims)
+    axes, leading, trailing = _named(axis, x.ndim)
+    if contiguous and trailing:
+        return _add(x, axis, None, None, keepdims)
+    terms = shape[axes[0]] if len(axes) == 1 else math.prod([shape[d] for d in axes])
+    if leading and x.size and (terms > FEW_ROWS or x.size <= LARGEST):
+        if x.ndim == 2 and len(axes) == 1 and x.strides[0] >= x.strides[1] * shape[1] > 0:
             out = rows(x)
             return out[None] if keepdims else out
+        rest = shape[len(axes) :]
+        if contiguous:
+            return rows(x.reshape(terms, x.size // terms)).reshape((1,) * len(axes) + rest if keepdims else rest)
+    plan = _plan(shape, x.strides, axes) if x.size and terms > FEW_ROWS else None
+    return _add(x, axes, None, None, keepdims) if plan is None else _planned(x, plan, keepdims)
+
+
+@functools.lru_cache(1024)
+def _named(axis: Any, ndim: int) -> tuple[tuple[int, ...], bool, bool]:
+    """The dimensions, and whether they are the first, and the last, ones."""
     axes = as_axes(axis, ndim)
-    if math.prod([x.shape[d] for d in axes]) > BLOCK and x.size:
-        plan = _plan(x.shape, x.strides, axes)
-        if plan is not None:
-            return _planned(x, plan, keepdims)
-    return _add(x, axes, None, None, keepdims)
+    ordered, n = tuple(sorted(axes)), len(axes)
+    return axes, ordered == tuple(range(n)), ordered == tuple(range(ndim - n, ndim))
 
 
 # ---- rows --------------------------------------------------------------------------------------------
@@ -67,30 +84,41 @@ def rows(x: np.ndarray) -> Any:
     if m == 1:
         return _add(x, -2)
     dense = x.strides[-1] == x.itemsize and x.strides[-2] >= m * x.itemsize
-    if dense and n * m <= LARGEST and n <= 2 * BLOCK:
+    if n <= FEW_ROWS:
+        if not dense or n * m > LARGEST:
+            return _add(x, -2)
         return ones(n, x.dtype).dot(x) if x.ndim == 2 else np.matmul(ones(n, x.dtype), x)
-    if n <= BLOCK:
-        return _add(x, -2)
     if not dense and m <= NARROW:
         return np.stack([_add(x[..., j], -1) for j in range(m)], -1)
-    return rows(_blocks(x, dense))
+    return rows(_of_blocks(x, dense))
 
 
-def _blocks(x: np.ndarray, dense: bool) -> np.ndarray:
+@functools.lru_cache(1024)
+def _block(n: int, m: int, dense: bool) -> tuple[int, bool]:
+    """How many of n rows make a block, a divisor of n where there is a large one, and whether a product sums it."""
+    product = dense and SHORT * m <= LARGEST
+    most = min(BLOCK, LARGEST // m) if product else FEW_ROWS
+    return next((size for size in range(most, most // 2, -1) if n % size == 0), most), product
+
+
+def _of_blocks(x: np.ndarray, dense: bool) -> np.ndarray:
     """The sums of blocks of rows: (..., number of blocks, m)."""
     *lead, n, m = x.shape
-    size = BLOCK if BLOCK * m <= LARGEST else BLOCK // 2
-    product = dense and size * m <= LARGEST
-    size = size if product else BLOCK
+    size, product = _block(n, m, dense)
     count, rest = divmod(n, size)
+    if not rest and x.size < MANY:
+        x = x.reshape(*lead, count, size, m)
+        return np.matmul(ones(size, x.dtype), x) if product else _add(x, -2)
     parts = pool.empty((*lead, count + (rest > 0), m), x.dtype)
-    body, tail = x[..., : n - rest, :].reshape(*lead, count, size, m), x[..., n - rest :, :]
-    if product:
-        np.matmul(ones(size, x.dtype), body, out=parts[..., :count, :])
-    else:
-        _add(body, -2, None, parts[..., :count, :])
+    whole = parts
     if rest:
-        _add(tail, -2, None, parts[..., count, :])
+        _add(x[..., n - rest :, :], -2, None, parts[..., count, :])
+        x, whole = x[..., : n - rest, :], parts[..., :count, :]
+    x = x.reshape(*lead, count, size, m)
+    if product:
+        np.matmul(ones(size, x.dtype), x, out=whole)
+    else:
+        _add(x, -2, None, whole)
     return parts
 
 
@@ -156,9 +184,10 @@ layout = functools.lru_cache(1024)(Layout)
 
 @functools.lru_cache(1024)
 def _plan(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> Layout | None:
-    """None where NumPy adds few terms but by pairs."""
+    """None where NumPy adds few terms but by pairs, and is fast, as it is not along short rows in many places."""
     found = Layout(shape, strides, axes)
-    return found if found.repeats or found.scattered() > BLOCK else None
+    short = found.summed.count(True) > 1 and found.shape[-1] < LONG and math.prod(found.shape) > SLOW
+    return found if found.repeats or short or found.scattered() > FEW_ROWS else None
 
 
 def _planned(x: np.ndarray, plan: Layout, keepdims: bool) -> Any:
@@ -166,6 +195,16 @@ def _planned(x: np.ndarray, plan: Layout, keepdims: bool) -> Any:
     while True in summed:
         pairwise = summed[-1] and (y.shape[-1] >= LONG or summed.count(True) == 1)
         at = y.ndim - 1 if pairwise else summed.index(True)
-        y = _add(y, -1) if pairwise else rows(np.moveaxis(y, at, -2))
+        y = _add(y, -1) if pairwise else _along(y, at)
         del summed[at]
     return plan.restored(np, y, keepdims)
+
+
+def _along(y: np.ndarray, at: int) -> Any:
+    """The sum over dimension `at`, which is not the last."""
+    if at == y.ndim - 2:
+        return rows(y)
+    if not y.flags.c_contiguous:
+        return rows(np.moveaxis(y, at, -2))
+    after = y.shape[at + 1 :]
+    return rows(y.reshape(*y.shape[: at + 1], math.prod(after))).reshape(*y.shape[:at], *after)

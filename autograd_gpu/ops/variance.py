@@ -11,6 +11,9 @@ from ..core.batching import REDUCING, BatchWord
 from ..core.dispatch import defop
 from .reduce import added, count, divided, kept, negative
 
+FAR = 256.0**2
+MANY = 128  # numbers of which a sum may be wrong by more than half an ulp or two
+
 
 def _plain(dim, unbiased):
     """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
@@ -37,10 +40,20 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
             raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
         x = x.astype(dtypes.float32)
     n = count(x.shape, dim)
-    away = x - divided(added(xp, x, dim, True), n)
-    rest = added(xp, away, dim, keepdim)  # what rounding has left of n times the mean: much, where that is large
-    squares = xp.maximum(added(xp, away * away, dim, keepdim) - divided(rest * rest, n), 0)
+    mean = divided(added(xp, x, dim, True), n)
+    away = x - mean
+    squares = added(xp, away * away, dim, keepdim)
+    if n > MANY and (xp is not np or _far(mean, squares, n)):  # asking would wait for the device
+        rest = added(xp, away, dim, keepdim)  # what the rounding of the mean leaves
+        squares = xp.maximum(squares - divided(rest * rest, n), 0)
     return divided(squares, _freedom(n, unbiased, correction))
+
+
+def _far(mean, squares, n):
+    """Whether a mean lies so far from 0, more than 256 standard deviations, that its rounding shows in the squares."""
+    if mean.size == 1:
+        return mean.item() ** 2 * n > squares.item() * FAR
+    return bool(np.count_nonzero(mean * mean * (n / FAR) > squares.reshape(mean.shape)))
 
 
 def _deviations(F, x, dim, unbiased, correction):
