@@ -39,6 +39,14 @@ def modes_here() -> dict[str, Any]:
     return dict(MODES.__dict__)
 
 
+_NONE = {name: value for name, value in vars(_Modes).items() if not name.startswith("__")}
+
+
+def restore_modes(modes: dict[str, Any]) -> None:
+    """Sets this thread's modes to what `modes_here` answered once."""
+    MODES.__dict__.update({**_NONE, **modes})
+
+
 class _Mode:
     """Base of the recording modes: context manager and decorator, also of generators. `_mask` are its bits."""
 

@@ -1,10 +1,7 @@
 """Rules, hooks and op calls that raise in a training step, and Ctrl-C at any point of it; see test_failures.py."""
 
 import _thread
-import dis
-import functools
 import gc
-import itertools
 import random
 import signal
 import sys
@@ -14,68 +11,12 @@ import weakref
 
 import pytest
 from failing import Expected, Trouble, World, check_next, leftovers
+from interrupting import Interrupts
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.function import RUNNING
 from autograd_gpu.core.nesting import MAX_NESTED, NESTING
 from autograd_gpu.core.op import RAW, RECORD
-
-UNIT = 2  # bytes of bytecode
-
-
-@functools.cache
-def interruptible(code):
-    """Where `code` may be interrupted: Python looks for signals at a function's start, after calls, and in loops.
-
-    Such an interrupt goes to the handlers of the code unit before the one that would follow, one raised by the trace
-    function to those of the one that follows. Left out is where they differ: behind a call that ends a `with` block.
-    """
-    found, bytecode = set(), dis.Bytecode(code)
-    for done, following in itertools.pairwise(bytecode):
-        looks = done.opname == "RESUME" or done.opname.startswith("CALL")
-        at = following.offset if looks else done.argval if done.opname.startswith("JUMP_BACKWARD") else None
-        if at is not None and handler(bytecode, at - UNIT) == handler(bytecode, at):
-            found.add(at)
-    return found
-
-
-def handler(bytecode, offset):
-    """Where an exception at `offset` goes on, None if nowhere in this code."""
-    entries = [entry for entry in bytecode.exception_entries if entry.start <= offset < entry.end]
-    return entries[-1].target if entries else None
-
-
-class Interrupts:
-    """Counts the places in a block where Ctrl-C may strike, and lets it strike at the one with the number `at`.
-
-    Left out: `__del__`, where Python drops it, and the `__exit__` of `no_grad` and its like, which no context manager
-    written in Python can protect.
-    """
-
-    def __init__(self, at=0):
-        self.at, self.count, self.file = at, 0, ""
-
-    def __enter__(self):
-        self.before = sys.gettrace()
-        sys._getframe().f_trace_opcodes = True  # Python 3.12 reports opcodes if a frame wanted them before settrace
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *exc):
-        sys.settrace(self.before)
-
-    def _trace(self, frame, event, arg):
-        if frame.f_code.co_name in ("__del__", "__exit__"):
-            return None
-        if event == "call":
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode" and frame.f_lasti in interruptible(frame.f_code):
-            self.count += 1
-            if self.count == self.at:
-                self.file = frame.f_code.co_filename
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return self._trace
 
 
 @pytest.mark.cpu

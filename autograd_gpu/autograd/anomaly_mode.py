@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import warnings
 
+from ..config import ANOMALY, MODES
 from ..core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from ..core.nesting import NESTING
 
 
-class detect_anomaly:
+class _Anomaly:
+    """Puts back what was on before. No call stands between the changes: an interrupt behind it would leave half."""
+
+    _before: tuple[bool, bool]
+
+    def __exit__(self, *exc: object) -> None:
+        here = NESTING.here
+        here.anomaly, here.check_nan = self._before
+        MODES.bits = MODES.bits | ANOMALY if here.anomaly else MODES.bits & ~ANOMALY
+
+
+class detect_anomaly(_Anomaly):
     """Context manager: an error in backward shows where the failing node was made, and NaN is an error.
 
     Forward and backward should both be inside. Each node then keeps the traceback of its forward operation, in
@@ -26,19 +39,18 @@ class detect_anomaly:
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        self.check_nan = check_nan
+        self.check_nan = bool(check_nan)
         self._before = is_anomaly_enabled(), is_anomaly_check_nan_enabled()
         warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
                       "enabled for debugging.", stacklevel=2)
 
     def __enter__(self) -> None:
-        set_anomaly_enabled(True, self.check_nan)
+        here = NESTING.here  # no call from here on, as below
+        here.anomaly, here.check_nan = True, self.check_nan
+        MODES.bits |= ANOMALY
 
-    def __exit__(self, *exc: object) -> None:
-        set_anomaly_enabled(*self._before)
 
-
-class set_detect_anomaly:
+class set_detect_anomaly(_Anomaly):
     """Turns `detect_anomaly` on or off at once; as a context manager it is undone at the end. No warning.
 
     >>> with ag.autograd.set_detect_anomaly(True):
@@ -54,6 +66,3 @@ class set_detect_anomaly:
 
     def __enter__(self) -> None:
         """Everything is done by __init__."""
-
-    def __exit__(self, *exc: object) -> None:
-        set_anomaly_enabled(*self._before)

@@ -236,12 +236,15 @@ class Function:
         recording = not MODES.bits & GRAD_OFF and any(node.requiring)
         if recording:
             node.connect(args)
-        ctx = FunctionCtx(node)
-        with no_grad():
+        ctx, bits = FunctionCtx(node), MODES.bits
+        try:
+            MODES.bits = bits | GRAD_OFF
             output = cls.forward(*args) if separate else cls.forward(ctx, *args)
             output = tuple(map(as_result, output)) if isinstance(output, tuple) else as_result(output)
             if separate:
                 cls.setup_context(ctx, args, output)
+        finally:
+            MODES.bits = MODES.bits & ~GRAD_OFF | bits & GRAD_OFF
         outputs = output if isinstance(output, tuple) else (output,)
         check_dirty(node, args, outputs)
         outputs = _record(node, args, outputs) if recording else _unrecorded(node, args, outputs)

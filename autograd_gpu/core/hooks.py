@@ -91,11 +91,10 @@ class MultiHandle(RemovableHandle):
 def add(hooks: Hooks, hook: Any, prepend: bool = False) -> RemovableHandle:
     """Puts `hook` at the end, or at the front, of `hooks`."""
     handle = RemovableHandle(hooks)
-    later = dict(hooks) if prepend else {}
-    if prepend:
-        hooks.clear()
+    later = list(hooks) if prepend else []
     hooks[handle.id] = hook
-    hooks.update(later)
+    for key in later:
+        hooks[key] = hooks.pop(key)
     return handle
 
 

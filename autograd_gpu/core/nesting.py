@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
+from ..config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
 from .hooks import Hooks
 
 if TYPE_CHECKING:
@@ -64,3 +64,20 @@ class user_code:
         NESTING.here.depth -= 1
         MODES.bits = MODES.bits & ~RESTORED | self._bits & RESTORED
         MODES.saving, MODES.saving_refused = self._saving, self._refused
+
+
+class ModesBefore:
+    """This thread's modes, to be put back if what follows fails.
+
+    An interrupt at the start of an `__exit__`, or at the end of an `__enter__`, leaves on what the other has to end.
+    """
+
+    __slots__ = ("_depth", "_modes")
+
+    def __init__(self) -> None:
+        self._modes, self._depth = modes_here(), NESTING.here.depth
+
+    def put_back(self) -> None:
+        restore_modes(self._modes)
+        here = NESTING.here
+        here.depth, here.anomaly = self._depth, bool(MODES.bits & ANOMALY)

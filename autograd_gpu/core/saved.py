@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import errors
 from ..config import ANOMALY, GRAD_OFF, MODES
 from .history import freshen
-from .nesting import user_code
+from .nesting import ModesBefore, user_code
 from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 from .views import FollowingStorage, Storage, version_of
 
@@ -102,8 +102,13 @@ class SavedTensor:
         if not hasattr(self, "packed"):
             raise errors.freed_twice()
         packed, unpack, *expected, fn, nr, original = self.packed
-        with user_code(False):
-            found = unpack(packed)
+        before = ModesBefore()
+        try:
+            with user_code(False):
+                found = unpack(packed)
+        except BaseException:
+            before.put_back()
+            raise
         if not isinstance(found, Tensor):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                             f"{type(found).__name__}")

@@ -10,6 +10,7 @@ from typing import Any
 from ...autograd import is_grad_enabled
 from ...autograd.graph import saved_tensors_hooks
 from ...core.interception import intercept
+from ...core.nesting import ModesBefore
 from ...random.places import Places
 from .determinism import DEBUG, NAME, Check, OpLog, check_of, explained
 from .frame import EARLY_STOP, Frame
@@ -101,9 +102,14 @@ def _debugged(check: Check) -> Frame:
 def _run(frame: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The forward pass."""
     frame.keep(function, args, kwargs)
-    with saved_tensors_hooks(frame.pack, frame.unpack), frame.places or nullcontext(), frame.forward:
-        result = function(*args, **kwargs)
-        frame.complete = True
+    before = ModesBefore()
+    try:
+        with saved_tensors_hooks(frame.pack, frame.unpack), frame.places or nullcontext(), frame.forward:
+            result = function(*args, **kwargs)
+            frame.complete = True
+    except BaseException:
+        before.put_back()
+        raise
     if not frame.complete:
         raise RuntimeError(f"{NAME}: the forward context provided by context_fn suppressed an exception raised during "
                            "the checkpointed forward. This is not supported because checkpoint cannot return a value "

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ...autograd import Function, backward, inference_mode, no_grad, once_differentiable
-from ...core.nesting import NESTING
+from ...core.nesting import NESTING, ModesBefore
 from ...core.tensor import Tensor
 from ...random.places import Places
 from .repetition import repeated
@@ -57,8 +57,13 @@ class CheckpointFunction(Function):
         ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
         ctx.tensor_indices = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*[args[i] for i in ctx.tensor_indices])
-        with no_grad(), ctx.places or nullcontext():
-            return run_function(*args)
+        before = ModesBefore()
+        try:
+            with no_grad(), ctx.places or nullcontext():
+                return run_function(*args)
+        except BaseException:
+            before.put_back()
+            raise
 
     @staticmethod
     @once_differentiable
@@ -73,8 +78,13 @@ class CheckpointFunction(Function):
         for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
         leaves = detach_variable(tuple(inputs))
-        with repeated(ctx.places), inference_mode(False):
-            outputs = ctx.run_function(*leaves)
+        before = ModesBefore()
+        try:
+            with repeated(ctx.places), inference_mode(False):
+                outputs = ctx.run_function(*leaves)
+        except BaseException:
+            before.put_back()
+            raise
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         pairs = [(out, g) for out, g in zip(outputs, grad_outputs, strict=True)
                  if isinstance(out, Tensor) and out.requires_grad]
