@@ -187,7 +187,7 @@ def test_a_function_with_one_tensor_among_its_values():
 @pytest.mark.parametrize("name", ["var_mean", "std_mean", "aminmax"])
 def test_two_reductions_are_one_node(name, used):
     def program(m):
-        x, log = leaf(m, 1.0, 4.0, 2.0, 7.0), []
+        x, log = m.tensor([1.0, 4.0, 2.0, 7.0], dtype=m.float64, requires_grad=True), []
         a, b = getattr(m, name)(x)
         a.grad_fn.register_prehook(lambda gs: log.append(gs))
         a.grad_fn.register_hook(lambda grads, gs: log.append((grads, gs)))

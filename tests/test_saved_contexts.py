@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import numpy as np
@@ -242,6 +243,57 @@ class TestMutation:
             raise KeyError
         with allow():
             leaf(ag).sin().sum().backward()
+
+    @pytest.mark.parametrize("written", [False, True])
+    @pytest.mark.parametrize("when", ["clear", "write, clear", "clear, write", "clear, record", "end, clear"])
+    def test_clear_drops_what_was_saved_so_far(self, when, written):
+        def program(m):
+            x = leaf(m)
+            with m.autograd.graph.allow_mutation_on_saved_tensors() as context:
+                y = x * 2
+                z = y.sin()
+                if when == "write, clear":
+                    y.zero_()
+                if when != "end, clear":
+                    context.clear()
+                if when == "clear, write":
+                    y.zero_()
+                if when == "clear, record":
+                    y = x * 3
+                    z = y.sin()
+                    if written:
+                        y.zero_()
+                if when != "end, clear":
+                    return self.answer(m, z, x)
+            context.clear()
+            return self.answer(m, z, x)
+
+        assert (both(program) == "raises") == (when != "clear, record")
+
+    def answer(self, m, z, x):
+        try:
+            return m.autograd.grad(z.sum(), x)
+        except (AssertionError, RuntimeError) as error:  # PyTorch's is an AssertionError
+            about = "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context" in str(error)
+            return "raises" if about else str(error)
+
+    def test_the_copies_go_with_clear_and_with_the_end(self):
+        def copies():
+            return [t for t in gc.get_objects() if isinstance(t, ag.Tensor) and t.shape == (7, 11)]
+
+        with graph.allow_mutation_on_saved_tensors() as context:
+            x = ag.ones(7, 11, requires_grad=True)
+            y = x * 2
+            z = y.sin()
+            y.zero_()
+            saved = len(copies())
+            context.clear()
+            assert len(copies()) == saved - 1
+            y = x * 2
+            w = y.sin()
+            y.zero_()
+        del y
+        assert {id(t) for t in copies()} == {id(t) for t in (x, z, w)}
 
     def test_as_a_decorator(self):
         def program(m):

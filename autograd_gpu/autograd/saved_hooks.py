@@ -6,6 +6,7 @@ The hooks of one saved tensor are set by `grad_fn._raw_saved_NAME.register_hooks
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -160,20 +161,47 @@ class _Handle:
     """What allow_mutation_on_saved_tensors packs: the tensor, or a copy from before it was written to."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self.tensor, self.version = tensor, version_of(tensor)
+        self.tensor: Tensor | None = tensor
+        self.version = version_of(tensor)
         save_before_write(storage_of(tensor), self)
 
     def keep(self, copies: dict[int, Tensor]) -> None:
-        if version_of(self.tensor) == self.version:  # else it is too late, which backward will say
-            self.tensor, self.version = copied(self.tensor, copies), 0
+        tensor = self.tensor
+        if tensor is not None and version_of(tensor) == self.version:  # else it is too late, which backward will say
+            self.tensor, self.version = copied(tensor, copies), 0
+
+
+class MutationContext:
+    """What `with allow_mutation_on_saved_tensors() as context:` gives: holds what was saved inside."""
+
+    def __init__(self) -> None:
+        self._handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
+
+    def _pack(self, tensor: Tensor) -> _Handle:
+        handle = _Handle(tensor)
+        self._handles.add(handle)
+        return handle
+
+    def _unpack(self, handle: _Handle) -> Tensor:
+        if handle.tensor is None:
+            raise RuntimeError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
+                               "the graph was originally recorded, or after its clear().")
+        check_unmodified(handle.tensor, handle.version)
+        return handle.tensor
+
+    def clear(self) -> None:
+        """Lets go of all that was saved so far, and of the copies: backward through what was recorded raises then."""
+        for handle in list(self._handles):
+            handle.tensor = None
+        self._handles.clear()
 
 
 @contextlib.contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[None]:
+def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
     """Inside, a saved tensor may be written to in place: it is copied just before, once however often it was saved.
 
-    Also a decorator. Backward has to run inside, too: RuntimeError otherwise. Contexts do not nest. Writes to
-    `tensor.array` are not seen coming.
+    Also a decorator. Backward has to run inside, too: RuntimeError otherwise. Contexts do not nest. `clear()` of what
+    the context gives drops the copies before its end. Writes to `tensor.array` are not seen coming.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.allow_mutation_on_saved_tensors():
@@ -184,22 +212,14 @@ def allow_mutation_on_saved_tensors() -> Iterator[None]:
     >>> x.grad
     tensor([-0.8323, -0.8323])
     """
-    inside = True
-
-    def unpack(handle: _Handle) -> Tensor:
-        if not inside:
-            raise RuntimeError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
-                               "the graph was originally recorded.")
-        check_unmodified(handle.tensor, handle.version)
-        return handle.tensor
-
-    if any(pair.pack is _Handle for pair in MODES.saving):
+    if any(isinstance(getattr(pair.pack, "__self__", None), MutationContext) for pair in MODES.saving):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = MutationContext()
     try:
-        with saved_tensors_hooks(_Handle, unpack):
-            yield
+        with saved_tensors_hooks(context._pack, context._unpack):
+            yield context
     finally:
-        inside = False
+        context.clear()
 
 
 def check_unmodified(tensor: Tensor, version: int) -> None:

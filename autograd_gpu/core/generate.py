@@ -191,6 +191,16 @@ def _body(
 
 
 def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
+    if op.result is not None:
+        each = range(len(op.outputs or ()))
+        w(f"{', '.join(f'_out{i}' for i in each)} = outs")
+        for i in each:
+            w(f"_out = _out{i}")
+            w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
+            write_result(w, op, first)
+            w(f"t{i} = t")
+        w(f"ts = new_tuple(RESULT, ({', '.join(f't{i}' for i in each)}))")
+        return
     w("ts = []")
     w("for _out in outs:")
     w.depth += 1
@@ -198,4 +208,4 @@ def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
     write_result(w, op, first)
     w("ts.append(t)")
     w.depth -= 1
-    w("ts = tuple(ts)" if op.result is None else "ts = RESULT._make(ts)")
+    w("ts = tuple(ts)")

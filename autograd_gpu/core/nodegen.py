@@ -72,22 +72,22 @@ def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
 
 def _outputs(w: Source, op: OpDef) -> None:
     """Several outputs: the shapes of those that lead back to the node, and their numbers among these."""
-    listed, leading = op.outputs == ("*",), leading_back(op)
-    if len(leading) == 1 and not listed:
-        w(f"t = ts[{leading[0]}]")
-        w("node.shape = t._array.shape")
-        w("node.dtype = t._array.dtype")
-        w("t._fn = node")
+    leading = leading_back(op)
+    if op.outputs != ("*",):
+        for what in ("shape", "dtype"):
+            values = [f"t{i}._array.{what}" for i in leading]
+            w(f"node.{what} = {values[0] if len(leading) == 1 else '(' + ', '.join(values) + ')'}")
+        for nr, i in enumerate(leading, 1):
+            w(f"t{i}._fn = node")
+            if len(leading) > 1:
+                w(f"t{i}._nr = {nr}")
         return
-    w("outs = ts" if len(leading) == len(op.outputs or ()) else f"outs = ({''.join(f'ts[{i}], ' for i in leading)})")
-    w("node.shape = tuple([t._array.shape for t in outs])")
-    w("node.dtype = tuple([t._array.dtype for t in outs])")
-    if listed:
-        w("node.outputs = len(ts)")
-    w("for nr, t in enumerate(outs, 1):")
-    w(f"t._fn = node; t._nr = nr{' if len(ts) > 1 else 0' if listed else ''}", 1)
-    if listed:
-        w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
+    w("node.shape = tuple([t._array.shape for t in ts])")
+    w("node.dtype = tuple([t._array.dtype for t in ts])")
+    w("node.outputs = len(ts)")
+    w("for nr, t in enumerate(ts, 1):")
+    w("t._fn = node; t._nr = nr if len(ts) > 1 else 0", 1)
+    w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
 
 
 def leading_back(op: OpDef) -> list[int]:

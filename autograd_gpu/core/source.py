@@ -24,9 +24,9 @@ SCOPE: dict[str, Any] = {
     "INTEGERS": INTEGERS, "MODES": MODES, "NOTHING": NOTHING, "ONE_OF_SEVERAL": ONE_OF_SEVERAL, "Parameter": Parameter,
     "RAW": RAW, "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray,
     "check_bool": check_bool, "generic": np.generic, "is_array": is_array, "namespace": namespace,
-    "ndarray": np.ndarray, "new": object.__new__, "next_sequence_nr": next_sequence_nr, "numpy": np, "plain": plain,
-    "refresh": refresh, "save_output": save_output, "saved": saved, "shares_memory": shares_memory,
-    "storage_of": storage_of, "wrap": wrap,
+    "ndarray": np.ndarray, "new": object.__new__, "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr,
+    "numpy": np, "plain": plain, "refresh": refresh, "save_output": save_output, "saved": saved,
+    "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip
 _serial = itertools.count()
 
