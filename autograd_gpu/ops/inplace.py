@@ -54,7 +54,7 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
         raise TypeError(f"{name}: expected a number, a Tensor or an array, not {type(value).__name__}")
     if dtypes.category(dtypes.result_type([], [], [value])) > dtypes.category(x.dtype):
         raise RuntimeError(f"result type {type(value).__name__} can't be cast to the desired output type {x.dtype}")
-    return value
+    return dtypes.wrapped(value, x.dtype) if type(value) is int and x.dtype in dtypes.INTEGERS else value
 
 
 def _alike(x: Tensor, other: Any) -> bool:
@@ -166,12 +166,18 @@ def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
     return x
 
 
+def _scaled(x: Tensor, value: Any, alpha: Any) -> Any:
+    """alpha * value, of which at least one is a number, as integers of x's dtype have it."""
+    scaled = value * dtypes.fitting(alpha, x.dtype)
+    return dtypes.wrapped(scaled, x.dtype) if type(scaled) is int and x.dtype in dtypes.INTEGERS else scaled
+
+
 def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     if check_writable("add_", x, other):
         return record("add_", x, add, other, alpha=alpha)
     value = _operand("add_", x, other)
-    return _update(x, "add", value if alpha == 1 else value * alpha)
+    return _update(x, "add", value if alpha == 1 else _scaled(x, value, alpha))
 
 
 def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
@@ -179,7 +185,7 @@ def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     if check_writable("sub_", x, other):
         return record("sub_", x, sub, other, alpha=alpha)
     value = _operand("sub_", x, other)
-    return _update(x, "subtract", value if alpha == 1 else value * alpha)
+    return _update(x, "subtract", value if alpha == 1 else _scaled(x, value, alpha))
 
 
 def mul_(x: Tensor, other: Any) -> Tensor:
@@ -385,6 +391,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
         chosen = xp.zeros(x.shape, dtypes.bool_)
         xp.fill_diagonal(chosen, True, wrap)
         return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
+    fill_value = dtypes.fitting(fill_value, x.dtype)
     bump_version(x)
     xp.fill_diagonal(x._array, fill_value, wrap)
     return x
