@@ -16,8 +16,9 @@ from .. import backend, errors
 from ..backend import dtypes, exact
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase
+from ..core.nodegen import OpNode
 from ..core.op import RECORD
-from ..core.saved import SavedOutput, plain
+from ..core.saved import SavedOutput, SavedView, plain
 from ..core.saving import EnoughSaved, give, withholding
 from ..core.tensor import StorageTensor, Tensor
 from ..core.views import (
@@ -33,7 +34,6 @@ from .convert import to
 from .creation import as_tensor
 from .division import div, divide
 from .erf import erfinv
-from .masks import masked_fill
 from .trigonometric import sinc
 
 
@@ -127,7 +127,7 @@ _SPARED = frozenset(function.op.node for function in (div, sinc, erfinv))
 def _spare(node: Any) -> None:
     """Gives `node` a copy of its output, which is about to be written to."""
     for _, kept in node.saved_by_name():
-        if type(kept) is SavedOutput:
+        if isinstance(kept, SavedOutput):
             kept.keep()
 
 
@@ -341,11 +341,21 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
 
 
 def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
-    for _, kept in node.saved_by_name():
+    for name, kept in node.saved_by_name():
         if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
-            kept.move_to(x)
+            kept = _moved(kept, x, node, name)
             if type(node) in _SPARED:
                 save_before_write(storage_of(x), kept)
+
+
+def _moved(kept: SavedOutput, x: Tensor, node: Any, name: str) -> SavedOutput:
+    """What `node` keeps of its output, which has been written into x."""
+    if x._base is None or not isinstance(node, OpNode):
+        kept.move_to(x)
+        return kept
+    moved = SavedView(kept, x)
+    setattr(node, node.saved_slots[name], moved)
+    return moved
 
 
 def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
@@ -354,7 +364,7 @@ def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: 
     try:
         for kept, by, name in withheld:
             if by is node and kept.nr == nr and type(node) not in _SPARED:  # they may be written to behind hooks, too
-                kept.move_to(x)
+                kept = _moved(kept, x, by, name)
             give(kept, by, name)
     except EnoughSaved:
         raise
@@ -371,27 +381,3 @@ def named(method: Any, function: Any, name: str, doc: str) -> Any:
 
 
 _rounded_div_ = in_place(divide, "div_")
-
-
-def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """`fill_value` on the main diagonal of x, of two or more dimensions, all equal if more than two; with `wrap` the
-    diagonal of a tall matrix starts again, one row further down.
-
-    >>> ag.zeros(2, 2).fill_diagonal_(1.0)
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-    refuse_storage("fill_diagonal_", x)
-    if x.ndim < 2:
-        raise RuntimeError("dimensions must larger than 1")
-    if x.ndim > 2 and len(set(x.shape)) > 1:
-        raise RuntimeError("all dimensions of input must be of equal length")
-    xp = backend.namespace(x._array)
-    if check_writable("fill_diagonal_", x, stretched=True):
-        chosen = xp.zeros(x.shape, dtypes.bool_)
-        xp.fill_diagonal(chosen, True, wrap)
-        return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
-    fill_value = dtypes.fitting(fill_value, x.dtype)
-    bump_version(x)
-    xp.fill_diagonal(x._array, fill_value, wrap)
-    return x
