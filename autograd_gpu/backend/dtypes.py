@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -131,6 +132,30 @@ def result_type(dimensioned: Iterable[np.dtype], zero_dim: Iterable[np.dtype], n
 
 def _dtype_of_number(value: object) -> np.dtype:
     return bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else _Default.dtype
+
+
+_ENDS = {dtype: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in INTEGERS}
+
+
+def wrapped(value: int, dtype: np.dtype) -> int:
+    """`value` as an integer dtype holds it, whose bits it may exceed: 300 in uint8 is 44."""
+    least, most = _ENDS[dtype]
+    return (value - least) % (most - least + 1) + least
+
+
+def fitting(value: Any, dtype: np.dtype) -> Any:
+    """A number for `dtype`: an integer as float for a floating one, a small negative one in two's complement for an
+    unsigned one, as in PyTorch. RuntimeError for an integer that an integer dtype does not hold."""
+    if type(value) is not int or dtype == bool_:
+        return value
+    if dtype not in _ENDS:
+        return float(value)
+    least, most = _ENDS[dtype]
+    if least <= value <= most:
+        return value
+    if least or not -most <= value < 0:
+        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: it is {value}")
+    return wrapped(value, dtype)
 
 
 def short_name(dtype: np.dtype) -> str:

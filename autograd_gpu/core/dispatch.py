@@ -21,7 +21,7 @@ from ..config import INTERCEPTED, MODES, SAVING
 from . import generate, keywords, listgen, nodegen
 from .anomaly import noted
 from .interception import intercepted
-from .op import ALWAYS, ANY, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .saving import hand_over
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_given
 from .views import shares_memory, storage_of
@@ -212,12 +212,13 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
             raise RuntimeError(f"{op.name}: expected all tensors to have the same dtype, but found {found}; "
                                "convert one with .to(dtype)")
         return args
-    target = dtypes.result_type([t.dtype for t in tensors if t.ndim], [t.dtype for t in tensors if not t.ndim], plain)
+    ranked = [t for t in tensors if t.ndim or op.expanded]
+    target = dtypes.result_type([t.dtype for t in ranked], [t.dtype for t in tensors if not t.ndim], plain)
     if op.types == FLOAT and target not in FLOATS and target not in dtypes.STORAGE:
         target = dtypes.get_default_dtype()
     promoted = [RECORD.cast(a, target) if c and a.dtype != target else a for a, c in zip(args, chosen, strict=True)]
-    if not op.has_rules and target in dtypes.INTEGERS:
-        return promoted  # comparisons: NumPy answers for numbers out of range, too
+    if op.numbers == BY_VALUE and target in dtypes.INTEGERS:
+        return promoted
     return [_fit_number(op, a, target, tensors) for a in promoted]
 
 
@@ -231,7 +232,7 @@ def _half_beside_number(op: OpDef, args: list[Any]) -> bool:
     named = zip(_names(op, tuple(args)), args, strict=False)
     tensors = [a for name, a in named if isinstance(a, Tensor) and name in op.promoted]
     halves = bool(tensors) and all(t.dtype in dtypes.HALF for t in tensors) and len({t.dtype for t in tensors}) == 1
-    return halves and op.numbers and op.has_rules and any(type(a) in (int, float) for a in args)
+    return halves and bool(op.numbers) and op.has_rules and any(type(a) in (int, float) for a in args)
 
 
 def _in_float32(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
@@ -249,9 +250,11 @@ def _fit_number(op: OpDef, value: Any, target: np.dtype, tensors: list[Tensor]) 
     if op.chooses and target in dtypes.HALF:
         return target.type(value)  # bfloat16, and no launch to make it
     if target in dtypes.INTEGERS and type(value) is int and not isinstance(value, bool):
-        info = np.iinfo(target)
-        if not info.min <= value <= info.max:
+        if not -(1 << 63) <= value < 1 << 64:
+            raise OverflowError(f"{op.name}: int too big to convert: {value}")
+        if op.numbers == FITTING and dtypes.wrapped(value, target) != value:
             raise RuntimeError(f"value {value} cannot be converted to type {target} without overflow")
+        value = dtypes.wrapped(value, target)
     home = tensors[0].device if tensors else backend.CPU
     return wrap(backend.to_device(np.asarray(value).astype(target), home))
 

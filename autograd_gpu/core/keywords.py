@@ -98,12 +98,6 @@ def as_numbers(function: str, **given: Any) -> list[Any]:
     return [as_number(function, name, value) for name, value in given.items()]
 
 
-def scaled(function: str, value: Any, alpha: Any) -> Any:
-    """alpha * value, for a call with `alpha`."""
-    alpha = as_number(function, "alpha", alpha)
-    return value if alpha == 1 else value * alpha
-
-
 def old_reduction(size_average: bool | None, reduce: bool | None, stacklevel: int = 3) -> str:
     """The `reduction` that the deprecated arguments of losses mean, with PyTorch's warning."""
     kept = reduce is None or reduce

@@ -51,6 +51,10 @@ FLOAT = "float"  # the same, then integers become the default float dtype
 SAME = "same"  # must be equal already
 ANY = "any"  # not looked at
 
+# What `numbers` may say but True, where an integer that the dtype does not hold wraps around, as in PyTorch.
+FITTING = "fitting"  # such a number is refused
+BY_VALUE = "by value"  # it stays what it is: NumPy compares by value
+
 # What `view` may say: True, the result may share the first input's memory; ALWAYS, it does, and nobody looks.
 ALWAYS = "always"
 
@@ -91,10 +95,11 @@ class OpDef:
     saved: tuple[str, ...]
     types: str
     promoted: tuple[str, ...]
-    numbers: bool
+    numbers: bool | str
     broadcasts: bool
     view: bool | str
     storage_ok: bool
+    expanded: bool  # a 0-d input counts like any other in promotion, as if it had been broadcast before
     chooses: bool  # the result's elements are the inputs' own
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
@@ -165,8 +170,9 @@ class OpDef:
 
 
 _WORDS = {
-    "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "chooses": False,
-    "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
+    "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
+    "chooses": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (),
+    "outputs": None,
 }  # fmt: skip
 
 

@@ -215,6 +215,23 @@ class SavedOutput(SavedTensor):
         return f"output {max(self.nr - 1, 0)} of {self.kind.__name__}"
 
 
+class SavedIntoView(SavedOutput):
+    """An output that was written into a view, whose node it gets: what is computed from it leads to the view."""
+
+    __slots__ = ("at", "view")
+
+    def __init__(self, output: SavedOutput, view: Tensor) -> None:
+        self.nr, self.kind = output.nr, output.kind
+        self.view, self.at = weakref.ref(view), version_of(view)
+        self.move_to(view)
+
+    def unpack(self, node: Node | None) -> Tensor:
+        result, view = super().unpack(node), self.view()
+        if view is not None and version_of(view) == self.at:  # else a copy was taken, and the view is another by now
+            result._fn, result._nr = view._node, view._nr
+        return result
+
+
 FREED = SavedTensor()  # what a node's slots hold after its buffers were released
 NOTHING = SavedTensor()  # stands for an input that was None, or that no needed rule reads
 FREED.tensor = NOTHING.tensor = None

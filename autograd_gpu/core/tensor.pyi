@@ -619,6 +619,9 @@ class Tensor(Exchange):
     def erfinv(self) -> Tensor:
         ...
 
+    def fill_diagonal_(self, fill_value: builtins.float, wrap: builtins.bool=False) -> Tensor:
+        ...
+
     def index_fill_(self, dim: builtins.int=..., index: Tensor=..., value: Any=..., *, axis: Any=...) -> Tensor:
         ...
 
@@ -689,9 +692,6 @@ class Tensor(Exchange):
         ...
 
     def fill_(self, value: Any) -> Tensor:
-        ...
-
-    def fill_diagonal_(self, fill_value: builtins.float, wrap: builtins.bool=False) -> Tensor:
         ...
 
     def mul_(self, other: Any) -> Tensor:

@@ -8,10 +8,10 @@ import numpy as np
 
 from .. import backend, errors
 from ..backend import cpu
-from ..backend.dtypes import FLOATS, FULL_FLOATS, float64, get_default_dtype
+from ..backend.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
-from ..core.op import FLOAT, PROMOTE, SAME, ZERO
+from ..core.op import FITTING, FLOAT, PROMOTE, SAME, ZERO
 from ..core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from ..core.tensor import Tensor
 from .creation import as_tensor
@@ -26,7 +26,9 @@ def factor(b, alpha, name="alpha"):
     """The number alpha as a ufunc takes it fastest beside b."""
     if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
         raise errors.float_factor(name)
-    return cpu.constant(alpha, b.dtype) if type(b) is np.ndarray and b.dtype in FULL_FLOATS else alpha
+    if type(b) is np.ndarray and b.dtype in FULL_FLOATS:
+        return cpu.constant(alpha, b.dtype)
+    return fitting(alpha, b.dtype) if getattr(b, "dtype", None) in INTEGERS else alpha
 
 
 @in_float32
@@ -127,7 +129,7 @@ class pow:
     grad_base = _power_base
     grad_exponent = _power_exponent
     called = ("input", "exponent")
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, broadcasts, numbers = PROMOTE, True, FITTING
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

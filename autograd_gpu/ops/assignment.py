@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import backend, errors
 from ..backend import exact
+from ..backend.dtypes import fitting
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
@@ -69,6 +70,7 @@ def _without_leading_ones(value: Any) -> Any:
 
 def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
     """target[key] = array in x's memory; what does not fit is refused before anything is written."""
+    array = fitting(array, target.dtype) if type(array) is int else array
     array, written = exact.assignable(array, target), True
     try:
         target[key] = array

@@ -10,7 +10,7 @@ from ..backend import cpu
 from ..backend.dtypes import FULL_FLOATS
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
+from ..core.op import FITTING, PROMOTE
 from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 
@@ -123,7 +123,7 @@ class clamp:
     grad_x = _clamp_x
     grad_min = _clamp_min
     grad_max = _clamp_max
-    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    types, broadcasts, numbers, chooses = PROMOTE, True, FITTING, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

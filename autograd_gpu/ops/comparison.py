@@ -10,7 +10,7 @@ from ..backend import cpu
 from ..backend.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
-from ..core.op import ANY, PROMOTE, SAME
+from ..core.op import ANY, BY_VALUE, PROMOTE, SAME
 from ..core.tensor import Tensor
 
 
@@ -23,7 +23,7 @@ class eq:
     """
 
     def forward(xp, a, b): return xp.equal(a, b)
-    types, numbers = PROMOTE, True
+    types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
 
 
@@ -36,7 +36,7 @@ class ne:
     """
 
     def forward(xp, a, b): return xp.not_equal(a, b)
-    types, numbers = PROMOTE, True
+    types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
 
 
@@ -49,7 +49,7 @@ class lt:
     """
 
     def forward(xp, a, b): return xp.less(a, b)
-    types, numbers = PROMOTE, True
+    types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
 
 
@@ -62,7 +62,7 @@ class le:
     """
 
     def forward(xp, a, b): return xp.less_equal(a, b)
-    types, numbers = PROMOTE, True
+    types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
 
 
@@ -75,7 +75,7 @@ class gt:
     """
 
     def forward(xp, a, b): return xp.greater(a, b)
-    types, numbers = PROMOTE, True
+    types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
 
 
@@ -88,7 +88,7 @@ class ge:
     """
 
     def forward(xp, a, b): return xp.greater_equal(a, b)
-    types, numbers = PROMOTE, True
+    types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
 
 

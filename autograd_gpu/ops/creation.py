@@ -110,7 +110,8 @@ def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
         raise TypeError(f"could not infer a numeric dtype of {type(data).__name__}; got elements like {data!r:.60}")
     if dtype in dtypes.INTEGERS and array.size:
         info = np.iinfo(dtype)
-        if not (array.min() >= info.min and array.max() <= info.max):  # NaN fails, too
+        least = -info.max if info.min == 0 and array.dtype.kind == "i" else info.min  # in two's complement
+        if not (array.min() >= least and array.max() <= info.max):  # NaN fails, too
             raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: data from {array.min()} "
                                f"to {array.max()}")
     if dtype is not None:
@@ -274,6 +275,7 @@ def full(
     inferred = dtype
     if dtype is None:
         inferred = dtypes.get_default_dtype() if type(value) is float else _from_python(value, None).dtype
+    value = value if inferred is None else dtypes.fitting(value, dtypes.as_dtype(inferred))
     return make("full", sizes_of((size,)), inferred, device, requires_grad, value)
 
 

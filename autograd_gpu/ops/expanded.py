@@ -1,4 +1,5 @@
-"""masked_fill_, index_fill_ and index_put_, which write to an expanded tensor, too: with PyTorch's warning.
+"""masked_fill_, index_fill_ and index_put_, which write to an expanded tensor, too: with PyTorch's warning; and
+fill_diagonal_, without one.
 
 An element that is written to lies where others lie that are not. So only what the mask or the indices name is written,
 where other in-place methods write the whole result. Values for one place win in any order.
@@ -9,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import backend
+from ..backend import dtypes
 from ..core.tensor import Tensor
 from ..core.views import bump_version
 from .assignment import place, warn_expanded
-from .inplace import check_writable, in_place, is_recorded, is_stretched, named
+from .creation import as_tensor
+from .inplace import check_writable, in_place, is_recorded, is_stretched, named, record, refuse_storage
 from .masks import masked_fill
 from .place import index_fill, index_put
 from .shape import broadcast_to
@@ -55,3 +59,27 @@ def _by_indices(x: Tensor, indices: Sequence[Any], values: Any, accumulate: bool
 masked_fill_ = _in_place_by_key(masked_fill, "masked_fill_", _by_mask, "tensor[mask] = scalar")
 index_fill_ = _in_place_by_key(index_fill, "index_fill_", _by_index, "tensor[mask] = scalar")
 index_put_ = _in_place_by_key(index_put, "index_put_", _by_indices, "tensor[indices] = tensor")
+
+
+def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """`fill_value` on the main diagonal of x, of two or more dimensions, all equal if more than two; with `wrap` the
+    diagonal of a tall matrix starts again, one row further down.
+
+    >>> ag.zeros(2, 2).fill_diagonal_(1.0)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    refuse_storage("fill_diagonal_", x)
+    if x.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if x.ndim > 2 and len(set(x.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    xp = backend.namespace(x._array)
+    if check_writable("fill_diagonal_", x, stretched=True):
+        chosen = xp.zeros(x.shape, dtypes.bool_)
+        xp.fill_diagonal(chosen, True, wrap)
+        return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
+    fill_value = dtypes.fitting(fill_value, x.dtype)
+    bump_version(x)
+    xp.fill_diagonal(x._array, fill_value, wrap)
+    return x

@@ -15,9 +15,10 @@ from .. import backend, errors
 from ..backend import dtypes, exact
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase
-from ..core.keywords import scaled
+from ..core.keywords import as_number
+from ..core.nodegen import OpNode
 from ..core.op import RECORD
-from ..core.saved import SavedOutput, plain
+from ..core.saved import SavedIntoView, SavedOutput, plain
 from ..core.saving import EnoughSaved, give, withholding
 from ..core.tensor import StorageTensor, Tensor, wrap_given
 from ..core.views import (
@@ -31,7 +32,6 @@ from .arithmetic import add, mul, sub
 from .convert import to
 from .creation import as_tensor
 from .division import div, divide
-from .masks import masked_fill
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -53,7 +53,7 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
         raise TypeError(f"{name}: expected a number, a Tensor or an array, not {type(value).__name__}")
     if dtypes.category(dtypes.result_type([], [], [value])) > dtypes.category(x.dtype):
         raise RuntimeError(f"result type {type(value).__name__} can't be cast to the desired output type {x.dtype}")
-    return value
+    return dtypes.wrapped(value, x.dtype) if type(value) is int and x.dtype in dtypes.INTEGERS else value
 
 
 def _alike(x: Tensor, other: Any) -> bool:
@@ -151,12 +151,18 @@ def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
     return x
 
 
+def _scaled(name: str, x: Tensor, value: Any, alpha: Any) -> Any:
+    """alpha * value, of which at least one is a number, as integers of x's dtype have it."""
+    scaled = value * dtypes.fitting(as_number(name, "alpha", alpha), x.dtype)
+    return dtypes.wrapped(scaled, x.dtype) if type(scaled) is int and x.dtype in dtypes.INTEGERS else scaled
+
+
 def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     if check_writable("add_", x, other):
         return record("add_", x, add, other, alpha=alpha)
     value = _operand("add_", x, other)
-    return _update(x, "add", value if type(alpha) is int and alpha == 1 else scaled("add_", value, alpha))
+    return _update(x, "add", value if type(alpha) is int and alpha == 1 else _scaled("add_", x, value, alpha))
 
 
 def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
@@ -164,7 +170,7 @@ def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     if check_writable("sub_", x, other):
         return record("sub_", x, sub, other, alpha=alpha)
     value = _operand("sub_", x, other)
-    return _update(x, "subtract", value if type(alpha) is int and alpha == 1 else scaled("sub_", value, alpha))
+    return _update(x, "subtract", value if type(alpha) is int and alpha == 1 else _scaled("sub_", x, value, alpha))
 
 
 def mul_(x: Tensor, other: Any) -> Tensor:
@@ -320,9 +326,19 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
 
 
 def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
-    for _, kept in node.saved_by_name():
+    for name, kept in node.saved_by_name():
         if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
-            kept.move_to(x)
+            _moved(kept, x, node, name)
+
+
+def _moved(kept: SavedOutput, x: Tensor, node: Any, name: str) -> SavedOutput:
+    """What `node` keeps of its output, which has been written into x."""
+    if x._base is None or not isinstance(node, OpNode):
+        kept.move_to(x)
+        return kept
+    moved = SavedIntoView(kept, x)
+    setattr(node, node.saved_slots[name], moved)
+    return moved
 
 
 def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
@@ -331,7 +347,7 @@ def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: 
     try:
         for kept, by, name in withheld:
             if by is node and kept.nr == nr:
-                kept.move_to(x)
+                kept = _moved(kept, x, by, name)
             give(kept, by, name)
     except EnoughSaved:
         raise
@@ -348,26 +364,3 @@ def named(method: Any, function: Any, name: str, doc: str) -> Any:
 
 
 _rounded_div_ = in_place(divide, "div_")
-
-
-def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """`fill_value` on the main diagonal of x, of two or more dimensions, all equal if more than two; with `wrap` the
-    diagonal of a tall matrix starts again, one row further down.
-
-    >>> ag.zeros(2, 2).fill_diagonal_(1.0)
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-    refuse_storage("fill_diagonal_", x)
-    if x.ndim < 2:
-        raise RuntimeError("dimensions must larger than 1")
-    if x.ndim > 2 and len(set(x.shape)) > 1:
-        raise RuntimeError("all dimensions of input must be of equal length")
-    xp = backend.namespace(x._array)
-    if check_writable("fill_diagonal_", x, stretched=True):
-        chosen = xp.zeros(x.shape, dtypes.bool_)
-        xp.fill_diagonal(chosen, True, wrap)
-        return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
-    bump_version(x)
-    xp.fill_diagonal(x._array, fill_value, wrap)
-    return x

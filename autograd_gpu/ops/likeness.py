@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import dtypes
 from ..backend.layouts import is_contiguous_format, memory_order
 from ..core.tensor import StorageTensor, Tensor, wrap
 from .creation import empty, full, in_numpy, make, ones, tensor, zeros
@@ -75,6 +76,7 @@ def full_like(
     tensor([3., 3.])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    value = dtypes.fitting(value, dtypes.as_dtype(dtype or input.dtype))
     return _like("full", input, dtype, device, requires_grad, memory_format, value)
 
 

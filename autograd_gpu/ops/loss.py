@@ -136,7 +136,7 @@ class mse_loss:
     forward = _mse
     grad_input = _mse_back
     def grad_target(F, g, input, target, reduction): return -_mse_back(F, g, input, target, reduction)
-    types, broadcasts = FLOAT, True
+    types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
@@ -163,7 +163,7 @@ class l1_loss:
     forward = _l1
     grad_input = _l1_back
     def grad_target(F, g, input, target, reduction): return -_l1_back(F, g, input, target, reduction)
-    types, broadcasts = FLOAT, True
+    types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
 
 
@@ -195,7 +195,7 @@ class huber_loss:
     forward = _huber
     grad_input = _huber_back
     def grad_target(F, g, input, target, reduction, delta): return -_huber_back(F, g, input, target, reduction, delta)
-    types, broadcasts = FLOAT, True
+    types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..backend.dtypes import bool_
+from ..backend.dtypes import bool_, fitting
 from ..core.batching import rank
 from ..core.dispatch import defop
 from ..core.tangents import LINEAR
@@ -36,6 +36,8 @@ def _masked_fill(xp, x, mask, value):
     _check_fill(mask, value)
     if hasattr(value, "dtype"):
         value = value.astype(x.dtype)
+    elif type(value) is int:
+        value = fitting(value, x.dtype)
     return backend.where(xp, mask, value, x).astype(x.dtype, copy=False)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import exact
-from ..backend.dtypes import bool_, int32, int64
+from ..backend.dtypes import bool_, fitting, int32, int64
 from ..core.batching import aligned, expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words
@@ -229,7 +229,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """
     index = index_vector("index_fill", index, negative=True)
     if not isinstance(value, Tensor):
-        return _along(advanced_set, input, dim, index, value)
+        return _along(advanced_set, input, dim, index, fitting(value, input.dtype))
     if value.ndim:
         raise RuntimeError("index_fill only supports a 0-dimensional value tensor, but got tensor with "
                            f"{value.ndim} dimension(s).")

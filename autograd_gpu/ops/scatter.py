@@ -210,7 +210,8 @@ def scatter(
     given = isinstance(src, Tensor)
     dim, index = checked("scatter", input, dim, index, src if given else None)
     index = vector(index)
-    result = scatter_along(vector(input), index, corner(vector(src), index) if given else src, dim)
+    values = corner(vector(src), index) if given else dtypes.fitting(src, input.dtype)
+    result = scatter_along(vector(input), index, values, dim)
     return result if input.ndim else reshape(result, ())
 
 
