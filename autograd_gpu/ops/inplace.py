@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import dtypes, exact
+from ..backend import dtypes, exact, strides
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase, rewrite
 from ..core.op import RECORD
@@ -43,10 +43,11 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     value = other._array if isinstance(other, Tensor) else other
     if _alike(x, other):
         return value
-    if value is other and backend.is_array(value):
-        value = (other := wrap_given(value))._array
     refuse_storage(name, x, other)
     if backend.is_array(value):
+        if value is other:
+            refuse_storage(name, given := wrap_given(value))
+            value = given._array
         if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):
             raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
         if dtypes.category(value.dtype) > dtypes.category(x.dtype):
@@ -87,9 +88,7 @@ def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) 
     recorded = is_recorded(x, others)
     if recorded:
         check_recordable(name, x)
-    if 0 in array.strides and array.size and not stretched and any(
-        size > 1 for stride, size in zip(array.strides, array.shape, strict=True) if stride == 0
-    ):
+    if 0 in array.strides and not stretched and strides.is_stretched(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
     if storage is not None:
