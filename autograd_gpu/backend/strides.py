@@ -27,6 +27,13 @@ def strided(xp: Any, array: Any, shape: tuple[int, ...], strides: tuple[int, ...
     return np.lib.stride_tricks.as_strided(array, shape, strides)
 
 
+def is_stretched(array: Any) -> bool:
+    """Whether elements lie at one place because a dimension was expanded."""
+    if 0 not in array.strides or not array.size:
+        return False
+    return any(size > 1 for size, stride in zip(array.shape, array.strides, strict=True) if stride == 0)
+
+
 def buffer_of(array: Any) -> Any:
     """The whole buffer that `array` is a view of, as a vector of the same dtype."""
     owner = array

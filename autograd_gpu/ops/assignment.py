@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import exact
+from ..backend import exact, strides
 from ..backend.dtypes import fitting
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor
 from .index import BASIC, MOST, advanced_key, in_our_words, key_part, numbered, sort_out
-from .inplace import check_writable, copy_, is_recorded, is_stretched, put, record, refuse_stretched
+from .inplace import check_writable, copy_, is_recorded, put, record, refuse_stretched
 from .place import advanced_set
 from .shape import broadcast_to, reshape
 
@@ -87,7 +87,7 @@ def _check_stretched(target: Any, key: Any) -> None:
     parts = key if type(key) is tuple else (key,)
     if BASIC.issuperset(map(type, parts)):
         refuse_stretched("x[index] = value", target[(*parts, ...) if Ellipsis not in parts else parts])
-    elif is_stretched(target):
+    elif strides.is_stretched(target):
         warn_expanded("index_put_", "tensor[indices] = tensor", stacklevel=4)
 
 

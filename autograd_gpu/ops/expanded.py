@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import backend
-from ..backend import dtypes
+from ..backend import dtypes, strides
 from ..core.tensor import Tensor
 from ..core.views import bump_version
 from .assignment import place, warn_expanded
 from .creation import as_tensor
-from .inplace import check_writable, in_place, is_recorded, is_stretched, named, record, refuse_storage
+from .inplace import check_writable, in_place, is_recorded, named, record, refuse_storage
 from .masks import masked_fill
 from .place import index_fill, index_put
 from .shape import broadcast_to
@@ -29,7 +29,7 @@ def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
-        if not is_stretched(x._array) or is_recorded(x, (*args, *kwargs.values())):
+        if not strides.is_stretched(x._array) or is_recorded(x, (*args, *kwargs.values())):
             return ordinary(x, *args, **kwargs)
         check_writable(name, x, stretched=True)
         warn_expanded(name, example)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import dtypes, exact
+from ..backend import dtypes, exact, strides
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase
 from ..core.keywords import as_number
@@ -39,10 +39,11 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     value = other._array if isinstance(other, Tensor) else other
     if _alike(x, other):
         return value
-    if value is other and backend.is_array(value):
-        value = (other := wrap_given(value))._array
     refuse_storage(name, x, other)
     if backend.is_array(value):
+        if value is other:
+            refuse_storage(name, given := wrap_given(value))
+            value = given._array
         if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):
             raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
         if dtypes.category(value.dtype) > dtypes.category(x.dtype):
@@ -63,16 +64,9 @@ def _alike(x: Tensor, other: Any) -> bool:
     return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
 
 
-def is_stretched(array: Any) -> bool:
-    """Whether several elements lie in one place, as those of an expanded tensor do."""
-    if 0 not in array.strides or not array.size:
-        return False
-    return any(size > 1 for stride, size in zip(array.strides, array.shape, strict=True) if stride == 0)
-
-
 def refuse_stretched(name: str, array: Any) -> None:
     """RuntimeError for an array to which nobody can write several values."""
-    if is_stretched(array):
+    if strides.is_stretched(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
 
