@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backend import admitted, is_array
 from ..backend.dtypes import FLOATS
 from ..config import no_grad
 from ..core.tensor import Tensor
@@ -41,7 +42,8 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
         raise ValueError("optimizer contains a parameter group with duplicate parameters")
     if not set(params).isdisjoint([param for other in others for param in other["params"]]):
         raise ValueError("some parameters appear in more than one parameter group")
-    result = {"params": params, **defaults, **{k: v for k, v in group.items() if k != "params"}}
+    options = {**defaults, **{k: v for k, v in group.items() if k != "params"}}
+    result = {"params": params, **{name: plain_option(name, value) for name, value in options.items()}}
     if names:
         result["param_names"] = names
     if any(("param_names" in other) != ("param_names" in result) for other in others):
@@ -50,6 +52,17 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
             f"all optimizer param groups should be with/without names. cannot add param group {what} to the optimizer"
         )
     return result
+
+
+def plain_option(name: str, value: Any) -> Any:
+    """An option that is an array of one element as its number; any other as it is."""
+    if isinstance(value, tuple):
+        return tuple([plain_option(name, item) for item in value])
+    if not is_array(value):
+        return value
+    if value.size != 1:
+        raise ValueError(f"option {name!r} must be a number, got an array of shape {list(value.shape)}")
+    return admitted(value).item()
 
 
 def check_lr(group: Group) -> None:
@@ -61,12 +74,13 @@ def check_lr(group: Group) -> None:
 
 def number(lr: Any) -> Any:
     """The learning rate `lr` as a number, also if it is a tensor, which is read then: on CUDA that waits for it."""
-    return lr.item() if isinstance(lr, Tensor) else lr
+    return lr.item() if isinstance(lr, Tensor) else plain_option("lr", lr)
 
 
 def with_number(group: Group) -> Group:
     """`group` with its learning rate as a number."""
-    return {**group, "lr": number(group["lr"])} if isinstance(group.get("lr"), Tensor) else group
+    lr = group.get("lr")
+    return group if lr is None or type(lr) is float else {**group, "lr": number(lr)}
 
 
 def set_lr(group: Group, lr: float) -> None:
