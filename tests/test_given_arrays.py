@@ -24,6 +24,10 @@ class Strict(np.ndarray):
         raise AssertionError(f"{function.__name__} met the subclass")
 
 
+class Kept(np.ndarray):
+    """Stays itself through NumPy's functions."""
+
+
 def mapped(path, array):
     """`array` as a file that is mapped for reading."""
     array.tofile(path)
@@ -193,6 +197,43 @@ def test_cupy_samples_make_batches(device):
     batch = ag.utils.data.default_collate([ag.ones(2, device=device).array, ag.zeros(2, device=device).array])
     assert batch.device.type == device
     assert batch.tolist() == [[1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("kind", [np.matrix, np.array, np.atleast_1d])
+def test_options_of_optimizers_are_numbers(kind):
+    """A matrix as a learning rate went to BLAS as it was, which ended the process."""
+    p = ag.nn.Parameter(ag.ones(2, 2))
+    for make in (
+        lambda: ag.optim.SGD([p], lr=kind(0.5)), lambda: ag.optim.SGD([{"params": [p], "lr": kind(0.5)}]),
+        lambda: ag.optim.SGD([p], lr=0.5, momentum=kind(0.0)),
+        lambda: ag.optim.Adam([p], lr=0.5, betas=(kind(0.0), kind(0.0)), eps=kind(0.0)),
+    ):  # fmt: skip
+        p.data.fill_(1.0)
+        p.grad = ag.ones(2, 2)
+        optimizer = make()
+        assert type(optimizer.param_groups[0]["lr"]) is float
+        optimizer.step()
+        assert p.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+        state = optimizer.state_dict()
+        state["param_groups"][0]["lr"] = kind(0.25)
+        optimizer.load_state_dict(state)
+        optimizer.param_groups[0]["lr"] = kind(0.5)
+        optimizer.step()
+        assert p.tolist() == [[0, 0], [0, 0]]
+
+
+def test_an_option_is_one_number():
+    p = ag.nn.Parameter(ag.ones(2))
+    with pytest.raises(ValueError, match=r"option 'lr' must be a number, got an array of shape \[2\]"):
+        ag.optim.SGD([p], lr=np.ones(2))
+    with pytest.raises(ValueError, match="masked"):
+        ag.optim.SGD([p], lr=np.ma.masked)
+
+
+@pytest.mark.cpu
+def test_ends_of_a_range_are_numbers():
+    for make in (ag.linspace, ag.logspace):
+        assert type(make(np.array(0.0).view(Kept), np.array(1.0).view(Kept), 3).array) is np.ndarray
 
 
 # ---- memory --------------------------------------------------------------------------------------------

@@ -319,7 +319,7 @@ def linspace(
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     start, end, steps = as_numbers("linspace", start=start, end=end, steps=steps)
     _check_steps(steps)
-    values = backend.make(or_default(device), "linspace", start, end, steps)
+    values = backend.admitted(backend.make(or_default(device), "linspace", start, end, steps))
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
@@ -338,7 +338,7 @@ def logspace(
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     start, end, steps, base = as_numbers("logspace", start=start, end=end, steps=steps, base=base)
     _check_steps(steps)
-    exponents = backend.make(or_default(device), "linspace", start, end, steps)
+    exponents = backend.admitted(backend.make(or_default(device), "linspace", start, end, steps))
     return wrap((float(base) ** exponents).astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backend import admitted, is_array
 from ..backend.dtypes import FLOATS
 from ..config import no_grad
-from ..core.tensor import Parameter, Tensor
+from ..core.tensor import Tensor
 
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
 
 # Options that say how a step runs, not what it computes: a loaded state dict does not set them.
 EXECUTION = ("foreach", "fused", "capturable", "differentiable")
-_TENSORS = frozenset((Tensor, Parameter))
+_PLAIN = frozenset((bool, float, int, list, str, tuple, type(None)))  # options that are no tensor and no array
 _LABELS = {"lr": "learning rate", "eps": "epsilon value"}
 
 
@@ -42,8 +43,9 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
         raise ValueError("optimizer contains a parameter group with duplicate parameters")
     if not set(params).isdisjoint([param for other in others for param in other["params"]]):
         raise ValueError("some parameters appear in more than one parameter group")
-    result = {"params": params, **defaults, **{k: v for k, v in group.items() if k != "params"}}
-    result.update({k: number(v) for k, v in result.items() if type(v) is tuple})  # betas are read once, here
+    options = {**defaults, **{k: v for k, v in group.items() if k != "params"}}
+    result = {"params": params, **{name: plain_option(name, value) for name, value in options.items()}}
+    result.update({k: number(k, v) for k, v in result.items() if type(v) is tuple})  # betas are read once, here
     if names:
         result["param_names"] = names
     if any(("param_names" in other) != ("param_names" in result) for other in others):
@@ -61,18 +63,29 @@ def check_tensors(group: Group) -> None:
             raise ValueError(f"Tensor {name} must be 1-element, got one of shape {list(option.shape)}")
 
 
-def number(option: Any) -> Any:
+def plain_option(name: str, value: Any) -> Any:
+    """An option that is an array of one element as its number; any other as it is."""
+    if isinstance(value, tuple):
+        return tuple([plain_option(name, item) for item in value])
+    if not is_array(value):
+        return value
+    if value.size != 1:
+        raise ValueError(f"option {name!r} must be a number, got an array of shape {list(value.shape)}")
+    return admitted(value).item()
+
+
+def number(name: str, option: Any) -> Any:
     """A learning rate, or another option, as a number; a tensor is read then, and on CUDA that waits for it."""
     if type(option) is tuple:  # betas
-        return tuple([number(item) for item in option])
-    return option.item() if isinstance(option, Tensor) else option
+        return tuple([number(name, item) for item in option])
+    return option.item() if isinstance(option, Tensor) else plain_option(name, option)
 
 
 def with_numbers(group: Group) -> Group:
-    """`group` with a number for each option that is a tensor, read now."""
-    if _TENSORS.isdisjoint(map(type, group.values())):
+    """`group` with a number for each option that is a tensor or an array, read now."""
+    if _PLAIN.issuperset(map(type, group.values())):
         return group
-    return {name: number(option) for name, option in group.items()}
+    return {name: number(name, option) for name, option in group.items()}
 
 
 def set_lr(group: Group, lr: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor, wrap
 from ..nn.foreign import as_own
-from .groups import EXECUTION, Group
+from .groups import EXECUTION, Group, plain_option
 
 # Options that came later than the optimizers that have them: a state dict that lacks one was trained without it.
 _OPTIONAL = {
@@ -20,7 +20,7 @@ def loaded_group(saved: Group, current: Group, defaults: dict[str, Any], optimiz
     """The options of `saved` for the parameters of `current`; ValueError if one is missing."""
     if absent := [o for o in defaults if o not in saved and o not in _OPTIONAL and o not in EXECUTION]:
         raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {optimizer}")
-    options = {k: _option(v) for k, v in saved.items() if k != "params" and k not in EXECUTION}
+    options = {k: plain_option(k, _option(v)) for k, v in saved.items() if k != "params" and k not in EXECUTION}
     kept = {k: v for k, v in current.items() if k in ("params", "param_names", *EXECUTION)}
     return {**{k: v for k, v in _OPTIONAL.items() if k in defaults}, **kept, **options}
 

@@ -224,7 +224,7 @@ class SWALR(LRScheduler):
         result = []
         for group in self.optimizer.param_groups:
             end = group["swa_lr"]
-            start = end if before == 1 else (number(group["lr"]) - before * end) / (1 - before)
+            start = end if before == 1 else (number("lr", group["lr"]) - before * end) / (1 - before)
             result.append(end * now + start * (1 - now))
         return result
 
