@@ -11,7 +11,7 @@ from autograd_gpu.backend import sums
 torch = pytest.importorskip("torch") if importlib.util.find_spec("torch") else None
 
 ULP = 2.0**-23
-ROWS = 200_000
+ROWS = 100_000
 
 
 def tenths(*shape):

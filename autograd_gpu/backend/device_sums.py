@@ -8,17 +8,20 @@ the more terms there are (tiles.py).
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 from . import kernels
 from .dtypes import FULL_FLOATS
-from .sums import as_axes, layout
+from .sums import Layout, as_axes
 
 Array = Any  # cupy.ndarray
 
 MANY_ROWS = 1 << 10  # terms of elements that are neighbours: 64 to a thread
 LONG_ROW = 1 << 15  # terms that are neighbours themselves: 64 to a thread
+
+_layout = functools.lru_cache(1024)(Layout)
 
 
 def total(xp: Any, x: Array, axis: Any = None, keepdims: bool = False) -> Array:
@@ -26,7 +29,7 @@ def total(xp: Any, x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     axes = as_axes(axis, x.ndim)
     if not x.size or x.dtype not in FULL_FLOATS or math.prod([x.shape[d] for d in axes]) <= MANY_ROWS:
         return x.sum(axis=axis, keepdims=keepdims)
-    plan = layout(x.shape, x.strides, axes)
+    plan = _layout(x.shape, x.strides, axes)
     y, summed = plan.arranged(x), list(plan.summed)
     while True in summed:
         at = len(summed) - 1 if summed[-1] else summed.index(True)

@@ -32,12 +32,13 @@ _add: Any = np.add.reduce  # mypy finds no overload for it in the stubs of NumPy
 
 def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     """np.add.reduce of float32 or float64; `axis` is None, an int in range, or a tuple of them."""
-    if not 0 < x.size <= cpu.FEW:
+    n = x.size
+    if not 0 < n <= cpu.FEW:
         if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
             return _add(x, axis, None, None, keepdims)
         return _of_many(x, axis, keepdims)
     if axis is None:
-        return x.reshape(1, x.size).dot(ones(x.size, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
+        return x.reshape(1, n).dot(ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
     if type(axis) is not int or x.ndim != 2:
         return _add(x, axis, None, None, keepdims)
     if axis == 1 or axis == -1:
@@ -177,9 +178,6 @@ class Layout:
         y = y.reshape(self.kept).transpose(self.back).reshape(self.found)
         y = y if self.found == self.result_kept else xp.broadcast_to(y, self.result_kept).copy()
         return y if keepdims else y.reshape(self.result)
-
-
-layout = functools.lru_cache(1024)(Layout)
 
 
 @functools.lru_cache(1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import backend
 from ..backend.dtypes import HALF, float32
 from ..core.batching import LEADING, rank
 from ..core.dispatch import defop
@@ -100,7 +101,7 @@ def _border_pad_backward(xp, g, *, pad, border):
                                 strict=True):
             edge = _along(g, at, source)
             if edge.size:
-                _along(out, at, part)[...] += edge.sum(axis=at, keepdims=True) if border == "replicate" else edge
+                _along(out, at, part)[...] += backend.total(xp, edge, at, True) if border == "replicate" else edge
         g = out
     return g.astype(dtype, copy=False)
 
