@@ -78,7 +78,7 @@ class TestSums:
         assert y.grad is None
         assert x.tolist() == [-500.0 * THREADS] * 2
         assert y.tolist() == [-1000.0 * THREADS]
-        assert optimizer._steps_taken == 500 * THREADS
+        assert optimizer._ag_steps_taken == 500 * THREADS
 
     def test_graphs_of_their_own_over_one_leaf(self):
         x = leaf()

@@ -88,7 +88,7 @@ class ReduceLROnPlateau(LRScheduler):
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
-            before = number(group["lr"])
+            before = number("lr", group["lr"])
             lr = max(before * self.factor, least)
             if before - lr > self.eps:
                 set_lr(group, lr)

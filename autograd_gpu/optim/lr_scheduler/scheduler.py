@@ -47,13 +47,13 @@ class LRScheduler:
         self.optimizer = check_optimizer(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", number(group["lr"]))
+                group.setdefault("initial_lr", number("lr", group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
                     "last_epoch >= 0: load the optimizer's state dict first, or start with last_epoch=-1"
                 )
-        self.base_lrs: list[float] = [number(group["initial_lr"]) for group in optimizer.param_groups]
+        self.base_lrs: list[float] = [number("initial_lr", group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch: int = last_epoch
         self._steps_before = optimizer._ag_steps_taken
         self._initial_step()
@@ -105,7 +105,7 @@ class LRScheduler:
         return self._last_lr
 
     def _ag_lrs(self) -> list[float]:
-        return [number(group["lr"]) for group in self.optimizer.param_groups]
+        return [number("lr", group["lr"]) for group in self.optimizer.param_groups]
 
     def _ag_warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
