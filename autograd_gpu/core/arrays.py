@@ -38,8 +38,8 @@ def own(g: Any, dtype: Any, like: Any) -> Any:
 
     `like` is None where the layout does not count, since `g` is going to be added to something.
     """
-    fresh = g.dtype is dtype and sys.getrefcount(g) <= FRESH and pool.owns(g) and not isinstance(g, np.generic)
-    if fresh and (like is None or g.strides == like.strides or lies_as(g, like)):
+    fresh = g.dtype is dtype and sys.getrefcount(g) <= FRESH and (g.base is None or pool.owns(g))
+    if fresh and not isinstance(g, np.generic) and (like is None or g.strides == like.strides or lies_as(g, like)):
         return g
     order = None if like is None else memory_order(like, g.shape)
     if order is None:

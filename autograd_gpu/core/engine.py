@@ -51,12 +51,12 @@ def execute(
             task.late.run(task)
     except BaseException as error:
         # an interrupt may have kept a context manager from its __exit__
-        MODES.bits, MODES.saving, MODES.saving_refused, here.depth = bits, saving, refused, depth
+        MODES.bits, MODES.saving, here.depth = bits, saving, depth
         if here.anomaly:
             explain(error, task.current)
         raise
     finally:
-        here.task = outer
+        here.task, MODES.saving_refused = outer, refused
         if task.late is not None:
             task.late.close()
     return found if recording else [_handed_through(result, roots) for result in found]

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import keywords
 from .listgen import write_list_call
-from .nodegen import write_record
+from .nodegen import node_class, write_record
 from .op import ANY, FLOAT, OpDef
 from .source import Source, write_result
 
@@ -103,7 +103,7 @@ def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any])
     w.depth = 1
     _checked_body(w, op, kinds)
     w(f"return general(OP, {inputs_tuple(op)}, {attributes_tuple(op)})")
-    return w.compile(op.name, _scope(op, general))
+    return w.compile(op.name, {**_scope(op, general), "NodeClass": node_class(op, kinds)})
 
 
 def make_core(
@@ -118,7 +118,7 @@ def make_core(
     w("mode = MODES.bits & 3")
     _unwrap(w, op, kinds)
     _body(w, op, kinds, keep_saved=keep_saved)
-    return w.compile(op.name, _scope(op, None))
+    return w.compile(op.name, {**_scope(op, None), "NodeClass": node_class(op, kinds)})
 
 
 def _scope(op: OpDef, general: Any) -> dict[str, Any]:

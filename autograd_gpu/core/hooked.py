@@ -37,9 +37,11 @@ def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: hooks.
         sum_to = RECORD.sum_to if recording else RAW.sum_to
         grads = [x if x is None or s is None or x.shape == s else sum_to(x, s)
                  for x, s in zip(grads, shapes, strict=False)]
+        shown = node.shown or range(len(grads))
         with user_code(recording):
-            done = hooks.run_post_hooks(node, tuple([to_tensor(task, x) for x in grads]), gs)
-        grads = tuple([from_tensor(task, x) for x in done])
+            done = hooks.run_post_hooks(node, tuple([to_tensor(task, grads[i]) for i in shown]), gs)
+        found = dict(zip(shown, done, strict=True))
+        grads = tuple([from_tensor(task, found.get(i)) for i in range(len(grads))])
     if NESTING.here.anomaly:
         check_nan(node, grads)
     return grads

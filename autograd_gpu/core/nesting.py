@@ -50,20 +50,24 @@ class user_code:
     The modes that the code sets, and its saved-tensor hooks, end with it.
     """
 
-    __slots__ = ("_bits", "_recording", "_refused", "_saving")
+    __slots__ = ("_bits", "_recording", "_saving")
 
     def __init__(self, recording: bool) -> None:
         self._recording = recording
 
     def __enter__(self) -> None:
-        self._bits, self._saving, self._refused = MODES.bits, MODES.saving, MODES.saving_refused
-        MODES.bits = self._bits & ~GRAD_OFF if self._recording else self._bits | GRAD_OFF
+        bits = self._bits = MODES.bits
+        if bits & SAVING:
+            self._saving = MODES.saving
+        MODES.bits = bits & ~GRAD_OFF if self._recording else bits | GRAD_OFF
         NESTING.here.depth += 1
 
     def __exit__(self, *exc: object) -> None:
         NESTING.here.depth -= 1
-        MODES.bits = MODES.bits & ~RESTORED | self._bits & RESTORED
-        MODES.saving, MODES.saving_refused = self._saving, self._refused
+        before, bits = self._bits, MODES.bits
+        if (before | bits) & SAVING:
+            MODES.saving = self._saving if before & SAVING else ()
+        MODES.bits = bits & ~RESTORED | before & RESTORED
 
 
 class ModesBefore:

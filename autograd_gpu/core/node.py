@@ -57,6 +57,7 @@ class Node:
     keeps_output = True  # whether it may save one of its own outputs
     materialize = False  # True for a user's Function: not pruned behind ZERO
     input_names: tuple[str, ...] = ()
+    shown: tuple[int, ...] | None = None  # the inputs that next_functions and hooks show, in this order; None: all
     adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
 
     def __init__(self) -> None:
@@ -86,12 +87,12 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The edges as ((node or None, output number), ...), ZERO ones included."""
+        """The edges as ((node or None, output number), ...), ZERO ones included; of numbers behind those of tensors."""
         nodes = list(self.edges)
         nrs = list(self.nrs or (0,) * len(nodes))
         for i, child, nr in self.zero_edges:
             nodes[i], nrs[i] = child, nr
-        return tuple((node, max(nr - 1, 0)) for node, nr in zip(nodes, nrs, strict=True))
+        return tuple((nodes[i], max(nrs[i] - 1, 0)) for i in self.shown or range(len(nodes)))
 
     @property
     def metadata(self) -> dict[Any, Any]:

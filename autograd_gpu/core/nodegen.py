@@ -172,8 +172,29 @@ def make_node_class(op: OpDef) -> type[OpNode]:
     body["keeps_output"] = any(kind == "out" for kind, _ in asked)
     body["shows_memory"] = bool(op.view)
     body["adds"] = tuple([i for i, name in enumerate(op.inputs) if name in op.adders])
+    body["shown"] = _shown(op, ("T",) * len(op.inputs))
     body["saved_slots"] = {what: slot(kind, what) for kind, what in asked if kind in READABLE}
     return type(name, (OpNode,), body)
+
+
+def node_class(op: OpDef, kinds: tuple[str, ...]) -> type[Node]:
+    """The class for calls with these kinds: the op's own, or one of its name that shows other inputs."""
+    shown = _shown(op, kinds)
+    if not op.has_rules or shown == op.node.shown:
+        return op.node
+    name = op.node.__name__
+    return type(name, (op.node,), {"__slots__": (), "__module__": OpNode.__module__, "shown": shown})
+
+
+def _shown(op: OpDef, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
+    """What Node.shown says: inputs with a derivative, without numbers in `scalars`; numbers in front go to the end."""
+    if op.variadic:
+        return None
+    given = [(i, name, kind) for i, (name, kind) in enumerate(zip(op.inputs, kinds, strict=True))
+             if (op.joint is not None or name in op.rules) and not (kind == "N" and name in op.scalars)]
+    front = next((k for k, (_, _, kind) in enumerate(given) if kind == "T"), 0)
+    order = [i for i, _, _ in (given if op.chooses else [*given[front:], *given[:front]])]
+    return None if order == list(range(len(op.inputs))) else tuple(order)
 
 
 class OpNode(Node):
@@ -189,19 +210,19 @@ class OpNode(Node):
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """Written at the first run of an op's node, and from then on its class's own: imports stay fast."""
-        cls: Any = type(self)
+        cls: Any = self.op.node
         cls.run_raw = make_run(self.op, "run_raw")
         return cls.run_raw(self, g, need, release)
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The same on tensors."""
-        cls: Any = type(self)
+        cls: Any = self.op.node
         cls.run_recorded = make_run(self.op, "run_recorded")
         return cls.run_recorded(self, g, need, release)
 
     def run_adding(self, g: Any, need: int, release: bool, into: dict[int, Any]) -> tuple[Any, ...]:
         """The same with add_<input> in place of grad_<input> for the inputs in `into`."""
-        cls: Any = type(self)
+        cls: Any = self.op.node
         cls.run_adding = make_run(self.op, "run_adding")
         return cls.run_adding(self, g, need, release, into)
 
@@ -275,14 +296,16 @@ def make_run(op: OpDef, name: str) -> Any:
         w("if self.outputs == 1: g = (g,)  # a list of one is stored bare")
     elif op.nondiff_outputs:
         w(f"g = {_for_all_outputs(op)}")
-    released = []
+    released, scalars = [], []
     for (kind, what), bits in readers(op).items():
         if kind == "index":
             continue
         if kind in ("input", "out"):
             w(f"{what} = None")
         _load(w, op, kind, what, bits, recorded)
-        if kind in ("input", "out", "extra"):
+        if kind == "input" and what in op.scalars:
+            scalars.append(f"self.{slot(kind, what)}")
+        elif kind in ("input", "out", "extra"):
             released.append(f"self.{slot(kind, what)}")
     scope: dict[str, Any] = {}
     if op.variadic:
@@ -291,9 +314,12 @@ def make_run(op: OpDef, name: str) -> Any:
         _call_joint(w, op, recorded, scope)
     else:
         _call_rules(w, op, name, scope)
-    if released:
+    if released or scalars:
         w("if release:")
-        w(f"{' = '.join(released)} = FREED", 1)
+        if released:
+            w(f"{' = '.join(released)} = FREED", 1)
+        for kept in scalars:
+            w(f"if isinstance({kept}, SavedTensor): {kept} = FREED", 1)
     w("return grads")
     return w.compile(name, scope)
 

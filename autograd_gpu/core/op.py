@@ -28,7 +28,9 @@ Reading a block
    (core/batching.py): words, or functions.
 9. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
    which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
-10. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
+10. `scalars` are inputs that are no tensors to autograd where a number is given, though the op takes `numbers`: nothing
+   of them is freed, and `next_functions` leaves them out. Other numbers are listed behind the tensors.
+11. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
    for all of them.
 """
 
@@ -101,6 +103,7 @@ class OpDef:
     storage_ok: bool
     expanded: bool  # a 0-d input counts like any other in promotion, as if it had been broadcast before
     chooses: bool  # the result's elements are the inputs' own
+    scalars: tuple[str, ...]
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
     jvp: Any
@@ -172,7 +175,7 @@ class OpDef:
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
     "chooses": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (),
-    "outputs": None,
+    "outputs": None, "scalars": (),
 }  # fmt: skip
 
 
@@ -237,6 +240,8 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
                 raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
                                          "something else in the generated code; rename the input")
     _check_jvp(op)
+    if not known.issuperset(op.scalars) or (op.scalars and not op.numbers):
+        raise OpDeclarationError(f"op {op.name}: scalars are inputs of an op that takes numbers; got {op.scalars}")
     for name, adder in op.adders.items():
         rule = op.rules.get(name)
         if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:

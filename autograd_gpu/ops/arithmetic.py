@@ -72,6 +72,7 @@ class sub:
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return -g if alpha == 1 else g * -alpha
     types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("a",)
     jvp, batch = LINEAR, BROADCASTING
 
 
@@ -130,6 +131,7 @@ class pow:
     grad_exponent = _power_exponent
     called = ("input", "exponent")
     types, broadcasts, numbers = PROMOTE, True, FITTING
+    scalars = ("base", "exponent")
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -180,6 +182,7 @@ class lerp:
     def grad_weight(F, g, a, b): return g * (b - a)
     called = ("input", "end", "weight")
     types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("weight",)
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -246,6 +249,7 @@ class copysign:
     def grad_a(F, g, a, out): return g * (F.sign(a) * F.sign(out))
     grad_b = ZERO
     types, broadcasts, numbers = FLOAT, True, True
+    scalars = ("b",)
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

@@ -124,6 +124,7 @@ class clamp:
     grad_min = _clamp_min
     grad_max = _clamp_max
     types, broadcasts, numbers, chooses = PROMOTE, True, FITTING, True
+    scalars = ("min", "max")
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

@@ -66,6 +66,7 @@ class remainder:
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.floor_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("a", "b")
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -122,6 +123,7 @@ class fmod:
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.trunc_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("b",)
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

@@ -134,6 +134,7 @@ class zeta:
     grads = _zeta_back
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    scalars = ("x", "q")
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

@@ -58,6 +58,7 @@ class xlogy:
     def grad_y(F, g, x, y): return g * x / y
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    scalars = ("x", "y")
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -74,6 +75,7 @@ class xlog1py:
     def grad_y(F, g, x, y): return g * x / (y + 1)
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
+    scalars = ("x", "y")
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 

@@ -59,6 +59,7 @@ class masked_fill:
     grad_value = _masked_value_back
     jvp, batch = LINEAR, _masked_fill_batch
     nondiff, broadcasts, numbers = ("mask",), True, True
+    scalars = ("value",)
 
 
 def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -54,6 +54,7 @@ class scatter_along:
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
     nondiff, promoted = ("index",), ("x", "src")
     types, numbers, chooses = SAME, True, True
+    scalars = ("src",)
     jvp, batch = LINEAR, LEADING
 
 
