@@ -2,10 +2,11 @@
 
 import inspect
 import pickle
+import re
 import warnings
 
 import pytest
-from against_torch import both, leaf
+from against_torch import both, leaf, torch
 
 import autograd_gpu as ag
 
@@ -155,3 +156,31 @@ def test_help_shows_it():
 @pytest.mark.parametrize("function", [ag.max, ag.min, ag.polygamma, ag.linalg.norm, ag.mul])
 def test_functions_are_found_by_name(function):
     assert pickle.loads(pickle.dumps(function)) is function
+
+
+def takes_out(function):
+    """Whether a function of PyTorch's does, by its complaints of what is no tensor."""
+    x, v, i = torch.ones(2, 2), torch.ones(2), torch.tensor([0])
+    for given in ((x,), (x, x), (x, x, x), (x, 0, i), (x, 0, i, x), (x, 0), (x, 2), (2, x), (x, v), (v, v), ([x, x],),
+                  (2,), (0, 1, 3), ((2,), 1.0), (x, 1, 0, 1.0), (x, 0, 0, 1), (x > 0, x, x), (x, x > 0)):  # fmt: skip
+        try:
+            function(*given, out=object())
+        except TypeError as error:
+            if "unexpected keyword argument 'out'" in str(error):
+                return False
+            if re.search(r"argument 'out'|Tensors? out\b", str(error)):
+                return True
+        except (RuntimeError, ValueError, IndexError):  # of other arguments; the next ones may fit
+            continue
+    return False
+
+
+@pytest.mark.cpu
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("theirs", "ours"), [(torch, ag), (torch.linalg, ag.linalg), (torch.special, ag.special),
+                                              (torch.nn.functional, ag.nn.functional)])  # fmt: skip
+def test_every_function_that_has_it_in_pytorch(theirs, ours):
+    shared = [name for name in ours.__all__ if callable(getattr(theirs, name, None))]
+    functions = {name: getattr(ours, name) for name in shared if not isinstance(getattr(ours, name), type)}
+    missing = [name for name, f in functions.items() if "out" not in inspect.signature(f).parameters]
+    assert not [name for name in missing if takes_out(getattr(theirs, name))]
