@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from autograd_gpu import linalg, ops, special  # noqa: E402
 from autograd_gpu.core.op import OpDef  # noqa: E402
-from autograd_gpu.ops import methods  # noqa: E402
+from autograd_gpu.ops import methods, out  # noqa: E402
 
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
@@ -38,7 +38,7 @@ def of_op(op: OpDef, method: bool) -> str:
             parts.append("*")
             starred = True
         parts.append(f"{name}: Any" + ("" if required else f" = {default!r}"))
-    if op.takes_out and not method:
+    if op.takes_out and op.name not in out.WITHOUT and not method:
         parts += [*([] if starred else ["*"]), "out: Any = None"]
     result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
     return f"({', '.join(parts)}) -> {result}"

@@ -624,7 +624,7 @@ class Tensor(Exchange):
     def index_put_(self, indices: Sequence[Any], values: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
-    def masked_fill_(self, mask: Any, value: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def masked_fill_(self, mask: Any, value: Any) -> Any:
         ...
 
     def all(self, dim: Any=None, keepdim: Any=False) -> Tensor:
@@ -774,13 +774,13 @@ class Tensor(Exchange):
     def nanmedian(self, dim: builtins.int | None=None, keepdim: builtins.bool=False) -> Any:
         ...
 
-    def relu_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def relu_(self) -> Any:
         ...
 
-    def sigmoid_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def sigmoid_(self, *, out: Any=None) -> Any:
         ...
 
-    def tanh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def tanh_(self, *, out: Any=None) -> Any:
         ...
 
     def adjoint(self) -> Tensor:
@@ -1239,133 +1239,133 @@ class Tensor(Exchange):
     def __pos__(self) -> Tensor:
         ...
 
-    def addbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1, _by_name: Any=None, out: Any=None) -> Any:
+    def addbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addmm_(self, mat1: Any, mat2: Any, beta: Any=1, alpha: Any=1, _by_name: Any=None, out: Any=None) -> Any:
+    def addmm_(self, mat1: Any, mat2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addmv_(self, mat: Any, vec: Any, beta: Any=1, alpha: Any=1, _by_name: Any=None, out: Any=None) -> Any:
+    def addmv_(self, mat: Any, vec: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addr_(self, vec1: Any, vec2: Any, beta: Any=1, alpha: Any=1, _by_name: Any=None, out: Any=None) -> Any:
+    def addr_(self, vec1: Any, vec2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def baddbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1, _by_name: Any=None, out: Any=None) -> Any:
+    def baddbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def absolute_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def absolute_(self, *, out: Any=None) -> Any:
         ...
 
-    def arccos_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def arccos_(self, *, out: Any=None) -> Any:
         ...
 
-    def arccosh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def arccosh_(self, *, out: Any=None) -> Any:
         ...
 
-    def arcsin_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def arcsin_(self, *, out: Any=None) -> Any:
         ...
 
-    def arcsinh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def arcsinh_(self, *, out: Any=None) -> Any:
         ...
 
-    def arctan_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def arctan_(self, *, out: Any=None) -> Any:
         ...
 
-    def arctan2_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def arctan2_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def arctanh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def arctanh_(self, *, out: Any=None) -> Any:
         ...
 
-    def clip_(self, min: Any=None, max: Any=None, _by_name: Any=None, out: Any=None) -> Any:
+    def clip_(self, min: Any=None, max: Any=None, *, out: Any=None) -> Any:
         ...
 
-    def fix_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def fix_(self, *, out: Any=None) -> Any:
         ...
 
-    def greater_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def greater_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def greater_equal_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def greater_equal_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def igamma_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def igamma_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def igammac_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def igammac_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def less_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def less_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def less_equal_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def less_equal_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def negative_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def negative_(self, *, out: Any=None) -> Any:
         ...
 
-    def not_equal_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def not_equal_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def sgn_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def sgn_(self, *, out: Any=None) -> Any:
         ...
 
-    def addcdiv_(self, tensor1: Any, tensor2: Any, value: Any=1, _by_name: Any=None, out: Any=None) -> Any:
+    def addcdiv_(self, tensor1: Any, tensor2: Any, value: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def addcmul_(self, tensor1: Any, tensor2: Any, value: Any=1, _by_name: Any=None, out: Any=None) -> Any:
+    def addcmul_(self, tensor1: Any, tensor2: Any, value: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def atan2_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def atan2_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def copysign_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def copysign_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
     def float_power_(self, exponent: Any) -> Tensor:
         ...
 
-    def heaviside_(self, values: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def heaviside_(self, values: Any, *, out: Any=None) -> Any:
         ...
 
-    def hypot_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def hypot_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
     def ldexp_(self, other: Tensor) -> Tensor:
         ...
 
-    def lerp_(self, end: Any, weight: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def lerp_(self, end: Any, weight: Any, *, out: Any=None) -> Any:
         ...
 
-    def nextafter_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def nextafter_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def pow_(self, exponent: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def pow_(self, exponent: Any, *, out: Any=None) -> Any:
         ...
 
-    def i0_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def i0_(self, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_and_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def bitwise_and_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_left_shift_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def bitwise_left_shift_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_not_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def bitwise_not_(self, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_or_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def bitwise_or_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_right_shift_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def bitwise_right_shift_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def bitwise_xor_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def bitwise_xor_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def clamp_(self, min: Any=None, max: Any=None, _by_name: Any=None, out: Any=None) -> Any:
+    def clamp_(self, min: Any=None, max: Any=None, *, out: Any=None) -> Any:
         ...
 
     def clamp_max_(self, max: Any) -> Tensor:
@@ -1374,136 +1374,136 @@ class Tensor(Exchange):
     def clamp_min_(self, min: Any) -> Tensor:
         ...
 
-    def eq_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def eq_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def ge_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def ge_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def gt_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def gt_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def le_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def le_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def logical_and_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def logical_and_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def logical_not_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def logical_not_(self, *, out: Any=None) -> Any:
         ...
 
-    def logical_or_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def logical_or_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def logical_xor_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def logical_xor_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def lt_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def lt_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def ne_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def ne_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def cumprod_(self, dim: Any, dtype: Any=None, _by_name: Any=None, out: Any=None) -> Any:
+    def cumprod_(self, dim: Any, dtype: Any=None, *, out: Any=None) -> Any:
         ...
 
-    def tril_(self, diagonal: Any=0, _by_name: Any=None, out: Any=None) -> Any:
+    def tril_(self, diagonal: Any=0, *, out: Any=None) -> Any:
         ...
 
-    def triu_(self, diagonal: Any=0, _by_name: Any=None, out: Any=None) -> Any:
+    def triu_(self, diagonal: Any=0, *, out: Any=None) -> Any:
         ...
 
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         ...
 
-    def floor_divide_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def floor_divide_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def fmod_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def fmod_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def gcd_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def gcd_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def lcm_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def lcm_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def remainder_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def remainder_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def abs_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def abs_(self, *, out: Any=None) -> Any:
         ...
 
-    def exp_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def exp_(self, *, out: Any=None) -> Any:
         ...
 
-    def exp2_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def exp2_(self, *, out: Any=None) -> Any:
         ...
 
-    def expm1_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def expm1_(self, *, out: Any=None) -> Any:
         ...
 
-    def log_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def log_(self, *, out: Any=None) -> Any:
         ...
 
-    def log10_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def log10_(self, *, out: Any=None) -> Any:
         ...
 
-    def log1p_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def log1p_(self, *, out: Any=None) -> Any:
         ...
 
-    def log2_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def log2_(self, *, out: Any=None) -> Any:
         ...
 
-    def neg_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def neg_(self, *, out: Any=None) -> Any:
         ...
 
-    def reciprocal_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def reciprocal_(self, *, out: Any=None) -> Any:
         ...
 
-    def rsqrt_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def rsqrt_(self, *, out: Any=None) -> Any:
         ...
 
-    def sign_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def sign_(self, *, out: Any=None) -> Any:
         ...
 
-    def sqrt_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def sqrt_(self, *, out: Any=None) -> Any:
         ...
 
-    def square_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def square_(self, *, out: Any=None) -> Any:
         ...
 
-    def erf_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def erf_(self, *, out: Any=None) -> Any:
         ...
 
-    def erfc_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def erfc_(self, *, out: Any=None) -> Any:
         ...
 
-    def erfinv_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def erfinv_(self, *, out: Any=None) -> Any:
         ...
 
-    def digamma_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def digamma_(self, *, out: Any=None) -> Any:
         ...
 
-    def lgamma_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def lgamma_(self, *, out: Any=None) -> Any:
         ...
 
-    def mvlgamma_(self, p: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def mvlgamma_(self, p: Any, *, out: Any=None) -> Any:
         ...
 
     def polygamma_(self, n: Any, _by_name: Any=None, out: Any=None) -> Any:
         ...
 
-    def logit_(self, eps: Any=None, _by_name: Any=None, out: Any=None) -> Any:
+    def logit_(self, eps: Any=None, *, out: Any=None) -> Any:
         ...
 
-    def xlogy_(self, other: Any, _by_name: Any=None, out: Any=None) -> Any:
+    def xlogy_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         ...
 
-    def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None, _by_name: Any=None, out: Any=None) -> Any:
+    def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None, *, out: Any=None) -> Any:
         ...
 
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float=1) -> Tensor:
@@ -1515,22 +1515,22 @@ class Tensor(Exchange):
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
-    def ceil_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def ceil_(self, *, out: Any=None) -> Any:
         ...
 
-    def floor_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def floor_(self, *, out: Any=None) -> Any:
         ...
 
-    def frac_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def frac_(self, *, out: Any=None) -> Any:
         ...
 
-    def round_(self, decimals: Any=0, _by_name: Any=None, out: Any=None) -> Any:
+    def round_(self, decimals: Any=0, *, out: Any=None) -> Any:
         ...
 
-    def trunc_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def trunc_(self, *, out: Any=None) -> Any:
         ...
 
-    def cumsum_(self, dim: Any, dtype: Any=None, reverse: Any=False, _by_name: Any=None, out: Any=None) -> Any:
+    def cumsum_(self, dim: Any, dtype: Any=None, reverse: Any=False, *, out: Any=None) -> Any:
         ...
 
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
@@ -1545,46 +1545,46 @@ class Tensor(Exchange):
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool=True) -> Tensor:
         ...
 
-    def acos_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def acos_(self, *, out: Any=None) -> Any:
         ...
 
-    def acosh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def acosh_(self, *, out: Any=None) -> Any:
         ...
 
-    def asin_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def asin_(self, *, out: Any=None) -> Any:
         ...
 
-    def asinh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def asinh_(self, *, out: Any=None) -> Any:
         ...
 
-    def atan_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def atan_(self, *, out: Any=None) -> Any:
         ...
 
-    def atanh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def atanh_(self, *, out: Any=None) -> Any:
         ...
 
-    def cos_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def cos_(self, *, out: Any=None) -> Any:
         ...
 
-    def cosh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def cosh_(self, *, out: Any=None) -> Any:
         ...
 
-    def deg2rad_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def deg2rad_(self, *, out: Any=None) -> Any:
         ...
 
-    def rad2deg_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def rad2deg_(self, *, out: Any=None) -> Any:
         ...
 
-    def sin_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def sin_(self, *, out: Any=None) -> Any:
         ...
 
-    def sinc_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def sinc_(self, *, out: Any=None) -> Any:
         ...
 
-    def sinh_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def sinh_(self, *, out: Any=None) -> Any:
         ...
 
-    def tan_(self, _by_name: Any=None, out: Any=None) -> Any:
+    def tan_(self, *, out: Any=None) -> Any:
         ...
 
     def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
