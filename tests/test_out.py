@@ -2,10 +2,11 @@
 
 import inspect
 import pickle
+import re
 import warnings
 
 import pytest
-from against_torch import both, leaf
+from against_torch import both, leaf, torch
 
 import autograd_gpu as ag
 
@@ -155,3 +156,45 @@ def test_help_shows_it():
 @pytest.mark.parametrize("function", [ag.max, ag.min, ag.polygamma, ag.linalg.norm, ag.mul])
 def test_functions_are_found_by_name(function):
     assert pickle.loads(pickle.dumps(function)) is function
+
+
+def takes_out(name, function):
+    """Whether a function of PyTorch's does, by its complaints of what is no tensor."""
+    if name in ("load", "save"):
+        return False
+    x, v, i = torch.ones(2, 2), torch.ones(2), torch.tensor([0])
+    for given in ((x,), (x, x), (x, x, x), (x, 0, i), (x, 0, i, x), (x, 0), (x, 2), (2, x), (x, v), (v, v), ([x, x],),
+                  (2,), (0, 1, 3), ((2,), 1.0), (x, 1, 0, 1.0), (x, 0, 0, 1), (x > 0, x, x), (x, x > 0)):  # fmt: skip
+        try:
+            function(*given, out=object())
+        except TypeError as error:
+            if "unexpected keyword argument 'out'" in str(error):
+                return False
+            if re.search(r"argument 'out'|Tensors? out\b", str(error)):
+                return True
+        except (RuntimeError, ValueError, IndexError):  # of other arguments; the next ones may fit
+            continue
+    return False
+
+
+@pytest.mark.cpu
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("theirs", "ours"), [(torch, ag), (torch.linalg, ag.linalg), (torch.special, ag.special),
+                                              (torch.nn.functional, ag.nn.functional)])  # fmt: skip
+def test_every_function_that_has_it_in_pytorch(theirs, ours):
+    shared = [name for name in ours.__all__ if callable(getattr(theirs, name, None))]
+    functions = {name: getattr(ours, name) for name in shared if not isinstance(getattr(ours, name), type)}
+    ours = {name for name, f in functions.items() if "out" in inspect.signature(f).parameters}
+    assert not [name for name in functions if name not in ours and takes_out(name, getattr(theirs, name))]
+
+
+@pytest.mark.parametrize("name", ["relu", "one_hot", "mse_loss"])
+def test_what_has_none_in_pytorch(name, device):
+    function, out = getattr(ag.nn.functional, name), ag.empty(2, device=device)
+    assert not {"out", "_by_name"} & set(inspect.signature(function).parameters)
+    with pytest.raises(TypeError, match=r"`out`|unexpected keyword argument 'out'"):
+        function(*[ag.ones(2, device=device)] * (2 if name == "mse_loss" else 1), out=out)
+
+
+def test_a_parameter_by_name_only():
+    assert str(inspect.signature(ag.mul)) == "(input, other, *, out=None)"

@@ -26,7 +26,7 @@ from ..core.op import RECORD
 from ..core.saved import FREED, SavedTensor, handles, save_output, saved_for_user
 from ..core.saving import hand_over
 from ..core.tensor import Tensor, alias, wrap, wrap_given
-from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, NO_GRAD, storage_of
+from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, storage_of
 from ..errors import MissingRuleError
 from .calling import by_place, check_dirty, rule_of
 from .context import RUNNING, FunctionCtx
@@ -268,9 +268,11 @@ def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, .
             if x.requires_grad:
                 o = alias(x)
             elif id(x) not in dirty:
-                o = _show(alias(x), x, NO_GRAD)
+                o = _show(alias(x), x, IN_FUNCTION)
         elif isinstance(o, Tensor) and o.requires_grad:  # forward recorded, by enable_grad
             o = alias(o)
+        elif isinstance(o, Tensor) and o._base is not None:
+            o._made = IN_FUNCTION
         found.append(o)
     return tuple(found)
 
@@ -290,7 +292,7 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
         if id(old) in dirty:
             rebase(old, node, new._nr)
         else:
-            _mark_view(new, old, linked)
+            _mark_view(new, old, linked, IN_FUNCTION if len(pairs) == 1 else ONE_OF_SEVERAL)
     if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
         hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
@@ -309,14 +311,14 @@ def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], exc
             new._fn, new._nr = node, nr if len(returned) > 1 else 0
 
 
-def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor]) -> None:
+def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor], made: int) -> None:
     """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
     for x in inputs:
         if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
-            _show(new, x, IN_FUNCTION)
+            _show(new, x, made)
             return
     if new._base is not None:  # of a buffer of forward's own, which may have written to it
-        new._made, new._seen = IN_FUNCTION, new._storage.version  # type: ignore[union-attr]
+        new._made, new._seen = made, new._storage.version  # type: ignore[union-attr]
 
 
 def _show(view: Tensor, x: Tensor, made: int) -> Tensor:

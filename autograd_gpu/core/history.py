@@ -23,7 +23,15 @@ from .anomaly import note
 from .hooks import extra_of
 from .node import AccumulateGrad, Node, next_sequence_nr
 from .op import RAW, RECORD
-from .views import IN_INFERENCE, IN_INFERENCE_NO_GRAD, NO_GRAD, ONE_OF_SEVERAL, FollowingStorage
+from .views import (
+    IN_FUNCTION,
+    IN_INFERENCE,
+    IN_INFERENCE_NO_GRAD,
+    NO_GRAD,
+    OF_SUCH_A_VIEW,
+    ONE_OF_SEVERAL,
+    FollowingStorage,
+)
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -206,26 +214,32 @@ def check_recordable(name: str, x: Tensor) -> None:
 
 def forbidden(view: Tensor, what: str) -> RuntimeError:
     """A view whose history may not be rewritten, because of how it was made; `what`: "is being"."""
-    made = view._made
-    if made in (NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD):
-        mode, block = ("no_grad", "no_grad") if made == NO_GRAD else ("inference", "inference_mode")
-        return RuntimeError(
-            f"A view was created in {mode} mode and {what} modified inplace "
-            f"{'with grad mode enabled' if made == NO_GRAD else 'in normal mode'}. Given that this use case is "
-            "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the "
-            f"inplace either both inside the {block} block (if you don't want the inplace to be tracked) or both "
-            "outside (if you want the inplace to be tracked)."
-        )
-    origin = "This" if view._fn is None else f"Output {max(view._nr - 1, 0)} of {view._fn.name()}"
-    if made == ONE_OF_SEVERAL:
-        return RuntimeError(
-            f"{origin} is a view and {what} modified inplace. This view is the output of a function that returns "
-            "multiple views. Such functions do not allow the output views to be modified inplace. You should replace "
-            "the inplace operation by an out-of-place one."
-        )
-    return RuntimeError(
-        f"{origin} is a view and {what} modified inplace. This view was created inside a custom Function (or because "
-        "an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
-        "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You "
-        "can fix this by cloning the output of the custom Function."
-    )
+    made, base = view._made & ~OF_SUCH_A_VIEW, view._base
+    in_mode = made in (NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD)
+    mode, block, now = _MODES[made != NO_GRAD if in_mode else False]
+    if in_mode or view._fn is None:
+        of_view = in_mode and view._made & OF_SUCH_A_VIEW and base is not None and base._fn is not None
+        such = "This is a view of a view which" if of_view else "A view"
+        text = f"{such} was created in {mode} mode and {what} modified inplace {now}. "
+    else:
+        text = f"Output {max(view._nr - 1, 0)} of {view._fn.name()} is a view and {what} modified inplace. "
+    if in_mode:
+        text += _AMBIGUOUS.format(block)
+    return RuntimeError(text + {ONE_OF_SEVERAL: _ONE_OF_SEVERAL, IN_FUNCTION: _IN_FUNCTION}.get(made, ""))
+
+
+_MODES = (("no_grad", "no_grad", "with grad mode enabled"), ("inference", "inference_mode", "in normal mode"))
+_AMBIGUOUS = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the {} block (if you don't want the inplace to be tracked) or both "
+    "outside (if you want the inplace to be tracked)."
+)
+_ONE_OF_SEVERAL = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should replace the inplace operation by an out-of-place one."
+)
+_IN_FUNCTION = (
+    "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+    "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+)

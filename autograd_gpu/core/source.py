@@ -17,16 +17,16 @@ from .node import next_sequence_nr
 from .op import ALWAYS, RAW, RECORD, OpDef
 from .saved import FREED, NOTHING, SavedTensor, plain, save_output, saved
 from .tensor import Parameter, Tensor, wrap
-from .views import INFERENCE_STORAGE, ONE_OF_SEVERAL, shares_memory, storage_of
+from .views import INFERENCE_STORAGE, OF_SUCH_A_VIEW, ONE_OF_SEVERAL, shares_memory, storage_of
 
 SCOPE: dict[str, Any] = {
     "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INFERENCE_STORAGE": INFERENCE_STORAGE,
-    "INTEGERS": INTEGERS, "MODES": MODES, "NOTHING": NOTHING, "ONE_OF_SEVERAL": ONE_OF_SEVERAL, "Parameter": Parameter,
-    "RAW": RAW, "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray,
-    "check_bool": check_bool, "generic": np.generic, "is_array": is_array, "namespace": namespace,
-    "ndarray": np.ndarray, "new": object.__new__, "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr,
-    "numpy": np, "plain": plain, "refresh": refresh, "save_output": save_output, "saved": saved,
-    "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
+    "INTEGERS": INTEGERS, "MODES": MODES, "NOTHING": NOTHING,
+    "OF_SUCH_A_VIEW": OF_SUCH_A_VIEW, "ONE_OF_SEVERAL": ONE_OF_SEVERAL, "Parameter": Parameter, "RAW": RAW,
+    "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray, "check_bool": check_bool,
+    "generic": np.generic, "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
+    "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr, "numpy": np, "plain": plain, "refresh": refresh,
+    "save_output": save_output, "saved": saved, "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip
 _serial = itertools.count()
 
@@ -75,9 +75,11 @@ def write_result(w: Source, op: OpDef, first: str) -> None:
 
 
 def _write_view(w: Source, op: OpDef, first: str) -> None:
-    made = "mode" if op.single else "(mode or ONE_OF_SEVERAL)"
+    made = "mode" if op.single else "mode or ONE_OF_SEVERAL"
+    of_view = f"mode or ({first}._made and {first}._made | OF_SUCH_A_VIEW)" if op.single else made
     w(f"t._storage = storage = {first}._storage or storage_of({first})")
     w("if storage is not INFERENCE_STORAGE:")
     w(f"if {first}._base is None: t._base, t._made = {first}, {made}", 1)
-    w(f"else: t._base, t._made = {first}._base, {made} or {first}._made", 1)
+    w(f"else: t._base, t._made = {first}._base, {of_view}", 1)
     w("t._seen = storage.version", 1)
+    w("else: mode = mode or 1  # a view of a tensor of inference mode is not recorded")

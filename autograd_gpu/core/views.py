@@ -18,6 +18,7 @@ _LOCK = threading.Lock()
 # modes' bits at the time, GRAD_OFF and INFERENCE.
 NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD = 1, 2, 3
 ONE_OF_SEVERAL, IN_FUNCTION = 4, 5
+OF_SUCH_A_VIEW = 8  # the bit that is set for views of such a view
 
 
 class Storage:

@@ -31,6 +31,9 @@ RESIZED = (
 
 def to_out(op: OpDef, more: Any, out: Any, general: Any, inputs: Any, attributes: tuple[Any, ...]) -> Any:
     """A call of the generated function of `op` with `out`; `more`: one positional argument too many."""
+    if op.name in WITHOUT:
+        raise TypeError(f"{op.name}() takes {len(op.inputs) + len(op.attributes)} arguments but more were given; there "
+                        "is no `out`")
     if more is not None:
         count = len(op.inputs) + len(op.attributes)
         raise TypeError(f"{op.name}() takes {count} positional arguments but more were given; `out` goes by name")
@@ -135,11 +138,12 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
 
 # Functions made of ops that PyTorch gives `out`, as the packages show them.
 OPS = (
-    "addbmm", "aminmax", "bernoulli", "bucketize", "chain_matmul", "cholesky_inverse", "cholesky_solve", "clamp_max",
-    "clamp_min", "column_stack", "diag", "diff", "dstack", "float_power", "gather", "histogram",
-    "hstack", "index_select", "inner", "ldexp", "masked_select", "matrix_power", "max", "median", "min", "msort",
-    "multinomial", "nanmedian", "nanquantile", "narrow_copy", "nonzero", "normal", "polygamma", "quantile", "renorm",
-    "row_stack", "scatter", "scatter_add", "searchsorted", "std_mean", "take", "take_along_dim", "tensordot",
+    "addbmm", "aminmax", "bernoulli", "bucketize", "chain_matmul", "cholesky_inverse", "cholesky_solve",
+    "clamp_max", "clamp_min", "column_stack", "diag", "diff", "dstack", "float_power", "gather", "histogram",
+    "hstack", "index_add", "index_copy", "index_reduce", "index_select", "inner", "ldexp", "masked_select",
+    "matrix_power", "max", "median", "min", "msort", "multinomial", "nanmedian", "nanquantile", "narrow_copy",
+    "nonzero", "normal", "normalize", "polygamma", "quantile", "renorm", "row_stack", "scatter", "scatter_add",
+    "scatter_reduce", "searchsorted", "slice_scatter", "std_mean", "take", "take_along_dim", "tensordot",
     "var_mean", "vstack", "where",
 )
 LINALG = (
@@ -148,11 +152,27 @@ LINALG = (
 )
 
 
-def take_out(functions: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Puts `taking_out` around those of `names` that are no ops, in the dictionary of a package."""
+# Ops that have none in PyTorch.
+WITHOUT = frozenset((
+    "argwhere", "binary_cross_entropy", "binary_cross_entropy_with_logits", "bincount", "celu", "clone",
+    "count_nonzero", "elu", "embedding", "flip", "glu", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "isclose",
+    "isfinite", "isinf", "isnan", "isreal", "kl_div", "l1_loss", "leaky_relu", "masked_fill", "matrix_exp", "mish",
+    "mse_loss", "one_hot", "poisson", "relu", "repeat", "roll", "selu", "silu", "softsign", "tanhshrink", "threshold",
+))  # fmt: skip
+
+
+def take_out(functions: dict[str, Any], names: tuple[str, ...] = ()) -> None:
+    """In the dictionary of a package: puts `taking_out` around `names`, and shows the parameter of ops by name only."""
     for name in names:
         if not hasattr(functions[name], "op"):
             functions[name] = taking_out(functions[name], name, functions["__name__"])
+    for function in functions.values():
+        op = getattr(function, "op", None)
+        if isinstance(op, OpDef) and op.takes_out and "__signature__" not in vars(function):
+            signature = inspect.signature(function)
+            *shown, _, out = signature.parameters.values()
+            shown += [] if op.name in WITHOUT else [out.replace(kind=out.KEYWORD_ONLY)]
+            function.__signature__ = signature.replace(parameters=shown)
 
 
 class Default:
