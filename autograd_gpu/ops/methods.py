@@ -72,6 +72,7 @@ from . import (
     vectors,
     view,
 )
+from .array_functions import array_function
 
 # Methods with the name and the signature of the function.
 SAME_NAME: dict[Any, tuple[str, ...]] = {
@@ -346,6 +347,7 @@ def bind() -> None:
     Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
+    Tensor.__array_function__ = array_function  # type: ignore[attr-defined]
     Tensor.__cupy_override_elementwise_kernel__ = cupy_override  # type: ignore[attr-defined]
 
 
