@@ -11,6 +11,7 @@ from ..backend import dtypes
 from ..backend.device import Device
 from ..backend.layouts import is_contiguous_format
 from ..backend.quantization import from_float8, to_float8
+from ..backend.tensor_types import TYPE_NAMES
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import RECORD
@@ -199,13 +200,6 @@ def to_named(dtype: np.dtype) -> Any:
     return method
 
 
-_TYPE_NAMES = {
-    dtypes.float16: "HalfTensor", dtypes.bfloat16: "BFloat16Tensor", dtypes.float32: "FloatTensor",
-    dtypes.float64: "DoubleTensor", dtypes.uint8: "ByteTensor", dtypes.int8: "CharTensor",
-    dtypes.int16: "ShortTensor", dtypes.int32: "IntTensor", dtypes.int64: "LongTensor", dtypes.bool_: "BoolTensor",
-}  # fmt: skip
-
-
 def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
     """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
 
@@ -214,4 +208,4 @@ def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory
     """
     if dtype is not None:
         return to(x, dtype, memory_format=memory_format)
-    return ("cuda." if x.is_cuda else "") + _TYPE_NAMES.get(x.dtype, str(x.dtype))
+    return ("cuda." if x.is_cuda else "") + TYPE_NAMES.get(x.dtype, str(x.dtype))

@@ -98,7 +98,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     ),
     contraction: ("inner", "kron"),
     convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
-    likeness: ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"),
+    likeness: ("new", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"),
     cumprod: ("cumprod",),
     determinant: ("det", "logdet", "slogdet"),
     diagonal: ("diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "tril", "triu"),
