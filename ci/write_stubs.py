@@ -41,6 +41,7 @@ def of_op(op: OpDef, method: bool) -> str:
             starred = True
         required = required and name not in keywords.WORDS
         parts.append(f"{name}: Any" + ("" if required else f" = {'...' if default is REQUIRED else repr(default)}"))
+    parts += [f"{word}: Any = None" for word, _ in op.elsewhere]
     parts += [f"{word}: Any = ..." for word in keywords.written_defaults(op.attributes)[1]]
     result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
     return f"({', '.join(parts)}) -> {result}"

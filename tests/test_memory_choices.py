@@ -158,9 +158,9 @@ class TestSelect:
         with both:
             z = second(first(leaf(4, 2)))
         assert both.bytes_held == 48
-        assert len(first._hooks) == 2
+        assert len(first._ag_hooks) == 2
         del hook, both, y, z
-        assert not first._hooks  # nobody watches any more
+        assert not first._ag_hooks  # nobody watches any more
 
     def test_a_hook_in_the_module_is_off_outside_of_its_thread(self):
         entered, leave = threading.Event(), threading.Event()

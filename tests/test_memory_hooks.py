@@ -344,7 +344,7 @@ class TestContext:
         y = net(leaf(2, 4))
         copied, again = pickle.loads(pickle.dumps((net, chosen)))
         assert hook.bytes_held == 16
-        (attached,) = [h.function for h in copied[1]._hooks.values()]
+        (attached,) = [h.function for h in copied[1]._ag_hooks.values()]
         assert (attached.bytes_held, type(attached.stages[0].codec).__name__) == (0, "Quantizer")
         with again:
             z = copied(leaf(2, 4) * 1)  # float16 with a scale

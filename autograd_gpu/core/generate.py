@@ -29,7 +29,8 @@ def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
         defaulted = defaulted or not required
         text = changed.get(name) or ("" if required else repr(default))
         parts.append(f"{name}={text}" if text else name)
-    return ", ".join([*parts, *(f"{word}={default}" for word, default in added.items())])
+    own = [f"{word}=None" for word, _ in op.elsewhere] if words else []
+    return ", ".join([*parts, *own, *(f"{word}={default}" for word, default in added.items())])
 
 
 def inputs_tuple(op: OpDef) -> str:
@@ -63,6 +64,8 @@ def make_public(op: OpDef, general: Callable[..., Any], name: str = "") -> Calla
     w = Source()
     w(f"def {name}({signature(op, op.called, words=True)}):")
     w.depth = 1
+    for i, (word, _) in enumerate(op.elsewhere):
+        w(f"if {word} is not None: return ELSEWHERE[{i}][1]({', '.join([*op.called.values(), word])})")
     keywords.write_words(w, name, op.attributes)
     for number in keywords.numbers_of(op.attributes):  # by a name for the default: most calls leave it
         given = "" if op.attributes[number] is inspect.Parameter.empty else f"{number} is not DEFAULTS[{number!r}] and "
@@ -120,7 +123,7 @@ def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
         "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
-        "DEFAULTS": op.attributes, **keywords.SCOPE,
+        "DEFAULTS": op.attributes, "ELSEWHERE": op.elsewhere, **keywords.SCOPE,
     }  # fmt: skip
 
 

@@ -100,7 +100,8 @@ def as_numbers(function: str, **given: Any) -> list[Any]:
 
 def scaled(function: str, value: Any, alpha: Any) -> Any:
     """alpha * value, for a call with `alpha`."""
-    alpha = as_number(function, "alpha", alpha)
+    if type(alpha) is not float:
+        alpha = as_number(function, "alpha", alpha)
     return value if alpha == 1 else value * alpha
 
 

@@ -27,7 +27,9 @@ Reading a block
    (core/batching.py): words, or functions.
 9. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
    which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
-10. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
+10. `elsewhere = (("keyword", function), ...)`: a call that gives the keyword is answered by function(inputs..., value);
+   the others pay a test of a default for it.
+11. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
    for all of them.
 """
 
@@ -97,6 +99,7 @@ class OpDef:
     chooses: bool  # the result's elements are the inputs' own
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
+    elsewhere: tuple[tuple[str, Callable[..., Any]], ...]
     jvp: Any
     batch: Any
     called: dict[str, str]  # input -> the parameter's name in the public function
@@ -159,6 +162,7 @@ class OpDef:
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "chooses": False,
     "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (), "outputs": None,
+    "elsewhere": (),
 }  # fmt: skip
 
 

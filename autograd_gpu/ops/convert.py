@@ -34,8 +34,8 @@ class cast:
     jvp, batch = LINEAR, BROADCASTING
 
 
-def in_format(xp: Any, x: Any, memory_format: Any) -> Any:
-    return xp.array(x, order="C" if is_contiguous_format("clone", memory_format) else "K")
+def _clone_in(x: Tensor, memory_format: Any) -> Tensor:
+    return contiguous_copy(x) if is_contiguous_format("clone", memory_format) else clone(x)
 
 
 @defop
@@ -46,11 +46,10 @@ class clone:
     tensor([1., 1.])
     """
 
-    def forward(xp, x, *, memory_format=None):
-        return xp.array(x) if memory_format is None else in_format(xp, x, memory_format)
-
+    def forward(xp, x): return xp.array(x)
     def grad_x(F, g): return g
     storage_ok = True
+    elsewhere = (("memory_format", _clone_in),)
     jvp, batch = LINEAR, BROADCASTING
 
 
