@@ -7,14 +7,13 @@ from typing import Any
 
 from ..backend.dtypes import FLOATS
 from ..config import no_grad
-from ..core.tensor import Parameter, Tensor
+from ..core.tensor import Tensor
 
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
 
 # Options that say how a step runs, not what it computes: a loaded state dict does not set them.
 EXECUTION = ("foreach", "fused", "capturable", "differentiable")
-_TENSORS = frozenset((Tensor, Parameter))
 _LABELS = {"lr": "learning rate", "eps": "epsilon value"}
 
 
@@ -54,11 +53,17 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
     return result
 
 
+class _Met:
+    tensors = False  # whether an option but the learning rate ever was a tensor: a step looks for them only then
+
+
 def check_tensors(group: Group) -> None:
     """Raises ValueError for an option, a learning rate above all, that is a tensor of several elements."""
     for name, option in group.items():
-        if isinstance(option, Tensor) and option.numel() != 1:
-            raise ValueError(f"Tensor {name} must be 1-element, got one of shape {list(option.shape)}")
+        if isinstance(option, Tensor):
+            if option.numel() != 1:
+                raise ValueError(f"Tensor {name} must be 1-element, got one of shape {list(option.shape)}")
+            _Met.tensors = _Met.tensors or name != "lr"
 
 
 def number(option: Any) -> Any:
@@ -70,7 +75,7 @@ def number(option: Any) -> Any:
 
 def with_numbers(group: Group) -> Group:
     """`group` with a number for each option that is a tensor, read now."""
-    if _TENSORS.isdisjoint(map(type, group.values())):
+    if not _Met.tensors and not isinstance(group.get("lr"), Tensor):
         return group
     return {name: number(option) for name, option in group.items()}
 
