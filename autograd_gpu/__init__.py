@@ -7,7 +7,22 @@ from math import e, inf, nan, pi
 
 from numpy import dtype
 
-from . import autograd, cuda, hooks, linalg, logging, nn, ops, optim, profiler, random, special, utils
+from . import (
+    autograd,
+    backends,
+    cuda,
+    hooks,
+    linalg,
+    logging,
+    nn,
+    ops,
+    optim,
+    profiler,
+    random,
+    special,
+    testing,
+    utils,
+)
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -41,6 +56,7 @@ from .backend.dtypes import bool_ as bool
 from .backend.layouts import MemoryFormat as memory_format
 from .backend.layouts import channels_last, channels_last_3d, contiguous_format, preserve_format
 from .backend.limits import can_cast, finfo, iinfo
+from .backend.tensor_types import set_default_tensor_type
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
@@ -75,6 +91,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "autograd",
+    "backends",
     "bfloat16",
     "bool",
     "can_cast",
@@ -137,11 +154,13 @@ __all__ = [
     "set_anomaly_enabled",
     "set_default_device",
     "set_default_dtype",
+    "set_default_tensor_type",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_printoptions",
     "set_rng_state",
     "special",
+    "testing",
     "uint8",
     "uint16",
     "uint32",
@@ -149,3 +168,7 @@ __all__ = [
     "utils",
 ]  # fmt: skip
 __all__ += ops.__all__
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "double", "float", "half", "int", "long", "short"]

@@ -15,8 +15,8 @@ PACKAGE, CUPY = "autograd_gpu", {"cupy", "cupyx", "cupy_backends"}
 LAYERS = {
     "errors": 0, "config": 0, "backend": 1, "core": 2, "random": 3.1, "ops": 3.2,
     "autograd": 4.1, "func": 4.2, "hooks": 4.3,
-    "compile": 5, "cuda": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5,
-    "nn": 6, "utils": 6, "distributed": 6, "optim": 6.1,
+    "backends": 5, "compile": 5, "cuda": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5,
+    "testing": 5, "nn": 6, "utils": 6, "distributed": 6, "optim": 6.1,
     "": 7, "__main__": 8,  # "" is autograd_gpu/__init__.py, which shows everything to the user
 }  # fmt: skip
 

@@ -41,6 +41,7 @@ def of_op(op: OpDef, method: bool) -> str:
             starred = True
         required = required and name not in keywords.WORDS
         parts.append(f"{name}: Any" + ("" if required else f" = {'...' if default is REQUIRED else repr(default)}"))
+    parts += [f"{word}: Any = None" for word, _ in op.elsewhere]
     parts += [f"{word}: Any = ..." for word in keywords.written_defaults(op.attributes)[1]]
     if op.takes_out and op.name not in out.WITHOUT and not method:
         parts += [*([] if starred else ["*"]), "out: Any = None"]

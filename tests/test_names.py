@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 from operator import add
 
 import numpy as np
@@ -111,3 +112,118 @@ class TestAttributes:
         """Declared: a dict per tensor would cost every operation."""
         with pytest.raises(AttributeError):
             ag.ones(2).tag = 1
+
+
+class TestDeviceContexts:
+    def test_factories_follow_the_innermost(self):
+        before = ag.get_default_device()
+        with ag.device("cpu") as device:
+            assert (device, ag.get_default_device()) == (ag.device("cpu"), ag.device("cpu"))
+            made = (ag.ones(1), ag.tensor([1.0]), ag.rand(2), ag.arange(3), ag.nn.Linear(1, 1).weight, ag.eye(2))
+            assert {str(t.device) for t in made} == {"cpu"}
+            with device, pytest.raises(KeyError):  # the same object again, and left by an exception
+                raise KeyError
+        assert ag.get_default_device() == before
+
+    def test_other_threads_are_left_alone(self):
+        found = []
+        wanted = "cpu" if ag.get_default_device().type == "cuda" else "cuda"
+        with ag.device(wanted):
+            thread = threading.Thread(target=lambda: found.append(ag.get_default_device()))
+            thread.start()
+            thread.join()
+            assert ag.get_default_device() == ag.device(wanted)
+        assert found == [ag.get_default_device()]
+
+
+class TestNew:
+    @pytest.mark.parametrize("make", [
+        lambda m, x: x.new(), lambda m, x: x.new(2, 3).zero_(), lambda m, x: x.new([1, 2]), lambda m, x: x.new((2, 3)),
+        lambda m, x: x.new(m.Size([2, 3])).zero_(), lambda m, x: x.new(np.ones(2)), lambda m, x: x.new(x),
+        lambda m, x: x.new(size=(2, 3)).zero_(), lambda m, x: x.new([]), lambda m, x: x.new([[1, 2], [3, 4]]),
+        lambda m, x: x.new(3, device="cpu").zero_(), lambda m, x: x.new(x.shape).zero_(),
+    ])  # fmt: skip
+    @pytest.mark.parametrize("dtype", ["float64", "int32"])
+    def test_like_pytorch(self, make, dtype):
+        torch = pytest.importorskip("torch")
+        ours, theirs = (make(m, m.ones(2, dtype=getattr(m, dtype))) for m in (ag, torch))
+        assert (ours.tolist(), ours.shape) == (theirs.tolist(), tuple(theirs.shape))
+        assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.") == dtype
+
+    def test_refused(self):
+        torch = pytest.importorskip("torch")
+        for m in (torch, ag):
+            x = m.ones(2, dtype=m.float64)
+            for bad in (2.5, True, m.ones(2), "a", None):
+                with pytest.raises(TypeError):
+                    x.new(bad)
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+def test_default_tensor_types():
+    torch = pytest.importorskip("torch")
+    device = ag.get_default_device()
+    try:
+        for name in ("torch.DoubleTensor", "torch.HalfTensor", "torch.BFloat16Tensor", "torch.FloatTensor"):
+            ag.set_default_tensor_type(name)
+            torch.set_default_tensor_type(name)
+            assert str(ag.ones(1).dtype) == str(torch.ones(1).dtype).removeprefix("torch.")
+            assert ag.ones(1).device == ag.device("cpu")
+        for bad in ("torch.LongTensor", "FooTensor", "torch.xpu.FloatTensor", 3):
+            with pytest.raises(TypeError):
+                ag.set_default_tensor_type(bad)
+        ag.set_default_tensor_type(ag.float64)
+        assert ag.get_default_dtype() == ag.float64
+        ag.set_default_tensor_type("torch.cuda.FloatTensor")
+        assert (ag.get_default_device(), ag.get_default_dtype()) == (ag.device("cuda"), ag.float32)
+    finally:
+        ag.set_default_dtype(ag.float32)
+        torch.set_default_dtype(torch.float32)
+        ag.set_default_device(device)
+
+
+def test_settings_of_cudnn_are_accepted():
+    import autograd_gpu.backends.cudnn as cudnn
+
+    for name in ("deterministic", "benchmark", "enabled", "allow_tf32"):
+        before = getattr(cudnn, name)
+        for value in (not before, before):
+            setattr(ag.backends.cudnn, name, value)
+            assert getattr(cudnn, name) is value
+    assert not cudnn.is_available()
+    assert cudnn.version() is None
+
+
+def test_members_of_a_module_are_walked_backwards():
+    torch = pytest.importorskip("torch")
+    for m in (torch, ag):
+        net = m.nn.Sequential(m.nn.Linear(1, 1), m.nn.Tanh())
+        assert [type(child).__name__ for child in reversed(net._modules.values())] == ["Tanh", "Linear"]
+        assert list(reversed(net._modules)) == list(reversed(net._modules.keys())) == ["1", "0"]
+        assert [name for name, _ in reversed(net[0]._parameters.items())] == ["bias", "weight"]
+        assert list(net[0]._parameters) == ["weight", "bias"]
+
+
+def test_datasets_may_say_what_their_items_are():
+    class Squares(ag.utils.data.Dataset[int]):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            return i * i
+
+    loader: ag.utils.data.DataLoader[int] = ag.utils.data.DataLoader(Squares(), batch_size=3)
+    assert [batch.tolist() for batch in loader] == [[0, 1, 4]]
+
+
+SPACES = [ag, ag.nn, ag.nn.utils, ag.optim, ag.optim.lr_scheduler, ag.utils, ag.utils.data, ag.cuda, ag.hooks,
+          ag.random]  # fmt: skip
+
+
+@pytest.mark.parametrize("space", SPACES, ids=lambda space: space.__name__)
+def test_dir_shows_what_is_public(space):
+    shown = dir(space)
+    assert set(space.__all__) <= set(shown)
+    assert all(hasattr(space, name) for name in shown)
+    modules = {name for name in shown if isinstance(getattr(space, name), type(ag))}
+    assert modules <= {*space.__all__, "parameter"}

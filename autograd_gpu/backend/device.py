@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+
 
 class Device:
     """A place for arrays: `type` is "cpu" or "cuda", `index` the CUDA ordinal.
 
     The CPU has no index, and "cuda" without one means the device that is current where it is used.
 
+    As a context it is where this thread's factories make tensors, as `set_default_device` says for the process.
+
     >>> ag.device("cuda:1").index
     1
+    >>> with ag.device("cpu"):
+    ...     ag.ones(2).device
+    device('cpu')
     """
 
     __slots__ = ("index", "type")
@@ -29,6 +36,17 @@ class Device:
             self.type, self.index = "cpu", None
         else:
             self.type, self.index = "cuda", int(ordinal) if ordinal else index
+
+    def __enter__(self) -> Device:
+        with _COUNT:
+            _Default.contexts += 1
+        _ENTERED.devices.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _ENTERED.devices.pop()
+        with _COUNT:
+            _Default.contexts -= 1
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -50,6 +68,17 @@ CPU = Device("cpu")
 
 class _Default:
     device = CPU
+    contexts = 0  # in which some thread is; without any nobody asks for the thread's own
+
+
+class _Entered(threading.local):
+    """The devices whose contexts this thread is in, the innermost last."""
+
+    def __init__(self) -> None:
+        self.devices: list[Device] = []
+
+
+_COUNT, _ENTERED = threading.Lock(), _Entered()
 
 
 def get_default_device() -> Device:
@@ -58,6 +87,8 @@ def get_default_device() -> Device:
     >>> ag.get_default_device()
     device('cpu')
     """
+    if _Default.contexts and _ENTERED.devices:
+        return _ENTERED.devices[-1]
     return _Default.device
 
 
@@ -74,4 +105,6 @@ def set_default_device(device: Device | str) -> None:
 
 def or_default(device: Device | str | None) -> Device:
     """`device`, or the default one for None."""
-    return _Default.device if device is None else device if type(device) is Device else Device(device)
+    if device is None:
+        return get_default_device() if _Default.contexts else _Default.device
+    return device if type(device) is Device else Device(device)

@@ -59,7 +59,7 @@ def operator(op: OpDef) -> Any:
                 return NotImplemented
         return general(op, args, attributes)
 
-    return generate.make_public(op, general_or_defer, out=False)
+    return generate.make_public(op, general_or_defer, is_operator=True)
 
 
 def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:

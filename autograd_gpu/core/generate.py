@@ -20,6 +20,7 @@ from .source import Source, write_result
 def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
     """The parameter list: the inputs by these names, then attributes, positional or by keyword, and NumPy's `words`."""
     changed, added = keywords.written_defaults(op.attributes) if words else ({}, {})
+    numbers = keywords.numbers_of(op.attributes)
     parts = [names[name] + ("=None" if name in op.optional else "") for name in op.inputs]
     defaulted = bool(op.optional) and not op.variadic
     for name, default in op.attributes.items():
@@ -27,9 +28,11 @@ def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
         if required and defaulted and "*" not in parts:
             parts.append("*")
         defaulted = defaulted or not required
-        text = changed.get(name) or ("" if required else repr(default))
+        written = f"DEFAULT_{name}" if words and name in numbers else repr(default)  # one object, for `is`
+        text = changed.get(name) or ("" if required else written)
         parts.append(f"{name}={text}" if text else name)
-    return ", ".join([*parts, *(f"{word}={default}" for word, default in added.items())])
+    own = [f"{word}=None" for word, _ in op.elsewhere] if words else []
+    return ", ".join([*parts, *own, *(f"{word}={default}" for word, default in added.items())])
 
 
 def inputs_tuple(op: OpDef) -> str:
@@ -57,17 +60,18 @@ def make_raw(op: OpDef) -> Callable[..., Any]:
     return w.compile(op.name, {"forward": op.forward})
 
 
-def make_public(op: OpDef, general: Callable[..., Any], out: bool = True) -> Callable[..., Any]:
-    """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`."""
-    name, listed = op.name, signature(op, op.called, words=True)
-    out = out and op.takes_out
+def make_public(op: OpDef, general: Callable[..., Any], is_operator: bool = False) -> Callable[..., Any]:
+    """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`.
+
+    Python calls an operator with two operands and nothing else.
+    """
+    name, listed = op.name, signature(op, op.called, words=not is_operator)
+    out = op.takes_out and not is_operator
     w = Source()
     w(f"def {name}({listed}{', _by_name=None, out=None' if out else ''}):")
     w.depth = 1
-    keywords.write_words(w, name, op.attributes)
-    for number in keywords.numbers_of(op.attributes):  # by a name for the default: most calls leave it
-        given = "" if op.attributes[number] is inspect.Parameter.empty else f"{number} is not DEFAULTS[{number!r}] and "
-        w(f"if {given}isinstance({number}, Tensor): {number} = as_number({name!r}, {number!r}, {number})")
+    if not is_operator:
+        _write_other_words(w, op)
     if renamed := [name for name in op.inputs if op.called[name] != name]:
         w(f"{', '.join(renamed)} = {', '.join(op.called[name] for name in renamed)}")
     if "keepdim" in op.attributes:  # sum(x, 0, 1) is no sum over two dimensions
@@ -94,6 +98,16 @@ def make_public(op: OpDef, general: Callable[..., Any], out: bool = True) -> Cal
     function = w.compile(name, _scope(op, general))
     function.__doc__ = op.doc
     return function
+
+
+def _write_other_words(w: Source, op: OpDef) -> None:
+    """What a call may say otherwise: core/keywords.py."""
+    for i, (word, _) in enumerate(op.elsewhere):
+        w(f"if {word} is not None: return ELSEWHERE[{i}][1]({', '.join([*op.called.values(), word])})")
+    keywords.write_words(w, op.name, op.attributes)
+    for number in keywords.numbers_of(op.attributes):  # most calls leave the default
+        given = "" if op.attributes[number] is inspect.Parameter.empty else f"{number} is not DEFAULT_{number} and "
+        w(f"if {given}isinstance({number}, Tensor): {number} = as_number({op.name!r}, {number!r}, {number})")
 
 
 def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +139,8 @@ def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
         "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
-        "DEFAULTS": op.attributes, **keywords.SCOPE,
+        **{f"DEFAULT_{name}": default for name, default in op.attributes.items()}, "ELSEWHERE": op.elsewhere,
+        **keywords.SCOPE,
     }  # fmt: skip
 
 

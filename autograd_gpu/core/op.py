@@ -30,7 +30,9 @@ Reading a block
    which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
 10. `scalars` are inputs that are no tensors to autograd where a number is given, though the op takes `numbers`: nothing
    of them is freed, and `next_functions` leaves them out. Other numbers are listed behind the tensors.
-11. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
+11. `elsewhere = (("keyword", function), ...)`: a call that gives the keyword is answered by function(inputs..., value);
+   the others pay a test of a default for it.
+12. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
    for all of them.
 """
 
@@ -106,6 +108,7 @@ class OpDef:
     scalars: tuple[str, ...]
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
+    elsewhere: tuple[tuple[str, Callable[..., Any]], ...]
     jvp: Any
     batch: Any
     called: dict[str, str]  # input -> the parameter's name in the public function
@@ -175,7 +178,7 @@ class OpDef:
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
     "chooses": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (),
-    "outputs": None, "scalars": (),
+    "outputs": None, "scalars": (), "elsewhere": (),
 }  # fmt: skip
 
 

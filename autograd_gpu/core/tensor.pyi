@@ -484,19 +484,22 @@ class Tensor(Exchange):
     def type_as(self, other: Tensor) -> Tensor:
         ...
 
-    def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+    def new(self, *sizes: Any, size: Any=None, device: Any=None) -> Tensor:
+        ...
+
+    def new_empty(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
     def new_full(self, size: Any, fill_value: Any, *, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
-    def new_ones(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+    def new_ones(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
     def new_tensor(self, data: Any, *, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
-    def new_zeros(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+    def new_zeros(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
     def cumprod(self, dim: Any=..., dtype: Any=None, axis: Any=...) -> Tensor:

@@ -107,3 +107,7 @@ __all__ = [
     "temperature",
     "utilization",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

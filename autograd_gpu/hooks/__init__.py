@@ -7,3 +7,7 @@ from .quantize import quantize
 from .select import select
 
 __all__ = ["MemoryHook", "compose", "offload", "quantize", "select"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

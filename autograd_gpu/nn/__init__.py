@@ -168,3 +168,7 @@ __all__ = [
     "transformer",
     "utils",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "parameter"]

@@ -10,7 +10,7 @@ instead of 8). Private names begin with `_ag_`, which no subclass of a user take
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Parameter, Tensor
@@ -157,6 +157,19 @@ class Members(MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         self[name]  # KeyError for what is none of them
         delattr(self.owner, name)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))
+
+    def keys(self) -> KeysView[str]:
+        """The names; a view as a dict has it, like `values` and `items`, which can be walked in `reversed` order."""
+        return dict.fromkeys(self).keys()
+
+    def values(self) -> ValuesView[Any]:
+        return {name: self[name] for name in self}.values()
+
+    def items(self) -> ItemsView[str, Any]:
+        return {name: self[name] for name in self}.items()
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name, kind in self.owner._ag_kinds.items() if kind in self.kinds])

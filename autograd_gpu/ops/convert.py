@@ -11,6 +11,7 @@ from ..backend import dtypes
 from ..backend.device import Device
 from ..backend.layouts import is_contiguous_format
 from ..backend.quantization import from_float8, to_float8
+from ..backend.tensor_types import TYPE_NAMES
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import RECORD
@@ -33,8 +34,8 @@ class cast:
     jvp, batch = LINEAR, BROADCASTING
 
 
-def in_format(xp: Any, x: Any, memory_format: Any) -> Any:
-    return xp.array(x, order="C" if is_contiguous_format("clone", memory_format) else "K")
+def _clone_in(x: Tensor, memory_format: Any) -> Tensor:
+    return contiguous_copy(x) if is_contiguous_format("clone", memory_format) else clone(x)
 
 
 @defop
@@ -45,11 +46,10 @@ class clone:
     tensor([1., 1.])
     """
 
-    def forward(xp, x, *, memory_format=None):
-        return xp.array(x) if memory_format is None else in_format(xp, x, memory_format)
-
+    def forward(xp, x): return xp.array(x)
     def grad_x(F, g): return g
     storage_ok = True
+    elsewhere = (("memory_format", _clone_in),)
     jvp, batch = LINEAR, BROADCASTING
 
 
@@ -200,13 +200,6 @@ def to_named(dtype: np.dtype) -> Any:
     return method
 
 
-_TYPE_NAMES = {
-    dtypes.float16: "HalfTensor", dtypes.bfloat16: "BFloat16Tensor", dtypes.float32: "FloatTensor",
-    dtypes.float64: "DoubleTensor", dtypes.uint8: "ByteTensor", dtypes.int8: "CharTensor",
-    dtypes.int16: "ShortTensor", dtypes.int32: "IntTensor", dtypes.int64: "LongTensor", dtypes.bool_: "BoolTensor",
-}  # fmt: skip
-
-
 def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
     """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
 
@@ -215,4 +208,4 @@ def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory
     """
     if dtype is not None:
         return to(x, dtype, memory_format=memory_format)
-    return ("cuda." if x.is_cuda else "") + _TYPE_NAMES.get(x.dtype, str(x.dtype))
+    return ("cuda." if x.is_cuda else "") + TYPE_NAMES.get(x.dtype, str(x.dtype))

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend import dtypes, is_array
 from ..backend.layouts import is_contiguous_format, memory_order
+from ..core.size import Size
 from ..core.tensor import StorageTensor, Tensor, wrap
 from .creation import empty, full, in_numpy, make, ones, tensor, zeros
 
@@ -89,19 +90,51 @@ def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, r
     return tensor(data, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
-def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def new(x: Tensor, *sizes: Any, size: Any = None, device: Any = None) -> Tensor:
+    """PyTorch's old constructor, in the dtype and on the device of x.
+
+    Of sizes or an `ag.Size` it makes a tensor whose values are not set, of a sequence, an array or a tensor a copy.
+    Prefer new_empty and new_tensor, which say which.
+
+    >>> ag.ones(2, dtype=ag.int32).new([3, 4])
+    tensor([3, 4], dtype=int32)
+    """
+    if size is None and not sizes:
+        return new_empty(x, 0, device=device)
+    if all(type(n) is int for n in sizes):
+        return new_empty(x, *sizes, size=size, device=device)
+    data = sizes[0] if len(sizes) == 1 else None
+    if isinstance(data, Size):
+        return new_empty(x, data, device=device)
+    if isinstance(data, Tensor) and data.dtype != x.dtype:
+        raise TypeError(f"new(): a tensor of {data.dtype} beside one of {x.dtype}; use x.new_tensor, which converts")
+    if not isinstance(data, (list, tuple, Tensor)) and not is_array(data):
+        raise TypeError(f"new() takes sizes, or a sequence, array or tensor; got {', '.join(map(repr, sizes)):.60}")
+    return new_tensor(x, data, device=device)
+
+
+def new_zeros(
+    x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of zeros, by default in the dtype and on the device of x."""
-    return zeros(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    dtype, device = dtype or x.dtype, device or x.device
+    return zeros(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def new_ones(
+    x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of ones, by default in the dtype and on the device of x."""
-    return ones(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    dtype, device = dtype or x.dtype, device or x.device
+    return ones(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def new_empty(x: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def new_empty(
+    x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor whose values are not set, by default in the dtype and on the device of x."""
-    return empty(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    dtype, device = dtype or x.dtype, device or x.device
+    return empty(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def new_full(

@@ -75,6 +75,7 @@ from . import (
     vectors,
     view,
 )
+from .array_functions import array_function
 
 # Methods with the name and the signature of the function.
 SAME_NAME: dict[Any, tuple[str, ...]] = {
@@ -100,7 +101,7 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     ),
     contraction: ("inner", "kron"),
     convert: ("clone", "contiguous", "cpu", "cuda", "detach_", "to", "type_as"),
-    likeness: ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"),
+    likeness: ("new", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"),
     cumprod: ("cumprod",),
     determinant: ("det", "logdet", "slogdet"),
     diagonal: ("diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "tril", "triu"),
@@ -354,6 +355,7 @@ def bind() -> None:
     Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
+    Tensor.__array_function__ = array_function  # type: ignore[attr-defined]
     Tensor.__cupy_override_elementwise_kernel__ = cupy_override  # type: ignore[attr-defined]
 
 

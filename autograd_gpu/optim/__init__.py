@@ -34,3 +34,7 @@ __all__ = [
     "step_in_backward",
     "swa_utils",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

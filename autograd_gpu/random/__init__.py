@@ -43,3 +43,7 @@ __all__ = [
     "set_rng_state",
     "uniform",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -86,8 +86,19 @@ def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
         size = given[0] if len(given) == 1 and not isinstance(given[0], (int, np.integer)) else given
     elif given:
         raise TypeError(f"got the shape twice: {', '.join(map(str, given))} and size={size}")
+    if type(size) is tuple:
+        for n in size:
+            if type(n) is not int or n < 0:
+                break
+        else:
+            return size
+    return _checked(size)
+
+
+def _checked(size: Any) -> tuple[int, ...]:
+    """The shape in a sequence of integers and 0-d tensors, or in one of them; an error says what is wrong."""
     try:
-        shape = tuple([n if type(n) is int else index(n) for n in size])
+        shape = tuple([index(n) for n in size])
     except TypeError:
         shape = (index(size),)  # a 0-d tensor, or an error that names the type
     _refuse_negative(shape)

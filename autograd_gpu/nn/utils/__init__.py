@@ -20,3 +20,7 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -26,3 +26,7 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

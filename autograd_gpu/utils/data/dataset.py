@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from ...ops import stack
 from ...ops.creation import tensor
 from ...random import Generator, randperm
 
+Item = TypeVar("Item", covariant=True)
 
-class Dataset:
+
+class Dataset(Generic[Item]):
     """Base of the datasets: a subclass defines `__len__` and `__getitem__(index)`.
 
     One that can cut a whole batch at once defines `batch(indices)` too, and `device`, where it wants the

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from ...backend import to_device
 from ...random import Generator
-from .dataset import Dataset, default_collate, permutation
+from .dataset import Dataset, Item, default_collate, permutation
 
 
-class DataLoader:
+class DataLoader(Generic[Item]):
     """Iterates over `dataset` in batches of `batch_size`, the last one smaller unless `drop_last`.
 
     With `shuffle` each epoch has a new order. `seed` alone fixes the sequence of orders; without it they are

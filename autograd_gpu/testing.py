@@ -1,0 +1,136 @@
+"""`assert_close`: whether two results are the same but for rounding, and where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .backend import dtypes, is_array
+from .core.tensor import Tensor
+from .ops import as_tensor
+
+# dtype -> relative and absolute tolerance, PyTorch's; integers and bools have to be equal.
+TOLERANCES = {
+    dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5),
+    dtypes.float64: (1e-7, 1e-7),
+}  # fmt: skip
+
+
+_NUMBERS = (bool, int, float, np.generic)
+
+
+def assert_close(
+    actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None, atol: float | None = None,
+    equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
+    check_stride: bool = False, msg: str | Callable[[str], str] | None = None,
+) -> None:  # fmt: skip
+    """AssertionError unless |actual - expected| <= atol + rtol |expected| everywhere; it says what differs, and where.
+
+    Both are tensors, arrays or numbers, or sequences and mappings of them. The tolerances, given together, are by
+    default those of the wider of both dtypes: 1.3e-6 and 1e-5 for float32, 1e-7 and 1e-7 for float64. Shape, dtype and
+    device have to be equal too, strides with `check_stride`. `msg` replaces the text, or makes a text of it.
+
+    >>> ag.testing.assert_close(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.0 + 1e-6]))
+    >>> ag.testing.assert_close(1.0, 1.5, rtol=0.0, atol=1.0)
+    """
+    if (rtol is None) != (atol is None):
+        lacking = "rtol" if rtol is None else "atol"
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {lacking}.")
+    checks = {"dtype": check_dtype, "device": check_device, "stride()": check_stride, "subclass": not allow_subclasses}
+    for where, a, b in _pairs(actual, expected, ""):
+        text = _difference(a, b, rtol, atol, equal_nan, checks)
+        if text is not None:
+            text += f"\n\nThe failure occurred for item {where}" if where else ""
+            raise AssertionError(text if msg is None else msg(text) if callable(msg) else msg)
+
+
+def _pairs(actual: Any, expected: Any, where: str) -> Any:
+    """What is compared: (place, actual, expected) for each leaf of nested sequences and mappings."""
+    if _is_leaf(actual) or _is_leaf(expected):
+        yield where, actual, expected
+    elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        if actual.keys() != expected.keys():
+            raise AssertionError("The keys of the mappings do not match:\n"
+                                 f"Missing keys in the actual mapping: {[k for k in expected if k not in actual]}\n"
+                                 f"Additional keys in the actual mapping: {[k for k in actual if k not in expected]}")
+        for key in actual:
+            yield from _pairs(actual[key], expected[key], f"{where}[{key!r}]")
+    elif isinstance(actual, Sequence) and isinstance(expected, Sequence) and not isinstance(actual, str):
+        if len(actual) != len(expected):
+            raise AssertionError(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
+        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
+            yield from _pairs(a, b, f"{where}[{i}]")
+    else:
+        raise TypeError(f"assert_close compares tensors, arrays, numbers, sequences and mappings of them; got "
+                        f"{type(actual).__name__} and {type(expected).__name__}")
+
+
+def _is_leaf(value: Any) -> bool:
+    return value is None or isinstance(value, (Tensor, *_NUMBERS)) or is_array(value)
+
+
+def _difference(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool, checks: dict[str, bool]) -> str | None:
+    """What is wrong with one pair; None if nothing is."""
+    if a is None and b is None:
+        return None
+    numbers = isinstance(a, _NUMBERS)
+    if numbers != isinstance(b, _NUMBERS) or a is None or b is None or not (_is_leaf(a) and _is_leaf(b)):
+        raise TypeError("assert_close compares tensors with tensors and numbers with numbers; got "
+                        f"{type(a).__name__} and {type(b).__name__}")
+    if type(a) is not type(b) and ((numbers and checks["dtype"]) or checks["subclass"]):
+        return f"The (d)types do not match: {type(a)} != {type(b)}."
+    x, y = ((t if isinstance(t, Tensor) else as_tensor(np.asarray(t) if numbers else t)).detach() for t in (a, b))
+    if x.shape != y.shape:
+        return f"The values for attribute 'shape' do not match: {x.shape} != {y.shape}."
+    values = {"device": (x.device, y.device), "dtype": (x.dtype, y.dtype), "stride()": _strides(x, y)}
+    for what, (mine, theirs) in values.items():
+        if mine != theirs and checks[what] and not numbers:
+            return f"The values for attribute '{what}' do not match: {mine} != {theirs}."
+    return _mismatch(x, y, rtol, atol, equal_nan)
+
+
+def _strides(*tensors: Any) -> tuple[Any, ...]:
+    return tuple([t.stride() for t in tensors])
+
+
+def _mismatch(x: Tensor, y: Tensor, rtol: Any, atol: Any, equal_nan: bool) -> str | None:
+    """Which elements are too far apart, in float64 on the CPU."""
+    if rtol is None:
+        pairs = [TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (x, y)]
+        rtol, atol = (max(values) for values in zip(*pairs, strict=True))
+    kinds = {t.dtype for t in (x, y)}
+    exact = kinds <= dtypes.INTEGERS | {dtypes.bool_}
+    found, wanted = (t.numpy(force=True).astype(np.int64 if exact else np.float64) for t in (x, y))
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        away = np.abs(found - wanted)
+        close = (found == wanted) | (np.isfinite(wanted) & (away <= atol + rtol * np.abs(wanted)))
+        if equal_nan and not exact:
+            close |= np.isnan(found) & np.isnan(wanted)
+        relative = away / np.abs(wanted)
+    if close.all():
+        return None
+    return _report(found, wanted, close, away, relative, rtol, atol)
+
+
+def _report(found: Any, wanted: Any, close: Any, away: Any, relative: Any, rtol: float, atol: float) -> str:
+    """The text for elements that are too far apart."""
+    kind = "equal" if rtol == atol == 0 else "close"
+    if found.ndim == 0:
+        up_to = "" if kind == "equal" else f" (up to {atol} allowed)"
+        rel_to = "" if kind == "equal" else f" (up to {rtol} allowed)"
+        return (f"Scalars are not {kind}!\n\nExpected {wanted.item()} but got {found.item()}.\n"
+                f"Absolute difference: {away.item()}{up_to}\nRelative difference: {relative.item()}{rel_to}")
+    count = int(close.size - close.sum())
+    lines = [f"Tensor-likes are not {kind}!", "",
+             f"Mismatched elements: {count} / {close.size} ({100 * count / close.size:.1f}%)"]
+    for name, values, allowed in (("absolute", away, atol), ("relative", relative, rtol)):
+        bad = np.where(close, -1.0, np.where(np.isnan(values), np.inf, values))
+        at = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+        limit = "" if kind == "equal" else f" (up to {allowed} allowed)"
+        lines.append(f"Greatest {name} difference: {values[at]} at index {at}{limit}")
+    return "\n".join(lines)
+
+
+__all__ = ["assert_close"]

@@ -1,0 +1,72 @@
+"""ag.testing.assert_close says what PyTorch's says."""
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+
+torch = pytest.importorskip("torch")
+
+CASES = {
+    "same": lambda m: (m.tensor([1.0, 2.0]), m.tensor([1.0, 2.0 + 1e-6])),
+    "one": lambda m: (m.tensor([1.0, 2.0]), m.tensor([1.0, 3.0])),
+    "matrix": lambda m: (m.zeros(2, 3), m.ones(2, 3)), "numbers": lambda m: (1.0, 1.5),
+    "close": lambda m: (1.0, 1.0 + 1e-9),
+    "0-d": lambda m: (m.tensor(1.0), m.tensor(2.0)), "list": lambda m: ([1, m.ones(2)], [1, m.zeros(2)]),
+    "dict": lambda m: ({"a": m.ones(2)}, {"a": m.zeros(2)}), "keys": lambda m: ({"a": 1}, {"b": 1}),
+    "shape": lambda m: (m.ones(2), m.ones(3)), "dtype": lambda m: (m.ones(2), m.ones(2).double()),
+    "ints": lambda m: (m.tensor([1, 2]), m.tensor([1, 3])), "int": lambda m: (1, 2),
+    "int and float": lambda m: (1, 1.0),
+    "nan": lambda m: (m.tensor([float("nan")]), m.tensor([float("nan")])), "length": lambda m: ([1], [1, 2]),
+    "inf": lambda m: (m.tensor([float("inf"), 1.0]), m.tensor([float("inf"), 1.0])), "none": lambda m: (None, None),
+    "-inf": lambda m: (m.tensor([float("inf")]), m.tensor([float("-inf")])),
+    "bools": lambda m: (m.tensor([True]), m.tensor([False])),
+    "half": lambda m: (m.ones(2).half(), m.ones(2).half() + 0.0009),
+    "bfloat16": lambda m: (m.ones(2).bfloat16(), m.ones(2).bfloat16() * 1.01),
+    "float64": lambda m: (m.ones(2).double(), m.ones(2).double() + 1e-6), "number": lambda m: (m.ones(1), 1.0),
+    "text": lambda m: ("a", "a"), "mixed": lambda m: (m.ones(2), [1, 1]),
+    "nested": lambda m: ([[m.ones(1)], 2], [[m.zeros(1)], 2]),
+    "arrays": lambda m: (np.ones(2), np.zeros(2)), "empty": lambda m: (m.ones(0), m.ones(0)),
+    "graph": lambda m: (m.ones(2, requires_grad=True), m.ones(2)),
+}  # fmt: skip
+OPTIONS = [{}, {"rtol": 0.0, "atol": 2.0}, {"equal_nan": True}, {"check_dtype": False}, {"rtol": 0, "atol": 0},
+           {"msg": "mine"},
+           {"msg": lambda text: "so: " + text},
+           {"check_stride": True}]  # fmt: skip
+
+
+def outcome(m, case, options):
+    actual, expected = CASES[case](m)
+    try:
+        m.testing.assert_close(actual, expected, **options)
+    except (AssertionError, TypeError, ValueError) as error:
+        text = str(error).replace("torch.Size([", "(").replace("])", ",)").replace("torch.", "")
+        return type(error), text.split() if isinstance(error, AssertionError) else None
+    return None
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: ",".join(o))
+@pytest.mark.parametrize("case", CASES)
+def test_outcomes_and_texts(case, options):
+    found, expected = outcome(ag, case, options), outcome(torch, case, options)
+    assert (found is None) == (expected is None), (found, expected)
+    if expected is not None:
+        assert found[0] is expected[0]
+    if expected is not None and expected[1] is not None:
+        for a, b in zip(found[1], expected[1], strict=True):
+            assert a == b or float(a) == pytest.approx(float(b), rel=1e-3, nan_ok=True)
+
+
+def test_tolerances_are_given_together():
+    for m in (torch, ag):
+        for alone in ("rtol", "atol"):
+            lacking = {"rtol": "atol", "atol": "rtol"}[alone]
+            with pytest.raises(ValueError, match=f"specified or omitted, but got no {lacking}"):
+                m.testing.assert_close(m.ones(1), m.ones(1), **{alone: 1.0})
+
+
+def test_strides_and_devices():
+    x = ag.ones(2, 3)
+    ag.testing.assert_close(x, ag.ones(3, 2).t())
+    with pytest.raises(AssertionError, match=r"attribute 'stride\(\)' do not match: \(3, 1\) != \(1, 2\)"):
+        ag.testing.assert_close(x, ag.ones(3, 2).t(), check_stride=True)
