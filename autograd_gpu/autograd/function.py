@@ -20,6 +20,7 @@ from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.anomaly import note
 from ..core.history import check_recordable, freshen, rebase
+from ..core.masks import bits_of, mask_of
 from ..core.nesting import user_code
 from ..core.node import AccumulateGrad, Node, next_sequence_nr
 from ..core.op import RECORD
@@ -154,8 +155,8 @@ class FunctionNode(Node):
             home = namespace_on(self.inputs[0][1])
             gs = [wrap(home.zeros(s, d)) if x is None else x for x, (s, d) in zip(gs, metadata, strict=True)]
         wanted = [False] * self.arguments
-        for i, position in enumerate(self.positions):
-            wanted[position] = bool(need >> i & 1)
+        for position, bit in zip(self.positions, bits_of(need, len(self.positions)), strict=True):
+            wanted[position] = bit
         running = RUNNING.stack
         depth = len(running)
         try:
@@ -177,12 +178,13 @@ class FunctionNode(Node):
         if len(result) != expected:
             raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients "
                                f"(expected {expected}, got {len(result)})")
-        for position, g in enumerate(result):
-            if g is not None and position not in self.positions:
+        others = {*range(expected)}.difference(self.positions) if len(self.positions) < expected else ()
+        for position in others:
+            if result[position] is not None:
                 raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
                                    f"{position}, but the corresponding forward input was not a Tensor")
         grads = [self._fitted(result[position], i) for i, position in enumerate(self.positions)]
-        return tuple([g if need >> i & 1 else None for i, g in enumerate(grads)])
+        return tuple([g if wanted else None for wanted, g in zip(bits_of(need, len(grads)), grads, strict=True)])
 
     def _fitted(self, g: Any, i: int) -> Tensor | None:
         """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
@@ -319,7 +321,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
     node.inputs = tuple([(a.dtype, a.device) for _, a in linked])
     node.edges = tuple([a._fn for _, a in linked])  # as of before forward, which may have written to what they show
     node.nrs = tuple([a._nr for _, a in linked]) if any(a._nr for _, a in linked) else None
-    node.mask = sum([1 << k for k, child in enumerate(node.edges) if child is not None])
+    node.mask = mask_of([child is not None for child in node.edges])
     node.topological_nr = 1 + max([child.topological_nr for child in node.edges if child is not None])
     dirty, inputs = {id(t) for t in ctx._dirty}, {id(a) for _, a in linked}
     # An input handed through becomes an alias: the caller's tensor keeps its own history. So does one that was written
@@ -338,7 +340,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: t
         if id(old) in dirty:
             rebase(old, node, new._nr)
         else:
-            _mark_view(new, old, [a for _, a in linked])
+            _mark_view(new, old, [a for _, a in linked] if old._base is not None or id(old) in inputs else [])
     if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
         hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
