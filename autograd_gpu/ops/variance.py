@@ -11,6 +11,10 @@ from ..core.batching import REDUCING, BatchWord
 from ..core.dispatch import defop
 from .reduce import added, count, divided, kept, negative
 
+LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances to whose squares float32 does justice
+FIRST = np.float32(LEAST).view(np.uint32)
+SPAN = np.float32(MOST).view(np.uint32) - FIRST
+
 
 def _plain(dim, unbiased):
     """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
@@ -48,9 +52,21 @@ def _deviations(F, x, dim, unbiased, correction):
     return (x - F.mean(x, negative(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
 
 
-def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+def _ranged(xp, x, dim, unbiased, keepdim, correction):
+    """The variance; on the CPU in float64 where squares of float32 are out of range, as their root need not be."""
     out = _variance(xp, x, dim, unbiased, keepdim, correction)
-    return out if x.itemsize > 2 else out.astype(x.dtype)
+    if xp is not np or x.itemsize == 8:
+        return out
+    if out.size == 1:
+        within = LEAST <= out.item() <= MOST
+    else:  # their bits are in the order of the numbers, and NaN comes after all
+        within = not out.size or (out.view(np.uint32) - FIRST).max() <= SPAN
+    return out if within else _variance(xp, x.astype(np.float64), dim, unbiased, keepdim, correction)
+
+
+def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = _ranged(xp, x, dim, unbiased, keepdim, correction)
+    return out if out.dtype is x.dtype else out.astype(x.dtype)
 
 
 def _var_back(F, g, x, dim, unbiased, keepdim, correction):
@@ -86,8 +102,8 @@ class var:
 
 
 def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = xp.sqrt(_variance(xp, x, dim, unbiased, keepdim, correction))
-    return out if x.itemsize > 2 else out.astype(x.dtype)
+    out = xp.sqrt(_ranged(xp, x, dim, unbiased, keepdim, correction))
+    return out if out.dtype is x.dtype else out.astype(x.dtype)
 
 
 def _through_root(F, g, out):
