@@ -13,7 +13,7 @@ from .reduce import added, count, divided, kept, negative
 
 LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances to whose squares float32 does justice
 FIRST = np.float32(LEAST).view(np.uint32)
-SPAN = np.float32(MOST).view(np.uint32) - FIRST
+SPAN = int(np.float32(MOST).view(np.uint32) - FIRST)
 
 
 def _plain(dim, unbiased):
@@ -57,16 +57,17 @@ def _ranged(xp, x, dim, unbiased, keepdim, correction):
     out = _variance(xp, x, dim, unbiased, keepdim, correction)
     if xp is not np or x.itemsize == 8:
         return out
-    if out.size == 1:
-        within = LEAST <= out.item() <= MOST
+    if type(out) is np.float32:
+        within = LEAST <= float(out) <= MOST
     else:  # their bits are in the order of the numbers, and NaN comes after all
-        within = not out.size or (out.view(np.uint32) - FIRST).max() <= SPAN
+        bits = (out if out.ndim else out[None]).view(np.uint32) - FIRST
+        within = not out.size or bits.item(bits.argmax()) <= SPAN
     return out if within else _variance(xp, x.astype(np.float64), dim, unbiased, keepdim, correction)
 
 
 def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
     out = _ranged(xp, x, dim, unbiased, keepdim, correction)
-    return out if out.dtype is x.dtype else out.astype(x.dtype)
+    return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
 def _var_back(F, g, x, dim, unbiased, keepdim, correction):
@@ -103,7 +104,7 @@ class var:
 
 def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
     out = xp.sqrt(_ranged(xp, x, dim, unbiased, keepdim, correction))
-    return out if out.dtype is x.dtype else out.astype(x.dtype)
+    return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
 def _through_root(F, g, out):
