@@ -41,7 +41,7 @@ class Spy:
             if name not in vars(node):  # they are written at their first run
                 setattr(node, name, nodegen.make_run(self.op, name))
             scope = getattr(node, name).__globals__
-            for key in [k for k in scope if k.startswith("grad_") or k in ("fused", "joint", "rule")]:
+            for key in [k for k in scope if k.startswith("grad_") or k in ("fused", "joint")]:
                 self.undo.callback(scope.__setitem__, key, scope[key])
                 scope[key] = self._watch(key, scope[key])
         return self
@@ -57,9 +57,10 @@ class Spy:
             if together and found is None:  # the rules are called instead
                 return None
             if together:
-                self.called += [name for name, need in zip(self.op.inputs, args[0], strict=True) if need]
+                names = self.op.inputs * len(args[0]) if self.op.variadic else self.op.inputs
+                self.called += [name for name, need in zip(names, args[0], strict=True) if need]
             else:
-                self.called.append(self.op.inputs[0] if key == "rule" else key[5:])
+                self.called.append(key[5:])
             self.dtypes += [str(x.dtype) for x in (found if together else (found,)) if x is not None]
             return found
 

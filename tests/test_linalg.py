@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from op_db import values
 from op_rows.matrices import regular, spread, symmetric
 
 import autograd_gpu as ag
@@ -388,3 +389,18 @@ def test_the_error_is_one_of_its_own(device):
 def test_integers_are_refused(name, device):
     with pytest.raises(RuntimeError, match="Expected a floating point tensor as input"):
         getattr(ag.linalg, name)(ag.ones(2, 2, dtype=ag.int64, device=device))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_det_of_what_is_not_finite(bad, device):
+    """NaN, as in PyTorch, in forward and in both derivatives; other matrices of the batch are what they are."""
+    good = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for data, at in ((np.array([[1.0, bad], [3.0, 4.0]]), ()), (np.array([[[1.0, bad], [3.0, 4.0]], good]), (0,))):
+        a = ag.tensor(data, device=device, requires_grad=True)
+        (g,) = ag.autograd.grad(ag.linalg.det(a).sum(), a, create_graph=True)
+        (h,) = ag.autograd.grad(g.sum(), a)
+        for found, expected in ((g, [[4, -3], [-2, 1]]), (h, [[1, -1], [-1, 1]])):
+            assert np.isnan(values(found)[at]).any()
+            if at:
+                np.testing.assert_allclose(values(found)[1], expected, atol=1e-12)

@@ -30,6 +30,7 @@ def asks_for_nothing_known(F, g, resutl): return g
     (without("forward"), "op bad has no forward"),
     (without("grad_y"), r"op bad: input 'y' has no rule; write grad_y, grad_y = ZERO, or nondiff"),
     (block(grad_x=asks_for_nothing_known), r"bad.asks_for_nothing_known asks for 'resutl'; it may ask for x, y, out"),
+    (type("bad", (), {"forward": lambda xp, *x: x[0], "grad_x": lambda F, g: g}), "list input; write a joint rule"),
     (block(grad_z=ZERO), "op bad: 'z' is not an input; inputs are x, y"),
     (block(nondiff=("z",)), "op bad: 'z' is not an input"),
     (block(tpyes="same"), r"op bad: unknown word\(s\) tpyes"),

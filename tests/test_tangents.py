@@ -97,12 +97,12 @@ class TestCall:
         assert call.attributes == {"dim": None, "keepdim": False, "dtype": None}
         assert call_of(REGISTRY["sum"], ones, dim=0).attributes["dim"] == 0
 
-    def test_a_list_input_answers_element_by_element(self):
+    def test_a_list_input_answers_with_lists(self):
         op = REGISTRY["cat"]
         call = Call(op, ([ones, ones[:1]],), {}, (np.ones(4),))
         assert [len(x) for x in call.inputs] == [3, 1]
-        answers = dict(zip(["i", "dim", "tensors_shape"], call.answers(op.rules["tensors"], 1), strict=True))
-        assert answers == {"i": 1, "dim": 0, "tensors_shape": [(3,), (1,)]}
+        answers = dict(zip(["dim", "tensors_shape"], call.answers(op.joint), strict=True))
+        assert answers == {"dim": 0, "tensors_shape": [(3,), (1,)]}
 
     def test_numbers_have_no_shape(self):
         def forward(xp, x, y): return x * y

@@ -20,6 +20,7 @@ from ..backend.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.anomaly import note
 from ..core.history import freshen, rebase
+from ..core.masks import bits_of, mask_of
 from ..core.nesting import user_code
 from ..core.node import Node, next_sequence_nr
 from ..core.op import RECORD
@@ -68,7 +69,7 @@ class FunctionNode(Node):
         self.edges = tuple([a._fn for a in linked])
         nrs = tuple([a._nr for a in linked])
         self.nrs = nrs if any(nrs) else None
-        self.mask = sum([1 << k for k, child in enumerate(self.edges) if child is not None])
+        self.mask = mask_of([child is not None for child in self.edges])
         self.topological_nr = 1 + max([child.topological_nr for child in self.edges if child is not None])
         self.sequence_nr = next_sequence_nr()
 
@@ -134,8 +135,8 @@ class FunctionNode(Node):
             gs = [wrap(make(home, "zeros", s, d)) if x is None and home is not None else x
                   for x, home, s, d in zip(gs, self.homes, shapes, dtypes, strict=True)]
         wanted = [False] * self.arguments
-        for i, position in enumerate(self.positions):
-            wanted[position] = bool(need >> i & 1)
+        for position, bit in zip(self.positions, bits_of(need, len(self.positions)), strict=True):
+            wanted[position] = bit
         running = RUNNING.stack
         depth = len(running)
         try:
@@ -157,12 +158,13 @@ class FunctionNode(Node):
         if len(result) != expected:
             raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients "
                                f"(expected {expected}, got {len(result)})")
-        for position, g in enumerate(result):
-            if g is not None and position not in self.positions:
+        others = {*range(expected)}.difference(self.positions) if len(self.positions) < expected else ()
+        for position in others:
+            if result[position] is not None:
                 raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
                                    f"{position}, but the corresponding forward input was not a Tensor")
         grads = [self._fitted(result[position], i) for i, position in enumerate(self.positions)]
-        return tuple([g if need >> i & 1 else None for i, g in enumerate(grads)])
+        return tuple([g if wanted else None for wanted, g in zip(bits_of(need, len(grads)), grads, strict=True)])
 
     def _fitted(self, g: Any, i: int) -> Tensor | None:
         """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
@@ -292,7 +294,8 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
         if id(old) in dirty:
             rebase(old, node, new._nr)
         else:
-            _mark_view(new, old, linked, IN_FUNCTION if len(pairs) == 1 else ONE_OF_SEVERAL)
+            shown = linked if old._base is not None or id(old) in inputs else []
+            _mark_view(new, old, shown, IN_FUNCTION if len(pairs) == 1 else ONE_OF_SEVERAL)
     if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
         hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new

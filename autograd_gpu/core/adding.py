@@ -1,4 +1,7 @@
-"""Rules that add into an existing gradient, in place of an array of their own and a sum: see `add_<input>` in op.py."""
+"""Rules that add into an existing gradient, in place of an array of their own and a sum: see `add_<input>` in op.py.
+
+There are two such gradients: a leaf's `.grad`, and the sum that a task makes for a node of which the others are views.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,33 @@ if TYPE_CHECKING:
     from .task import GraphTask
 
 
-def addable_grads(task: GraphTask, node: Node, g: Any, need: int) -> dict[int, Tensor]:
+def run_adding(task: GraphTask, node: Node, g: Any, need: int) -> tuple[Any, ...]:
+    """Runs `node`; its rules add where they can, and answer None there."""
+    if node.shows_memory:
+        whole: Any = node.edges[0]
+        sums = {0: task.buffers[whole]} if node.nrs is None else {}
+        return node.run_adding(g, need, not task.keep, sums)
+    into = _addable_grads(task, node, g, need)
+    return _run_into_grads(task, node, g, need, into) if into else node.run_raw(g, need, not task.keep)
+
+
+def _addable_grads(task: GraphTask, node: Node, g: Any, need: int) -> dict[int, Tensor]:
     """Input -> its leaf's `.grad`, where the node's rule can add into it: the leaf waits for nothing else.
 
-    Not with create_graph, whose sums are recorded, nor with a hook, which wants to see what arrives, nor where the user
-    gave the `.grad` itself as `g`: the node's other rules have yet to read it.
+    Not with a hook, which wants to see what arrives, nor where the user gave the `.grad` itself as `g`: the node's
+    other rules have yet to read it.
     """
     found: dict[int, Tensor] = {}
     for i in node.adds:
         leaf: Any = node.edges[i]
         sole = need >> i & 1 and task.leaves.get(leaf) == 1 and leaf not in task.buffers
-        grad = leaf.addable_grad() if sole and leaf.extra is None and not task.recording else None
+        grad = leaf.addable_grad() if sole and leaf.extra is None else None
         if grad is not None and not backend.may_share_memory(grad._array, g):
             found[i] = grad
     return found
 
 
-def run_adding(task: GraphTask, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:
+def _run_into_grads(task: GraphTask, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:
     """Runs `node`, whose rules do for the gradients `into` what their leaves' AccumulateGrad would have done."""
     before_write(into.values())
     try:

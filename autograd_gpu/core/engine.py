@@ -59,15 +59,16 @@ def execute(
         here.task, MODES.saving_refused = outer, refused
         if task.late is not None:
             task.late.close()
-    return found if recording else [_handed_through(result, roots) for result in found]
+    return found if recording or not found else _handed_through(found, roots)
 
 
-def _handed_through(result: Tensor | None, roots: Sequence[tuple[Node, int, Tensor]]) -> Tensor | None:
+def _handed_through(found: list[Tensor | None], roots: Sequence[tuple[Node, int, Tensor]]) -> list[Tensor | None]:
     """A gradient that is one of those given shares its version counter with it."""
-    for _, _, g in roots:
-        if result is not None and result._array is g._array:
-            return alias(g)
-    return result
+    if len(roots) == 1:
+        only = roots[0][2]
+        return [alias(only) if x is not None and x._array is only._array else x for x in found]
+    given = {id(g._array): g for _, _, g in roots}
+    return [alias(given[id(x._array)]) if x is not None and id(x._array) in given else x for x in found]
 
 
 def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:

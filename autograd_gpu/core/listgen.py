@@ -70,10 +70,10 @@ def _write_pair(w: Source, op: OpDef) -> None:
         for name in ("_a", "_b"):
             write_refresh(w, name)
         w("_nodes = _n, _m = _a._fn, _b._fn")
-        w("_mask, _depth, _later = 0, -1, _a._nr | _b._nr")
-        for bit, n in ((1, "_n"), (2, "_m")):
+        w("_live, _depth, _later = 0, -1, _a._nr | _b._nr")
+        for n in ("_n", "_m"):
             w(f"if {n} is not None:")
-            w(f"_mask |= {bit}", 1)
+            w("_live += 1", 1)
             w(f"if {n}.topological_nr > _depth: _depth = {n}.topological_nr", 1)
     w.depth -= 2
 
@@ -86,7 +86,7 @@ def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
     """The one loop over the tensors: their arrays, and what the node needs to know of them."""
     w("_arrays, _shapes = [], []")
     if op.has_rules:
-        w("_nodes, _mask, _depth, _bit, _later = [], 0, -1, 1, 0")
+        w("_nodes, _live, _depth, _later = [], 0, -1, 0")
     w(f"for _x in {op.inputs[0]}:")
     w.depth += 1
     for line in checks:
@@ -99,10 +99,9 @@ def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
         w("_n = _x._fn")
         w("_nodes.append(_n)")
         w("if _n is not None:")
-        w("_mask |= _bit", 1)
+        w("_live += 1", 1)
         w("_later |= _x._nr", 1)
         w("if _n.topological_nr > _depth: _depth = _n.topological_nr", 1)
-        w("_bit <<= 1")
     w.depth -= 1
 
 
@@ -113,7 +112,7 @@ def _write_result(w: Source, op: OpDef) -> None:
     w(f"_x = {tensors}[0]")
     write_result(w, op, "_x")
     if op.has_rules:
-        w("if _mask and mode == 0:")
+        w("if _live and mode == 0:")
         w.depth += 1
         _write_node(w, op)
         w.depth -= 1
@@ -126,7 +125,7 @@ def _write_node(w: Source, op: OpDef) -> None:
     w("node.edges = tuple(_nodes)")
     w(f"node.nrs = tuple([x._nr for x in {tensors}]) if _later else None")
     w("node.shapes = node.extra = None")
-    w("node.mask = _mask")
+    w("node.mask = (1 << _live) - 1 if _live == len(_nodes) else mask_of([n is not None for n in _nodes])")
     w("node.topological_nr = _depth + 1")
     w("node.shape = _out.shape")
     w("node.dtype = _out.dtype")
@@ -136,6 +135,5 @@ def _write_node(w: Source, op: OpDef) -> None:
         "shape": "_shapes", "dtype": "[x.dtype for x in _arrays]",
     }  # fmt: skip
     for kind, what in readers(op):
-        if kind != "index":
-            w(f"node.{slot(kind, what)} = {values.get(kind, what)}")
+        w(f"node.{slot(kind, what)} = {values.get(kind, what)}")
     w("node.sequence_nr = next_sequence_nr()")

@@ -160,7 +160,7 @@ def make_node_class(op: OpDef) -> type[OpNode]:
     """MulBackward0 and the like."""
     name = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     asked = readers(op)
-    slots = {slot(kind, what) for kind, what in asked if kind != "index"}
+    slots = {slot(kind, what) for kind, what in asked}
     if any(rule is None for rule in op.rules.values()):
         slots.add("zero_edges")
     body: dict[str, Any] = {"op": op, "input_names": op.inputs, "__module__": OpNode.__module__}
@@ -298,8 +298,6 @@ def make_run(op: OpDef, name: str) -> Any:
         w(f"g = {_for_all_outputs(op)}")
     released, scalars = [], []
     for (kind, what), bits in readers(op).items():
-        if kind == "index":
-            continue
         if kind in ("input", "out"):
             w(f"{what} = None")
         _load(w, op, kind, what, bits, recorded)
@@ -308,9 +306,7 @@ def make_run(op: OpDef, name: str) -> Any:
         elif kind in ("input", "out", "extra"):
             released.append(f"self.{slot(kind, what)}")
     scope: dict[str, Any] = {}
-    if op.variadic:
-        _call_per_element(w, op, recorded, scope)
-    elif op.joint is not None:
+    if op.joint is not None:
         _call_joint(w, op, recorded, scope)
     else:
         _call_rules(w, op, name, scope)
@@ -375,7 +371,7 @@ def _unpack(w: Source, local: str, recorded: bool) -> None:
 
 
 def _arguments(op: OpDef, rule: Any) -> str:
-    return "".join(f", {_local(kind, what)}" for _, kind, what in op.asked(rule) if kind != "index")
+    return "".join(f", {_local(kind, what)}" for _, kind, what in op.asked(rule))
 
 
 def _call_rules(w: Source, op: OpDef, run: str, scope: dict[str, Any]) -> None:
@@ -408,11 +404,7 @@ def _call_joint(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> 
 
 
 def _needs(op: OpDef) -> str:
-    """The tuple of bools that a rule for several inputs gets."""
+    """The bools that a rule for several inputs gets."""
+    if op.variadic:
+        return "bits_of(need, len(self.edges))"
     return f"({''.join(f'need & {1 << bit} != 0, ' for bit in range(len(op.inputs)))})"
-
-
-def _call_per_element(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
-    rule = scope["rule"] = op.rules[op.inputs[0]]
-    call = f"rule({'RECORD' if recorded else 'RAW'}, g, i{_arguments(op, rule)})"
-    w(f"grads = [{call} if need >> i & 1 else None for i in range(len(self.edges))]")

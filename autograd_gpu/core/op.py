@@ -12,15 +12,16 @@ Reading a block
 1. `forward(xp, inputs..., *, attributes...)` works on arrays. An input with default None is optional; `*tensors` is
    a list input. It may return `out, {"name": array}` where `saved = ("name",)` announces what rules may ask for.
 2. Every input has a rule `grad_<input>(F, g, asked...)`, or is `grad_<input> = ZERO`, or stands in `nondiff`.
-   A joint rule `grads(F, g, need, asked...)` replaces all of them: `need` is a tuple of bools, one per input.
+   A joint rule `grads(F, g, need, asked...)` replaces all of them: `need` is a tuple of bools, one per input. An op
+   with a list input has a joint rule, and in `need` and in what it answers there is one for each tensor.
 3. The names that a rule asks for ARE what is saved: an input, `out` (or an output's name), an attribute,
-   `<input>_shape`, `<input>_dtype`, a `saved` name, and `i` (which element) for a list input.
+   `<input>_shape`, `<input>_dtype`, a `saved` name. Of a list input these are lists.
 4. `g` is the output's gradient; with several `outputs` a tuple of them in which None means zero, as it is for those in
    `nondiff_outputs`, of which the node's hooks know nothing.
 5. A rule that answers None means "no gradient".
 6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
-   dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. It may ask for what the
-   rule asks for.
+   dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. Of a view it adds to the
+   part of `into` that the view shows, where a sum of gradients is under way. It may ask for what the rule asks for.
 7. `fused(F, g, need, asked...)` beside the rules of several inputs gives all gradients that a plain backward needs at
    once, as a joint rule does, or answers None, and then the rules run. It gets what the needed inputs' rules ask for,
    and None for other tensors. So what is saved is still split by need, and higher derivatives are those of the rules.
@@ -147,7 +148,7 @@ class OpDef:
         return self.joint if self.joint is not None else self.rules.get(name)
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
-        """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra, index."""
+        """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra."""
         longer = (self.joint, self.fused, *self.adders.values())  # F, g, need; F, into, g; the others F, g; F, t
         skip = 3 if any(rule is each for each in longer) else 2
         return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
@@ -164,8 +165,6 @@ class OpDef:
             return suffix, stem
         if p in self.saved:
             return "extra", p
-        if p == "i" and self.variadic:
-            return "index", p
         raise OpDeclarationError(
             f"{self.name}.{rule.__name__} asks for {p!r}; it may ask for {', '.join(self._askable())}"
         )
@@ -231,6 +230,8 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
     for name in [*op.rules, *nondiff]:
         if name not in known:
             raise OpDeclarationError(f"op {op.name}: {name!r} is not an input; inputs are {', '.join(op.inputs)}")
+    if op.variadic and op.rules:
+        raise OpDeclarationError(f"op {op.name} has a list input; write a joint rule grads(F, g, need, ...)")
     if op.has_rules and op.joint is None:
         for name in op.inputs:
             if name not in op.rules and name not in nondiff:

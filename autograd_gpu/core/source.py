@@ -13,6 +13,7 @@ from ..backend.dtypes import FLOATS, FULL_FLOATS, INTEGERS
 from ..config import MODES
 from ..errors import check_bool
 from .history import refresh
+from .masks import bits_of, mask_of
 from .node import next_sequence_nr
 from .op import ALWAYS, RAW, RECORD, OpDef
 from .saved import FREED, NOTHING, SavedTensor, plain, save_output, saved
@@ -23,10 +24,11 @@ SCOPE: dict[str, Any] = {
     "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INFERENCE_STORAGE": INFERENCE_STORAGE,
     "INTEGERS": INTEGERS, "MODES": MODES, "NOTHING": NOTHING,
     "OF_SUCH_A_VIEW": OF_SUCH_A_VIEW, "ONE_OF_SEVERAL": ONE_OF_SEVERAL, "Parameter": Parameter, "RAW": RAW,
-    "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray, "check_bool": check_bool,
-    "generic": np.generic, "is_array": is_array, "namespace": namespace, "ndarray": np.ndarray, "new": object.__new__,
-    "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr, "numpy": np, "plain": plain, "refresh": refresh,
-    "save_output": save_output, "saved": saved, "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
+    "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray, "bits_of": bits_of,
+    "check_bool": check_bool, "generic": np.generic, "is_array": is_array, "mask_of": mask_of, "namespace": namespace,
+    "ndarray": np.ndarray, "new": object.__new__, "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr,
+    "numpy": np, "plain": plain, "refresh": refresh, "save_output": save_output, "saved": saved,
+    "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip
 _serial = itertools.count()
 

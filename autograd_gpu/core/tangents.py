@@ -47,13 +47,11 @@ class Call:
         """The elements of a list input, else the arguments."""
         return tuple(self.args[0]) if self.op.variadic else self.args
 
-    def answers(self, rule: Callable[..., Any], i: int = 0) -> list[Any]:
-        """What `rule` asks for; `i` is the element of a list input that it is called for."""
-        return [self._answer(kind, name, i) for _, kind, name in self.op.asked(rule)]
+    def answers(self, rule: Callable[..., Any]) -> list[Any]:
+        """What `rule` asks for."""
+        return [self._answer(kind, name) for _, kind, name in self.op.asked(rule)]
 
-    def _answer(self, kind: str, name: str, i: int) -> Any:
-        if kind == "index":
-            return i
+    def _answer(self, kind: str, name: str) -> Any:
         if kind == "out":
             return self.outs[0 if self.op.outputs is None else self.op.outputs.index(name)]
         if kind == "attribute":

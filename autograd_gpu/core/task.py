@@ -23,10 +23,11 @@ from .. import backend
 from ..backend import counters
 from ..backend.dtypes import NATIVE_FLOATS
 from . import hooks
-from .adding import addable_grads, run_adding
+from .adding import run_adding
 from .arrays import added, as_array, inverse, lies_as, memory_order, own, zeros
 from .hooked import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .late import Late
+from .masks import FEW, mask_of
 from .nesting import Here, user_code
 from .node import AccumulateGrad, Node
 from .op import RAW, RECORD
@@ -142,11 +143,14 @@ class GraphTask:
     def _exec_info(self, wanted: set[Node]) -> None:
         needs: dict[Node, int] = {}
         for node in self.nodes:
-            need, bit = 0, 1
-            for child in node.edges:
-                if child in wanted:
-                    need |= bit
-                bit <<= 1
+            need, bit, edges = 0, 1, node.edges
+            if len(edges) > FEW:
+                need = mask_of([child in wanted for child in edges])
+            else:
+                for child in edges:
+                    if child in wanted:
+                        need |= bit
+                    bit <<= 1
             if need:
                 needs[node] = need
                 wanted.add(node)
@@ -203,7 +207,7 @@ class GraphTask:
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, recording, watchers, root = not self.keep, self.recording, self.watchers, self.root
         watched = self.watched = bool(counters.ACTIVE or here.starts or here.anomaly) or LOGGER.isEnabledFor(DEBUG)
-        adding = accumulate and not here.starts and not here.anomaly
+        adding = not recording and not here.starts and not here.anomaly
         sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
@@ -223,8 +227,8 @@ class GraphTask:
                 extra = observe(self, node, g, need)
             if extra is not None:
                 grads = run_with_hooks(self, node, g, need, extra)
-            elif adding and node.adds and (into := addable_grads(self, node, g, need)):
-                grads = run_adding(self, node, g, need, into)
+            elif adding and node.adds and (node.edges[0] in owned if node.shows_memory else accumulate):
+                grads = run_adding(self, node, g, need)
             else:
                 grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
             shapes, nrs, edges = node.shapes, node.nrs, node.edges

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .. import backend
-from ..backend.dtypes import wide
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
 from .from_scipy import of_scipy
+from .ranges import in_two_ranges
 
 
 @defop
@@ -79,19 +77,6 @@ class i1e:
 # ---- other orders -------------------------------------------------------------------------------------
 
 
-def _piecewise(xp: Any, x: Any, limit: float, near: Any, far: Any) -> Any:
-    """near(x) for |x| < limit and far(x) elsewhere; each sees numbers of its own range only. Half types in float32."""
-    z = x.astype(wide(x.dtype), copy=False)
-    small = abs(z) < limit
-    if xp is np and z.ndim:  # each element is computed once
-        out = np.empty_like(z)
-        out[small], out[~small] = near(z[small]), far(z[~small])
-    else:
-        zero, one = z.dtype.type(0), z.dtype.type(limit)
-        out = backend.where(xp, small, near(xp.where(small, z, zero)), far(xp.where(small, one, z)))
-    return out.astype(x.dtype, copy=False)
-
-
 def _power_series(x: Any, order: int, quarter: float, odd: bool, limit: float) -> Any:
     """1 + q / (1 (order + 1)) (1 + q / (2 (order + 2)) (...)), q = quarter * x * x; order + k / 2 in place of order
     where `odd`. As many terms as |x| < limit needs."""
@@ -123,7 +108,7 @@ def _modified(xp: Any, x: Any, order: int, scaled: bool) -> Any:
             before, found = found, before - found * (2 * k) / z
         return found
 
-    return _piecewise(xp, x, limit, near, far)
+    return in_two_ranges(xp, x, limit, near, far)
 
 
 def _modified_back(F, g, x, out, order, scaled):
@@ -160,7 +145,7 @@ def _spherical(xp: Any, x: Any, order: int) -> Any:
             before, found = found, found * (2 * k + 1) / z - before
         return found
 
-    return _piecewise(xp, x, order, near, far)
+    return in_two_ranges(xp, x, order, near, far)
 
 
 def _spherical_back(F, g, x, order):

@@ -119,6 +119,15 @@ def _turned(xp, a):
     return u, s, vt, xp.sign(linalg.det(u) * linalg.det(vt))[..., None, None]
 
 
+def _by_singular_values(xp, a, compute):
+    """compute(a), which decomposes; NaN for a matrix with NaN or infinity in it, of which there is no decomposition."""
+    unfit = ~xp.isfinite(a).all((-2, -1))[..., None, None]
+    if not unfit.any():
+        return compute(a)
+    found = compute(backend.where(xp, unfit, xp.eye(a.shape[-1], dtype=a.dtype), a))
+    return backend.where(xp, unfit, a.dtype.type(math.nan), found)
+
+
 def _cofactor(xp, a):
     check_square("linalg.det", a)
     if not a.size:
@@ -127,6 +136,10 @@ def _cofactor(xp, a):
     inverse, info = linalg.inv(a)
     if _trusted(xp, a, inverse, info):
         return xp.asarray(linalg.det(a))[..., None, None] * inverse.swapaxes(-1, -2)
+    return _by_singular_values(xp, a, lambda a: _turned_cofactor(xp, a))
+
+
+def _turned_cofactor(xp, a):
     u, s, vt, orientation = _turned(xp, a)
     return backend.matmul(u * (orientation * RAW.exclusive_prod(s, -1)[..., None, :]), vt)
 
@@ -140,6 +153,10 @@ def _cofactor_grad(xp, h, a):
         t = inverse.swapaxes(-1, -2)
         folded = backend.matmul(backend.matmul(t, h.swapaxes(-1, -2)), t)
         return xp.asarray(linalg.det(a))[..., None, None] * ((h * t).sum((-2, -1), keepdims=True) * t - folded)
+    return _by_singular_values(xp, a, lambda a: _turned_cofactor_grad(xp, h, a))
+
+
+def _turned_cofactor_grad(xp, h, a):
     u, s, vt, orientation = _turned(xp, a)
     h = backend.matmul(backend.matmul(u.swapaxes(-1, -2), h), vt.swapaxes(-1, -2))
     one = xp.eye(s.shape[-1], dtype=bool)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.dtypes import bool_
-from ..core.batching import along
+from ..core.batching import BROADCASTING, along
 from ..core.dispatch import defop
 from ..core.keywords import other_words
-from ..core.op import RECORD
+from ..core.op import FLOAT, RECORD
 from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .join import cat
+from .precision import in_float32
 from .reduce import sum
 from .scan import cumsum
 from .shape import reshape
@@ -23,6 +24,22 @@ def _neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """All along `dim` but the last, and all but the first."""
     n = x.shape[dim] - 1
     return narrow(x, dim, 0, n), narrow(x, dim, 1, n)
+
+
+@defop
+class scaled:
+    """x * factor / divisor, for numbers that are no operands: nothing is saved.
+
+    >>> from autograd_gpu.ops.difference import scaled
+    >>> scaled(ag.tensor([1.0, 2.0]), 3, 2)
+    tensor([1.5, 3. ])
+    """
+
+    @in_float32
+    def forward(xp, x, *, factor=1, divisor=1): return (x if factor == 1 else x * factor) / divisor
+    def grad_x(F, g, factor, divisor): return F.scaled(g, factor, divisor)
+    types = FLOAT
+    jvp, batch = LINEAR, BROADCASTING
 
 
 # ---- differences ---------------------------------------------------------------------------------------
@@ -80,18 +97,23 @@ def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
                            f"{dim} has size {n}")
     if isinstance(gaps, Tensor):
         gaps = reshape(gaps, [-1 if d == dim else 1 for d in range(x.ndim)])
-    steps = diff(x, 1, dim) / gaps  # the slopes between neighbours
+    steps = diff(x, 1, dim)
+    steps = steps / gaps if isinstance(gaps, Tensor) else scaled(steps, 1, gaps)  # the slopes between neighbours
     if n == 2:
         return cat([steps, steps], dim)
 
-    def part(y: Any, start: int, count: int) -> Any:
-        return narrow(y, dim, start, count) if isinstance(y, Tensor) else y
+    def part(y: Tensor, start: int, count: int) -> Tensor:
+        return narrow(y, dim, start, count)
 
-    left, right = part(gaps, 0, n - 2), part(gaps, 1, n - 2)
-    inner = RECORD.lerp(part(steps, 0, n - 2), part(steps, 1, n - 2), left / (left + right))
+    before, after = part(steps, 0, n - 2), part(steps, 1, n - 2)
+    if isinstance(gaps, Tensor):
+        left, right = part(gaps, 0, n - 2), part(gaps, 1, n - 2)
+        inner = RECORD.lerp(before, after, left / (left + right))
+    else:
+        inner = scaled(before + after, 1, 2)
     first, last = part(steps, 0, 1), part(steps, n - 2, 1)
     if edge_order == 2:  # on the parabola through three points the slope between two is the mean of those at them
-        first, last = first * 2 - part(inner, 0, 1), last * 2 - part(inner, n - 3, 1)
+        first, last = scaled(first, 2) - part(inner, 0, 1), scaled(last, 2) - part(inner, n - 3, 1)
     return cat([first, inner, last], dim)
 
 
@@ -128,14 +150,14 @@ def gradient(
 
 
 def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
-    """Twice the areas between neighbours along `dim`; times dx where that is a number."""
+    """Twice the areas between neighbours along `dim`, but for a number dx."""
     if not y.ndim or y.dtype == bool_:
         raise RuntimeError(f"{name}: received a bool or 0-d input for `y`, but they are not supported")
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): give the coordinates x or their distance dx, not both")
     low, high = _neighbours(y, dim) if y.shape[dim] else (y, y)
     if x is None:
-        return low + high if dx in (None, 1) else (low + high) * dx
+        return low + high
     if x.dtype == bool_:
         raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
     if x.ndim == 1 < y.ndim:
@@ -143,6 +165,10 @@ def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Te
             raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
         return reshape(diff(x), [-1 if d == dim else 1 for d in range(y.ndim)]) * (low + high)
     return diff(x, 1, dim - y.ndim) * (low + high)
+
+
+def _halved(areas: Tensor, dx: Any) -> Tensor:
+    return scaled(areas * dx, 1, 2) if isinstance(dx, Tensor) else scaled(areas, 1 if dx is None else dx, 2)
 
 
 @other_words
@@ -153,7 +179,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     tensor(8.)
     """
     at = wrap_dim(dim, y.ndim)
-    return sum(_trapezoids("trapezoid", y, x, dx, at), at - y.ndim) / 2
+    return _halved(sum(_trapezoids("trapezoid", y, x, dx, at), at - y.ndim), dx)
 
 
 @other_words
@@ -164,4 +190,4 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
     tensor([1.5, 4. ])
     """
     at = wrap_dim(dim, y.ndim)
-    return cumsum(_trapezoids("cumulative_trapezoid", y, x, dx, at), at - y.ndim) / 2
+    return _halved(cumsum(_trapezoids("cumulative_trapezoid", y, x, dx, at), at - y.ndim), dx)

@@ -6,15 +6,25 @@ import math
 
 import numpy as np
 
+from .. import backend
 from ..backend import cpu, dtypes
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
 from ..core.tangents import ELEMENTWISE
+from .activation import logistic, times
 from .launched import double_backward, slope_forward, value_forward
 from .precision import in_float32
 
 GELU_SCALE, GELU_CUBIC = math.sqrt(2.0 / math.pi), 0.044715
+BLOCK = 16384  # elements that are passed over several times before going on: they stay in the cache
+# exp(z * z) * erfc(z) is a polynomial in t = 1 / (1 + NEAR * z), to 3e-7 for all z >= 0; these are half its
+# coefficients, that of t first: a minimax fit, which takes a tenth of the time of SciPy's functions.
+NEAR, ONE = 0.425, np.float32(1)
+TAIL = (
+    0.11983629542126604, 0.12097006133733715, 0.10002964812344848, 0.1286564865815722, -0.053832011199918505,
+    0.20634120634624464, -0.15814096026093080, 0.036139301560356885,
+)  # fmt: skip
 
 
 def _gelu_is_exact(approximate):
@@ -23,63 +33,87 @@ def _gelu_is_exact(approximate):
     return approximate == "none"
 
 
-def _gelu_inner(x):
-    """The argument of the approximation's tanh, and its derivative."""
-    square = x * x
-    return x * (square * GELU_CUBIC + 1) * GELU_SCALE, (square * (3 * GELU_CUBIC) + 1) * GELU_SCALE
+def _in_blocks(function, x):
+    """function(x), elementwise, a block at a time."""
+    if x.size <= BLOCK or not x.flags.c_contiguous:
+        return function(x)
+    out = backend.empty(np, x.shape, x.dtype)
+    source, target = x.reshape(-1), out.reshape(-1)
+    for i in range(0, x.size, BLOCK):
+        target[i : i + BLOCK] = function(source[i : i + BLOCK])
+    return out
 
 
-def _normal_cdf(x):
-    if x.dtype == dtypes.float32 and x.ndim:
-        return _normal_cdf_float32(x)
-    return 0.5 * (1 + cpu.special().erf(x * math.sqrt(0.5)))
-
-
-def _normal_cdf_float32(x):
-    """Abramowitz and Stegun 7.1.26, to 1.5e-7: a tenth of the time of SciPy's erf."""
-    z = np.absolute(x)
-    z *= math.sqrt(0.5)
-    t = z * 0.3275911
+def _below(z):
+    """Phi(-z) for z >= 0, with full relative accuracy, and exp(-z * z / 2); in float32."""
+    t = z * (NEAR * math.sqrt(0.5))
     t += 1
     np.reciprocal(t, out=t)
-    tail = t * 1.061405429
-    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        tail += coefficient
-        tail *= t
+    out = t * TAIL[-1]
+    for coefficient in TAIL[-2::-1]:
+        out += coefficient
+        out *= t
     np.multiply(z, z, out=t)
-    np.exp(np.negative(t, out=t), out=t)
-    tail *= t
-    np.subtract(1, tail, out=t)
-    np.copysign(t, x, out=t)
-    t += 1
-    t *= 0.5
-    return t
+    t *= -0.5
+    out *= np.exp(t, out=t)
+    return out, t
+
+
+def _gelu_block(x):
+    z = np.absolute(x)
+    out, _ = _below(z)
+    out = _by_sign(out, x, z)
+    out *= x
+    return out
+
+
+def _slope_block(x):
+    z = np.absolute(x)
+    out, bell = _below(z)
+    bell *= 1 / math.sqrt(2 * math.pi)
+    out -= np.multiply(z, bell, out=bell)
+    return _by_sign(out, x, z)
+
+
+def _by_sign(tail, x, scratch):
+    """1 - tail where x > 0, else tail."""
+    sign = np.copysign(ONE, x, out=scratch)
+    tail *= sign
+    return np.subtract(np.maximum(sign, 0, out=sign), tail, out=tail)
+
+
+def _by_sigmoid(x):
+    """u and du / dx, where the approximation by a tanh is x * sigmoid(u)."""
+    square = x * x
+    return x * (square * GELU_CUBIC + 1) * (2 * GELU_SCALE), (square * (3 * GELU_CUBIC) + 1) * (2 * GELU_SCALE)
 
 
 def _gelu(xp, x, *, approximate="none"):
-    if approximate == "none" and x.size <= cpu.FEW:  # a tenth of the calls
+    if not _gelu_is_exact(approximate):
+        return x * logistic(xp, _by_sigmoid(x)[0])
+    if x.size <= cpu.FEW or x.dtype != dtypes.float32:
         return x * cpu.special().ndtr(x)
-    if _gelu_is_exact(approximate):
-        return x * _normal_cdf(x)
-    return 0.5 * x * (1 + xp.tanh(_gelu_inner(x)[0]))
+    return _in_blocks(_gelu_block, x)
 
 
 def _gelu_grad(xp, h, x, *, approximate="none"):
-    if _gelu_is_exact(approximate):
-        return h * (_normal_cdf(x) + x * xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
-    inner, slope = _gelu_inner(x)
-    t = xp.tanh(inner)
-    return h * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
+    if not _gelu_is_exact(approximate):
+        u, slope = _by_sigmoid(x)
+        s = logistic(xp, u)
+        return h * (s * (x * (1 - s) * slope + 1))
+    if x.size <= cpu.FEW or x.dtype != dtypes.float32:
+        return h * (cpu.special().ndtr(x) + x * xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
+    return times(xp, h, _in_blocks(_slope_block, x))
 
 
 def gelu_curve(F, x, approximate):
     """The second derivative."""
     if _gelu_is_exact(approximate):
         return F.exp(x * x * -0.5) * (2 - x * x) * (1 / math.sqrt(2 * math.pi))
-    inner, slope = _gelu_inner(x)
-    t = F.tanh(inner)
-    bend = x * (6 * GELU_CUBIC * GELU_SCALE)
-    return (1 - t * t) * (slope + x * 0.5 * (bend - t * slope * slope * 2))
+    u, slope = _by_sigmoid(x)
+    s, rest = F.sigmoid(u), F.sigmoid(-u)
+    bend = x * (12 * GELU_CUBIC * GELU_SCALE)
+    return s * rest * (slope * 2 + x * (bend + (rest - s) * slope * slope))
 
 
 @defop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,13 +46,16 @@ def _misfit(shapes, dim):
     raise AssertionError(f"cat of {shapes} along {dim} should have worked")
 
 
-def _cat_part(F, g, i, dim, tensors_shape):
+def _cat_back(F, g, need, dim, tensors_shape):
+    """Each tensor's part of g; an empty vector among others has none."""
     ndim = max(map(len, tensors_shape))
     dim = from_right(dim, ndim)
-    sizes = [shape[dim] if len(shape) == ndim else 0 for shape in tensors_shape[: i + 1]]
-    end = sum(sizes)
-    part = F.basic_index(g, key_along(dim, slice(end - sizes[-1], end)))
-    return part if len(tensors_shape[i]) == ndim else F.reshape(part, (0,))
+    parts, end = [], 0
+    for wanted, shape in zip(need, tensors_shape, strict=True):
+        start, end = end, end + (shape[dim] if len(shape) == ndim else 0)
+        part = F.basic_index(g, key_along(dim, slice(start, end))) if wanted else None
+        parts.append(part if part is None or len(shape) == ndim else F.reshape(part, (0,)))
+    return parts
 
 
 def _cat_batch(F, n, batched, *tensors, dim):
@@ -74,7 +78,7 @@ class cat:
 
     forward = _cat
     in_numpy = np.concatenate
-    grad_tensors = _cat_part
+    grads = _cat_back
     jvp, batch = LINEAR, _cat_batch
     types = PROMOTE
     storage_ok = True
@@ -112,8 +116,9 @@ class stack:
 
     forward = _stack
     in_numpy = _stack_in_numpy
-    def grad_tensors(F, g, i, dim, tensors_shape):
-        return F.basic_index(g, key_along(from_right(dim, len(tensors_shape[0]) + 1), i))
+    def grads(F, g, need, dim):
+        dim = from_right(dim, g.ndim)
+        return [F.basic_index(g, key_along(dim, i)) if wanted else None for i, wanted in enumerate(need)]
     def batch(F, n, batched, *tensors, dim):
         tensors = expanded(F, n, batched, tensors)
         return F.stack(tensors, counted_from_right(dim, tensors[0].ndim))
@@ -177,8 +182,7 @@ def _corners(shapes):
             raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. "
                                f"Input {i} has {len(shape)} dimensions")
     sizes = [(1,) * (2 - len(shape)) + tuple(shape) for shape in shapes]
-    return [(sum([rows for rows, _ in sizes[:i]]), sum([columns for _, columns in sizes[:i]]))
-            for i in range(len(sizes) + 1)]
+    return list(itertools.accumulate(sizes, lambda end, size: (end[0] + size[0], end[1] + size[1]), initial=(0, 0)))
 
 
 def _block_diag(xp, *tensors):
@@ -190,9 +194,12 @@ def _block_diag(xp, *tensors):
     return out
 
 
-def _block_diag_part(F, g, i, tensors_shape):
-    (row, column), (row_end, column_end) = _corners(tensors_shape)[i : i + 2]
-    return F.reshape(F.basic_index(g, (..., slice(row, row_end), slice(column, column_end))), tensors_shape[i])
+def _block_diag_back(F, g, need, tensors_shape):
+    parts, corners = [], itertools.pairwise(_corners(tensors_shape))
+    for wanted, shape, (start, end) in zip(need, tensors_shape, corners, strict=True):
+        key = (..., slice(start[0], end[0]), slice(start[1], end[1]))
+        parts.append(F.reshape(F.basic_index(g, key), shape) if wanted else None)
+    return parts
 
 
 def _block_diag_batch(F, n, batched, *tensors):
@@ -215,7 +222,7 @@ class stack_diagonally:
     """
 
     forward = _block_diag
-    grad_tensors = _block_diag_part
+    grads = _block_diag_back
     jvp, batch = LINEAR, _block_diag_batch
     types = PROMOTE
 

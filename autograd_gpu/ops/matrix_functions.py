@@ -58,7 +58,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
                            f"{input.shape[-2]} by {input.shape[-1]} matrices")
     if n == 0:
         one = eye(input.shape[-1], dtype=input.dtype, device=input.device)
-        return RECORD.where(one != one, input, one)  # its gradient is zero, not missing
+        return RECORD.clone(input).copy_(one)  # its gradient is zero, not missing
     square = inv(input) if n < 0 else input
     result, n = None, abs(n)
     while True:

@@ -329,9 +329,9 @@ def _norm_slope(F, x, out, p, dim):
         ties = F.cast(F.eq(F.abs(x), out), x.dtype)
         return F.sign(x) * ties / F.sum(ties, negative(dim, x.ndim), True)
     zero = out == 0
+    if p == 2:  # of numbers whose squares are 0, the norm is
+        return x / F.where(zero, math.inf, out)
     ratio = x / F.where(zero, 1.0, out)
-    if p == 2:
-        return ratio
     base = F.where(x == 0, 1.0, F.abs(ratio))  # 0 ** (p - 1) has no derivative that would be finite for p < 2
     return F.where(F.logical_or(x == 0, zero), 0.0, F.sign(x) * F.pow(base, p - 1))
 

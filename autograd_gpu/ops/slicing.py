@@ -60,6 +60,11 @@ def _basic_index_backward(xp, g, *, key, shape):
     return out
 
 
+def _add_piece(F, into, g, key):
+    piece = F.basic_index(into, key)
+    piece += g
+
+
 def _basic_set(xp, x, src, *, key):
     out = xp.array(x)
     out[key] = exact.assignable(src, out)
@@ -95,6 +100,7 @@ class basic_index:
 
     forward = _basic_index
     def grad_x(F, g, x_shape, key): return F.basic_index_backward(g, key, x_shape)
+    add_x = _add_piece
     view = ALWAYS
     storage_ok = True
     def batch(F, n, batched, x, *, key): return F.basic_index(x, _batch_key(key))

@@ -13,6 +13,9 @@ from .reduce import added, count, divided, kept, negative
 
 FAR = 256.0**2
 MANY = 128  # numbers of which a sum may be wrong by more than half an ulp or two
+LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances to whose squares float32 does justice
+FIRST = np.float32(LEAST).view(np.uint32)
+SPAN = int(np.float32(MOST).view(np.uint32) - FIRST)
 
 
 def _plain(dim, unbiased):
@@ -63,9 +66,22 @@ def _deviations(F, x, dim, unbiased, correction):
     return (x - F.mean(x, negative(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
 
 
-def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+def _ranged(xp, x, dim, unbiased, keepdim, correction):
+    """The variance; on the CPU in float64 where squares of float32 are out of range, as their root need not be."""
     out = _variance(xp, x, dim, unbiased, keepdim, correction)
-    return out if x.itemsize > 2 else out.astype(x.dtype)
+    if xp is not np or x.itemsize == 8:
+        return out
+    if type(out) is np.float32:
+        within = LEAST <= float(out) <= MOST
+    else:  # their bits are in the order of the numbers, and NaN comes after all
+        bits = (out if out.ndim else out[None]).view(np.uint32) - FIRST
+        within = not out.size or bits.item(bits.argmax()) <= SPAN
+    return out if within else _variance(xp, x.astype(np.float64), dim, unbiased, keepdim, correction)
+
+
+def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = _ranged(xp, x, dim, unbiased, keepdim, correction)
+    return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
 def _var_back(F, g, x, dim, unbiased, keepdim, correction):
@@ -101,8 +117,8 @@ class var:
 
 
 def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = xp.sqrt(_variance(xp, x, dim, unbiased, keepdim, correction))
-    return out if x.itemsize > 2 else out.astype(x.dtype)
+    out = xp.sqrt(_ranged(xp, x, dim, unbiased, keepdim, correction))
+    return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
 def _through_root(F, g, out):

@@ -14,6 +14,22 @@ __device__ inline double reciprocal(double x) { return 1.0 / x; }
 
 template <typename W> __device__ W logistic(W z) { return reciprocal(1 + exp(-z)); }
 
+// 1 - s for s = logistic(z), without the loss of digits where s is next to 1.
+template <typename W> __device__ W complement(W s, W z) { return z > 0 ? exp(-z) * s : 1 - s; }
+
+// The normal distribution function, with full relative accuracy; in float by the polynomial of autograd_gpu/ops/gelu.py.
+__device__ inline double normal_below(double z) { return 0.5 * erfc(z * -0.70710678118654752440); }
+__device__ inline float normal_below(float z) {
+    const float TAIL[] = {0.11983629542126604f, 0.12097006133733715f, 0.10002964812344848f, 0.1286564865815722f,
+                          -0.053832011199918505f, 0.20634120634624464f, -0.1581409602609308f, 0.036139301560356885f};
+    const float t = reciprocal(1 + fabsf(z) * 0.30052038200428268f);
+    float tail = TAIL[7];
+    #pragma unroll
+    for (int i = 6; i >= 0; --i) tail = tail * t + TAIL[i];
+    tail *= t * exp(-0.5f * z * z);
+    return z > 0 ? 1 - tail : tail;
+}
+
 template <typename W> struct Relu {
     static constexpr bool FROM_RESULT = true, FLAT = true;
     W unused[2];
@@ -40,27 +56,27 @@ template <typename W> struct Elu {
 template <typename W> struct Gelu {
     static constexpr bool FROM_RESULT = false, FLAT = false;
     W unused[2];
-    static __device__ W below(W z) { return W(0.5) * (1 + erf(z * W(0.70710678118654752440))); }
     static __device__ W density(W z) { return exp(W(-0.5) * z * z) * W(0.39894228040143267794); }
-    __device__ W value(W z) const { return z * below(z); }
-    __device__ W pull(W g, W z) const { return g * (below(z) + z * density(z)); }
+    __device__ W value(W z) const { return z * normal_below(z); }
+    __device__ W pull(W g, W z) const { return g * (normal_below(z) + z * density(z)); }
     __device__ W bend(W z) const { return density(z) * (2 - z * z); }
 };
 
+// z * logistic(inner(z)), where 1 + tanh would lose the digits of its tail.
 template <typename W> struct GeluTanh {
     static constexpr bool FROM_RESULT = false, FLAT = false;
-    static constexpr W SCALE = 0.79788456080286535588, CUBIC = 0.044715;
+    static constexpr W SCALE = 1.59576912160573071176, CUBIC = 0.044715;
     W unused[2];
     static __device__ W inner(W z) { return z * (z * z * CUBIC + 1) * SCALE; }
     static __device__ W slope(W z) { return (z * z * (3 * CUBIC) + 1) * SCALE; }
-    __device__ W value(W z) const { return W(0.5) * z * (1 + tanh(inner(z))); }
+    __device__ W value(W z) const { return z * logistic(inner(z)); }
     __device__ W pull(W g, W z) const {
-        const W t = tanh(inner(z));
-        return g * (W(0.5) * (1 + t) + W(0.5) * z * (1 - t * t) * slope(z));
+        const W s = logistic(inner(z));
+        return g * (s * (1 + z * (1 - s) * slope(z)));
     }
     __device__ W bend(W z) const {
-        const W t = tanh(inner(z)), s = slope(z);
-        return (1 - t * t) * (s + z * W(0.5) * (z * (6 * CUBIC * SCALE) - 2 * t * s * s));
+        const W s = logistic(inner(z)), rest = complement(s, inner(z)), r = slope(z);
+        return s * rest * (2 * r + z * (z * (6 * CUBIC * SCALE) + (rest - s) * r * r));
     }
 };
 
@@ -73,8 +89,8 @@ template <typename W> struct Silu {
         return g * (s * (1 + z * (1 - s)));
     }
     __device__ W bend(W z) const {
-        const W s = logistic(z);
-        return s * (1 - s) * (z * (1 - 2 * s) + 2);
+        const W s = logistic(z), rest = complement(s, z);
+        return s * rest * (z * (rest - s) + 2);
     }
 };
 

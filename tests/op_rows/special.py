@@ -63,6 +63,16 @@ def their_spherical(torch, x, order):
     return found
 
 
+def ratio(x, order):
+    first = 1 / (np.sqrt(np.pi) * special.erfcx(x)) - x
+    return first if order == 1 else (1 / first - 2 * x) / 4
+
+
+def their_ratio(torch, x, order):
+    first = 1 / (torch.pi**0.5 * torch.special.erfcx(x)) - x
+    return first if order == 1 else (1 / first - 2 * x) / 4
+
+
 def zero_or_one(rng):
     return [Sample(np.array([0.0, 1.0]))]
 
@@ -80,6 +90,11 @@ ROWS = [
     row("erfinv", special.erfinv, unit, tol=HALVES, integer_samples=zero_or_one),
     row("ndtr", special.ndtr, torch="torch.special.ndtr", tol=HALVES),
     row("log_ndtr", special.log_ndtr, torch="torch.special.log_ndtr", tol=HALVES),
+    Row("erfc_ratio", samples=lambda rng: [Sample(normal(rng, *shape) * 2, order=order) for order in (1, 2)
+                                           for shape in ((2, 3), (), (0,), (2, 2, 3))],
+        reference=ratio, torch=their_ratio, tol=HALVES),
+    row("log_ndtr_slope", lambda x: np.exp(-x * x / 2 - special.log_ndtr(x)) / np.sqrt(2 * np.pi), tol=HALVES,
+        torch=lambda torch, x: torch.exp(-x * x / 2 - torch.special.log_ndtr(x)) / (2 * torch.pi) ** 0.5),
     row("ndtri", special.ndtri, inside, torch="torch.special.ndtri", tol=HALVES, integer_samples=zero_or_one),
     row("i0", special.i0, nonzero, tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.0])]),
     row("i0e", special.i0e, nonzero, torch="torch.special.i0e", tol=HALVES),

@@ -1,0 +1,26 @@
+"""Which of a node's inputs: bits of an int, or a list of bools. Of many inputs both ways take linear time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FEW = 64  # up to so many, shifts are faster than text
+
+
+def mask_of(wanted: Sequence[bool]) -> int:
+    """The int whose bit i is wanted[i]."""
+    if len(wanted) > FEW:
+        return int("".join(["1" if each else "0" for each in reversed(wanted)]), 2)
+    mask, bit = 0, 1
+    for each in wanted:
+        if each:
+            mask |= bit
+        bit <<= 1
+    return mask
+
+
+def bits_of(mask: int, n: int) -> list[bool]:
+    """The n lowest bits of `mask`, the lowest first."""
+    if n > FEW:
+        return [digit == "1" for digit in reversed(f"{mask:0{n}b}")]
+    return [mask >> i & 1 == 1 for i in range(n)]
