@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 
 import numpy as np
-from programs import BINARY, FATAL, KEYS, SEVERAL, UNARY, VIEWED, VIEWS, WRITES, WRITES_OF, functions, kind_of, mask
+from onlooker import Onlooker
+from program_functions import functions
+from programs import ALONG, BINARY, FATAL, KEYS, SEVERAL, UNARY, VIEWED, VIEWS, WRITES, WRITES_OF, kind_of, mask
 
 from autograd_gpu.backend import strides
 
@@ -37,7 +40,7 @@ def fits(shape, onto):
         return False
 
 
-class Machine:
+class Machine(Onlooker):
     """Runs a program step by step in the namespace `ns`; `trace` is what an onlooker sees."""
 
     def __init__(self, ns, look=True):
@@ -45,6 +48,8 @@ class Machine:
         self.functions = functions(ns)
         self.values, self.unrecorded, self.edges = [], [], []
         self.hooked = []
+        self.held = []  # what only a variable of the user's keeps
+        self.checkpoint = importlib.import_module(f"{ns.__name__}.utils.checkpoint").checkpoint
         self.changed = []  # nodes with a hook that changes the gradient
         self.seen = {}  # hook -> gradients that it saw
         self.trace = []
@@ -54,9 +59,12 @@ class Machine:
         for shape, wanted in (((3, 3), True), ((3,), True), ((3, 3), False)):
             self.keep(self.leaf(shape, wanted))
 
-    def leaf(self, shape, wanted=True):
+    def leaf(self, shape, wanted=True, columns=False):
+        """A leaf; `columns`: its memory goes by columns."""
         self.made += 1
         values = np.random.default_rng(self.made).uniform(-1.0, 1.0, shape)
+        if columns:
+            return self.ns.from_numpy(np.asfortranarray(values)).requires_grad_(wanted)
         return self.ns.tensor(values, dtype=self.ns.float64, requires_grad=wanted)
 
     def keep(self, value, unrecorded=False):
@@ -99,6 +107,8 @@ class Machine:
     def mode(self, name):
         if name == "no_grad":
             return self.ns.no_grad()
+        if name == "save_on_cpu":
+            return self.ns.autograd.graph.save_on_cpu()
         if name in ("identity", "copy"):
             pack = (lambda t: t) if name == "identity" else (lambda t: t.clone())
             return self.ns.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
@@ -135,8 +145,23 @@ class Machine:
             found += [kind_of(error)]
         return found
 
-    def do_leaf(self, wanted):
-        self.keep(self.leaf((3, 3), wanted))
+    def do_leaf(self, wanted, columns):
+        self.keep(self.leaf((3, 3), wanted, columns))
+
+    def do_data(self, i, j):
+        x = self.readable(i)
+        v = None if x is None or overlapping(x) else self.fitting(j, x.shape, x)
+        if v is None or x._is_view() or not x.is_leaf:
+            return "skipped"
+        x.data = v.detach().expand(x.shape).clone()
+
+    def do_along(self, name, i, mode):
+        x = self.readable(i)
+        if x is None or x.ndim == 0 or len(np.unique(array(x))) < x.numel() or x.shape[0] < 2:
+            return "skipped"  # which of equal elements is taken is nobody's contract
+        with self.mode(mode):
+            for y in ALONG[name](self.ns, x):
+                self.keep(y)
 
     def do_unary(self, name, i, mode):
         x = self.readable(i)
@@ -206,8 +231,10 @@ class Machine:
 
     def do_set(self, key, i, j, mode):
         (ndim, make), x = KEYS[key], self.writable(i)
-        if x is None or overlapping(x) or stretched(x) or x.ndim < ndim or not x.numel():
+        if x is None or overlapping(x) or x.ndim < ndim or not x.numel():
             return "skipped"
+        if stretched(x) and key in ("numbers", "mixed", "mask"):
+            return "skipped"  # deprecated there, with a warning
         at = make(self.ns, x)
         with self.ns.no_grad():
             shape = x.detach()[at].shape
@@ -228,10 +255,21 @@ class Machine:
         x = self.readable(i)
         if x is None or (name == "double_" and overlapping(x)):
             return "skipped"
+        words = {"factor": 3.0} if name == "keyword" else {}
         with self.mode(mode):
-            y = self.functions[name].apply(x)
-        if y is not x:
-            self.keep(y, mode == "no_grad" and y._is_view())
+            y = self.functions[name].apply(x, **words)
+        for y in (y[0], y[2]) if name == "numbered" else (y,):
+            if y is not x:
+                self.keep(y, mode == "no_grad" and y._is_view())
+
+    def do_function_of(self, name, i, j, mode):
+        x = self.readable(i)
+        v = None if x is None else self.fitting(j, x.shape, None)
+        if v is None:
+            return "skipped"
+        with self.mode(mode):
+            for y in self.functions[name].apply(x, v):
+                self.keep(y)
 
     def do_detach_(self, i):
         x = self.writable(i)
@@ -296,6 +334,14 @@ class Machine:
                                       allow_unused=unused)
         answer = [None if g is None else array(g) for g in found]
         return (answer, self.second(found, inputs)) if create is True else answer
+
+    def do_materialized(self, outs, inputs, create):
+        outs, gs = self.outputs(outs)
+        inputs = [x for x in self.wanted(inputs) if hasattr(x, "shape")]
+        if not outs or not inputs:
+            return "skipped"
+        found = self.ns.autograd.grad(outs, inputs, gs, retain_graph=True, create_graph=create, materialize_grads=True)
+        return [(array(g), g.requires_grad if create else None) for g in found]
 
     def second(self, found, inputs):
         """The derivatives of |gradients|^2 by leaves: by a result they depend on how a rule is written.

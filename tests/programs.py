@@ -7,6 +7,7 @@ values, counted around, so that every list is a program and failures shrink to s
 from __future__ import annotations
 
 import numpy as np
+import program_functions
 import pytest
 
 st = pytest.importorskip("hypothesis.strategies")
@@ -22,12 +23,23 @@ UNARY = {
     "sum": lambda x: x.sum(),
     "clone": lambda x: x.clone(),
     "reciprocal": lambda x: 1.0 / (x * x + 1.0),
+    "cube": lambda x: x**3,
+    "floor": lambda x: x.floor(),
 }
 BINARY = {
     "add": lambda a, b: a + b,
     "mul": lambda a, b: a * b,
     "sub": lambda a, b: a - b,
     "quotient": lambda a, b: a * (1.0 / (b * b + 1.0)),
+    "div": lambda a, b: a / (b * b + 1.0),
+}
+# Along dimension 0 of values that differ: a node with one or two outputs, of which indices may be one.
+ALONG = {
+    "max": lambda ns, x: x.max(0)[:1],
+    "sort": lambda ns, x: x.sort(0)[:1],
+    "cummax": lambda ns, x: x.cummax(0)[:1],
+    "var_mean": lambda ns, x: ns.var_mean(x, 0),
+    "aminmax": lambda ns, x: ns.aminmax(x, dim=0),
 }
 # One view. `p` chooses among places.
 VIEWS = {
@@ -94,53 +106,11 @@ VIEWED = {
     "squeeze_": (0, lambda x: x.squeeze_()),
     "transpose_": (1, lambda x: x.transpose_(0, -1)),
 }
-FUNCTIONS = ("scale", "double_", "view", "same")
+
 
 def mask(ns, x):
     size = int(np.prod(x.shape))
     return ns.tensor((np.arange(size) % 2 == 0).reshape(x.shape))
-
-
-def functions(ns):
-    """The custom Functions of a program, by name."""
-
-    class Scale(ns.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return 2.0 * g * x
-
-    class Double(Scale):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.mark_dirty(x)
-            return x.mul_(2.0)
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2.0
-
-    class View(Double):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.shape = x.shape
-            return x.reshape(x.shape).unsqueeze(0)
-
-        @staticmethod
-        def backward(ctx, g):
-            return 3.0 * g.reshape(ctx.shape)
-
-    class Same(Double):
-        @staticmethod
-        def forward(ctx, x):
-            return x
-
-    return {"scale": Scale, "double_": Double, "view": View, "same": Same}
 
 
 # The classes of errors, by what of PyTorch's text a user searches for.
@@ -173,7 +143,7 @@ def sampled(names):
     return st.sampled_from(list(names))
 
 
-number, flag, mode = st.integers(0, 11), st.booleans(), sampled(["", "", "", "no_grad", "identity", "copy"])
+number, flag, mode = st.integers(0, 11), st.booleans(), sampled(["", "", "", "no_grad", "identity", "copy", "save_on_cpu"])
 # What a write saves behind an identity hook is in memory of its own here, and changes with later writes in PyTorch.
 write_mode = sampled(["", "", "", "no_grad", "copy"])
 several = st.lists(number, min_size=1, max_size=2)
@@ -191,17 +161,26 @@ PURE = [
     st.tuples(st.just("viewed"), sampled(VIEWED), number, write_mode),
 ]
 OTHER = [
-    st.tuples(st.just("leaf"), flag),
+    st.tuples(st.just("leaf"), flag, flag),
+    st.tuples(st.just("data"), number, number),
+    st.tuples(st.just("along"), sampled(ALONG), number, mode),
     st.tuples(st.just("views"), sampled(SEVERAL), number, sampled(["", "no_grad"])),
-    st.tuples(st.just("function"), sampled(FUNCTIONS), number, write_mode),
+    st.tuples(st.just("function"), sampled(program_functions.UNARY), number, write_mode),
+    st.tuples(st.just("function_of"), sampled(program_functions.BINARY), number, number, write_mode),
+    st.tuples(st.just("checkpoint"), sampled(UNARY), number, flag),
     st.tuples(st.just("detach_"), number),
     st.tuples(st.just("require"), number, flag),
     st.tuples(st.just("hook"), sampled(["double", "look", "retain"]), number),
     st.tuples(st.just("edge"), number),
+    st.tuples(st.just("watch"), number),
+    st.tuples(st.just("order"), number),
+    st.tuples(st.just("push"), number),
     # outputs, inputs as in Machine.wanted, retain_graph, create_graph, allow_unused
     st.tuples(st.just("grad"), several, st.lists(st.integers(0, 23), min_size=1, max_size=3), flag, flag,
               sampled([True, True, False])),
+    st.tuples(st.just("materialized"), several, st.lists(st.integers(0, 23), min_size=1, max_size=3), flag),
     st.tuples(st.just("backward"), several, st.lists(number, max_size=2), flag),
+    st.tuples(st.just("threads"), several),
     st.tuples(st.just("clear")),
 ]  # fmt: skip
 

@@ -1,0 +1,87 @@
+"""Instructions of random programs by which user code looks on: hooks and their order, checkpoints, threads."""
+
+from __future__ import annotations
+
+import threading
+
+from programs import UNARY
+
+THREADS = 3
+
+
+class Onlooker:
+    """The part of `machine.Machine` that sets hooks of nodes, and runs code where an onlooker may be called."""
+
+    def note(self):
+        """A list that the trace shows at the end."""
+        found = self.seen[len(self.seen)] = []
+        return found
+
+    def do_watch(self, i):
+        """How many gradients the hooks of a node get, and which of them are None."""
+        x = self.readable(i)
+        if x is None or x.grad_fn is None:
+            return "skipped"
+        found = self.note()
+        x.grad_fn.register_prehook(lambda gs: found.append(("pre", [g is None for g in gs])))
+        x.grad_fn.register_hook(lambda into, gs: found.append(("post", [g is None for g in gs])))
+
+    def do_order(self, i):
+        """The hooks of a leaf, and those of its node."""
+        x = self.readable(i)
+        if x is None or not x.is_leaf or not x.requires_grad:
+            return "skipped"
+        found, node = self.note(), self.ns.autograd.graph.get_gradient_edge(x).node
+        x.register_hook(lambda g: found.append("tensor"))
+        x.register_post_accumulate_grad_hook(lambda t: found.append("accumulated"))
+        node.register_prehook(lambda gs: found.append("before"))
+        node.register_hook(lambda into, gs: found.append("after"))
+        self.held.append(node)
+
+    def do_push(self, i):
+        """A hook that goes into saved-tensor hooks and not out of them."""
+        x = self.readable(i)
+        if x is None or not x.requires_grad or (x._is_view() and not x._base.requires_grad):
+            return "skipped"
+        found = self.note()
+
+        def pack(t):
+            found.append("packed")
+            return t
+
+        def enter(g):
+            hooks = self.ns.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
+            hooks.__enter__()
+            self.held.append(hooks)
+
+        self.hooked.append(x)
+        x.register_hook(enter)
+
+    def do_checkpoint(self, name, i, twice):
+        """One or two operations that run again in backward."""
+        x = self.readable(i)
+        if x is None:
+            return "skipped"
+        run = UNARY[name]
+        self.keep(self.checkpoint(lambda x: run(run(x)) if twice else run(x), x, use_reentrant=False))
+
+    def do_threads(self, outs):
+        """Some threads run the same backward."""
+        outs, gs = self.outputs(outs)
+        if not outs or self.seen or any(not out.requires_grad for out in outs):
+            return "skipped"  # what hooks see has no order then
+        errors = []
+
+        def work():
+            try:
+                self.ns.autograd.backward(outs, gs, retain_graph=True)
+            except RuntimeError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
