@@ -337,7 +337,7 @@ class Machine(Onlooker):
 
     def do_materialized(self, outs, inputs, create):
         outs, gs = self.outputs(outs)
-        inputs = [x for x in self.wanted(inputs) if hasattr(x, "shape")]
+        inputs = [x for x in self.wanted(inputs) if isinstance(x, self.ns.Tensor)]
         if not outs or not inputs:
             return "skipped"
         found = self.ns.autograd.grad(outs, inputs, gs, retain_graph=True, create_graph=create, materialize_grads=True)
