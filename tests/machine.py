@@ -16,6 +16,7 @@ from onlooker import Onlooker
 from program_functions import functions
 from programs import ALONG, BINARY, FATAL, KEYS, SEVERAL, UNARY, VIEWED, VIEWS, WRITES, WRITES_OF, kind_of, mask
 
+import autograd_gpu as ag
 from autograd_gpu.backend import strides
 
 
@@ -53,7 +54,7 @@ class Machine(Onlooker):
         self.changed = []  # nodes with a hook that changes the gradient
         self.seen = {}  # hook -> gradients that it saw
         self.trace = []
-        self.pruned = False  # whether a graph that was differentiated has structural zeros
+        self.pruned = False  # whether a graph that was differentiated has zeros where PyTorch goes on with None
         self.made = 0
         self.keep(self.leaf((3, 3)) * 1.0)
         for shape, wanted in (((3, 3), True), ((3,), True), ((3, 3), False)):
@@ -107,7 +108,7 @@ class Machine(Onlooker):
     def mode(self, name):
         if name == "no_grad":
             return self.ns.no_grad()
-        if name == "save_on_cpu":
+        if name == "save_on_cpu" and self.ns is ag:  # PyTorch's checks no version of what is on the CPU already
             return self.ns.autograd.graph.save_on_cpu()
         if name in ("identity", "copy"):
             pack = (lambda t: t) if name == "identity" else (lambda t: t.clone())
@@ -151,8 +152,8 @@ class Machine(Onlooker):
     def do_data(self, i, j):
         x = self.readable(i)
         v = None if x is None or overlapping(x) else self.fitting(j, x.shape, x)
-        if v is None or x._is_view() or not x.is_leaf:
-            return "skipped"
+        if v is None or x._is_view() or not x.is_leaf or any(view._base is x for view in self.values):
+            return "skipped"  # in PyTorch views go on sharing their version with what is other memory then
         x.data = v.detach().expand(x.shape).clone()
 
     def do_along(self, name, i, mode):
@@ -257,8 +258,8 @@ class Machine(Onlooker):
             return "skipped"
         words = {"factor": 3.0} if name == "keyword" else {}
         with self.mode(mode):
-            y = self.functions[name].apply(x, **words)
-        for y in (y[0], y[2]) if name == "numbered" else (y,):
+            outputs = self.functions[name].apply(x, **words)
+        for y in (outputs[0], outputs[2]) if name == "numbered" else (outputs,):
             if y is not x:
                 self.keep(y, mode == "no_grad" and y._is_view())
 
@@ -370,12 +371,16 @@ class Machine(Onlooker):
                 x.grad = None
 
 
+SPARING = ("HalfBackward", "UndefinedBackward", "AminmaxBackward0")
+
+
 def has_zeros(nodes):
-    """Whether an edge declared ZERO is reachable from `nodes`."""
+    """Whether an edge declared ZERO, or a node that reads less for fewer gradients, is reachable from `nodes`."""
     seen, stack = set(), [node for node in nodes if node is not None]
     while stack:
         node = stack.pop()
-        if getattr(node, "zero_edges", ()):
+        into_constants = node.name() == "CopySlices" and node.next_functions[0][0] is None  # which is freed there
+        if getattr(node, "zero_edges", ()) or node.name() in SPARING or into_constants:
             return True
         if node not in seen:
             seen.add(node)

@@ -6,6 +6,8 @@ import threading
 
 from programs import UNARY
 
+import autograd_gpu as ag
+
 THREADS = 3
 
 
@@ -23,8 +25,14 @@ class Onlooker:
         if x is None or x.grad_fn is None:
             return "skipped"
         found = self.note()
-        x.grad_fn.register_prehook(lambda gs: found.append(("pre", [g is None for g in gs])))
-        x.grad_fn.register_hook(lambda into, gs: found.append(("post", [g is None for g in gs])))
+
+        def called(name, gs):
+            missing = [g is None for g in gs]
+            if not all(missing):  # PyTorch calls hooks of nodes that no gradient reaches, too
+                found.append((name, missing))
+
+        x.grad_fn.register_prehook(lambda gs: called("pre", gs))
+        x.grad_fn.register_hook(lambda into, gs: called("post", gs))
 
     def do_order(self, i):
         """The hooks of a leaf, and those of its node."""
@@ -32,10 +40,21 @@ class Onlooker:
         if x is None or not x.is_leaf or not x.requires_grad:
             return "skipped"
         found, node = self.note(), self.ns.autograd.graph.get_gradient_edge(x).node
-        x.register_hook(lambda g: found.append("tensor"))
-        x.register_post_accumulate_grad_hook(lambda t: found.append("accumulated"))
-        node.register_prehook(lambda gs: found.append("before"))
-        node.register_hook(lambda into, gs: found.append("after"))
+        arrived = True  # PyTorch calls the hooks of a leaf with None, too, where a Function answered None
+
+        def tensor_hook(g):
+            nonlocal arrived
+            arrived = g is not None
+            called("tensor")
+
+        def called(name):
+            if arrived and x.requires_grad:  # PyTorch calls the last two for one that was detached since
+                found.append(name)
+
+        x.register_hook(tensor_hook)
+        x.register_post_accumulate_grad_hook(lambda t: called("accumulated"))
+        node.register_prehook(lambda gs: called("before"))
+        node.register_hook(lambda into, gs: called("after"))
         self.held.append(node)
 
     def do_push(self, i):
@@ -66,7 +85,11 @@ class Onlooker:
         self.keep(self.checkpoint(lambda x: run(run(x)) if twice else run(x), x, use_reentrant=False))
 
     def do_threads(self, outs):
-        """Some threads run the same backward."""
+        """Some threads run the same backward.
+
+        PyTorch's run it one after the other, for at once they crash in retain_grad. Each gets gradients of its own, for
+        PyTorch adds into those that it was given.
+        """
         outs, gs = self.outputs(outs)
         if not outs or self.seen or any(not out.requires_grad for out in outs):
             return "skipped"  # what hooks see has no order then
@@ -74,13 +97,15 @@ class Onlooker:
 
         def work():
             try:
-                self.ns.autograd.backward(outs, gs, retain_graph=True)
+                self.ns.autograd.backward(outs, [g.clone() for g in gs], retain_graph=True)
             except RuntimeError as error:
                 errors.append(error)
 
         threads = [threading.Thread(target=work) for _ in range(THREADS)]
         for thread in threads:
             thread.start()
+            if self.ns is not ag:
+                thread.join()
         for thread in threads:
             thread.join()
         if errors:

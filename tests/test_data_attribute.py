@@ -115,3 +115,41 @@ def test_float8_stays_float8(device):
     for x, value in ((codes, ag.ones(2)), (ag.ones(2), codes)):
         with pytest.raises(TypeError, match="float8 tensor is an object of another class"):
             x.data = value
+
+
+def a_view_that_was_stale(m):
+    x = leaf(m, 1, 2, 3)
+    base = x * 1
+    view = base[:2]
+    base.mul_(3)
+    base.data = m.zeros(3)
+    view.sum().backward()
+    return view, x.grad
+
+
+def one_of_several_that_was_stale(m):
+    base = leaf(m, 1, 2) * 1
+    view, _ = base.unbind()
+    base.mul_(3)
+    base.data = m.zeros(2)
+    return view.grad_fn
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("program", [a_view_that_was_stale, one_of_several_that_was_stale])
+def test_views_of_what_it_was(program):
+    both(program)
+
+
+def test_views_know_in_which_memory_they_were_made(device):
+    """PyTorch's share the version of the other memory, and what is written to that is in their gradients."""
+    x = ag.tensor([1.0, 2.0], device=device, requires_grad=True)
+    base = x * 1
+    first = base[:1]
+    base.data = ag.ones(2, device=device)
+    second = base[:1]
+    base.mul_(5)
+    base.data = ag.ones(2, device=device)
+    base.mul_(7)
+    for view, slope in ((first, 1), (second, 5), (base[:1], 35)):
+        assert ag.autograd.grad(view.sum(), x, retain_graph=True)[0].tolist() == [slope, 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 
 class MemoryFormat:
@@ -51,6 +51,11 @@ def lies_in(array: Any, given: Any) -> bool:
         is_contiguous_format("is_contiguous", given)
         return array.flags.c_contiguous
     return array.ndim == len(order) and array.transpose(order).flags.c_contiguous
+
+
+def copy_order(array: Any) -> Literal["C", "K"]:
+    """The `order` of a copy: as `array` lies; of a stretched array in C order, as PyTorch's, so that `view` works."""
+    return "C" if 0 in array.strides else "K"
 
 
 def memory_order(array: Any) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ same.
 
 from __future__ import annotations
 
+import weakref
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from .views import (
     OF_SUCH_A_VIEW,
     ONE_OF_SEVERAL,
     FollowingStorage,
+    Storage,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +40,19 @@ if TYPE_CHECKING:
 
 
 Edge = tuple[Node | None, int]  # a node and the `_nr` of one of its outputs
+
+
+class _Before:
+    """What a tensor was before it got other memory."""
+
+    __slots__ = ("_array", "_fn", "_nr")
+
+    def __init__(self, x: Tensor) -> None:
+        self._array, self._fn, self._nr = x._array, x._fn, x._nr
+
+
+# Of storages whose tensor got other memory: what it was, and the version then. Views that were stale by then show that.
+_LEFT: weakref.WeakKeyDictionary[Storage, tuple[_Before, int]] = weakref.WeakKeyDictionary()
 
 
 class HistoryNode(Node):
@@ -99,7 +114,7 @@ class AsStridedBackward0(ViewNode):
     shows_memory = True
     input_names = ("self",)
 
-    def __init__(self, base: Tensor, view: Any) -> None:
+    def __init__(self, base: Tensor | _Before, view: Any) -> None:
         self._link(view, (base._fn, base._nr))
         self._locate(view, base._array)
 
@@ -128,11 +143,16 @@ class CopyBackward0(HistoryNode):
 
 def refresh(view: Tensor) -> None:
     """Gives a stale view the node that its base's present history implies (step 4)."""
-    base = view._base
+    base: Tensor | _Before | None = view._base
     assert base is not None
     assert view._storage is not None
-    version, followed = view._storage.version, base._fn is not None or type(view._fn) not in (NoneType, AccumulateGrad)
-    if followed and base._array.dtype is view._array.dtype and not parted(view):
+    version, apart = view._storage.version, parted(view)
+    if apart and view._storage in _LEFT:
+        before, left_at = _LEFT[view._storage]
+        if view._seen < left_at:
+            base, apart = before, False
+    followed = base._fn is not None or type(view._fn) not in (NoneType, AccumulateGrad)
+    if followed and base._array.dtype is view._array.dtype and not apart:
         if view._made:
             raise forbidden(view, "its base or another view of its base has been")
         rewrite(view, AsStridedBackward0(base, view._array), 0)
@@ -157,6 +177,8 @@ def give_memory(x: Tensor, value: Tensor) -> None:
     if x.is_inference() or value.is_inference():
         x._storage = value._storage
     elif x._storage is not None:  # what is known of the memory that it was, memory hooks know by the storage
+        if x._base is None:
+            _LEFT[x._storage] = _Before(x), x._storage.version
         x._storage = FollowingStorage(x._storage, 0)
     x._base = None  # a view has its own memory from now on
     x._array = value._array

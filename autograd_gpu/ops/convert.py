@@ -9,7 +9,7 @@ import numpy as np
 from .. import backend
 from ..backend import dtypes
 from ..backend.device import Device
-from ..backend.layouts import is_contiguous_format
+from ..backend.layouts import copy_order, is_contiguous_format
 from ..backend.quantization import from_float8, to_float8
 from ..backend.tensor_types import TYPE_NAMES
 from ..core.batching import BROADCASTING
@@ -28,7 +28,7 @@ class cast:
     tensor([1.5, 2.5], dtype=float64)
     """
 
-    def forward(xp, x, *, dtype): return x.astype(dtype)
+    def forward(xp, x, *, dtype): return x.astype(dtype, copy_order(x))
     def grad_x(F, g, x_dtype): return F.cast(g, x_dtype)
     def differentiable(dtype): return dtype in dtypes.FLOATS
     jvp, batch = LINEAR, BROADCASTING
@@ -46,7 +46,7 @@ class clone:
     tensor([1., 1.])
     """
 
-    def forward(xp, x): return xp.array(x)
+    def forward(xp, x): return x.copy(copy_order(x)) if x.ndim else xp.array(x)
     def grad_x(F, g): return g
     storage_ok = True
     elsewhere = (("memory_format", _clone_in),)

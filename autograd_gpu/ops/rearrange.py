@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.dtypes import int32, int64
+from ..backend.layouts import copy_order
 from ..core.batching import LEADING, along, counted_from_right, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words
@@ -34,7 +35,8 @@ def _flip(xp, x, *, dims):
         if key[axis] is not FULL:
             raise RuntimeError(f"dim {axis} appears multiple times in the list of dims")
         key[axis] = slice(None, None, -1)
-    return xp.array(x[tuple(key)] if x.ndim else x)  # a copy, as in PyTorch: writing to the result leaves x alone
+    flipped = x[tuple(key)] if x.ndim else x
+    return xp.array(flipped, order=copy_order(x))  # a copy, as in PyTorch: writing to the result leaves x alone
 
 
 def _flip_back(F, g, x_shape, dims):
