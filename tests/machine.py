@@ -54,7 +54,8 @@ class Machine(Onlooker):
         self.changed = []  # nodes with a hook that changes the gradient
         self.seen = {}  # hook -> gradients that it saw
         self.trace = []
-        self.pruned = False  # whether a graph that was differentiated has zeros where PyTorch goes on with None
+        self.identity = False  # whether hooks may hold a tensor itself
+        self.spared = set()  # errors of PyTorch's that need not be ours, in what the graphs differentiated so far hold
         self.made = 0
         self.keep(self.leaf((3, 3)) * 1.0)
         for shape, wanted in (((3, 3), True), ((3,), True), ((3, 3), False)):
@@ -110,6 +111,7 @@ class Machine(Onlooker):
             return self.ns.no_grad()
         if name == "save_on_cpu" and self.ns is ag:  # PyTorch's checks no version of what is on the CPU already
             return self.ns.autograd.graph.save_on_cpu()
+        self.identity = self.identity or name == "identity"
         if name in ("identity", "copy"):
             pack = (lambda t: t) if name == "identity" else (lambda t: t.clone())
             return self.ns.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
@@ -117,18 +119,20 @@ class Machine(Onlooker):
 
     # ---- running ------------------------------------------------------------------------------------
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def run(self, program):
         for number, (name, *operands) in enumerate(program):
+            self.step = name
             try:
                 outcome = getattr(self, f"do_{name}")(*operands)
             except (RuntimeError, ValueError, IndexError) as error:
                 outcome = kind_of(error)
             last = number == len(program) - 1 or outcome in FATAL
             states = [self.state(i, self.look or last) for i in range(len(self.values))]
-            self.trace.append((outcome, states, self.pruned))
+            self.trace.append((outcome, states, frozenset(self.spared)))
             if outcome in FATAL:
                 break
-        self.trace.append((self.seen, [], False))
+        self.trace.append((self.seen, [], frozenset()))
         return self.trace
 
     def state(self, i, whole):
@@ -152,8 +156,8 @@ class Machine(Onlooker):
     def do_data(self, i, j):
         x = self.readable(i)
         v = None if x is None or overlapping(x) else self.fitting(j, x.shape, x)
-        if v is None or x._is_view() or not x.is_leaf or any(view._base is x for view in self.values):
-            return "skipped"  # in PyTorch views go on sharing their version with what is other memory then
+        if v is None or x._is_view() or not x.is_leaf or self.identity or any(view._base is x for view in self.values):
+            return "skipped"  # in PyTorch views share the version of the other memory, and a hook's tensor shows it
         x.data = v.detach().expand(x.shape).clone()
 
     def do_along(self, name, i, mode):
@@ -323,7 +327,7 @@ class Machine(Onlooker):
         outs = [x for x in map(self.readable, numbers) if x is not None]
         if self.hooked and len(outs) == 1:
             outs *= 2  # PyTorch runs the hooks of a single output also where no input depends on it
-        self.pruned = self.pruned or has_zeros([x.grad_fn for x in outs])
+        self.spared |= spared([x.grad_fn for x in outs])
         return outs, [weights(self.ns, x.shape) for x in outs]
 
     def do_grad(self, outs, inputs, retain, create, unused):
@@ -371,21 +375,26 @@ class Machine(Onlooker):
                 x.grad = None
 
 
-SPARING = ("HalfBackward", "UndefinedBackward", "AminmaxBackward0")
+SPARING = ("HalfBackward", "UndefinedBackward", "AminmaxBackward0", "CummaxBackward0", "CumminBackward0")
 
 
-def has_zeros(nodes):
-    """Whether an edge declared ZERO, or a node that reads less for fewer gradients, is reachable from `nodes`."""
-    seen, stack = set(), [node for node in nodes if node is not None]
+def spared(nodes):
+    """Which of FATAL PyTorch may raise for the graph of `nodes`, and we not.
+
+    Behind an edge declared ZERO PyTorch goes on with None, and nodes of ours read less for fewer gradients: all. Its
+    CopySlices is freed though it saves nothing: a second time.
+    """
+    found, seen, stack = set(), set(), [node for node in nodes if node is not None]
     while stack:
         node = stack.pop()
-        into_constants = node.name() == "CopySlices" and node.next_functions[0][0] is None  # which is freed there
-        if getattr(node, "zero_edges", ()) or node.name() in SPARING or into_constants:
-            return True
+        if getattr(node, "zero_edges", ()) or node.name() in SPARING:
+            found.update(FATAL)
+        elif node.name() == "CopySlices":
+            found.add(FATAL[1])
         if node not in seen:
             seen.add(node)
             stack += [child for child, _ in node.next_functions if child is not None]
-    return False
+    return found
 
 
 def hook(seen, name, g):

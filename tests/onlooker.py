@@ -22,8 +22,8 @@ class Onlooker:
     def do_watch(self, i):
         """How many gradients the hooks of a node get, and which of them are None."""
         x = self.readable(i)
-        if x is None or x.grad_fn is None:
-            return "skipped"
+        if x is None or x.grad_fn is None or x._is_view():
+            return "skipped"  # hooks of a view that is written to are never called in PyTorch
         found = self.note()
 
         def called(name, gs):
@@ -65,7 +65,8 @@ class Onlooker:
         found = self.note()
 
         def pack(t):
-            found.append("packed")
+            if self.step not in ("grad", "materialized"):  # with create_graph PyTorch hands over the rest of that call
+                found.append("packed")
             return t
 
         def enter(g):

@@ -162,7 +162,7 @@ PURE = [
 OTHER = [
     st.tuples(st.just("leaf"), flag, flag),
     st.tuples(st.just("data"), number, number),
-    st.tuples(st.just("along"), sampled(ALONG), number, mode),
+    st.tuples(st.just("along"), sampled(ALONG), number, write_mode),
     st.tuples(st.just("views"), sampled(SEVERAL), number, sampled(["", "no_grad"])),
     st.tuples(st.just("function"), sampled(program_functions.UNARY), number, write_mode),
     st.tuples(st.just("function_of"), sampled(program_functions.BINARY), number, number, write_mode),
