@@ -178,8 +178,9 @@ NO_OPS = """
     from_numpy get_default_device get_default_dtype get_device get_float32_matmul_precision get_printoptions
     get_rng_state iinfo initial_seed is_complex is_floating_point is_grad_enabled is_inference is_nonzero is_same_size
     is_signed is_tensor linear_activation load manual_seed memory_format no_grad numel promote_types repeat
-    result_type row_stack save seed set_default_device set_default_dtype set_float32_matmul_precision set_grad_enabled
-    set_printoptions set_rng_state sum_to to unsafe_chunk unsafe_split unsafe_split_with_sizes"""
+    result_type row_stack save seed set_default_device set_default_dtype set_default_tensor_type
+    set_float32_matmul_precision set_grad_enabled set_printoptions set_rng_state sum_to to unsafe_chunk unsafe_split
+    unsafe_split_with_sizes"""
 
 # The forty commonest ops, and what a NumPy user writes for each on arrays in place of the operands.
 NUMPY: dict[str, str] = {

@@ -58,8 +58,7 @@ def offset_of(array: Any) -> int:
     return (address(array) - address(buffer_of(array))) // array.itemsize
 
 
-def place_of(view: Any, base: Any) -> Place:
-    """Where `view` lies, counted from the first element of `base`, an array of the same dtype in the same memory."""
-    size = view.itemsize
-    offset = 0 if view is base else (address(view) - address(base)) // size
-    return view.shape, tuple([s // size for s in view.strides]), offset
+def place_of(array: Any, start: int) -> Place:
+    """Where `array` lies, counted from the address `start` of the first element of one of the same dtype."""
+    size, first = array.itemsize, address(array)
+    return array.shape, tuple([s // size for s in array.strides]), 0 if first == start else (first - start) // size

@@ -42,17 +42,19 @@ if TYPE_CHECKING:
 Edge = tuple[Node | None, int]  # a node and the `_nr` of one of its outputs
 
 
-class _Before:
-    """What a tensor was before it got other memory."""
+class Whole:
+    """What a view is a part of: a tensor's node, and where its memory lay. It keeps no memory alive."""
 
-    __slots__ = ("_array", "_fn", "_nr")
+    __slots__ = ("dtype", "edge", "place", "start")
 
     def __init__(self, x: Tensor) -> None:
-        self._array, self._fn, self._nr = x._array, x._fn, x._nr
+        self.edge: Edge = x._fn, x._nr
+        self.dtype, self.start = x._array.dtype, strides.address(x._array)
+        self.place = strides.place_of(x._array, self.start)
 
 
 # Of storages whose tensor got other memory: what it was, and the version then. Views that were stale by then show that.
-_LEFT: weakref.WeakKeyDictionary[Storage, tuple[_Before, int]] = weakref.WeakKeyDictionary()
+_LEFT: weakref.WeakKeyDictionary[Storage, tuple[Whole, int]] = weakref.WeakKeyDictionary()
 
 
 class HistoryNode(Node):
@@ -88,9 +90,6 @@ class ViewNode(HistoryNode):
     origin: Place
     place: Place
 
-    def _locate(self, view: Any, base: Any) -> None:
-        self.origin, self.place = strides.place_of(base, base), strides.place_of(view, base)
-
 
 class CopySlices(ViewNode):
     """A base after one of its views was written to: `base` with the elements of that view replaced by `values`."""
@@ -99,8 +98,10 @@ class CopySlices(ViewNode):
     input_names = ("base", "values")
 
     def __init__(self, base: Tensor, view: Any, values: Edge) -> None:
-        self._link(base._array, (base._fn, base._nr), values)
-        self._locate(view, base._array)
+        array = base._array
+        self._link(array, (base._fn, base._nr), values)
+        start = strides.address(array)
+        self.origin, self.place = strides.place_of(array, start), strides.place_of(view, start)
 
     def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
         return (F.erase(g, self.origin, self.place) if need & 1 else None,
@@ -114,9 +115,9 @@ class AsStridedBackward0(ViewNode):
     shows_memory = True
     input_names = ("self",)
 
-    def __init__(self, base: Tensor | _Before, view: Any) -> None:
-        self._link(view, (base._fn, base._nr))
-        self._locate(view, base._array)
+    def __init__(self, whole: Whole, view: Any) -> None:
+        self._link(view, whole.edge)
+        self.origin, self.place = whole.place, strides.place_of(view, whole.start)
 
     def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
         return (F.restride(g, self.place, self.origin),)
@@ -143,20 +144,23 @@ class CopyBackward0(HistoryNode):
 
 def refresh(view: Tensor) -> None:
     """Gives a stale view the node that its base's present history implies (step 4)."""
-    base: Tensor | _Before | None = view._base
+    base, storage = view._base, view._storage
     assert base is not None
-    assert view._storage is not None
-    version, apart = view._storage.version, parted(view)
-    if apart and view._storage in _LEFT:
-        before, left_at = _LEFT[view._storage]
-        if view._seen < left_at:
-            base, apart = before, False
-    followed = base._fn is not None or type(view._fn) not in (NoneType, AccumulateGrad)
-    if followed and base._array.dtype is view._array.dtype and not apart:
+    assert storage is not None
+    version, whole = storage.version, None
+    if not parted(view):
+        whole = Whole(base)
+    elif storage in _LEFT and view._seen < _LEFT[storage][1]:
+        whole = _LEFT[storage][0]
+    if whole is not None and whole.dtype is view._array.dtype and (whole.edge[0] is not None or _has_history(view)):
         if view._made:
             raise forbidden(view, "its base or another view of its base has been")
-        rewrite(view, AsStridedBackward0(base, view._array), 0)
+        rewrite(view, AsStridedBackward0(whole, view._array), 0)
     view._seen = version  # last: until then another thread finds the view stale and does the same
+
+
+def _has_history(view: Tensor) -> bool:
+    return type(view._fn) not in (NoneType, AccumulateGrad)
 
 
 def parted(view: Tensor) -> bool:
@@ -178,7 +182,7 @@ def give_memory(x: Tensor, value: Tensor) -> None:
         x._storage = value._storage
     elif x._storage is not None:  # what is known of the memory that it was, memory hooks know by the storage
         if x._base is None:
-            _LEFT[x._storage] = _Before(x), x._storage.version
+            _LEFT[x._storage] = Whole(x), x._storage.version
         x._storage = FollowingStorage(x._storage, 0)
     x._base = None  # a view has its own memory from now on
     x._array = value._array

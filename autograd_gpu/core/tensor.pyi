@@ -631,7 +631,7 @@ class Tensor(Exchange):
     def index_put_(self, indices: Sequence[Any], values: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
-    def masked_fill_(self, mask: Any, value: Any, *, out: Any=None) -> Any:
+    def masked_fill_(self, mask: Any, value: Any) -> Any:
         ...
 
     def all(self, dim: Any=None, keepdim: Any=False, axis: Any=..., keepdims: Any=...) -> Tensor:
@@ -781,7 +781,7 @@ class Tensor(Exchange):
     def nanmedian(self, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, axis: Any=..., keepdims: Any=...) -> Any:
         ...
 
-    def relu_(self, *, out: Any=None) -> Any:
+    def relu_(self) -> Any:
         ...
 
     def sigmoid_(self, *, out: Any=None) -> Any:

@@ -34,7 +34,9 @@ def _gelu_is_exact(approximate):
 
 
 def _in_blocks(function, x):
-    """function(x), elementwise, a block at a time."""
+    """function(x), elementwise, a block at a time; the function gets what has a dimension."""
+    if not x.ndim:
+        return function(x.reshape(1)).reshape(())
     if x.size <= BLOCK or not x.flags.c_contiguous:
         return function(x)
     out = backend.empty(np, x.shape, x.dtype)

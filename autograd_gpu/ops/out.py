@@ -162,16 +162,15 @@ WITHOUT = frozenset((
 
 
 def take_out(functions: dict[str, Any], names: tuple[str, ...] = ()) -> None:
-    """In the dictionary of a package: puts `taking_out` around `names`, and shows the parameter of ops by name only."""
+    """In the dictionary of a package: puts `taking_out` around `names`, and shows no parameter of ops WITHOUT one."""
     for name in names:
         if not hasattr(functions[name], "op"):
             functions[name] = taking_out(functions[name], name, functions["__name__"])
     for function in functions.values():
         op = getattr(function, "op", None)
-        if isinstance(op, OpDef) and op.takes_out and "__signature__" not in vars(function):
+        if isinstance(op, OpDef) and op.name in WITHOUT:
             signature = inspect.signature(function)
-            *shown, _, out = signature.parameters.values()
-            shown += [] if op.name in WITHOUT else [out.replace(kind=out.KEYWORD_ONLY)]
+            shown = [p for p in signature.parameters.values() if p.name != "out"]
             function.__signature__ = signature.replace(parameters=shown)
 
 
