@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.thread_state import ThreadState
-from ..config import MODES, enable_grad, modes_here
+from ..config import MODES, SAVING, enable_grad, modes_here
 from .anomaly import explain
 from .nesting import MAX_NESTED, NESTING, Here
 from .node import Node
@@ -31,14 +31,15 @@ def execute(
     task = GraphTask(captures, accumulate, keep, recording, only)
     if len(roots) == 1 and roots[0][1] == 0:
         node, _, g = roots[0]
-        task.buffers[node] = g if recording else g._array
+        task.root, task.buffers[node] = node, g if recording else g._array
     else:
         for node, nr, g in roots:
             task.add(node, nr, g if recording else g._array)
-    if len(roots) == 1:
-        task.root = roots[0][0]
+        if len(roots) == 1:
+            task.root = roots[0][0]
     outer, here.task = here.task, task
-    bits, saving, refused, depth = MODES.bits, MODES.saving, MODES.saving_refused, here.depth
+    bits, refused, depth = MODES.bits, MODES.saving_refused, here.depth
+    saving = MODES.saving if bits & SAVING else ()
     try:
         task.plan([root[0] for root in roots])
         if recording:
