@@ -23,9 +23,10 @@ def admitted(array: Any) -> Any:
         raise _refused(dtype)
     if type(array) is not np.ndarray:
         array = _plain(array)
-    if any(stride % dtype.itemsize for stride in array.strides):
-        raise ValueError(f"the strides {array.strides} of an array of dtype {dtype} are no multiples of its "
-                         f"{dtype.itemsize} bytes; make an array with .copy()")
+    for stride in array.strides:
+        if stride % dtype.itemsize:
+            raise ValueError(f"the strides {array.strides} of an array of dtype {dtype} are no multiples of its "
+                             f"{dtype.itemsize} bytes; make an array with .copy()")
     return array if known is dtype else array.view(known)  # equal and another object: np.longlong, one with metadata
 
 

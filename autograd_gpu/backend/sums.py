@@ -21,7 +21,7 @@ from .cpu import ones
 BLOCK = 64  # rows of a product
 FEW_ROWS = 128  # that are added one after the other
 LARGEST = 1 << 13  # elements of a product below which OpenBLAS, whose limit is 9216, wakes no threads
-SHORT = 8  # rows from which on products pay
+SHORT = 16  # rows of a block from which on products pay
 SLOW = 1 << 14  # elements from which on it pays to look for the fastest order of dimensions
 MANY = 1 << 20  # elements from which on the sums of blocks may want reused memory
 NARROW = 8  # columns apart in memory up to which it is faster to sum one by one

@@ -95,7 +95,11 @@ def as_number(function: str, name: str, value: Any) -> Any:
 
 def as_numbers(function: str, **given: Any) -> list[Any]:
     """The same for several arguments by their names."""
-    return [as_number(function, name, value) for name, value in given.items()]
+    values = [*given.values()]
+    for value in values:
+        if isinstance(value, Tensor):
+            return [as_number(function, name, value) for name, value in given.items()]
+    return values
 
 
 def old_reduction(size_average: bool | None, reduce: bool | None, stacklevel: int = 3) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from operator import index
 from typing import Any, SupportsIndex
 
-_get, _add, _repeat = tuple.__getitem__, tuple.__add__, tuple.__mul__
+_get, _add, _repeat, _new = tuple.__getitem__, tuple.__add__, tuple.__mul__, tuple.__new__
 
 
 class Size(tuple[int, ...]):
@@ -29,7 +29,7 @@ class Size(tuple[int, ...]):
 
     def __getitem__(self, at: Any) -> Any:
         found = _get(self, at)
-        return found if type(found) is int else Size(found)
+        return found if type(found) is int else _new(Size, found)
 
     def __add__(self, other: Any) -> Any:
         return Size(_add(self, other)) if isinstance(other, tuple) else NotImplemented
@@ -38,7 +38,7 @@ class Size(tuple[int, ...]):
         return Size(_add(other, self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times: Any) -> Size:
-        return Size(_repeat(self, times))
+        return _new(Size, _repeat(self, times))
 
     __rmul__ = __mul__
 

@@ -131,9 +131,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if indices.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"take_along_dim(): Expected dtype int32/int64 for indices, got {indices.dtype}")
     at = wrap_dim(dim, input.ndim)
-    others = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (input, indices)]
-    shape = common_shape("take_along_dim", *others)
-    wide, places = ((*shape[:at], t.shape[at], *shape[at + 1 :]) for t in (input, indices))
+    own, given = input._array.shape, indices._array.shape
+    shape = common_shape("take_along_dim", (*own[:at], 1, *own[at + 1 :]), (*given[:at], 1, *given[at + 1 :]))
+    wide, places = (*shape[:at], own[at], *shape[at + 1 :]), (*shape[:at], given[at], *shape[at + 1 :])
     try:
         return gather_along(expand(input, wide), expand(indices, places), at - input.ndim)
     except IndexError as error:

@@ -292,7 +292,8 @@ def arange(
     if out is not None:
         return RECORD.filled(arange, out, start, end, step, requires_grad=requires_grad)
     start, end = (start, end) if start is not None and end is not None else (0, start if end is None else end)
-    start, end, step = as_numbers("arange", start=start, end=end, step=step)
+    if isinstance(start, Tensor) or isinstance(end, Tensor) or isinstance(step, Tensor):
+        start, end, step = as_numbers("arange", start=start, end=end, step=step)
     if end is None:
         raise TypeError("arange() missing 1 required argument: end")
     if step == 0:
@@ -317,7 +318,8 @@ def linspace(
     if out is not None:
         return RECORD.filled(linspace, out, start, end, steps, requires_grad=requires_grad)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
-    start, end, steps = as_numbers("linspace", start=start, end=end, steps=steps)
+    if isinstance(start, Tensor) or isinstance(end, Tensor) or isinstance(steps, Tensor):
+        start, end, steps = as_numbers("linspace", start=start, end=end, steps=steps)
     _check_steps(steps)
     values = backend.admitted(backend.make(or_default(device), "linspace", start, end, steps))
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
@@ -336,7 +338,8 @@ def logspace(
     if out is not None:
         return RECORD.filled(logspace, out, start, end, steps, base, requires_grad=requires_grad)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
-    start, end, steps, base = as_numbers("logspace", start=start, end=end, steps=steps, base=base)
+    if isinstance(start, Tensor) or isinstance(end, Tensor) or isinstance(steps, Tensor) or isinstance(base, Tensor):
+        start, end, steps, base = as_numbers("logspace", start=start, end=end, steps=steps, base=base)
     _check_steps(steps)
     exponents = backend.admitted(backend.make(or_default(device), "linspace", start, end, steps))
     return wrap((float(base) ** exponents).astype(wanted, copy=False)).requires_grad_(requires_grad)
@@ -360,7 +363,8 @@ def eye(
     if out is not None:
         return RECORD.filled(eye, out, n, m, requires_grad=requires_grad)
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
-    n, m = as_numbers("eye", n=n, m=m)
+    if isinstance(n, Tensor) or isinstance(m, Tensor):
+        n, m = as_numbers("eye", n=n, m=m)
     return wrap(backend.make(or_default(device), "eye", n, m, dtype=wanted)).requires_grad_(requires_grad)
 
 

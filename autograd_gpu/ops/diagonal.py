@@ -128,9 +128,9 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     at1, at2 = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if at1 == at2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    shape = list(input.shape[:-1])
+    *shape, length = input._array.shape
     for at in sorted((at1, at2)):
-        shape.insert(at, input.shape[-1] + abs(offset))
+        shape.insert(at, length + abs(offset))
     return diagonal_backward(input, tuple(shape), offset, at1 - ndim, at2 - ndim)
 
 

@@ -81,11 +81,12 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    rows, columns = math.prod(input.shape[:ind]), math.prod(input.shape[ind:])
+    first, last = input._array.shape[:ind], input._array.shape[ind:]
+    rows, columns = math.prod(first), math.prod(last)
     if rows != columns:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
                            f"but got {columns} != {rows}")
-    return reshape(inv(reshape(input, (rows, columns))), (*input.shape[ind:], *input.shape[:ind]))
+    return reshape(inv(reshape(input, (rows, columns))), (*last, *first))
 
 
 # ---- solve -------------------------------------------------------------------------------------------

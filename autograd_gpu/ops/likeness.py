@@ -77,7 +77,8 @@ def full_like(
     tensor([3., 3.])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    value = dtypes.fitting(value, dtypes.as_dtype(dtype or input.dtype))
+    if type(value) is int:
+        value = dtypes.fitting(value, dtypes.as_dtype(dtype or input.dtype))
     return _like("full", input, dtype, device, requires_grad, memory_format, value)
 
 
