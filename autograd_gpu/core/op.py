@@ -35,6 +35,19 @@ Reading a block
    the others pay a test of a default for it.
 12. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
    for all of them.
+
+Other words of a block
+    types            how the inputs' dtypes are brought together: PROMOTE, FLOAT, SAME, ANY
+    promoted         which inputs that concerns; all by default
+    numbers          Python numbers are taken, too: True, FITTING, BY_VALUE
+    expanded         a 0-d input counts like any other in promotion
+    broadcasts       inputs broadcast: the engine sums their gradients back
+    view             the result may share memory with the first input: True; it always does: ALWAYS
+    storage_ok       it only moves elements, so that it runs on the codes of float8 tensors
+    chooses          the result's elements are the inputs' own: half types beside a number need no float32
+    outputs          the names of several results, or ("*",) for a list
+    nondiff          inputs, nondiff_outputs: results, without a derivative
+    differentiable   a condition on the attributes under which there is a derivative
 """
 
 from __future__ import annotations
