@@ -66,7 +66,8 @@ class Machine(Onlooker):
         self.made += 1
         values = np.random.default_rng(self.made).uniform(-1.0, 1.0, shape)
         if columns:
-            return self.ns.from_numpy(np.asfortranarray(values)).requires_grad_(wanted)
+            x = self.ns.empty_strided(shape, (1, shape[0]), dtype=self.ns.float64)
+            return x.copy_(self.ns.tensor(values)).requires_grad_(wanted)
         return self.ns.tensor(values, dtype=self.ns.float64, requires_grad=wanted)
 
     def keep(self, value, unrecorded=False):

@@ -36,7 +36,7 @@ def check(compute, device, *arrays):
     exact = compute(ag, *wide).detach().numpy()
     found = compute(ag, *[ag.tensor(x, device=device, requires_grad=True) for x in arrays]).detach().cpu()
     assert found.dtype == ag.float32
-    theirs = 0.0
+    theirs = 4 * ULP  # where there is no PyTorch
     if torch:
         theirs = error(compute(torch, *[torch.tensor(x, requires_grad=True) for x in arrays]).detach().numpy(), exact)
     assert error(found.numpy(), exact) <= 4 * theirs + 6 * ULP, f"PyTorch's error: {theirs}"
@@ -220,6 +220,7 @@ OPS = {
 }
 
 
+@pytest.mark.skipif(not torch, reason="what an op's other steps lose is known by PyTorch's error")
 @pytest.mark.parametrize("make", [tenths, uniform])
 @pytest.mark.parametrize("op", OPS)
 def test_ops(op, make, device):
