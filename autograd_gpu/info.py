@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,8 @@ def cores() -> int:
 def _blas() -> Iterator[tuple[str, str]]:
     kernels = blas.kernels()
     if kernels is None:
-        library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        show: Any = np.show_config  # the stubs of NumPy 2.1 know no mode
+        library = show(mode="dicts")["Build Dependencies"]["blas"]
         yield "BLAS", f"{library['name']} {library['version']}, which says nothing about its kernels"
     else:
         threads = blas.threads()

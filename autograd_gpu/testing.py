@@ -127,7 +127,7 @@ def _report(found: Any, wanted: Any, close: Any, away: Any, relative: Any, rtol:
              f"Mismatched elements: {count} / {close.size} ({100 * count / close.size:.1f}%)"]
     for name, values, allowed in (("absolute", away, atol), ("relative", relative, rtol)):
         bad = np.where(close, -1.0, np.where(np.isnan(values), np.inf, values))
-        at = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
         limit = "" if kind == "equal" else f" (up to {allowed} allowed)"
         lines.append(f"Greatest {name} difference: {values[at]} at index {at}{limit}")
     return "\n".join(lines)

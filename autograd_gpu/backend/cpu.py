@@ -82,12 +82,15 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
     return result
 
 
+_least: Any = np.minimum.reduce  # mypy finds no overload for it in the stubs of NumPy 2.5
+
+
 def sign(x: np.ndarray, out: np.ndarray | None = None) -> Any:
     """np.sign, but 0 for NaN, as CuPy and PyTorch have it."""
     found, dtype = np.sign(x, out), x.dtype
     if dtype is float32 or dtype is float64:  # a number made of all that is found tells whether there is any
         few = x.size <= MANY
-        made = sum(found.ravel().tolist()) if few else np.minimum.reduce(found, None)
+        made = sum(found.ravel().tolist()) if few else _least(found, None)
         if made == made:
             return found
     elif dtype not in HALF:
