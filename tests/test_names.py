@@ -159,7 +159,7 @@ class TestNew:
                     x.new(bad)
 
 
-@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+@pytest.mark.filterwarnings("ignore:.*set_default_tensor_type")
 def test_default_tensor_types():
     torch = pytest.importorskip("torch")
     device = ag.get_default_device()
@@ -172,7 +172,8 @@ def test_default_tensor_types():
         for bad in ("torch.LongTensor", "FooTensor", "torch.xpu.FloatTensor", 3):
             with pytest.raises(TypeError):
                 ag.set_default_tensor_type(bad)
-        ag.set_default_tensor_type(ag.float64)
+        with pytest.warns(UserWarning, match="deprecated"):
+            ag.set_default_tensor_type(ag.float64)
         assert ag.get_default_dtype() == ag.float64
         ag.set_default_tensor_type("torch.cuda.FloatTensor")
         assert (ag.get_default_device(), ag.get_default_dtype()) == (ag.device("cuda"), ag.float32)

@@ -164,7 +164,8 @@ def takes_out(name, function):
         return False
     x, v, i = torch.ones(2, 2), torch.ones(2), torch.tensor([0])
     for given in ((x,), (x, x), (x, x, x), (x, 0, i), (x, 0, i, x), (x, 0), (x, 2), (2, x), (x, v), (v, v), ([x, x],),
-                  (2,), (0, 1, 3), ((2,), 1.0), (x, 1, 0, 1.0), (x, 0, 0, 1), (x > 0, x, x), (x, x > 0)):  # fmt: skip
+                  (2,), (0, 1, 3), ((2,), 1.0), (x, 1, 0, 1.0), (x, 0, 0, 1), (x > 0, x, x), (x, x > 0),
+                  (x, 0.5, 0.1)):  # fmt: skip
         try:
             function(*given, out=object())
         except TypeError as error:

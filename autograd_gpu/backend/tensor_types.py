@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from . import dtypes
@@ -19,9 +20,12 @@ def set_default_tensor_type(t: Any) -> None:
     """Sets the default dtype and device by PyTorch's name of a tensor type; deprecated there.
 
     `ag.set_default_dtype` and `ag.set_default_device` say the same in their own names. A dtype is taken for the type.
+    Warns, as PyTorch does.
 
     >>> ag.set_default_tensor_type("torch.FloatTensor")
     """
+    warnings.warn("set_default_tensor_type() is deprecated, as in PyTorch; use set_default_dtype() and "
+                  "set_default_device()", UserWarning, stacklevel=2)
     kind, dtype = "", t
     if isinstance(t, str):
         kind, _, name = t.removeprefix("torch.").rpartition(".")

@@ -157,7 +157,7 @@ WITHOUT = frozenset((
     "argwhere", "binary_cross_entropy", "binary_cross_entropy_with_logits", "bincount", "celu", "clone",
     "count_nonzero", "elu", "embedding", "flip", "glu", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "isclose",
     "isfinite", "isinf", "isnan", "isreal", "kl_div", "l1_loss", "leaky_relu", "masked_fill", "matrix_exp", "mish",
-    "mse_loss", "one_hot", "poisson", "relu", "repeat", "roll", "selu", "silu", "softsign", "tanhshrink", "threshold",
+    "mse_loss", "one_hot", "poisson", "relu", "repeat", "roll", "selu", "silu", "softsign", "tanhshrink",
 ))  # fmt: skip
 
 
