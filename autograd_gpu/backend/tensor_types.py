@@ -22,7 +22,10 @@ def set_default_tensor_type(t: Any) -> None:
     `ag.set_default_dtype` and `ag.set_default_device` say the same in their own names. A dtype is taken for the type.
     Warns, as PyTorch does.
 
-    >>> ag.set_default_tensor_type("torch.FloatTensor")
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", UserWarning)
+    ...     ag.set_default_tensor_type("torch.FloatTensor")
     """
     warnings.warn("set_default_tensor_type() is deprecated, as in PyTorch; use set_default_dtype() and "
                   "set_default_device()", UserWarning, stacklevel=2)
