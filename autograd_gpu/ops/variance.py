@@ -12,7 +12,6 @@ from ..core.dispatch import defop
 from .reduce import added, count, divided, kept, negative
 
 FAR = 256.0**2
-MANY = 128  # numbers of which a sum may be wrong by more than half an ulp or two
 LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances to whose squares float32 does justice
 FIRST = np.float32(LEAST).view(np.uint32)
 SPAN = int(np.float32(MOST).view(np.uint32) - FIRST)
@@ -33,20 +32,23 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
     dim, unbiased = _plain(dim, unbiased)
     if unbiased is not None and correction is not None:
         raise TypeError("std and var take one of unbiased and correction, not both")
-    if dim is None and xp is np and 0 < x.size <= cpu.FEW and x.dtype in dtypes.FULL_FLOATS and not keepdim:
-        n, dtype = x.size, x.dtype
-        mean = x.reshape(1, n).dot(cpu.ones(n, dtype)) / cpu.constant(n, dtype)
-        away = x.reshape(n) - mean
-        return divided(away.dot(away), _freedom(n, unbiased, correction))
     if x.dtype not in dtypes.FULL_FLOATS:
         if x.dtype not in dtypes.FLOATS:
             raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
         x = x.astype(dtypes.float32)
+    few = xp is np and x.size <= cpu.FEW
+    if few and x.itemsize < 8:
+        x = x.astype(dtypes.float64)
+    if few and dim is None and x.size and not keepdim:
+        n = x.size
+        away = x.reshape(n)
+        away = away - away.dot(cpu.ones(n, x.dtype)) / n
+        return divided(away.dot(away), _freedom(n, unbiased, correction))
     n = count(x.shape, dim)
     mean = divided(added(xp, x, dim, True), n)
     away = x - mean
     squares = added(xp, away * away, dim, keepdim)
-    if n > MANY and (xp is not np or _far(mean, squares, n)):  # asking would wait for the device
+    if xp is not np or not few and _far(mean, squares, n):  # asking would wait for the device
         rest = added(xp, away, dim, keepdim)  # what the rounding of the mean leaves
         squares = xp.maximum(squares - divided(rest * rest, n), 0)
     return divided(squares, _freedom(n, unbiased, correction))
@@ -69,7 +71,7 @@ def _deviations(F, x, dim, unbiased, correction):
 def _ranged(xp, x, dim, unbiased, keepdim, correction):
     """The variance; on the CPU in float64 where squares of float32 are out of range, as their root need not be."""
     out = _variance(xp, x, dim, unbiased, keepdim, correction)
-    if xp is not np or x.itemsize == 8:
+    if xp is not np or out.itemsize == 8:
         return out
     if type(out) is np.float32:
         within = LEAST <= float(out) <= MOST
