@@ -43,7 +43,7 @@ def check(compute, device, *arrays):
 
 
 def leave_to_the_gpu(device):
-    """Skips what CuPy's own kernels add, by blocks and trees: the stand-in for CuPy adds as NumPy does."""
+    """Skips what CuPy's own kernels and cuBLAS add, by blocks and trees: their stand-ins add as NumPy does."""
     if device == "cuda" and importlib.util.find_spec("cupy._emulation"):
         pytest.skip("the order of CuPy's own sums is not that of the stand-in")
 
@@ -182,7 +182,21 @@ def of_running_mean(m, x):
     return m.stack([mean, var])
 
 
+def grad_of(m, t, function, shape):
+    """The gradient of the sum of function(t, ones of `shape`) by the ones."""
+    w = m.ones(shape, dtype=t.dtype, device=t.device, requires_grad=True)
+    return m.autograd.grad(function(t, w).sum(), w)[0]
+
+
+PRODUCTS = {
+    "the gradient of a product": lambda m, t: grad_of(m, t, lambda t, w: t @ w, (2, 3)),
+    "the gradient of einsum": lambda m, t: grad_of(m, t, lambda t, w: m.einsum("nj,jk->njk", t, w), (2, 3)),
+    "the gradient of a wider einsum": lambda m, t: grad_of(m, t, lambda t, w: m.einsum("nj,k->njk", t, w), (20,)),
+    "the gradient of outer": lambda m, t: grad_of(m, t, lambda t, w: m.outer(t[:, 0], w), (3,)),
+    "the gradient of mv": lambda m, t: grad_of(m, t, lambda t, w: t @ w, (2,)),
+}
 OPS = {
+    **PRODUCTS,
     "sum": lambda m, x: x.sum(0),
     "mean": lambda m, x: x.mean(0),
     "nansum": lambda m, x: m.nansum(x, 0),
@@ -226,7 +240,7 @@ OPS = {
 def test_ops(op, make, device):
     if make is tenths and op in ("var", "std", "cov", "the statistics of batch_norm", "the gradient of layer_norm"):
         pytest.skip("nothing varies")
-    if op.startswith("cum"):
+    if op.startswith("cum") or op in PRODUCTS:
         leave_to_the_gpu(device)
     check(OPS[op], device, make(ROWS, 2))
 
@@ -241,3 +255,19 @@ def test_clipping_of_gradients(device):
     p = ag.zeros(ROWS, 3, device=device, requires_grad=True)
     p.grad = ag.tensor(tenths(ROWS, 3), device=device)
     assert float(ag.nn.utils.clip_grad_norm_(p, 1.0)) == pytest.approx((0.01 * ROWS * 3) ** 0.5, rel=2e-5)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("shapes", [((3, 8192), (8192, 2)), ((3, 9001), (9001, 30)), ((2, 1, 20_000), (20_000, 3)),
+                                    ((2, 2, 9001), (2, 9001, 2)), ((1, 2, 9000), (3, 9000, 2)), ((0, 9000), (9000, 2))])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_many_terms(shapes, turned):
+    rng = np.random.default_rng(0)
+    a, b = [rng.random(shape[:-2] + shape[-2:][:: -1 if turned else 1], np.float32) for shape in shapes]
+    if turned:
+        a, b = a.swapaxes(-1, -2), b.swapaxes(-1, -2)
+    found = (ag.from_numpy(a) @ ag.from_numpy(b)).numpy()
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert found.shape == exact.shape
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, exact, rtol=8 * ULP)

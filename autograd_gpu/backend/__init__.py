@@ -6,7 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from . import counters, cpu, cublas, cuda, cusolver, device_sums, exact, floating_point, kernels, lapack, pool, sums
+from . import (
+    counters,
+    cpu,
+    cublas,
+    cuda,
+    cusolver,
+    device_sums,
+    exact,
+    floating_point,
+    kernels,
+    lapack,
+    pool,
+    products,
+    sums,
+)
 from .admission import admitted as admitted
 from .admission import is_read_only as is_read_only
 from .device import CPU, Device
@@ -94,18 +108,18 @@ def matmul(a: Any, b: Any) -> Any:
 
     Where one operand is shared, its partner's batch is folded into the rows: one product instead of one per matrix.
     """
-    tiny = type(a) is np.ndarray and a.ndim == 2 == b.ndim and a.size * b.shape[1] < cpu.TINY
+    tiny = type(a) is np.ndarray and a.ndim == 2 == b.ndim and a.size * b.shape[1] < products.TINY
     if tiny and a.dtype is b.dtype and a.itemsize > 2 and not counters.ACTIVE:
         return a.dot(b)
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
         common = np.promote_types(a.dtype, b.dtype)
         a, b = a.astype(common, copy=False), b.astype(common, copy=False)
-    return cpu.matmul(a, b) if type(a) is np.ndarray else cublas.matmul(a, b)
+    return products.matmul(a, b) if type(a) is np.ndarray else cublas.matmul(a, b)
 
 
 def dot(a: Any, b: Any) -> Any:
     """a @ b for a vector b and a vector or a matrix a of one dtype, counted."""
-    if type(a) is np.ndarray and a.itemsize > 2 and a.size < cpu.TINY and not counters.ACTIVE:
+    if type(a) is np.ndarray and a.itemsize > 2 and a.size < products.TINY and not counters.ACTIVE:
         return a.dot(b)
     out = matmul(a if a.ndim > 1 else a[None], b[:, None])[..., 0]
     return out if a.ndim > 1 else out[0]

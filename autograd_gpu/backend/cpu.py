@@ -1,58 +1,16 @@
-"""The NumPy side of the backend: products that use BLAS well, and views that NumPy makes slowly."""
+"""The NumPy side of the backend: selections, signs and small sums that are faster than NumPy's own."""
 
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 
-from . import counters, pool
-from .blas import LARGEST, SMALLEST, on_one_thread
+from . import pool
 from .dtypes import FLOATS, HALF, float32, float64
 
-# Up to so many rows np.dot(w, x.T).T is faster than np.dot(x, w.T), for matrices w of so many elements. Measured with
-# OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29, or 39 instead of 88.
-FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
-TINY = 1 << 13  # elements of a product, and multiply-adds, below which nothing here can gain anything
 MANY_CHOICES = 1 << 13  # elements of a mask from which on `where` is faster than np.where on an unforeseeable one
-
-
-def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b for arrays of one dtype and at least two dimensions; half types accumulate in float32."""
-    if a.ndim > 2 and b.ndim == 2:
-        return matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
-    if a.dtype in HALF:
-        return matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
-    if counters.ACTIVE:
-        counters.matmul((*_batch(a, b), a.shape[-2], a.shape[-1], b.shape[-1]))
-    work = a.shape[-2] * a.shape[-1] * b.shape[-1]
-    product = _product if a.ndim == 2 and b.ndim == 2 else _products
-    return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
-
-
-def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """One product, by np.dot: half the call overhead of np.matmul, and the same BLAS call."""
-    m, n = a.shape[0], b.shape[1]
-    if m * n * a.itemsize >= pool.SMALLEST:
-        return np.dot(a, b, out=pool.empty((m, n), a.dtype))
-    if m <= FEW_ROWS and b.size >= MANY_ELEMENTS and b.flags.f_contiguous:
-        return np.ascontiguousarray(np.dot(b.T, a.T).T)
-    return np.dot(a, b)
-
-
-def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A batch of products, broadcasting."""
-    if a.size * b.shape[-1] < TINY and b.size < TINY:
-        return np.matmul(a, b)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
-
-
-def _batch(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
-    """How many products: () for one of two matrices, else their number."""
-    return () if a.ndim == b.ndim == 2 else (math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2])),)
 
 
 def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:

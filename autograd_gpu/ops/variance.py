@@ -48,7 +48,7 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
     mean = divided(added(xp, x, dim, True), n)
     away = x - mean
     squares = added(xp, away * away, dim, keepdim)
-    if xp is not np or not few and _far(mean, squares, n):  # asking would wait for the device
+    if xp is not np or (not few and _far(mean, squares, n)):  # asking would wait for the device
         rest = added(xp, away, dim, keepdim)  # what the rounding of the mean leaves
         squares = xp.maximum(squares - divided(rest * rest, n), 0)
     return divided(squares, _freedom(n, unbiased, correction))
