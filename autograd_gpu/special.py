@@ -32,7 +32,6 @@ from .ops.bessel import i0e, i1, i1e
 from .ops.erf import erfcx, log_ndtr, ndtr, ndtri
 from .ops.gamma import zeta
 from .ops.logarithm import entr, xlog1py
-from .ops.out import take_out
 
 __all__ = [
     "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
@@ -40,4 +39,3 @@ __all__ = [
     "ndtri", "polygamma", "psi", "round", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 
-take_out(globals())

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from autograd_gpu import linalg, ops, special  # noqa: E402
 from autograd_gpu.core import keywords  # noqa: E402
 from autograd_gpu.core.op import OpDef  # noqa: E402
-from autograd_gpu.ops import methods, out  # noqa: E402
+from autograd_gpu.ops import methods  # noqa: E402
 
 REQUIRED = inspect.Parameter.empty
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
@@ -43,7 +43,7 @@ def of_op(op: OpDef, method: bool) -> str:
         parts.append(f"{name}: Any" + ("" if required else f" = {'...' if default is REQUIRED else repr(default)}"))
     parts += [f"{word}: Any = None" for word, _ in op.elsewhere]
     parts += [f"{word}: Any = ..." for word in keywords.written_defaults(op.attributes)[1]]
-    if op.takes_out and op.name not in out.WITHOUT and not method:
+    if op.takes_out and not method:
         parts += [*([] if starred else ["*"]), "out: Any = None"]
     result = "Tensor" if op.outputs is None else "tuple[Tensor, ...]"
     return f"({', '.join(parts)}) -> {result}"

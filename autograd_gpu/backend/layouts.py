@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from .strides import is_stretched
+
 
 class MemoryFormat:
     """How the elements of a new tensor lie: in C order, or in the order of those that they are made from.
@@ -60,11 +62,8 @@ def copy_order(array: Any) -> Literal["C", "K"]:
 
 def memory_order(array: Any) -> tuple[int, ...]:
     """The dimensions of `array` as they lie in memory, the outermost first; of a stretched array in C order."""
-    steps = [abs(stride) for stride in array.strides]
     dims = range(array.ndim)
-    if any(step == 0 and size > 1 for step, size in zip(steps, array.shape, strict=True)):
-        return tuple(dims)
-    return tuple(sorted(dims, key=lambda d: -steps[d]))
+    return tuple(dims if is_stretched(array) else sorted(dims, key=lambda d: -abs(array.strides[d])))
 
 
 __all__ = ["MemoryFormat", "channels_last", "channels_last_3d", "contiguous_format", "preserve_format"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import backend
 from ..backend import pool
+from ..backend.layouts import memory_order
 
 
 def zeros(like: Any) -> Any:
@@ -41,7 +43,7 @@ def own(g: Any, dtype: Any, like: Any) -> Any:
     fresh = g.dtype is dtype and sys.getrefcount(g) <= FRESH and (g.base is None or pool.owns(g))
     if fresh and not isinstance(g, np.generic) and (like is None or g.strides == like.strides or lies_as(g, like)):
         return g
-    order = None if like is None else memory_order(like, g.shape)
+    order = None if like is None else dense_order(like, g.shape)
     if order is None:
         return backend.namespace(g).array(g, dtype=dtype, order="C")
     return backend.namespace(g).array(g.transpose(order), dtype=dtype, order="C").transpose(inverse(order))
@@ -49,20 +51,20 @@ def own(g: Any, dtype: Any, like: Any) -> Any:
 
 def lies_as(g: Any, like: Any) -> bool:
     """Whether `g` lies as a gradient of the leaf `like` does: with its strides if it is dense, else row-major."""
-    order = memory_order(like, g.shape)
+    order = dense_order(like, g.shape)
     if order is None:
         return g.flags.c_contiguous
     return all(a == b or size == 1 for a, b, size in zip(g.strides, like.strides, like.shape, strict=True))
 
 
-def memory_order(array: Any, shape: tuple[int, ...]) -> list[int] | None:
+def dense_order(array: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The dimensions of an array that is dense, but not row-major, from the outermost to the innermost; else None.
 
     None also if `shape`, of what is to lie as it does, is another.
     """
     if array.flags.c_contiguous or array.shape != shape:
         return None
-    order = sorted(range(array.ndim), key=lambda d: (-array.strides[d], array.shape[d] == 1))
+    order = memory_order(array)
     stride = array.itemsize
     for d in reversed(order):
         if array.shape[d] != 1:
@@ -72,7 +74,7 @@ def memory_order(array: Any, shape: tuple[int, ...]) -> list[int] | None:
     return order
 
 
-def inverse(order: list[int]) -> list[int]:
+def inverse(order: Sequence[int]) -> list[int]:
     """The permutation that undoes `order`."""
     return sorted(range(len(order)), key=order.__getitem__)
 

@@ -48,6 +48,7 @@ Other words of a block
     outputs          the names of several results, or ("*",) for a list
     nondiff          inputs, nondiff_outputs: results, without a derivative
     differentiable   a condition on the attributes under which there is a derivative
+    takes_out        False: the public function has no `out`, as PyTorch's (ops/out.py)
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class OpDef:
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
     elsewhere: tuple[tuple[str, Callable[..., Any]], ...]
+    takes_out: bool
     jvp: Any
     batch: Any
     called: dict[str, str]  # input -> the parameter's name in the public function
@@ -139,13 +141,6 @@ class OpDef:
     @property
     def single(self) -> bool:
         return self.outputs is None
-
-    @property
-    def takes_out(self) -> bool:
-        """Whether the public function has `out`, see ops/out.py: not where the result may be a view."""
-        required = [default is inspect.Parameter.empty for default in self.attributes.values()]
-        by_name = any(required) and bool(self.optional)  # then a `*` stands in the list of parameters
-        return not self.view and not by_name and "out" not in (*self.called.values(), *self.inputs, *self.attributes)
 
     def filled(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """All attributes by name, those not given by their defaults; TypeError for one that is unknown or missing."""
@@ -190,7 +185,7 @@ class OpDef:
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
     "chooses": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (),
-    "outputs": None, "scalars": (), "elsewhere": (),
+    "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True,
 }  # fmt: skip
 
 
@@ -221,6 +216,7 @@ def parse(block: type) -> OpDef:
         promoted=tuple(promoted) if promoted is not None else names, called=called, **words,
     )  # fmt: skip
     _check(op, nondiff)
+    op.takes_out = op.takes_out and _may_take_out(op)
     if op.outputs is not None and op.outputs != ("*",):
         op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]
     return op
@@ -232,6 +228,13 @@ def _called(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]
         raise OpDeclarationError(f"op {op}: `called` names every input, {', '.join(names)}; got {', '.join(given)}")
     usual = {"x": "input"} if names[:1] == ["x"] else {"a": "input", "b": "other"} if names[:1] == ["a"] else {}
     return dict(zip(names, given or [usual.get(name, name) for name in names], strict=True))
+
+
+def _may_take_out(op: OpDef) -> bool:
+    """Not where the result may be a view."""
+    required = [default is inspect.Parameter.empty for default in op.attributes.values()]
+    by_name = any(required) and bool(op.optional)  # then a `*` stands in the list of parameters
+    return not op.view and not by_name and "out" not in (*op.called.values(), *op.inputs, *op.attributes)
 
 
 def _rule(value: Any) -> Callable[..., Any] | None:

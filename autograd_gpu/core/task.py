@@ -24,7 +24,7 @@ from ..backend import counters
 from ..backend.dtypes import NATIVE_FLOATS
 from . import hooks
 from .adding import run_adding
-from .arrays import added, as_array, inverse, lies_as, memory_order, own, zeros
+from .arrays import added, as_array, dense_order, inverse, lies_as, own, zeros
 from .hooked import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .late import Late
 from .masks import FEW, mask_of
@@ -382,7 +382,7 @@ def _cloned(g: Tensor, like: Any) -> Tensor:
     """A recorded copy of `g` that lies as the leaf's array `like` does."""
     if lies_as(g._array, like):
         return RECORD.clone(g)
-    order = memory_order(like, g.shape)
+    order = dense_order(like, g.shape)
     if order is None:
         return RECORD.contiguous_copy(g)
     return plain(RECORD.permute(RECORD.contiguous_copy(RECORD.permute(g, order)), inverse(order)))

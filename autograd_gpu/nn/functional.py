@@ -62,7 +62,6 @@ from ..ops import (
     triplet_margin_with_distance_loss,
 )
 from ..ops.biased import linear_activation
-from ..ops.out import take_out
 from .lookup import embedding, embedding_bag
 from .multihead import multi_head_attention_forward
 from .overwriting import (
@@ -176,4 +175,3 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]
 
-take_out(globals())

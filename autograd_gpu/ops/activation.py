@@ -80,6 +80,7 @@ class relu:
     forward = _relu
     def grad_x(F, g, out): return F.relu_grad(g, out)
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -229,6 +230,7 @@ class silu:
     def grad_x(F, g, x): return F.silu_grad(g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -269,6 +271,7 @@ class softsign:
     grad_x = _softsign_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -284,3 +287,4 @@ class tanhshrink:
     def grad_x(F, g, x): return g * F.square(F.tanh(x))
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False

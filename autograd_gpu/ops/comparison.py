@@ -140,6 +140,7 @@ class isnan:
 
     def forward(xp, x): return xp.isnan(x)
     batch = BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -152,6 +153,7 @@ class isfinite:
 
     def forward(xp, x): return xp.isfinite(x)
     batch = BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -177,6 +179,7 @@ class isinf:
 
     def forward(xp, x): return xp.isinf(x)
     batch = BROADCASTING
+    takes_out = False
 
 
 def _equals(xp, x, value):
@@ -217,6 +220,7 @@ class isreal:
 
     def forward(xp, x): return xp.logical_not(xp.zeros(x.shape, bool))
     batch = BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -261,6 +265,7 @@ class isclose:
     forward = _isclose
     types = SAME
     batch = BROADCASTING
+    takes_out = False
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:

@@ -51,6 +51,7 @@ class clone:
     storage_ok = True
     elsewhere = (("memory_format", _clone_in),)
     jvp, batch = LINEAR, BROADCASTING
+    takes_out = False
 
 
 @defop

@@ -63,6 +63,7 @@ class elu:
     grad_x = _back_of_elu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 def _celu(xp, x, *, alpha=1.0):
@@ -87,6 +88,7 @@ class celu:
     grad_x = _back_of_celu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -102,6 +104,7 @@ class selu:
     def grad_x(F, g, x): return elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 # ---- softplus and its kin ----------------------------------------------------------------------------
@@ -201,3 +204,4 @@ class mish:
     grad_x = _mish_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False

@@ -53,3 +53,4 @@ class glu:
     grad_x = _glu_back
     jvp, batch = _glu_jvp, along("dim")
     types = FLOAT
+    takes_out = False

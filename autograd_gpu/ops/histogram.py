@@ -52,6 +52,7 @@ class bincount:
     def grad_weights(F, g, x, weights_dtype): return F.cast(F.gather_along(g, x, -1), weights_dtype)
     nondiff = ("x",)
     jvp, batch = LINEAR, _bincount_batch
+    takes_out = False
 
 
 # ---- histograms ----------------------------------------------------------------------------------------

@@ -356,6 +356,7 @@ class embedding:
     grad_weight = _embedding_back
     nondiff = ("x",)
     jvp, batch = _embedding_jvp, _embedding_batch
+    takes_out = False
 
 
 def _one_hot(xp, x, *, num_classes=-1):
@@ -387,3 +388,4 @@ class one_hot:
 
     forward = _one_hot
     batch = _one_hot_batch
+    takes_out = False

@@ -67,6 +67,7 @@ class binary_cross_entropy_with_logits:
     nondiff = ("weight", "pos_weight")
     types = FLOAT
     jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
 
 
 def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
@@ -108,6 +109,7 @@ class binary_cross_entropy:
     grad_target = _of_probabilities_target
     nondiff, types = ("weight",), FLOAT
     jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
 
 
 # ---- Kullback-Leibler divergence ---------------------------------------------------------------------
@@ -166,6 +168,7 @@ class kl_div:
     grad_target = _kl_target
     types, broadcasts = FLOAT, ALWAYS
     jvp, batch = LOSS_JVP, _kl_batch
+    takes_out = False
 
 
 # ---- Gaussian and Poisson ----------------------------------------------------------------------------

@@ -138,6 +138,7 @@ class mse_loss:
     def grad_target(F, g, input, target, reduction): return -_mse_back(F, g, input, target, reduction)
     types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
 
 
 def _l1(xp, input, target, *, reduction="mean"):
@@ -165,6 +166,7 @@ class l1_loss:
     def grad_target(F, g, input, target, reduction): return -_l1_back(F, g, input, target, reduction)
     types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
 
 
 def _huber(xp, input, target, *, reduction="mean", delta=1.0):
@@ -197,6 +199,7 @@ class huber_loss:
     def grad_target(F, g, input, target, reduction, delta): return -_huber_back(F, g, input, target, reduction, delta)
     types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
 
 
 @other_words

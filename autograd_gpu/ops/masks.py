@@ -60,6 +60,7 @@ class masked_fill:
     jvp, batch = LINEAR, _masked_fill_batch
     nondiff, broadcasts, numbers = ("mask",), True, True
     scalars = ("value",)
+    takes_out = False
 
 
 def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -41,6 +41,7 @@ class matrix_exp:
     forward = _matrix_exp
     def grad_a(F, g, a): return _matrix_exp_jvp(F, g, F.mT(a))
     jvp, batch = _matrix_exp_jvp, MATRICES
+    takes_out = False
 
 
 def matrix_power(input: Tensor, n: int) -> Tensor:

@@ -31,9 +31,6 @@ RESIZED = (
 
 def to_out(op: OpDef, more: Any, out: Any, general: Any, inputs: Any, attributes: tuple[Any, ...]) -> Any:
     """A call of the generated function of `op` with `out`; `more`: one positional argument too many."""
-    if op.name in WITHOUT:
-        raise TypeError(f"{op.name}() takes {len(op.inputs) + len(op.attributes)} arguments but more were given; there "
-                        "is no `out`")
     if more is not None:
         count = len(op.inputs) + len(op.attributes)
         raise TypeError(f"{op.name}() takes {count} positional arguments but more were given; `out` goes by name")
@@ -152,26 +149,11 @@ LINALG = (
 )
 
 
-# Ops that have none in PyTorch.
-WITHOUT = frozenset((
-    "argwhere", "binary_cross_entropy", "binary_cross_entropy_with_logits", "bincount", "celu", "clone",
-    "count_nonzero", "elu", "embedding", "flip", "glu", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "isclose",
-    "isfinite", "isinf", "isnan", "isreal", "kl_div", "l1_loss", "leaky_relu", "masked_fill", "matrix_exp", "mish",
-    "mse_loss", "one_hot", "poisson", "relu", "repeat", "roll", "selu", "silu", "softsign", "tanhshrink",
-))  # fmt: skip
-
-
-def take_out(functions: dict[str, Any], names: tuple[str, ...] = ()) -> None:
-    """In the dictionary of a package: puts `taking_out` around `names`, and shows no parameter of ops WITHOUT one."""
+def take_out(functions: dict[str, Any], names: tuple[str, ...]) -> None:
+    """In the dictionary of a package: puts `taking_out` around `names`."""
     for name in names:
         if not hasattr(functions[name], "op"):
             functions[name] = taking_out(functions[name], name, functions["__name__"])
-    for function in functions.values():
-        op = getattr(function, "op", None)
-        if isinstance(op, OpDef) and op.name in WITHOUT:
-            signature = inspect.signature(function)
-            shown = [p for p in signature.parameters.values() if p.name != "out"]
-            function.__signature__ = signature.replace(parameters=shown)
 
 
 class Default:

@@ -76,6 +76,7 @@ class leaky_relu:
     grad_x = _back_of_leaky_relu
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 @defop
@@ -154,6 +155,7 @@ class hardtanh:
     forward = in_float32(_hardtanh)
     grad_x = _hardtanh_back
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -184,6 +186,7 @@ class hardsigmoid:
     def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 def _hardswish_back(F, g, x):
@@ -203,6 +206,7 @@ class hardswish:
     grad_x = _hardswish_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 # ---- thresholds --------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class flip:
     grad_x = _flip_back
     jvp, batch = LINEAR, along("dims")
     storage_ok = True
+    takes_out = False
 
 
 def flip_method(x: Tensor, *along: Any, dims: Any = None) -> Tensor:
@@ -110,6 +111,7 @@ class roll:
     grad_x = _roll_back
     jvp, batch = LINEAR, _roll_batch
     storage_ok = True
+    takes_out = False
 
 
 def _repeat(xp, x, *, sizes):
@@ -144,6 +146,7 @@ class repeat:
     grad_x = _repeat_back
     jvp, batch = LINEAR, _repeat_batch
     storage_ok = True
+    takes_out = False
 
 
 def repeat_method(x: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:

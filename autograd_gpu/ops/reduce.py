@@ -207,6 +207,7 @@ class count_nonzero:
 
     forward = _count_nonzero
     batch = REDUCING
+    takes_out = False
 
 
 def trace(input: Tensor) -> Tensor:

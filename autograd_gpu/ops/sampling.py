@@ -112,6 +112,7 @@ class poisson:
     called = ("input",)
     types = ANY
     jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
 
 
 def _normal(xp, mean, std, *, generator=None):
