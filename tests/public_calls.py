@@ -67,6 +67,7 @@ ELEMENTWISE = {
     "special.polygamma": [(lambda m, x: m.special.polygamma(2, positive(x)), MATRIX)],
     "positive": [(lambda m, x: m.positive(x), MATRIX)],
     "conj": [(lambda m, x: m.conj(x), MATRIX)],
+    "conj_physical": [(lambda m, x: m.conj_physical(x), MATRIX)],
     "rsub": [(lambda m, x, y: m.rsub(x, y, alpha=2), MATRIX, ROW), (lambda m, x: m.rsub(x, 0.5), MATRIX)],
     "allclose": [(lambda m, x, y: m.allclose(x, y, atol=2.0), ROW, ROW), (lambda m, x: m.allclose(x, x), ROW)],
     "equal": [(lambda m, x, y: m.equal(whole(x), whole(y)), (), ()), (lambda m, x: m.equal(x, x), MATRIX)],

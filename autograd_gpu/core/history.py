@@ -243,12 +243,13 @@ def forbidden(view: Tensor, what: str) -> RuntimeError:
     made, base = view._made & ~OF_SUCH_A_VIEW, view._base
     in_mode = made in (NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD)
     mode, block, now = _MODES[made != NO_GRAD if in_mode else False]
+    origin = "This" if view._fn is None else f"Output {max(view._nr - 1, 0)} of {view._fn.name()}"
     if in_mode or view._fn is None:
         of_view = in_mode and view._made & OF_SUCH_A_VIEW and base is not None and base._fn is not None
-        such = "This is a view of a view which" if of_view else "A view"
+        such = f"{origin} is a view of a view which" if of_view else "A view"
         text = f"{such} was created in {mode} mode and {what} modified inplace {now}. "
     else:
-        text = f"Output {max(view._nr - 1, 0)} of {view._fn.name()} is a view and {what} modified inplace. "
+        text = f"{origin} is a view and {what} modified inplace. "
     if in_mode:
         text += _AMBIGUOUS.format(block)
     return RuntimeError(text + {ONE_OF_SEVERAL: _ONE_OF_SEVERAL, IN_FUNCTION: _IN_FUNCTION}.get(made, ""))

@@ -168,6 +168,8 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
 
 # Methods that differ from the function: varargs shapes, other names.
 RENAMED: dict[str, Any] = {
+    "conj_physical": elementwise.conj,
+    "conj_physical_": elementwise.conj,
     "div": division.divide,
     "reshape": shape.reshape_method,
     "view": view.view_method,
