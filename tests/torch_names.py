@@ -6,17 +6,19 @@ A function of `torch` that is a method of `torch.Tensor` as well is one of `ag.T
 FAMILIES = {
     "Elementwise": """
         abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh
-        atan atan2 atanh ceil clamp clamp_max clamp_min clip conj conj_physical copysign cos cosh deg2rad digamma div divide
-        erf erfc erfinv exp exp2 expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd heaviside hypot i0
-        igamma igammac lcm ldexp lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logit maximum minimum mul
-        multiply mvlgamma nan_to_num neg negative nextafter polygamma positive pow rad2deg reciprocal remainder round
-        rsqrt rsub sgn sigmoid sign sin sinc sinh softmax sqrt square sub subtract tan tanh true_divide trunc xlogy
+        atan atan2 atanh ceil clamp clamp_max clamp_min clip conj conj_physical copysign cos cosh deg2rad digamma div
+        divide erf erfc erfinv exp exp2 expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd
+        heaviside hypot i0 igamma igammac lcm ldexp lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logit
+        maximum minimum mul multiply mvlgamma nan_to_num neg negative nextafter polygamma positive pow rad2deg
+        reciprocal remainder round rsqrt rsub sgn sigmoid sign sin sinc sinh softmax sqrt square sub subtract tan tanh
+        true_divide trunc xlogy
     """,
     "In place": """
         abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_
-        atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_
-        fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
-        rad2deg_ reciprocal_ round_ rsqrt_ sin_ sinc_ sinh_ sqrt_ square_ tan_ trunc_ xlogy_ zero_
+        atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_
+        exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_
+        nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ round_ rsqrt_ sin_ sinc_ sinh_ sqrt_ square_ tan_ trunc_
+        xlogy_ zero_
     """,
     "Special functions": """
         special.digamma special.entr special.erf special.erfc special.erfcx special.erfinv special.exp2 special.expit
