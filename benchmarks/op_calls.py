@@ -174,8 +174,8 @@ EXPRESSIONS = (
 # Public names without a row: classes, settings, queries, functions that PyTorch does not have or has as methods only.
 NO_OPS = """
     inference_mode is_anomaly_check_nan_enabled is_anomaly_enabled is_inference_mode_enabled set_anomaly_enabled
-    Generator LinAlgError Size Tensor broadcast_shapes can_cast device dtype empty_strided enable_grad finfo
-    from_numpy get_default_device get_default_dtype get_device get_float32_matmul_precision get_printoptions
+    Generator LinAlgError Size Tensor broadcast_shapes can_cast conj_physical device dtype empty_strided enable_grad
+    finfo from_numpy get_default_device get_default_dtype get_device get_float32_matmul_precision get_printoptions
     get_rng_state iinfo initial_seed is_complex is_floating_point is_grad_enabled is_inference is_nonzero is_same_size
     is_signed is_tensor linear_activation load manual_seed memory_format no_grad numel promote_types repeat
     result_type row_stack save seed set_default_device set_default_dtype set_default_tensor_type

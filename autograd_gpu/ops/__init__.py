@@ -14,7 +14,6 @@ from .aliases import (
     arctan2,
     arctanh,
     clip,
-    conj_physical,
     fix,
     greater,
     greater_equal,
@@ -107,6 +106,7 @@ from .einsum import einsum
 from .elementwise import (
     abs,
     conj,
+    conj_physical,
     exp,
     exp2,
     expm1,

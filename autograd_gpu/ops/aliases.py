@@ -13,7 +13,6 @@ arctan = trigonometric.atan
 arctan2 = arithmetic.atan2
 arctanh = trigonometric.atanh
 clip = bounds.clamp
-conj_physical = elementwise.conj
 fix = rounding.trunc
 greater = comparison.gt
 greater_equal = comparison.ge

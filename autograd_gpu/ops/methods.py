@@ -109,8 +109,8 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
     distance: ("dist", "renorm"),
     division: ("divide", "floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
-        "abs", "conj", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg", "positive",
-        "reciprocal", "rsqrt", "sign", "sqrt", "square",
+        "abs", "conj", "conj_physical", "exp", "exp2", "expm1", "frexp", "log", "log10", "log1p", "log2", "neg",
+        "positive", "reciprocal", "rsqrt", "sign", "sqrt", "square",
     ),
     erf: ("erf", "erfc", "erfinv"),
     expanded: ("fill_diagonal_", "index_fill_", "index_put_", "masked_fill_"),
@@ -168,8 +168,6 @@ SAME_NAME: dict[Any, tuple[str, ...]] = {
 
 # Methods that differ from the function: varargs shapes, other names.
 RENAMED: dict[str, Any] = {
-    "conj_physical": elementwise.conj,
-    "conj_physical_": elementwise.conj,
     "div": division.divide,
     "reshape": shape.reshape_method,
     "view": view.view_method,
@@ -220,8 +218,8 @@ WRITTEN_BACK: dict[Any, tuple[str, ...]] = {
     distance: ("renorm",),
     division: ("floor_divide", "fmod", "gcd", "lcm", "remainder"),
     elementwise: (
-        "abs", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg", "reciprocal", "rsqrt", "sign", "sqrt",
-        "square",
+        "abs", "conj_physical", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg", "reciprocal", "rsqrt",
+        "sign", "sqrt", "square",
     ),
     erf: SAME_NAME[erf],
     gamma: SAME_NAME[gamma],

@@ -136,8 +136,8 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
 # Functions made of ops that PyTorch gives `out`, as the packages show them.
 OPS = (
     "addbmm", "aminmax", "bernoulli", "bucketize", "chain_matmul", "cholesky_inverse", "cholesky_solve",
-    "clamp_max", "clamp_min", "column_stack", "diag", "diff", "dstack", "float_power", "gather", "histogram",
-    "hstack", "index_add", "index_copy", "index_reduce", "index_select", "inner", "ldexp", "masked_select",
+    "clamp_max", "clamp_min", "column_stack", "diag", "diff", "dstack", "float_power", "gather",
+    "histogram", "hstack", "index_add", "index_copy", "index_reduce", "index_select", "inner", "ldexp", "masked_select",
     "matrix_power", "max", "median", "min", "msort", "multinomial", "nanmedian", "nanquantile", "narrow_copy",
     "nonzero", "normal", "normalize", "polygamma", "quantile", "renorm", "row_stack", "scatter", "scatter_add",
     "scatter_reduce", "searchsorted", "slice_scatter", "std_mean", "take", "take_along_dim", "tensordot",

@@ -47,6 +47,7 @@ ROWS = [
     row("trunc", lambda x: np.trunc(x).astype(x.dtype), fractional, points=zero_at(0.0, 1.0)),
     row("reciprocal", lambda x: 1.0 / x, nonzero, tol={"float16": 2e-2, "bfloat16": 0.1}),
     row("square", np.square),
+    row("conj_physical", np.conj),
     row("sqrt", np.sqrt, positive),
     row("rsqrt", lambda x: 1.0 / np.sqrt(x), positive, tol={"float16": 1e-2}),
     row("exp", np.exp, points=[Point(Sample(np.array([-np.inf, 0.0])), [[0, 1]])], integer_samples=small),
