@@ -31,9 +31,10 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .backend.device import Device as device
-from .backend.device import get_default_device, set_default_device
-from .backend.dtypes import (
+from .backend.arrays.device import Device as device
+from .backend.arrays.device import get_default_device, set_default_device
+from .backend.arrays.dtype_limits import can_cast, finfo, iinfo
+from .backend.arrays.dtypes import (
     bfloat16,
     float8_e4m3fn,
     float8_e5m2,
@@ -52,11 +53,10 @@ from .backend.dtypes import (
     uint32,
     uint64,
 )
-from .backend.dtypes import bool_ as bool
-from .backend.layouts import MemoryFormat as memory_format
-from .backend.layouts import channels_last, channels_last_3d, contiguous_format, preserve_format
-from .backend.limits import can_cast, finfo, iinfo
-from .backend.tensor_types import set_default_tensor_type
+from .backend.arrays.dtypes import bool_ as bool
+from .backend.arrays.memory_format import MemoryFormat as memory_format
+from .backend.arrays.memory_format import channels_last, channels_last_3d, contiguous_format, preserve_format
+from .backend.arrays.tensor_types import set_default_tensor_type
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions

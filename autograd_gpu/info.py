@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .backend import blas, cuda
+from .backend.cpu import blas
+from .backend.cuda import runtime as cuda
 
 PACKAGES = ("numpy", "scipy", "ml-dtypes", "nvidia-ml-py")
 _THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # OpenBLAS asks in this order
-_CHILD = "from autograd_gpu.backend import blas; print(blas.kernels())"
+_CHILD = "from autograd_gpu.backend.cpu import blas; print(blas.kernels())"
 
 
 def lines() -> Iterator[tuple[str, str]]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .backend import dtypes, is_array
+from .backend import is_array
+from .backend.arrays import dtypes
 from .core.tensor import Tensor
 from .ops import as_tensor
 

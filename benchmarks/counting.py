@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from autograd_gpu import cuda
-from autograd_gpu.backend import pool
+from autograd_gpu.backend.cpu import pool
 
 from .timing import Call
 

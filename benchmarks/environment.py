@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from autograd_gpu.backend import blas
+from autograd_gpu.backend.cpu import blas
 from autograd_gpu.info import cores, cpu_model
 
 PACKAGES = ("autograd_gpu", "numpy", "torch", "jax", "jaxlib", "cupy-cuda12x", "cupy-cuda13x")

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autograd_gpu.backend import kernels, optimizers
-from autograd_gpu.backend.dtypes import bool_, float8_e4m3fn, float16, float32, float64, int64
-from autograd_gpu.backend.formats import FORMATS
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.arrays.dtypes import bool_, float8_e4m3fn, float16, float32, float64, int64
+from autograd_gpu.backend.optimizers import formulas
+from autograd_gpu.backend.quantization.formats import FORMATS
 
 COLS, PIECES = 1024, 16  # of matrices; of lists that hold one
 FEW = 4  # rows, which hold as much
@@ -207,8 +208,8 @@ def _over_lists(
     return family
 
 
-_SGD = optimizers.SGDNumbers(sign=1.0, lr=1e-3, decay=0.0, momentum=0.9)
-_ADAM = optimizers.AdamNumbers(sign=1.0, decay=0.0, keep=1.0, beta1=0.9, beta2=0.999, rate=1e-3, eps=1e-8)
+_SGD = formulas.SGDNumbers(sign=1.0, lr=1e-3, decay=0.0, momentum=0.9)
+_ADAM = formulas.AdamNumbers(sign=1.0, decay=0.0, keep=1.0, beta1=0.9, beta2=0.999, rate=1e-3, eps=1e-8)
 
 
 def _foreach(name: str, inputs: int) -> Callable[[Make], Work]:

@@ -3,7 +3,7 @@
 1. A module imports its own unit (a package, or a file at the top) or a unit with a LOWER number.
 2. No circle of imports at module level (one is shown at a time).
 3. No import of autograd_gpu inside a function: that is how circles hide.
-4. Only backend/cuda.py imports CuPy, so that one file knows whether there is a GPU.
+4. Only backend/cuda/runtime.py imports CuPy, so that one file knows whether there is a GPU.
 """
 
 import ast
@@ -55,8 +55,8 @@ def check(root):
         statements = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
         for node, target in [(n, t) for n in statements for t in targets(n, package, files)]:
             top, there = target.split(".")[0], unit(target)
-            if top in CUPY and module != f"{PACKAGE}.backend.cuda":
-                found.append((where, node.lineno, f"imports {target}: only backend/cuda.py may import CuPy"))
+            if top in CUPY and module != f"{PACKAGE}.backend.cuda.runtime":
+                found.append((where, node.lineno, f"imports {target}: only backend/cuda/runtime.py may import CuPy"))
             if top != PACKAGE:
                 continue
             if node in deferred:

@@ -156,9 +156,9 @@ def launches(request):
 @pytest.fixture
 def cp():
     """CuPy, or its stand-in."""
-    from autograd_gpu.backend import cuda
+    from autograd_gpu.backend.cuda import runtime
 
-    return cuda.cupy()
+    return runtime.cupy()
 
 
 @pytest.fixture(params=["late", "eager", "random:1"])
@@ -181,10 +181,11 @@ def schedule(request, cp):
 @pytest.fixture
 def own_slabs(cp, monkeypatch):
     """Slabs of page-locked memory that no other test has used."""
-    from autograd_gpu.backend import made_once, pinned
+    from autograd_gpu.backend import keyed_singleton
+    from autograd_gpu.backend.transfer import pinned_memory
 
     with monkeypatch.context() as patch:
-        patch.setattr(pinned, "_slabs", made_once.MadeOnce(pinned.Slab))
+        patch.setattr(pinned_memory, "_slabs", keyed_singleton.KeyedSingleton(pinned_memory.Slab))
         yield
         gc.collect()
         cp.cuda.Device().synchronize()

@@ -7,7 +7,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import nn
 from autograd_gpu.autograd.function import RUNNING
-from autograd_gpu.backend import faults, to_numpy
+from autograd_gpu.backend import fault_injection, to_numpy
 from autograd_gpu.core.nesting import NESTING
 from autograd_gpu.core.node import Node
 from autograd_gpu.core.saved import SavedTensor
@@ -159,12 +159,12 @@ def fail_everywhere(make, run, check, device, least=1, stride=1):
     """Lets `run(world)` run out of memory at each `stride`th of its allocations, and checks what is left behind."""
     run(make())  # what is made once and kept is no point
     world = make()
-    with faults.out_of_memory(ag.device(device), least=least) as allocations:
+    with fault_injection.out_of_memory(ag.device(device), least=least) as allocations:
         run(world)
     for at in range(1, allocations.count + 1, stride):
         world = make()
         gc.freeze()
-        with pytest.raises(MemoryError), faults.out_of_memory(ag.device(device), at, least):
+        with pytest.raises(MemoryError), fault_injection.out_of_memory(ag.device(device), at, least):
             run(world)
         assert not leftovers(world)
         check(world)

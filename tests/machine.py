@@ -17,7 +17,7 @@ from program_functions import functions
 from programs import ALONG, BINARY, FATAL, KEYS, SEVERAL, UNARY, VIEWED, VIEWS, WRITES, WRITES_OF, kind_of, mask
 
 import autograd_gpu as ag
-from autograd_gpu.backend import strides
+from autograd_gpu.backend.arrays import strides
 
 
 def stretched(x):

@@ -30,9 +30,9 @@ import numpy as np
 
 from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
-from autograd_gpu.backend import dtypes
-from autograd_gpu.backend.device import Device
-from autograd_gpu.backend.dtypes import as_dtype
+from autograd_gpu.backend.arrays import dtypes
+from autograd_gpu.backend.arrays.device import Device
+from autograd_gpu.backend.arrays.dtypes import as_dtype
 from autograd_gpu.core.op import RECORD, REGISTRY, OpDef
 from autograd_gpu.core.tensor import Tensor, wrap
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autograd_gpu.backend.dtypes import float32, float64, int64, uint8
+from autograd_gpu.backend.arrays.dtypes import float32, float64, int64, uint8
 from autograd_gpu.core.batching import aligned, counted_from_right, example, expanded, rank, run_batched
 from autograd_gpu.core.op import RAW, REGISTRY, parse
 

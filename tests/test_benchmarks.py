@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import pool
+from autograd_gpu.backend.cpu import pool
 from benchmarks import (
     common,
     counting,

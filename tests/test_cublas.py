@@ -7,7 +7,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend, profiler
-from autograd_gpu.backend import cublas
+from autograd_gpu.backend.cuda import cublas
 
 pytestmark = pytest.mark.cuda
 
@@ -34,7 +34,7 @@ def xp():
 
 
 def draw(xp, *shape, dtype="float64"):
-    return xp.asarray(np.random.randn(*shape).astype(backend.dtypes.as_dtype(dtype)))
+    return xp.asarray(np.random.randn(*shape).astype(backend.arrays.dtypes.as_dtype(dtype)))
 
 
 def close(found, expected, tolerance):

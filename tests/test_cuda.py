@@ -20,7 +20,7 @@ from autograd_gpu.cuda.devices import _uuid
 ROOT = Path(__file__).resolve().parent.parent
 STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
 # not those of cuda.monitor: NVML knows no emulated device
-EXAMPLES = ["backend.cuda", "backend.streams", "cuda.devices", "cuda.memory", "cuda.seeds"]
+EXAMPLES = ["backend.cuda.runtime", "backend.cuda.streams", "cuda.devices", "cuda.memory", "cuda.seeds"]
 
 
 @pytest.fixture

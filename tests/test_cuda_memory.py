@@ -6,7 +6,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend
-from autograd_gpu.backend import memory
+from autograd_gpu.backend.cuda import memory_stats
 
 pytestmark = pytest.mark.cuda
 
@@ -80,7 +80,7 @@ def test_peaks_over_all_threads(xp):
     in_thread(lambda: kept.extend([xp.empty(N, "u1"), xp.empty(N, "u1")]))
     kept.clear()
     assert ag.cuda.max_memory_allocated() == before + 3 * N
-    watch, _ = memory.watch()
+    watch, _ = memory_stats.watch()
     with ThreadPoolExecutor(4) as pool:  # a lower look never overwrites a higher one
         list(pool.map(lambda _: xp.empty(N, "u1"), range(64)))
     assert watch.used[0] == ag.cuda.max_memory_allocated() >= before + 3 * N

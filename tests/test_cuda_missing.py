@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import cuda, diagnosis, nvml
+from autograd_gpu.backend.cuda import diagnostics, nvml
+from autograd_gpu.backend.cuda import runtime as cuda
 
 pytestmark = pytest.mark.cpu
 
@@ -174,12 +175,12 @@ def test_errors_without_cupy():
 )
 def test_the_wheel_that_is_named_fits_the_driver(monkeypatch, driver, words):
     monkeypatch.setattr(nvml, "driver_cuda", lambda: driver)
-    text = str(diagnosis.no_cupy(ModuleNotFoundError("No module named 'cupy'", name="cupy")))
+    text = str(diagnostics.no_cupy(ModuleNotFoundError("No module named 'cupy'", name="cupy")))
     assert words in text
 
 
 def test_a_broken_cupy_is_not_called_missing():
-    text = str(diagnosis.no_cupy(ImportError("libfoo.so: cannot open\nmore")))
+    text = str(diagnostics.no_cupy(ImportError("libfoo.so: cannot open\nmore")))
     assert "is installed but cannot be imported (libfoo.so: cannot open)" in text
     assert "not installed" not in text
 

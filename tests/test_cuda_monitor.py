@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import cuda, nvml
+from autograd_gpu.backend.cuda import nvml, runtime
 from autograd_gpu.cuda import monitor
 
 
@@ -71,7 +71,7 @@ def test_monitor_asks_nvml_about_the_same_gpu(monkeypatch, use_nvml, kind):
     monkeypatch.setattr(monitor, "get_device_properties", lambda index: properties)
     module = use_nvml(fake_nvml(known={f"{kind}-{uuid}"}))
     assert (ag.cuda.utilization(), ag.cuda.memory_usage("cuda:0")) == (37, 12)
-    assert module.asked == [f"{kind}-{uuid}" if kind else cuda.cupy_device(0).pci_bus_id] * 2
+    assert module.asked == [f"{kind}-{uuid}" if kind else runtime.cupy_device(0).pci_bus_id] * 2
     assert (ag.cuda.temperature(), ag.cuda.power_draw(), ag.cuda.clock_rate()) == (41, 71000, 1980)
 
 

@@ -1,4 +1,4 @@
-"""backend/lapack.py against NumPy, and backend/cusolver.py against it, with NumPy and SciPy in the place of CuPy.
+"""backend/cpu/lapack.py against NumPy; backend/cuda/cusolver.py against it, with NumPy and SciPy in place of CuPy.
 
 The second shows what happens around CuPy's functions: batches, broadcasting, what is done when one fails. Whether
 CuPy's own functions are right, only a run on a GPU shows: there the op table goes through them.
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from autograd_gpu.backend import cusolver, lapack
+from autograd_gpu.backend.cpu import lapack
+from autograd_gpu.backend.cuda import cusolver
 
 pytestmark = pytest.mark.cpu
 SHAPES = [(3, 3), (2, 3, 3), (2, 1, 2, 2), (0, 0), (0, 3, 3)]
@@ -58,7 +59,7 @@ def played_by_numpy(monkeypatch):
         "from_host": lambda a, index: a,
     }
     for name, answer in answers.items():
-        monkeypatch.setattr(cusolver.cuda, name, answer)
+        monkeypatch.setattr(cusolver.runtime, name, answer)
     monkeypatch.setattr(cusolver, "_lu_of_batch", lambda a: lapack.lu(np.asarray(a))[:2])
 
     class Array(np.ndarray):  # NumPy's arrays have no index of their device

@@ -1,4 +1,4 @@
-"""On CUDA what CuPy computes otherwise than NumPy (backend/exact.py) is what NumPy and PyTorch make of it."""
+"""On CUDA what CuPy computes otherwise than NumPy (backend/cuda/exact.py) is what NumPy and PyTorch make of it."""
 
 import itertools
 import math

@@ -13,7 +13,7 @@ from failing import NUMBERS, OPTIMIZERS, Expected, Trouble, World, bits, check_n
 
 import autograd_gpu as ag
 from autograd_gpu import nn
-from autograd_gpu.backend import faults
+from autograd_gpu.backend import fault_injection
 
 
 def test_out_of_memory_at_every_allocation_of_a_step(device, no_gc):
@@ -116,11 +116,11 @@ def held_bytes(device):
 def test_no_byte_is_held_after_failures(device, no_gc):
     world, held = World("adam", device), []
     tracemalloc.start(1)
-    with faults.out_of_memory(ag.device(device), least=NUMBERS) as allocations:
+    with fault_injection.out_of_memory(ag.device(device), least=NUMBERS) as allocations:
         world.backward()
     world.optimizer.zero_grad()
     for at in (1, *range(2, allocations.count, 3), 1):  # NumPy traces the allocation that failed: twice the same
-        with pytest.raises(MemoryError), faults.out_of_memory(ag.device(device), at, NUMBERS):
+        with pytest.raises(MemoryError), fault_injection.out_of_memory(ag.device(device), at, NUMBERS):
             world.backward()
         world.optimizer.zero_grad()
         if at == 1:

@@ -7,7 +7,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend
-from autograd_gpu.backend import cublas, cuda, handles
+from autograd_gpu.backend.cuda import cublas, cublas_handles, runtime
 
 pytestmark = pytest.mark.cuda
 
@@ -20,7 +20,7 @@ def xp():
 @pytest.fixture
 def made(monkeypatch):
     """Every handle that is made from here on and not destroyed; there are none yet."""
-    bindings, alive = cuda.cublas(), []
+    bindings, alive = runtime.cublas(), []
 
     class Bindings:
         def __getattr__(self, name):
@@ -34,15 +34,15 @@ def made(monkeypatch):
             bindings.destroy(handle)
             alive.remove(handle)
 
-    monkeypatch.setattr(cuda, "cublas", Bindings)
+    monkeypatch.setattr(runtime, "cublas", Bindings)
     for name in ("_SHARED", "_MADE", "_OF_THREAD"):
-        kept = getattr(handles, name)
+        kept = getattr(cublas_handles, name)
         fresh = type(kept)(list) if name == "_MADE" else type(kept)()
-        monkeypatch.setattr(handles, name, fresh)
-    device = cuda.cupy().cuda.Device()
+        monkeypatch.setattr(cublas_handles, name, fresh)
+    device = runtime.cupy().cuda.Device()
     yield alive
     device.synchronize()
-    handles._OF_THREAD.handles.clear()
+    cublas_handles._OF_THREAD.handles.clear()
     for handle in alive:
         bindings.destroy(handle)
 
@@ -98,13 +98,13 @@ def test_threads_of_a_deep_backward_make_none(made):
 
 
 def test_streams_have_their_own_until_there_are_many(xp, made, monkeypatch):
-    monkeypatch.setattr(handles, "_MOST", 3)
+    monkeypatch.setattr(cublas_handles, "_MOST", 3)
     a, streams = xp.eye(4), [xp.cuda.Stream() for _ in range(5)]
     found = []
     for stream in streams * 2:
         with stream:
             square(a)
-            found.append(handles.handle(0).number)
+            found.append(cublas_handles.handle(0).number)
     assert found[:3] == made
     assert set(found) == set(made)
     assert found[:5] == found[5:]
@@ -120,7 +120,7 @@ def test_a_thread_has_its_own_on_its_own_default_stream(xp, made):
             square(a)
             square(a)
             stream.synchronize()
-            return handles.handle(0).number
+            return cublas_handles.handle(0).number
 
     here, (there,) = work(), on_threads(work)
     assert here != there
@@ -129,11 +129,11 @@ def test_a_thread_has_its_own_on_its_own_default_stream(xp, made):
 
 def test_what_fails_to_make_one_is_raised(xp, made, monkeypatch):
     def fail():
-        raise cuda.cublas().CUBLASError(1)
+        raise runtime.cublas().CUBLASError(1)
 
     a = xp.eye(4)
     with monkeypatch.context() as patch:
-        patch.setattr(cuda.cublas, "create", lambda self: fail(), raising=False)
+        patch.setattr(runtime.cublas, "create", lambda self: fail(), raising=False)
         with pytest.raises(RuntimeError, match="CUBLAS_STATUS_NOT_INITIALIZED"):
             square(a)
     assert square(a).trace() == 4
@@ -144,7 +144,7 @@ def test_what_fails_to_make_one_is_raised(xp, made, monkeypatch):
 
 
 def test_modes_are_ours_whatever_cupys_handle_is_set_to(xp, made):
-    bindings, theirs = cuda.cublas(), xp.cuda.device.get_cublas_handle()
+    bindings, theirs = runtime.cublas(), xp.cuda.device.get_cublas_handle()
     before = bindings.getMathMode(theirs), bindings.getPointerMode(theirs)
     a = xp.asarray(np.eye(4, dtype="float16"))
     try:
@@ -153,7 +153,7 @@ def test_modes_are_ours_whatever_cupys_handle_is_set_to(xp, made):
         assert square(a).trace() == 4
         (ours,) = made
         assert ours != theirs
-        assert bindings.getMathMode(ours) == handles.WIDE_PARTIAL_SUMS
+        assert bindings.getMathMode(ours) == cublas_handles.WIDE_PARTIAL_SUMS
         assert bindings.getPointerMode(ours) == 0
         assert bindings.getMathMode(theirs) == 3
     finally:
@@ -165,11 +165,11 @@ def test_a_product_asks_for_the_device_and_the_stream_and_nothing_else(xp, made,
     """No import, no look at CuPy's modules, no question about captures, no change of a mode."""
     a, out, asked = xp.ones((2, 4, 4), "float16"), xp.empty((2, 4, 4), "float16"), []
     cublas.matmul(a, a, out=out)
-    device, stream = cuda.current.device, cuda.current.stream
-    monkeypatch.setattr(cuda.current, "device", lambda: asked.append("device") or device())
-    monkeypatch.setattr(cuda.current, "stream", lambda *which: asked.append("stream") or stream(*which))
+    device, stream = runtime.current.device, runtime.current.stream
+    monkeypatch.setattr(runtime.current, "device", lambda: asked.append("device") or device())
+    monkeypatch.setattr(runtime.current, "stream", lambda *which: asked.append("stream") or stream(*which))
     for name in ("cupy", "cublas", "loaded"):
-        monkeypatch.setattr(cuda, name, lambda name=name: pytest.fail(name))
+        monkeypatch.setattr(runtime, name, lambda name=name: pytest.fail(name))
     monkeypatch.setattr(xp.cuda.Stream, "is_capturing", lambda self: pytest.fail("is_capturing"))
     for _ in range(2):
         cublas.matmul(a, a, out=out)

@@ -11,7 +11,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import __main__, info
-from autograd_gpu.backend import blas
+from autograd_gpu.backend.cpu import blas
 
 ROOT = Path(__file__).resolve().parent.parent
 OTHER = "Nehalem"  # kernels that every x86-64 processor of today can run and none chooses

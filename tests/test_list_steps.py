@@ -6,7 +6,8 @@ from optim_cases import OPTIONS, gradients, make
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim, profiler
-from autograd_gpu.backend import kernels, list_steps, to_numpy
+from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu.backend.optimizers import fused
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 LISTED = [(cls, options) for cls in ("SGD", "Adam", "AdamW") for options in OPTIONS[cls]]
@@ -228,7 +229,7 @@ def test_a_launch_that_fails_leaves_parameters_and_state(plain, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(list_steps.kernels, "tensor_lists", fail)
+        patch.setattr(fused.kernels, "tensor_lists", fail)
         with pytest.raises(MemoryError):
             optimizer.step()
     assert_alike(params, before, rtol=0)

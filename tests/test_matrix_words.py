@@ -5,7 +5,7 @@ import pytest
 from op_db import values
 
 from autograd_gpu import backend
-from autograd_gpu.backend.device import Device
+from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.core.batching import run_batched
 from autograd_gpu.core.op import RECORD, REGISTRY
 from autograd_gpu.core.tangents import Call, push_forward

@@ -18,7 +18,9 @@ from offloading import SLAB, everything, mlp
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.graph import save_on_cpu, saved_tensors_hooks
-from autograd_gpu.backend import copies, cuda, faults, offload, pinned
+from autograd_gpu.backend import fault_injection
+from autograd_gpu.backend.cuda import runtime
+from autograd_gpu.backend.transfer import copy_engine, offload, pinned_memory
 
 ROOT = Path(__file__).parents[1]
 STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
@@ -87,7 +89,7 @@ def test_random_nets(schedule):
         found = net.run(everything(prefetch=net.prefetch, skip_parameters=bool(seed % 2)))
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_array_equal(a, b, err_msg=f"{seed}: {net.steps}")
-    assert pinned.slab(SLAB).idle()
+    assert pinned_memory.slab(SLAB).idle()
 
 
 @pytest.mark.cuda
@@ -114,14 +116,14 @@ class TestMemory:
         assert hook.bytes_on_host == hook.bytes_saved == 20 * 16 * 8 * 4
         y.backward()
         assert (hook.bytes_held, hook.bytes_on_host, hook.bytes_saved) == (0, 0, 0)
-        assert pinned.slab(SLAB).idle()
+        assert pinned_memory.slab(SLAB).idle()
 
     @pytest.mark.emulated
     @pytest.mark.parametrize("prefetch", [0, 1, 3])
     def test_the_forward_holds_no_more_than_prefetch(self, prefetch, device, monkeypatch):
         net, x = mlp(device, 12)
-        monkeypatch.setattr(cuda.cupy().cuda.Event, "done", False)
-        copies.settle(0)
+        monkeypatch.setattr(runtime.cupy().cuda.Event, "done", False)
+        copy_engine.settle(0)
         with everything(prefetch=prefetch) as hook:
             y = net(x).sum()
             assert hook.bytes_held == prefetch * 16 * 8 * 4
@@ -147,7 +149,7 @@ class TestMemory:
         del y
         gc.collect()
         assert hook.bytes_on_host == 0
-        assert pinned.slab(SLAB).idle()
+        assert pinned_memory.slab(SLAB).idle()
 
     @pytest.mark.emulated
     def test_parameters_may_be_updated_at_once(self, device, schedule, monkeypatch):
@@ -158,7 +160,7 @@ class TestMemory:
         optimizer = ag.optim.SGD(params, lr=0.1)
         for p in params:
             p.grad = ag.ones_like(p)
-        monkeypatch.setattr(cuda.cupy().cuda.Event, "done", False)
+        monkeypatch.setattr(runtime.cupy().cuda.Event, "done", False)
         with everything(skip_parameters=False, prefetch=99):
             y = net(x).sum()
         optimizer.step()
@@ -229,7 +231,7 @@ def test_out_of_memory_anywhere(device):
     expected = [g.numpy(force=True) for g in ag.autograd.grad(forward(), params)]
     for at in range(1, 40):
         y = None
-        with faults.out_of_memory(ag.device(device), at) as allocations:
+        with fault_injection.out_of_memory(ag.device(device), at) as allocations:
             try:
                 y = forward()
                 grads = ag.autograd.grad(y, params, retain_graph=True)
@@ -244,7 +246,7 @@ def test_out_of_memory_anywhere(device):
     assert at > 15
     del y
     gc.collect()
-    assert pinned.slab(SLAB).idle()
+    assert pinned_memory.slab(SLAB).idle()
 
 
 @pytest.mark.cuda

@@ -15,8 +15,8 @@ import pytest
 from offloading import SLAB, equal, numbers
 
 import autograd_gpu as ag
-from autograd_gpu.backend import copies, offload
-from autograd_gpu.backend.made_once import MadeOnce
+from autograd_gpu.backend.keyed_singleton import KeyedSingleton
+from autograd_gpu.backend.transfer import copy_engine, offload
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("own_slabs")]
 
@@ -89,9 +89,9 @@ class TestValues:
         offload.pack(numbers(cp), SLAB, ahead=1)
         assert first.source.array is None  # only one may be on its way
         assert first.device_bytes == 1024  # but it will be needed soon
-        before = copies.engine(0).back.count
+        before = copy_engine.engine(0).back.count
         equal(first.unpack())
-        assert copies.engine(0).back.count == before  # nothing came from the host
+        assert copy_engine.engine(0).back.count == before  # nothing came from the host
         assert first.device_bytes == 0
 
 
@@ -157,8 +157,8 @@ class TestEachWait:
 
     @pytest.fixture(autouse=True)
     def _clean(self, own_slabs, schedule, cp, monkeypatch):
-        monkeypatch.setattr(copies, "_engines", MadeOnce(copies.CopyEngine))
-        monkeypatch.setattr(copies, "_met", collections.defaultdict(set))  # one stream, so that the CPU never waits
+        monkeypatch.setattr(copy_engine, "_engines", KeyedSingleton(copy_engine.CopyEngine))
+        monkeypatch.setattr(copy_engine, "_met", collections.defaultdict(set))  # one stream: the CPU never waits
         yield
         schedule.forget()
         cp.cuda.Device().synchronize()
@@ -178,7 +178,7 @@ class TestEachWait:
                 stream.wait_event(event)
 
         monkeypatch.setattr(cp.cuda.Event, "done", False)  # as far as the host knows
-        monkeypatch.setattr(copies, "wait", wait)
+        monkeypatch.setattr(copy_engine, "wait", wait)
         monkeypatch.setattr(offload, "wait", wait)
         program(cp)
         gc.collect()
@@ -193,7 +193,7 @@ class TestEachWait:
             self.run(WAITS[site], cp, schedule, monkeypatch, without=site)
 
     def test_is_in_the_table(self):
-        source = "".join([inspect.getsource(module) for module in (copies, offload)])
+        source = "".join([inspect.getsource(module) for module in (copy_engine, offload)])
         assert len(re.findall(r"(?<!def )\bwait\(", source)) == len(WAITS)
 
 
@@ -228,7 +228,7 @@ class TestOrder:
         packed = offload.pack(array, SLAB, ahead=9)
         side.wait_event(main.record())
         del array
-        copies.settle(0)
+        copy_engine.settle(0)
         with side:
             numbers(cp)
         equal(packed.unpack())
@@ -236,7 +236,7 @@ class TestOrder:
     @pytest.mark.emulated
     def test_made_on_a_stream_that_has_saved_nothing(self, cp, schedule, monkeypatch):
         """It waits for what was done with the array, not for the copy, of which it has not heard."""
-        monkeypatch.setattr(copies, "_met", collections.defaultdict(set))
+        monkeypatch.setattr(copy_engine, "_met", collections.defaultdict(set))
         monkeypatch.setattr(cp.cuda.Event, "done", False)
         main, side = cp.cuda.get_current_stream(), ag.cuda.Stream()
         with side:
@@ -245,7 +245,7 @@ class TestOrder:
         packed = offload.pack(array, SLAB, ahead=9)
         side.wait_event(main.record())
         del array
-        copies.settle(0)
+        copy_engine.settle(0)
         with side:
             numbers(cp)
         equal(packed.unpack())
@@ -257,7 +257,7 @@ class TestOrder:
 
         kept = offload.pack(numbers(cp, first=9), 1024, ahead=0)
         with monkeypatch.context() as patch:
-            patch.setattr(copies.Mark, "record", interrupt)
+            patch.setattr(copy_engine.Mark, "record", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 kept.unpack()
             del kept
@@ -285,7 +285,7 @@ def test_another_thread_looks_just_before_the_copy(cp, schedule, monkeypatch):
     real, others = cp.cuda.MemoryPointer.copy_to_host_async, []
 
     def copy(*args):
-        others.append(threading.Thread(target=copies.engine(0).settle, args=(9,)))
+        others.append(threading.Thread(target=copy_engine.engine(0).settle, args=(9,)))
         others[0].start()
         others[0].join(0.05)
         real(*args)

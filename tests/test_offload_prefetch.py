@@ -8,7 +8,7 @@ from offloading import everything, lively, mlp
 import autograd_gpu as ag
 from autograd_gpu import nn
 from autograd_gpu.autograd.graph import on_node_start
-from autograd_gpu.backend import offload
+from autograd_gpu.backend.transfer import offload
 
 pytestmark = pytest.mark.cuda
 

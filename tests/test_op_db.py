@@ -15,7 +15,7 @@ from op_rows import ROWS
 
 import autograd_gpu as ag
 from autograd_gpu import backend
-from autograd_gpu.backend.device import Device
+from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.core.op import FLOAT, REGISTRY
 from autograd_gpu.core.tensor import wrap
 
@@ -203,7 +203,7 @@ def test_errors(row, error, device):
         pytest.skip("on CUDA values are not read on the host")
 
     def x(*shape, dtype="float32"):
-        return wrap(backend.to_device(np.ones(shape, ag.backend.dtypes.as_dtype(dtype)), Device(device)))
+        return wrap(backend.to_device(np.ones(shape, ag.backend.arrays.dtypes.as_dtype(dtype)), Device(device)))
 
     with pytest.raises(error.exception, match=error.match):
         error.call(row.call, x)

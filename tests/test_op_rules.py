@@ -15,7 +15,7 @@ import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend import counters
-from autograd_gpu.backend.device import Device
+from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.core import nodegen
 from autograd_gpu.core.op import REGISTRY
 from autograd_gpu.core.tensor import wrap

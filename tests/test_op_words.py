@@ -12,7 +12,7 @@ from op_rows import ROWS
 
 from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
-from autograd_gpu.backend.device import Device
+from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.core.batching import run_batched
 from autograd_gpu.core.dispatch import run_keeping_saved
 from autograd_gpu.core.op import RAW, RECORD, REGISTRY

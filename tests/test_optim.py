@@ -10,8 +10,8 @@ from optim_cases import CASES, ONE_EACH, OPTIONS, SMALL, advance, gradients, mak
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
-from autograd_gpu.backend import blas, chunks
-from autograd_gpu.backend import optimizers as formulas
+from autograd_gpu.backend.cpu import blas
+from autograd_gpu.backend.optimizers import chunks, formulas
 
 
 def sgd_by_hand(p, gs, lr, momentum, dampening, weight_decay, nesterov):

@@ -185,8 +185,8 @@ def test_halves_are_summed_in_float32(device):
 def test_extremes_by_integers_are_exact(dtype, largest):
     """The way that CUDA takes, on NumPy arrays: the order of the integers is that of the numbers, NaN wins."""
     rng = np.random.default_rng(0)
-    dtype = backend.dtypes.as_dtype(dtype)
-    if dtype in backend.dtypes.FLOATS:
+    dtype = backend.arrays.dtypes.as_dtype(dtype)
+    if dtype in backend.arrays.dtypes.FLOATS:
         values = np.concatenate([rng.normal(size=50) * 10.0 ** rng.integers(-4, 4, 50), [np.inf, -np.inf, 0.0, np.nan]])
     else:
         info = np.iinfo(dtype)
@@ -200,7 +200,7 @@ def test_extremes_by_integers_are_exact(dtype, largest):
             expected[place] = (np.maximum if largest else np.minimum)(expected[place], value)
     found = extremes_at(np, x, (places,), src, largest)
     assert found.dtype == dtype
-    if dtype == backend.dtypes.bfloat16:  # whose NaN NumPy's assertion does not know
+    if dtype == backend.arrays.dtypes.bfloat16:  # whose NaN NumPy's assertion does not know
         found, expected = found.astype(np.float32), expected.astype(np.float32)
     np.testing.assert_array_equal(found, expected)
 

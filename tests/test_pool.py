@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import faults, pool
+from autograd_gpu.backend import fault_injection
+from autograd_gpu.backend.cpu import pool
 
 pytestmark = pytest.mark.cpu
 
@@ -86,10 +87,10 @@ def test_a_leaf_takes_a_fresh_gradient_over():
 def test_waiting_memory_is_given_back_before_memory_runs_out():
     waiting = pool.empty(SHAPE, np.dtype("float32"))
     del waiting
-    with faults.out_of_memory(ag.device("cpu"), at=1) as allocations:
+    with fault_injection.out_of_memory(ag.device("cpu"), at=1) as allocations:
         a = pool.empty((1024, 1024), np.dtype("float32"))
     assert a.size == 1 << 20
     assert allocations.count == 2
     assert pool.held_bytes() == 0
-    with pytest.raises(MemoryError, match="Unable to allocate"), faults.out_of_memory(ag.device("cpu"), at=1):
+    with pytest.raises(MemoryError, match="Unable to allocate"), fault_injection.out_of_memory(ag.device("cpu"), at=1):
         pool.empty((1024, 1024), np.dtype("float32"))

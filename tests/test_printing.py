@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import cuda
+from autograd_gpu.backend.cuda import runtime
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +45,8 @@ def test_what_is_not_shown_does_not_choose_the_notation(device):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
 def test_only_what_is_shown_is_copied_to_the_host(dtype, monkeypatch):
     copied = []
-    to_host = cuda.to_host
-    monkeypatch.setattr(cuda, "to_host", lambda array: copied.append(array.size) or to_host(array))
+    to_host = runtime.to_host
+    monkeypatch.setattr(runtime, "to_host", lambda array: copied.append(array.size) or to_host(array))
     text = repr(ag.ones(500, 300, device="cuda").to(getattr(ag, dtype)))
     assert copied == [36]
     assert text.count("1.") == 36

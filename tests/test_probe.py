@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cuda_emu.samples import needs_emulator
 
-from autograd_gpu.backend import cublas
+from autograd_gpu.backend.cuda import cublas
 from benchmarks.probe import checks, libcublas, table
 from benchmarks.probe.checks import ORDER
 from benchmarks.probe.table import CHECKS, FLOATS

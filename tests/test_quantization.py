@@ -1,4 +1,4 @@
-"""backend/quantization.py on both devices: codes, scales, and what comes back."""
+"""backend/quantization/quantize.py on both devices: codes, scales, and what comes back."""
 
 from pathlib import Path
 
@@ -9,9 +9,18 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import backend, profiler
 from autograd_gpu.backend import kernels, to_numpy
-from autograd_gpu.backend.dtypes import HALF, STORAGE, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
-from autograd_gpu.backend.formats import FORMATS
-from autograd_gpu.backend.quantization import Quantized, dequantize, from_float8, quantize, to_float8
+from autograd_gpu.backend.arrays.dtypes import (
+    HALF,
+    STORAGE,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+)
+from autograd_gpu.backend.quantization.formats import FORMATS
+from autograd_gpu.backend.quantization.quantize import Quantized, dequantize, from_float8, quantize, to_float8
 
 pytestmark = pytest.mark.smoke
 SOURCES = (float32, float64, float16, bfloat16)

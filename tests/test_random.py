@@ -11,7 +11,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend
-from autograd_gpu.backend.dtypes import bfloat16
+from autograd_gpu.backend.arrays.dtypes import bfloat16
 from autograd_gpu.random.places import Places, Repeat
 
 

@@ -11,7 +11,7 @@ from against_torch import leaf, same
 import autograd_gpu as ag
 from autograd_gpu.autograd import graph
 from autograd_gpu.autograd.graph import saved_tensors_hooks
-from autograd_gpu.backend import offload
+from autograd_gpu.backend.transfer import offload
 
 
 @pytest.mark.parametrize("pinned", [False, True])

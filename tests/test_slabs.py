@@ -11,14 +11,15 @@ import pytest
 from offloading import SLAB, equal, numbers
 
 import autograd_gpu as ag
-from autograd_gpu.backend import faults, offload, pinned
+from autograd_gpu.backend import fault_injection
+from autograd_gpu.backend.transfer import offload, pinned_memory
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("own_slabs")]
 
 
 class TestSlab:
     def test_first_fit_and_neighbours_that_end_together(self):
-        slab = pinned.Slab(4096)
+        slab = pinned_memory.Slab(4096)
         blocks = [slab.take(n) for n in (1, 513, 1024, 512)]
         assert [(block.low, block.high) for block in blocks] == [(0, 512), (512, 1536), (1536, 2560), (2560, 3072)]
         assert slab.take(2048) is None
@@ -44,7 +45,7 @@ class TestSlab:
         def merged(ranges):
             raise KeyboardInterrupt
 
-        slab = pinned.Slab(4096)
+        slab = pinned_memory.Slab(4096)
         blocks = [slab.take(1024) for _ in range(2)]
         del blocks[0]
         with monkeypatch.context() as patch:
@@ -54,7 +55,7 @@ class TestSlab:
             elif where == "pop":
                 slab.ended = Ended(slab.ended)
             else:
-                patch.setattr(pinned, "_merged", merged)
+                patch.setattr(pinned_memory, "_merged", merged)
             with pytest.raises(KeyboardInterrupt):
                 slab.take(1024)
         slab._free, slab.ended = list(slab._free), collections.deque(slab.ended)
@@ -66,25 +67,25 @@ class TestSlab:
         assert slab.idle()
 
     def test_too_small_since_what_is_free_is_in_pieces(self):
-        slab = pinned.Slab(4 << 20)
+        slab = pinned_memory.Slab(4 << 20)
         blocks = [slab.take(1 << 20) for _ in range(4)]
         del blocks[::2]
         assert slab.take(2 << 20) is None
-        spill = pinned.Spill(slab, 2 << 20)
+        spill = pinned_memory.Spill(slab, 2 << 20)
         with pytest.warns(UserWarning, match=f"slab_bytes={6 << 20}"):
             slab.warn_if_full()
         del spill
 
     def test_memory_is_page_locked_once(self, cp, monkeypatch):
-        made, real = [], pinned.page_locked
-        monkeypatch.setattr(pinned, "page_locked", lambda n: made.append(n) or real(n))
+        made, real = [], pinned_memory.page_locked
+        monkeypatch.setattr(pinned_memory, "page_locked", lambda n: made.append(n) or real(n))
         for i in range(50):
             packed = [offload.pack(numbers(cp, 100 + 60 * j, i), SLAB) for j in range(5)]
             if i % 3:
                 for j in (4, 3, 2, 1, 0):
                     equal(packed[j].unpack(), 100 + 60 * j, i)
         assert made == [SLAB]
-        assert cp.cuda.is_memory_pinned(pinned.slab(SLAB).ptr) if hasattr(cp.cuda, "is_memory_pinned") else True
+        assert cp.cuda.is_memory_pinned(pinned_memory.slab(SLAB).ptr) if hasattr(cp.cuda, "is_memory_pinned") else True
 
     def test_full(self, cp):
         """What does not fit goes to pageable memory; one warning says a size that is enough."""
@@ -113,7 +114,7 @@ class TestSlab:
                 warnings.simplefilter("ignore")
                 packed.unpack()
             del packed
-        assert pinned.slab(0)._needed == 1024
+        assert pinned_memory.slab(0)._needed == 1024
 
     def test_no_page_locked_memory(self, cp, monkeypatch):
         def refuse(nbytes):
@@ -135,7 +136,7 @@ class TestSlab:
     @pytest.mark.parametrize("prefetch", [False, True])
     def test_out_of_memory_on_the_device(self, cp, prefetch):
         packed = offload.pack(numbers(cp), SLAB, ahead=0)
-        with faults.out_of_memory(ag.device("cuda"), at=1):
+        with fault_injection.out_of_memory(ag.device("cuda"), at=1):
             if prefetch:
                 packed.prefetch()
                 assert packed.device_bytes == 0
@@ -146,13 +147,13 @@ class TestSlab:
 
     def test_released_when_nothing_is_kept(self, cp):
         packed = offload.pack(numbers(cp), SLAB)
-        first = pinned.slab(SLAB)
+        first = pinned_memory.slab(SLAB)
         ag.cuda.empty_cache()
-        assert pinned.slab(SLAB) is first
+        assert pinned_memory.slab(SLAB) is first
         assert packed.source.array is None
         equal(packed.unpack())
         del packed
         ag.cuda.empty_cache()
-        assert not pinned._slabs
+        assert not pinned_memory._slabs
         equal(offload.pack(numbers(cp), SLAB).unpack())
-        assert pinned.slab(SLAB) is not first
+        assert pinned_memory.slab(SLAB) is not first

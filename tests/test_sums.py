@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import sums
+from autograd_gpu.backend.cpu import sums
 
 torch = pytest.importorskip("torch") if importlib.util.find_spec("torch") else None
 

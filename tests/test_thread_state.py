@@ -12,7 +12,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend
-from autograd_gpu.backend import thread_state
+from autograd_gpu.backend.cuda import thread_state
 from autograd_gpu.core.nesting import MAX_NESTED
 
 ROOT = Path(__file__).resolve().parent.parent

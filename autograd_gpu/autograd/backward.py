@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import is_array
-from ..backend.dtypes import STORAGE
+from ..backend.arrays.dtypes import STORAGE
 from ..core.arrays import zeros
 from ..core.engine import execute
 from ..core.node import AccumulateGrad, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..backend.device import Device
+from ..backend.arrays.device import Device
 from ..core.node import Node
 from ..core.task import Capture
 from ..core.tensor import Tensor

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, make
-from ..backend.device import Device
-from ..backend.dtypes import FLOATS
+from ..backend.arrays.device import Device
+from ..backend.arrays.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.anomaly import note
 from ..core.history import freshen, rebase

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_numpy
-from ..backend.dtypes import float64
+from ..backend.arrays.dtypes import float64
 from ..core.op import RECORD
 from ..core.tensor import Tensor
 from ..errors import GradcheckError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_numpy
-from ..backend.dtypes import FLOATS
+from ..backend.arrays.dtypes import FLOATS
 from ..core.op import RECORD
 from ..core.tensor import Tensor, wrap
 from ..errors import GradcheckError

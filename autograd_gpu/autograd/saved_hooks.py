@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import errors
-from ..backend import cuda, offload
+from ..backend.cuda import runtime
+from ..backend.transfer import offload
 from ..config import ANOMALY, MODES
 from ..core import saving
 from ..core.saved import copied
@@ -95,7 +96,7 @@ class _OnHost:
             return Kept(tensor, info.version)
         float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
         if not self.pinned:
-            return _Pageable(cuda.to_host(tensor.array), cuda.device_index(tensor.device), float8)
+            return _Pageable(runtime.to_host(tensor.array), runtime.device_index(tensor.device), float8)
         packed = offload.pack(tensor.array, ahead=self.order.ahead)
         if packed.source is not None:
             save_before_write(info.storage, packed.source)
@@ -106,7 +107,7 @@ class _OnHost:
         if isinstance(packed, Kept):
             return packed.unpack()
         if isinstance(packed, _Pageable):
-            array = cuda.from_host(packed.array, packed.device)
+            array = runtime.from_host(packed.array, packed.device)
         else:
             self.order.advance(packed.node_seq)
             array = packed.handle.unpack()

@@ -6,25 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from . import (
-    counters,
-    cpu,
-    cublas,
-    cuda,
-    cusolver,
-    device_sums,
-    exact,
-    floating_point,
-    kernels,
-    lapack,
-    pool,
-    products,
-    sums,
-)
-from .admission import admitted as admitted
-from .admission import is_read_only as is_read_only
-from .device import CPU, Device
-from .dtypes import FLOATS, FULL_FLOATS, wide
+from . import counters, kernels
+from .arrays.admission import admitted as admitted
+from .arrays.admission import is_read_only as is_read_only
+from .arrays.device import CPU, Device
+from .arrays.dtypes import FLOATS, FULL_FLOATS, wide
+from .cpu import floating_point, lapack, numpy_ops, pool, sums
+from .cpu import matmul as products
+from .cuda import cublas, cusolver, exact, runtime
+from .cuda import sums as device_sums
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
 floating_point.hide_warnings()
@@ -32,7 +22,7 @@ floating_point.hide_warnings()
 
 def is_cuda(array: Any) -> bool:
     """Whether `array` is a CuPy array."""
-    module = cuda.loaded()
+    module = runtime.loaded()
     return module is not None and isinstance(array, module.ndarray)
 
 
@@ -42,7 +32,7 @@ def is_array(value: Any) -> bool:
 
 def namespace(*arrays: Any) -> Any:
     """numpy, or cupy if any of `arrays` lives there; numbers and NumPy scalars go with either."""
-    module = cuda.loaded()
+    module = runtime.loaded()
     if module is not None:
         for array in arrays:
             if isinstance(array, module.ndarray):
@@ -52,20 +42,20 @@ def namespace(*arrays: Any) -> Any:
 
 def namespace_on(device: Device) -> Any:
     """The module whose arrays live on `device`."""
-    return np if device.type == "cpu" else cuda.require_device(device.index or 0)
+    return np if device.type == "cpu" else runtime.require_device(device.index or 0)
 
 
 def resolve(device: Device) -> Device:
     """`device` with its number: "cuda" is the one that is current now."""
-    return Device("cuda", cuda.device_index()) if device.type == "cuda" and device.index is None else device
+    return Device("cuda", runtime.device_index()) if device.type == "cuda" and device.index is None else device
 
 
 def make(device: Device, function: str, *args: Any, **kwargs: Any) -> Any:
     """What the array module's `function` makes, on `device`."""
     if device.type == "cpu":
         return getattr(np, function)(*args, **kwargs)
-    with cuda.cupy_device(device):
-        return getattr(cuda.cupy(), function)(*args, **kwargs)
+    with runtime.cupy_device(device):
+        return getattr(runtime.cupy(), function)(*args, **kwargs)
 
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -75,7 +65,7 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def constant(xp: Any, value: float, dtype: Any) -> Any:
     """A number for a ufunc beside arrays of `dtype`: on the CPU a 0-d array, which it takes in half the time."""
-    return cpu.constant(value, dtype) if xp is np else value
+    return numpy_ops.constant(value, dtype) if xp is np else value
 
 
 def device_of(array: Any) -> Device:
@@ -87,8 +77,9 @@ def device_of(array: Any) -> Device:
 def to_device(array: Any, device: Device) -> Any:
     """`array` on `device`: itself if it lives there, else a copy."""
     if is_cuda(array):
-        return cuda.to_host(array) if device.type == "cpu" else cuda.to_device(array, cuda.device_index(device))
-    return array if device.type == "cpu" else cuda.from_host(array, cuda.device_index(device))
+        to_host = device.type == "cpu"
+        return runtime.to_host(array) if to_host else runtime.to_device(array, runtime.device_index(device))
+    return array if device.type == "cpu" else runtime.from_host(array, runtime.device_index(device))
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -96,11 +87,11 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def where(xp: Any, mask: Any, a: Any, b: Any) -> Any:
-    """xp.where(mask, a, b), in their dtype: CuPy's has no bfloat16 (exact.py), NumPy's is slow where large (cpu.py)."""
+    """xp.where(mask, a, b), in their dtype: CuPy's has no bfloat16, NumPy's is slow where large."""
     if xp is not np:
         return exact.where(mask, a, b)
-    many = type(mask) is np.ndarray and mask.size >= cpu.MANY_CHOICES
-    return cpu.where(mask, a, b) if many else np.where(mask, a, b)
+    many = type(mask) is np.ndarray and mask.size >= numpy_ops.MANY_CHOICES
+    return numpy_ops.where(mask, a, b) if many else np.where(mask, a, b)
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -144,11 +135,11 @@ def may_share_memory(a: Any, b: Any) -> bool:
 
 def special(xp: Any) -> Any:
     """scipy.special for NumPy, cupyx.scipy.special for CuPy."""
-    return cpu.special() if xp is np else cuda.special()
+    return numpy_ops.special() if xp is np else runtime.special()
 
 
 def decompositions(xp: Any) -> Any:
-    """backend.lapack for NumPy, backend.cusolver for CuPy: the same functions."""
+    """cpu.lapack for NumPy, cuda.cusolver for CuPy: the same functions."""
     return lapack if xp is np else cusolver
 
 

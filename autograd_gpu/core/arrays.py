@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import pool
-from ..backend.layouts import memory_order
+from ..backend.arrays.memory_format import memory_order
+from ..backend.cpu import pool
 
 
 def zeros(like: Any) -> Any:

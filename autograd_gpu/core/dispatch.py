@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import dtypes, is_array
-from ..backend.dtypes import FLOATS
+from ..backend import is_array
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import FLOATS
 from ..config import INTERCEPTED, MODES, SAVING
 from . import generate, keywords, listgen, nodegen
 from .anomaly import noted

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..backend.thread_state import ThreadState
+from ..backend.cuda.thread_state import ThreadState
 from ..config import MODES, SAVING, enable_grad, modes_here
 from .anomaly import explain
 from .nesting import MAX_NESTED, NESTING, Here

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend.dtypes import STORAGE, bfloat16
+from ..backend.arrays.dtypes import STORAGE, bfloat16
 from ..config import GRAD_OFF, MODES
 
 _NOT_EXPORTED = STORAGE | {bfloat16}

@@ -18,8 +18,9 @@ import weakref
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ..backend import may_share_memory, strides
-from ..backend.strides import Place
+from ..backend import may_share_memory
+from ..backend.arrays import strides
+from ..backend.arrays.strides import Place
 from .anomaly import note
 from .hooks import extra_of
 from .node import AccumulateGrad, Node, next_sequence_nr

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, namespace
-from ..backend.dtypes import FLOATS, FULL_FLOATS, INTEGERS
+from ..backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS
 from ..config import MODES
 from ..errors import check_bool
 from .history import refresh

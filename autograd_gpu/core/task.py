@@ -21,7 +21,7 @@ from typing import Any
 
 from .. import backend
 from ..backend import counters
-from ..backend.dtypes import NATIVE_FLOATS
+from ..backend.arrays.dtypes import NATIVE_FLOATS
 from . import hooks
 from .adding import run_adding
 from .arrays import added, as_array, dense_order, inverse, lies_as, own, zeros

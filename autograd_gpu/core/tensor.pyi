@@ -14,11 +14,11 @@ import numpy as np
 
 from .. import backend, errors
 
-from ..backend.device import Device
+from ..backend.arrays.device import Device
 
-from ..backend.dtypes import FLOATS, OURS, STORAGE, as_dtype
+from ..backend.arrays.dtypes import FLOATS, OURS, STORAGE, as_dtype
 
-from ..backend.layouts import lies_in
+from ..backend.arrays.memory_format import lies_in
 
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 

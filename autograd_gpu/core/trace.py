@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import counters, device_of
-from ..backend.dtypes import short_name
+from ..backend.arrays.dtypes import short_name
 from .hooks import NONE, NodeExtra
 from .nesting import NESTING, user_code
 from .node import Node

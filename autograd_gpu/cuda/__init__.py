@@ -8,16 +8,8 @@ Without CuPy, a driver or a GPU, `is_available` is False, `device_count` and the
 
 from typing import TYPE_CHECKING, Any
 
-from ..backend.cuda import is_available
-from ..backend.streams import (
-    Event,
-    ExternalStream,
-    Stream,
-    current_stream,
-    default_stream,
-    set_stream,
-    stream,
-)
+from ..backend.cuda.runtime import is_available
+from ..backend.cuda.streams import Event, ExternalStream, Stream, current_stream, default_stream, set_stream, stream
 from .devices import (
     DeviceProperties,
     current_device,

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..backend import copies, cuda
+from ..backend.cuda import runtime
+from ..backend.transfer import copy_engine
 
 MIB = 2**20
 
@@ -18,7 +19,7 @@ def device_count() -> int:
     >>> ag.cuda.device_count() >= 0
     True
     """
-    return cuda.count_devices() if cuda.is_available() else 0
+    return runtime.count_devices() if runtime.is_available() else 0
 
 
 def current_device() -> int:
@@ -27,7 +28,7 @@ def current_device() -> int:
     >>> if ag.cuda.is_available():
     ...     assert 0 <= ag.cuda.current_device() < ag.cuda.device_count()
     """
-    return cuda.device_index()
+    return runtime.device_index()
 
 
 def set_device(device: Any) -> None:
@@ -36,7 +37,7 @@ def set_device(device: Any) -> None:
     >>> if ag.cuda.is_available():
     ...     ag.cuda.set_device("cuda:0")
     """
-    cuda.cupy_device(device).use()
+    runtime.cupy_device(device).use()
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def device(device: Any) -> Iterator[None]:
     if device is None or (isinstance(device, int) and device < 0):
         yield
         return
-    with cuda.cupy_device(device):
+    with runtime.cupy_device(device):
         yield
 
 
@@ -62,9 +63,9 @@ def synchronize(device: Any = None) -> None:
     >>> if ag.cuda.is_available():
     ...     ag.cuda.synchronize()
     """
-    chosen = cuda.cupy_device(device)
+    chosen = runtime.cupy_device(device)
     chosen.synchronize()
-    copies.settle(chosen.id)
+    copy_engine.settle(chosen.id)
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
     >>> if ag.cuda.is_available():
     ...     gibibytes = ag.cuda.get_device_properties().total_memory / 2**30
     """
-    index = cuda.device_index(device)
-    raw = cuda.cupy().cuda.runtime.getDeviceProperties(index)
+    index = runtime.device_index(device)
+    raw = runtime.cupy().cuda.runtime.getDeviceProperties(index)
     return DeviceProperties(
         name=raw["name"].decode(),
         major=raw["major"],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..backend import copies, cuda, pinned
-from ..backend import memory as pools
+from ..backend.cuda import memory_stats as pools
+from ..backend.cuda import runtime
+from ..backend.transfer import copy_engine, pinned_memory
 
 MIB = 2**20
 
@@ -18,25 +19,25 @@ class OutOfMemoryError(MemoryError):
 def out_of_memory_error() -> type[MemoryError]:
     """CuPy's own exception class, which it raises; the one above without CuPy."""
     try:
-        return cuda.cupy().cuda.memory.OutOfMemoryError
+        return runtime.cupy().cuda.memory.OutOfMemoryError
     except ImportError:
         return OutOfMemoryError
 
 
 def _used(device: Any) -> tuple[int, int]:
     """Bytes in use and bytes held by the pool on `device`; zeros where nothing can have been allocated."""
-    if cuda.loaded() is None or not cuda.is_available():
+    if runtime.loaded() is None or not runtime.is_available():
         return 0, 0
-    with cuda.cupy_device(device):
+    with runtime.cupy_device(device):
         pool = pools.pool()
         return pool.used_bytes(), pool.total_bytes()
 
 
 def _peaks(device: Any) -> tuple[int, int]:
     """The most bytes in use and held on `device` since the watch began or was reset; begins it if need be."""
-    if not cuda.is_available():
+    if not runtime.is_available():
         return 0, 0
-    on_device = cuda.cupy_device(device)
+    on_device = runtime.cupy_device(device)
     watch, new = pools.watch()
     with on_device:
         if new and watch.pool.total_bytes():
@@ -103,8 +104,8 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     >>> ag.cuda.max_memory_allocated() == ag.cuda.memory_allocated()
     True
     """
-    if cuda.is_available():
-        on_device = cuda.cupy_device(device)
+    if runtime.is_available():
+        on_device = runtime.cupy_device(device)
         watch, _ = pools.watch()
         with on_device:
             watch.reset(on_device.id)
@@ -118,11 +119,11 @@ def empty_cache(device: Any = None) -> None:
 
     >>> ag.cuda.empty_cache()
     """
-    if cuda.loaded() is not None and cuda.is_available():
-        copies.settle(cuda.device_index(device))
-        with cuda.cupy_device(device):
+    if runtime.loaded() is not None and runtime.is_available():
+        copy_engine.settle(runtime.device_index(device))
+        with runtime.cupy_device(device):
             pools.pool().free_all_blocks()
-        pinned.release()
+        pinned_memory.release()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -132,7 +133,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     ...     free, total = ag.cuda.mem_get_info()
     ...     assert 0 <= free <= total
     """
-    free, total = cuda.cupy_device(device).mem_info
+    free, total = runtime.cupy_device(device).mem_info
     return free, total
 
 
@@ -147,7 +148,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     if not 0 <= fraction <= 1:
         raise ValueError(f"set_per_process_memory_fraction: fraction must be between 0 and 1, got {fraction!r}")
     _, total = mem_get_info(device)
-    with cuda.cupy_device(device):
+    with runtime.cupy_device(device):
         pools.pool().set_limit(size=max(1, int(fraction * total)))  # a limit of 0 would be none at all to CuPy
 
 
@@ -158,7 +159,7 @@ def get_per_process_memory_fraction(device: Any = None) -> float:
     ...     assert 0 <= ag.cuda.get_per_process_memory_fraction() <= 1
     """
     _, total = mem_get_info(device)
-    with cuda.cupy_device(device):
+    with runtime.cupy_device(device):
         limit = pools.pool().get_limit()
     return limit / total if limit else 1.0
 
@@ -171,7 +172,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     """
     used, held = _used(device)
     stats = {"allocated_bytes.all.current": used, "reserved_bytes.all.current": held}
-    if cuda.loaded() is not None and cuda.is_available() and pools.watching():
+    if runtime.loaded() is not None and runtime.is_available() and pools.watching():
         stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"] = _peaks(device)
     return stats
 
@@ -182,7 +183,7 @@ def memory_summary(device: Any = None) -> str:
     >>> if ag.cuda.is_available():
     ...     table = ag.cuda.memory_summary()
     """
-    index = cuda.device_index(device)
+    index = runtime.device_index(device)
     free, total = mem_get_info(index)
     stats = memory_stats(index)
     rows = [f"{f'CUDA memory of cuda:{index}, MiB':<32}{'now':>12}{'peak':>12}"]

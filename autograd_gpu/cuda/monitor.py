@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import cuda
-from ..backend.nvml import load, nvml
+from ..backend.cuda import runtime
+from ..backend.cuda.nvml import load, nvml
 from .devices import get_device_properties
 
 
@@ -20,12 +20,12 @@ def _handle(module: Any, index: int) -> Any:
             return module.nvmlDeviceGetHandleByUUID(f"{kind}-{uuid}")
         except module.NVMLError:
             continue
-    return module.nvmlDeviceGetHandleByPciBusId(cuda.cupy().cuda.Device(index).pci_bus_id)
+    return module.nvmlDeviceGetHandleByPciBusId(runtime.cupy().cuda.Device(index).pci_bus_id)
 
 
 def _ask(what: str, device: Any, query: str, *args: int) -> Any:
     """The answer of an NVML query about `device`; RuntimeError with NVML's reason where there is none."""
-    index = cuda.device_index(device)
+    index = runtime.device_index(device)
     module = load()
     try:
         return getattr(nvml(), query)(_handle(module, index), *args)

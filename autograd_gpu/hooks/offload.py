@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.graph import SaveInfo
-from ..backend.offload import MIN_BYTES, Offloaded, pack
-from ..backend.pinned import DEFAULT_BYTES
+from ..backend.transfer.offload import MIN_BYTES, Offloaded, pack
+from ..backend.transfer.pinned_memory import DEFAULT_BYTES
 from ..core.tensor import Tensor
 from ..errors import check_count
 from .base import MemoryHook

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..autograd.graph import SaveInfo
-from ..backend.dtypes import FLOATS, as_dtype, wide
-from ..backend.formats import FORMATS, needs_scale
-from ..backend.quantization import Quantized, dequantize
-from ..backend.quantization import quantize as quantized
+from ..backend.arrays.dtypes import FLOATS, as_dtype, wide
+from ..backend.quantization.formats import FORMATS, needs_scale
+from ..backend.quantization.quantize import Quantized, dequantize
+from ..backend.quantization.quantize import quantize as quantized
 from ..core.tensor import Tensor
 from ..errors import check_count
 from .base import MemoryHook

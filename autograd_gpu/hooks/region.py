@@ -8,7 +8,7 @@ import operator
 from typing import Any, NamedTuple
 
 from .. import backend
-from ..backend.strides import address, strided
+from ..backend.arrays.strides import address, strided
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..autograd.graph import SaveInfo
-from ..backend.dtypes import as_dtype
+from ..backend.arrays.dtypes import as_dtype
 from ..core.hooks import RemovableHandle
 from ..core.tensor import Tensor
 from ..errors import check_count

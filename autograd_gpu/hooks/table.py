@@ -19,7 +19,8 @@ import numpy as np
 from ..autograd.graph import SaveInfo
 from ..autograd.order import Order
 from ..autograd.saved_hooks import Kept
-from ..backend import admitted, cuda, is_cuda
+from ..backend import admitted, is_cuda
+from ..backend.cuda import runtime
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from ..core.views import Storage, save_before_write
 from .codec import Array, Codec, Encoded, Stage, encode
@@ -71,7 +72,7 @@ class Packed:
 
 def _place(on_cuda: bool) -> Any:
     """Who may share what is made here: everybody, on CUDA what runs on the same stream of this thread."""
-    return (threading.get_ident(), cuda.cupy().cuda.get_current_stream().ptr) if on_cuda else None
+    return (threading.get_ident(), runtime.cupy().cuda.get_current_stream().ptr) if on_cuda else None
 
 
 class Saved(NamedTuple):

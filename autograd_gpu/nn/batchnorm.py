@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..backend.dtypes import int64
+from ..backend.arrays.dtypes import int64
 from ..core.tensor import Parameter, Tensor
 from ..ops.creation import empty, zeros
 from . import functional as F

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backend import dtypes
-from ..backend.device import Device
-from ..backend.dtypes import FLOATS, as_dtype
-from ..backend.layouts import is_contiguous_format
+from ..backend.arrays import dtypes
+from ..backend.arrays.device import Device
+from ..backend.arrays.dtypes import FLOATS, as_dtype
+from ..backend.arrays.memory_format import is_contiguous_format
 from ..core.tensor import Tensor
 from ..core.views import bump_version
 from .parameter import is_lazy

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array
-from ..backend.dtypes import bfloat16
+from ..backend.arrays.dtypes import bfloat16
 from ..core.tensor import Tensor
 from ..ops.creation import as_tensor
 

@@ -6,7 +6,7 @@ import math
 import warnings
 
 from .. import backend, ops, random
-from ..backend.dtypes import float64
+from ..backend.arrays.dtypes import float64
 from ..config import no_grad
 from ..core.tensor import Tensor, wrap
 from ..ops.creation import eye

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backend.dtypes import FLOATS, bool_
+from ..backend.arrays.dtypes import FLOATS, bool_
 from ..core.op import RECORD
 from ..core.tensor import Tensor
 from ..ops import cat, dropout, linear, pad, scaled_dot_product_attention, zeros

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import device_of, is_array
-from ..backend.device import Device
+from ..backend.arrays.device import Device
 from ..core.size import Size
 from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild, wrap_given
 from ..core.views import bump_version, storage_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import cpu
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
@@ -41,7 +41,7 @@ def _relu(xp, x):
     if xp is not np:
         return xp.maximum(x, x.dtype.type(0))
     if x.size < BLOCK or x.itemsize < 4 or not x.flags.c_contiguous:
-        return np.maximum(x, cpu.constant(0, x.dtype))
+        return np.maximum(x, numpy_ops.constant(0, x.dtype))
     zeros, out = np.zeros(BLOCK, x.dtype), np.empty(x.shape, x.dtype)
     source, target = x.reshape(-1), out.reshape(-1)
     for i in range(0, x.size, BLOCK):  # against an array: NumPy takes three times as long against a number
@@ -61,7 +61,7 @@ def _relu_grad(xp, h, out):
         return backend.where(xp, out <= 0, h.dtype.type(0), h)  # NaN lets the gradient through, as in PyTorch
     bits = np.dtype(f"i{out.itemsize}")
     mask = np.empty(out.shape, bits)
-    np.subtract(np.less_equal(out, cpu.constant(0, out.dtype)).view(np.int8), np.int8(1), out=mask)
+    np.subtract(np.less_equal(out, numpy_ops.constant(0, out.dtype)).view(np.int8), np.int8(1), out=mask)
     if mask.shape == h.shape:
         mask &= h.view(bits)
     else:
@@ -104,8 +104,8 @@ class relu_grad:
 
 def logistic(xp, x):
     """The sigmoid of x, with full relative accuracy, in a fresh array."""
-    if xp is np and x.size <= cpu.FEW:  # a quarter of the time; of many elements it takes twice as long
-        return np.asarray(cpu.special().expit(x))
+    if xp is np and x.size <= numpy_ops.FEW:  # a quarter of the time; of many elements it takes twice as long
+        return np.asarray(numpy_ops.special().expit(x))
     out = above_one(xp, x)
     return xp.reciprocal(out, out=out)
 
@@ -197,8 +197,8 @@ class tanh_grad:
 
 
 def _silu(xp, x):
-    if x.size <= cpu.FEW:
-        return x * cpu.special().expit(x)
+    if x.size <= numpy_ops.FEW:
+        return x * numpy_ops.special().expit(x)
     out = above_one(xp, x)
     return xp.divide(x, out, out=out)
 

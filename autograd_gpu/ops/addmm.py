@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from .. import backend, errors
-from ..backend.dtypes import FLOATS
+from ..backend.arrays.dtypes import FLOATS
 from ..core.batching import aligned, example
 from ..core.dispatch import defop
 from ..core.op import PROMOTE, SAME

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..backend.dtypes import int64
+from ..backend.arrays.dtypes import int64
 from ..core.batching import along, expanded
 from ..core.dispatch import defop
 from ..core.keywords import other_words

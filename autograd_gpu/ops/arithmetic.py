@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import cpu
-from ..backend.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
+from ..backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FITTING, FLOAT, PROMOTE, SAME, ZERO
@@ -27,7 +27,7 @@ def factor(b, alpha, name="alpha"):
     if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
         raise errors.float_factor(name)
     if type(b) is np.ndarray and b.dtype in FULL_FLOATS:
-        return cpu.constant(alpha, b.dtype)
+        return numpy_ops.constant(alpha, b.dtype)
     return fitting(alpha, b.dtype) if getattr(b, "dtype", None) in INTEGERS else alpha
 
 
@@ -316,7 +316,7 @@ class where:
     """
 
     def forward(xp, condition, a, b):
-        few = xp is np and condition.size < cpu.MANY_CHOICES
+        few = xp is np and condition.size < numpy_ops.MANY_CHOICES
         return np.where(condition, a, b) if few else backend.where(xp, condition, a, b)
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import exact, strides
-from ..backend.dtypes import fitting
+from ..backend.arrays import strides
+from ..backend.arrays.dtypes import fitting
+from ..backend.cuda import exact
 from ..core.tensor import StorageTensor, Tensor, wrap
 from ..core.views import bump_version
 from .creation import as_tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..backend.dtypes import FLOATS
+from ..backend.arrays.dtypes import FLOATS
 from ..core.op import RECORD
 from ..core.tensor import Tensor
 from .creation import ones

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..backend.dtypes import bool_
+from ..backend.arrays.dtypes import bool_
 from ..core.batching import rank
 from .slicing import FULL
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import kernels
-from ..backend.dtypes import FLOATS, HALF, float32
+from ..backend.arrays.dtypes import FLOATS, HALF, float32
 from ..core.batching import aligned, expanded
 from ..core.dispatch import RAW, defop
 from ..core.op import RECORD, SAME, ZERO

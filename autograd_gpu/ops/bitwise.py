@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import FLOATS, bool_
+from ..backend.arrays.dtypes import FLOATS, bool_
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import PROMOTE

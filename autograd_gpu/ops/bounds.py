@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import cpu
-from ..backend.dtypes import FULL_FLOATS
+from ..backend.arrays.dtypes import FULL_FLOATS
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FITTING, PROMOTE
@@ -82,12 +82,12 @@ def _clamp(xp, x, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     if type(x) is np.ndarray and x.dtype in FULL_FLOATS:
-        if type(min) is float is type(max) and x.size <= cpu.FEW:
-            low, high = cpu.constants(x.dtype, min, max)
+        if type(min) is float is type(max) and x.size <= numpy_ops.FEW:
+            low, high = numpy_ops.constants(x.dtype, min, max)
             return np.minimum(np.maximum(x, low), high)
-        min = cpu.constant(min, x.dtype) if type(min) is float else min
-        max = cpu.constant(max, x.dtype) if type(max) is float else max
-        if x.size > cpu.FEW and np.ndim(min) == np.ndim(max) == 0:  # one pass; for few elements np.clip takes longer
+        min = numpy_ops.constant(min, x.dtype) if type(min) is float else min
+        max = numpy_ops.constant(max, x.dtype) if type(max) is float else max
+        if x.size > numpy_ops.FEW and np.ndim(min) == np.ndim(max) == 0:  # one pass; slower than two for few
             return np.clip(x, min, max)
     x = x if min is None else xp.maximum(x, min)
     return x if max is None else xp.minimum(x, max)

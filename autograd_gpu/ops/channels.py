@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from .. import backend
-from ..backend.dtypes import wide
+from ..backend.arrays.dtypes import wide
 from ..config import no_grad
 from ..core.batching import example, moved
 from ..core.dispatch import defop

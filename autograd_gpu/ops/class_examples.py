@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..backend.dtypes import wide
+from ..backend.arrays.dtypes import wide
 from ..core.batching import expanded, rank
 
 

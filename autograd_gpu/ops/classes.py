@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ..backend import cpu, kernels
-from ..backend.dtypes import int64, wide
+from ..backend import kernels
+from ..backend.arrays.dtypes import int64, wide
+from ..backend.cpu import numpy_ops
 
 
 def clean(target, classes, ignore_index):
     """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
     if not target.size:
         return True
-    low, high = cpu.ends(target)
+    low, high = numpy_ops.ends(target)
     if low >= 0 and high < classes:
         return not 0 <= ignore_index < classes
     wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]

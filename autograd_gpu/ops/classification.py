@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import kernels
-from ..backend.dtypes import FLOATS, wide
+from ..backend.arrays.dtypes import FLOATS, wide
 from ..core.dispatch import defop
 from ..core.keywords import other_words
 from ..core.op import FLOAT, RECORD

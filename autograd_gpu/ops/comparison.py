@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..backend import cpu
-from ..backend.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
+from ..backend.arrays.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import ANY, BY_VALUE, PROMOTE, SAME
@@ -183,7 +183,7 @@ class isinf:
 
 
 def _equals(xp, x, value):
-    return x == (cpu.constant(value, x.dtype) if xp is np and x.dtype in FULL_FLOATS else value)
+    return x == (numpy_ops.constant(value, x.dtype) if xp is np and x.dtype in FULL_FLOATS else value)
 
 
 @defop

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
-from ..backend.device import Device
-from ..backend.layouts import copy_order, is_contiguous_format
-from ..backend.quantization import from_float8, to_float8
-from ..backend.tensor_types import TYPE_NAMES
+from ..backend.arrays import dtypes
+from ..backend.arrays.device import Device
+from ..backend.arrays.memory_format import copy_order, is_contiguous_format
+from ..backend.arrays.tensor_types import TYPE_NAMES
+from ..backend.quantization.quantize import from_float8, to_float8
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import RECORD

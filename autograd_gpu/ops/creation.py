@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
-from ..backend.device import CPU, Device, or_default
-from ..backend.layouts import is_contiguous_format
+from ..backend.arrays import dtypes
+from ..backend.arrays.device import CPU, Device, or_default
+from ..backend.arrays.memory_format import is_contiguous_format
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.keywords import as_numbers

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
-from ..backend import scans
-from ..backend.dtypes import wide
+from ..backend.arrays.dtypes import wide
+from ..backend.cpu import scans
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.tangents import added

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes, exact
-from ..backend.device import or_default
+from ..backend.arrays import dtypes
+from ..backend.arrays.device import or_default
+from ..backend.cuda import exact
 from ..core.batching import MATRICES, along, counted_from_right
 from ..core.dispatch import defop
 from ..core.op import ALWAYS, RECORD, SAME

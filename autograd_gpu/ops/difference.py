@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..backend.dtypes import bool_
+from ..backend.arrays.dtypes import bool_
 from ..core.batching import BROADCASTING, along
 from ..core.dispatch import defop
 from ..core.keywords import other_words

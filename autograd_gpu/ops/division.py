@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import exact
-from ..backend.dtypes import FLOATS
+from ..backend.arrays.dtypes import FLOATS
+from ..backend.cuda import exact
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, RECORD, ZERO

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..backend import cpu
-from ..backend.dtypes import FLOATS, int64
+from ..backend.arrays.dtypes import FLOATS, int64
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
@@ -82,7 +82,7 @@ class abs:
 def _sign(xp, x):
     if x.dtype.kind == "b":
         return xp.array(x)
-    return cpu.sign(x) if xp is np else xp.sign(x)
+    return numpy_ops.sign(x) if xp is np else xp.sign(x)
 
 
 @defop

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import backend
-from ..backend import dtypes, strides
+from ..backend.arrays import dtypes, strides
 from ..core.tensor import Tensor
 from ..core.views import bump_version
 from .assignment import place, warn_expanded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
-from ..backend import cpu
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -23,8 +23,8 @@ def _elu(xp, x, scale, negative, inner):
     """scale * x where x > 0, else negative * (exp(inner * x) - 1): the sum of both, of which one is 0."""
     bend = negative / scale
     numbers = (0, bend, scale)
-    zero, by_bend, by_scale = cpu.constants(x.dtype, *numbers) if xp is np else numbers
-    few = x.ndim and x.size <= cpu.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
+    zero, by_bend, by_scale = numpy_ops.constants(x.dtype, *numbers) if xp is np else numbers
+    few = x.ndim and x.size <= numpy_ops.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
     out = xp.minimum(x, zero, out=None if few else backend.empty(xp, x.shape, x.dtype))
     if inner != 1:
         out *= inner

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import cpu, dtypes
+from ..backend.arrays import dtypes
+from ..backend.cpu import numpy_ops
 from ..core.batching import REDUCING, along, counted_from_right, example, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words
@@ -59,14 +60,14 @@ def _extreme(xp, x, name, ufunc, dim, keepdim):
 
 
 def _amax(xp, x, *, dim=None, keepdim=False):
-    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
+    if dim is None and xp is np and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
         flat = x.ravel()
         return flat[flat.argmax()]  # in a third of the time that np.maximum.reduce takes
     return _extreme(xp, x, "max", "maximum", dim, keepdim)
 
 
 def _amin(xp, x, *, dim=None, keepdim=False):
-    if dim is None and xp is np and 0 < x.size <= cpu.FEW and not keepdim and x.dtype.kind != "V":
+    if dim is None and xp is np and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":
         flat = x.ravel()
         return flat[flat.argmin()]
     return _extreme(xp, x, "min", "minimum", dim, keepdim)
@@ -259,7 +260,7 @@ def _truth(xp, name, x, dim, keepdim):
         found = x != 0
     elif xp is not np:
         found = getattr(xp, name)(x, axis=axis_of(dim, x.ndim), keepdims=keepdim)
-    elif dim is None and not keepdim and (x.size <= cpu.FEW or x.dtype.kind == "b"):
+    elif dim is None and not keepdim and (x.size <= numpy_ops.FEW or x.dtype.kind == "b"):
         n = np.count_nonzero(x)
         found = np.asarray(n != 0 if name == "any" else n == x.size)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backend
-from ..backend.dtypes import float32
+from ..backend.arrays.dtypes import float32
 
 
 def of_scipy(name: str) -> Callable[[Any, Any], Any]:

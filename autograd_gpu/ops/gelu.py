@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from .. import backend
-from ..backend import cpu, dtypes
+from ..backend.arrays import dtypes
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -93,8 +94,8 @@ def _by_sigmoid(x):
 def _gelu(xp, x, *, approximate="none"):
     if not _gelu_is_exact(approximate):
         return x * logistic(xp, _by_sigmoid(x)[0])
-    if x.size <= cpu.FEW or x.dtype != dtypes.float32:
-        return x * cpu.special().ndtr(x)
+    if x.size <= numpy_ops.FEW or x.dtype != dtypes.float32:
+        return x * numpy_ops.special().ndtr(x)
     return _in_blocks(_gelu_block, x)
 
 
@@ -103,8 +104,8 @@ def _gelu_grad(xp, h, x, *, approximate="none"):
         u, slope = _by_sigmoid(x)
         s = logistic(xp, u)
         return h * (s * (x * (1 - s) * slope + 1))
-    if x.size <= cpu.FEW or x.dtype != dtypes.float32:
-        return h * (cpu.special().ndtr(x) + x * xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
+    if x.size <= numpy_ops.FEW or x.dtype != dtypes.float32:
+        return h * (numpy_ops.special().ndtr(x) + x * xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
     return times(xp, h, _in_blocks(_slope_block, x))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import INTEGERS, int64
+from ..backend.arrays.dtypes import INTEGERS, int64
 from ..core.tensor import Tensor, wrap
 from .arithmetic import pow
 from .index import advanced_index

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
-from ..backend.dtypes import wide
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import wide
 from ..core.batching import LOOP, one_by_one
 from ..core.dispatch import defop
 from ..core.tangents import LINEAR

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import INTEGERS, bool_, int32, int64, uint8
+from ..backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
 from ..core.batching import moved, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend import dtypes, exact, strides
+from ..backend.arrays import dtypes, strides
+from ..backend.cuda import exact
 from ..config import GRAD_OFF, INFERENCE, MODES, SAVING
 from ..core.history import check_recordable, freshen, overwrite, rebase
 from ..core.keywords import as_number

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.keywords import as_number, as_numbers
 from ..core.tensor import Tensor
 from ..random import Generator, bernoulli_mask

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import wide
+from ..backend.arrays.dtypes import wide
 from ..core.batching import example
 from ..core.dispatch import defop
 from ..core.keywords import other_words

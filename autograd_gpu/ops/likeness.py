@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes, is_array
-from ..backend.layouts import is_contiguous_format, memory_order
+from ..backend import is_array
+from ..backend.arrays import dtypes
+from ..backend.arrays.memory_format import is_contiguous_format, memory_order
 from ..core.size import Size
 from ..core.tensor import StorageTensor, Tensor, wrap
 from .creation import empty, full, in_numpy, make, ones, tensor, zeros

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend import kernels
-from ..backend.dtypes import wide
+from ..backend.arrays.dtypes import wide
 from ..core.batching import expanded, one_by_one
 from ..core.dispatch import defop
 from ..core.op import FLOAT

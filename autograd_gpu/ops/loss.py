@@ -9,7 +9,7 @@ import math
 import sys
 import warnings
 
-from ..backend.dtypes import wide
+from ..backend.arrays.dtypes import wide
 from ..core.batching import LOOP, BatchWord, aligned, call, example, expanded
 from ..core.dispatch import defop
 from ..core.keywords import other_words

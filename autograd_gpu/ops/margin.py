@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import backend
-from ..backend import constant, cpu
-from ..backend.dtypes import float64, int64
+from ..backend import constant
+from ..backend.arrays.dtypes import float64, int64
+from ..backend.cpu import numpy_ops
 from ..core.batching import expanded
 from ..core.dispatch import defop
 from ..core.keywords import other_words
@@ -258,7 +259,7 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
     values = target._array
     if type(values) is np.ndarray and values.size:
-        low, high = cpu.ends(values)
+        low, high = numpy_ops.ends(values)
         if low < lowest or high >= count:
             raise RuntimeError(message)
     return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..backend.dtypes import bool_, fitting
+from ..backend.arrays.dtypes import bool_, fitting
 from ..core.batching import rank
 from ..core.dispatch import defop
 from ..core.tangents import LINEAR

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.batching import aligned, expanded, moved
 from ..errors import LinAlgError
 

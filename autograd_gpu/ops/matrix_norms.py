@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.keywords import as_number, other_words
 from ..core.tensor import Tensor
 from .arithmetic import where

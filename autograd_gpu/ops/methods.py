@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.dispatch import operator
 from ..core.tensor import Tensor
 from . import (

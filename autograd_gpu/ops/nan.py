@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
-from ..backend.dtypes import wide
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import wide
 from ..core.batching import BROADCASTING, REDUCING
 from ..core.dispatch import defop
 from ..core.tangents import ELEMENTWISE

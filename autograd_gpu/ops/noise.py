@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backend, random
 from ..backend import kernels
-from ..backend.dtypes import float32, float64
+from ..backend.arrays.dtypes import float32, float64
 from ..core.batching import BROADCASTING, LEADING
 from ..core.dispatch import defop
 from ..core.keywords import other_words

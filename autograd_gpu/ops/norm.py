@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import kernels
-from ..backend.dtypes import FLOATS, HALF, get_default_dtype, wide
+from ..backend.arrays.dtypes import FLOATS, HALF, get_default_dtype, wide
 from ..core.batching import aligned, example, expanded
 from ..core.dispatch import defop
 from ..core.keywords import as_number

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import cpu, dtypes
-from ..backend.dtypes import wide
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import wide
+from ..backend.cpu import numpy_ops
 from ..core.batching import LEADING, along, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words
@@ -28,7 +29,7 @@ def _last(x, at):
 
 def _ranked(xp, x, rank):
     """The index of the element of `rank` along the last dimension."""
-    order = x.argsort(-1) if xp is not np or x.shape[-1] <= cpu.FEW else x.argpartition(rank, -1)
+    order = x.argsort(-1) if xp is not np or x.shape[-1] <= numpy_ops.FEW else x.argpartition(rank, -1)
     return order[..., rank]
 
 
@@ -73,7 +74,7 @@ class kthvalue:
 
 def _at_ranks(xp, x, *, ranks):
     y = _sortable(x, x.ndim - 1)
-    order = y.argsort(-1) if xp is not np or y.shape[-1] <= cpu.FEW else y.argpartition(sorted(set(ranks)), -1)
+    order = y.argsort(-1) if xp is not np or y.shape[-1] <= numpy_ops.FEW else y.argpartition(sorted(set(ranks)), -1)
     places = order[..., list(ranks)]
     return xp.take_along_axis(x, places, -1), places
 

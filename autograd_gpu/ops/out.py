@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from .. import errors
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..config import GRAD_OFF, INFERENCE, MODES
 from ..core.history import give_memory
 from ..core.op import RECORD, OpDef

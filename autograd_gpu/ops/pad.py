@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import backend
-from ..backend.dtypes import HALF, float32
+from ..backend.arrays.dtypes import HALF, float32
 from ..core.batching import LEADING, rank
 from ..core.dispatch import defop
 from ..core.tangents import LINEAR

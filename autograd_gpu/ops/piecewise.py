@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.batching import BROADCASTING, aligned, expanded
 from ..core.dispatch import defop
 from ..core.op import FLOAT, PROMOTE, SAME, ZERO

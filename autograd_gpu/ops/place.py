@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import exact
-from ..backend.dtypes import bool_, fitting, int32, int64
+from ..backend.arrays.dtypes import bool_, fitting, int32, int64
+from ..backend.cuda import exact
 from ..core.batching import aligned, expanded, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words

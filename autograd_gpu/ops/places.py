@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from ..backend import pool
-from ..backend.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
+from ..backend.arrays.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
+from ..backend.cpu import pool
 from .slicing import FULL
 
 FEW = 64  # elements up to which it does not pay to number them

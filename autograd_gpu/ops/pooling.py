@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend.dtypes import wide
+from ..backend.arrays.dtypes import wide
 from ..core.batching import LEADING
 from ..core.dispatch import defop
 from ..core.op import RECORD

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from .. import backend
-from ..backend.dtypes import FLOATS, HALF, float32
+from ..backend.arrays.dtypes import FLOATS, HALF, float32
 
 MANY = 128  # elements from which on more than one call of NumPy pays
 SHORT = frozenset((-1, 0, 0.5, 1, 2))  # exponents for which NumPy takes no power

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 
 
 def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None) -> Callable[..., Any]:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import cpu, dtypes, kernels
-from ..backend.dtypes import wide
+from ..backend import kernels
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import wide
+from ..backend.cpu import numpy_ops
 from ..core.batching import along
 from ..core.dispatch import defop
 from ..core.keywords import other_words
@@ -74,14 +76,14 @@ def _grad_in_one_launch(xp, h, out, dim, **form):
 
 def _few(xp, x, dim, dtype):
     """exp(x) and its sum over `dim`, where nothing is so large that it needs the maximum taken away; else None."""
-    if xp is not np or x.ndim != 2 or dtype is not None or not 0 < x.size <= cpu.FEW or not -2 <= dim < 2:
+    if xp is not np or x.ndim != 2 or dtype is not None or not 0 < x.size <= numpy_ops.FEW or not -2 <= dim < 2:
         return None
     if not (x.item(x.argmax()) < MODEST and x.item(x.argmin()) > -MODEST and x.dtype in dtypes.FULL_FLOATS):
         return None
     e = np.exp(x)
     if dim == 0 or dim == -2:
-        return e, cpu.ones(x.shape[0], x.dtype).dot(e)
-    return e, e.dot(cpu.ones(x.shape[1], x.dtype))[:, None]
+        return e, numpy_ops.ones(x.shape[0], x.dtype).dot(e)
+    return e, e.dot(numpy_ops.ones(x.shape[1], x.dtype))[:, None]
 
 
 def _softmax(xp, x, *, dim, dtype=None):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .along import gather_along

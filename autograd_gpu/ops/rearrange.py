@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.dtypes import int32, int64
-from ..backend.layouts import copy_order
+from ..backend.arrays.dtypes import int32, int64
+from ..backend.arrays.memory_format import copy_order
 from ..core.batching import LEADING, along, counted_from_right, one_by_one, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import cpu, device_sums, dtypes, kernels, sums
-from ..backend.dtypes import wide
+from ..backend import kernels
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import wide
+from ..backend.cpu import numpy_ops, sums
+from ..backend.cuda import sums as device_sums
 from ..core.batching import REDUCING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -165,7 +168,7 @@ def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
 def divided(total: Any, n: int | float) -> Any:
     """total / n in the dtype of `total`; without a warning for n = 0, where nothing gives NaN."""
     if n:
-        return total / (cpu.constant(n, total.dtype) if type(total) is np.ndarray else n)
+        return total / (numpy_ops.constant(n, total.dtype) if type(total) is np.ndarray else n)
     with np.errstate(invalid="ignore"):
         return total * math.inf
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backend import cpu
-from ..backend.dtypes import FLOATS
+from ..backend.arrays.dtypes import FLOATS
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT, ZERO
@@ -51,7 +51,7 @@ def _round(xp, x, *, decimals=0):
 def _round_to(xp, x, *, decimals):
     power = 10.0 ** abs(decimals)
     if xp is np:
-        power = cpu.constant(power, x.dtype)
+        power = numpy_ops.constant(power, x.dtype)
     return xp.rint(x * power) / power if decimals > 0 else xp.rint(x / power) * power
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import ANY, FLOAT, ZERO

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from ..backend import dtypes, scans
-from ..backend.dtypes import wide
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import wide
+from ..backend.cpu import scans
 from ..core.batching import LEADING, along, counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import FLOAT

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend import dtypes, exact
+from ..backend.arrays import dtypes
+from ..backend.cuda import exact
 from ..core.batching import LEADING
 from ..core.dispatch import defop
 from ..core.keywords import other_words

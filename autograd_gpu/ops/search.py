@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import backend
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.batching import expanded, rank
 from ..core.dispatch import defop
 from ..core.op import PROMOTE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..backend.dtypes import FLOATS, promote_types
+from ..backend.arrays.dtypes import FLOATS, promote_types
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.keywords import other_words

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import cpu, exact
+from ..backend.cpu import numpy_ops
+from ..backend.cuda import exact
 from ..core.batching import example, expanded, rank
 from ..core.dispatch import defop
 from ..core.keywords import other_words
@@ -30,7 +31,7 @@ def refuse_negative(name: str, index: Tensor, dim: int) -> None:
     array = index._array
     if type(array) is not np.ndarray or not array.size:
         return
-    if cpu.ends(array)[0] < 0:
+    if numpy_ops.ends(array)[0] < 0:
         raise IndexError(f"{name}(): index {array.min()} is out of bounds for dimension {dim}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 from ..core.batching import LOOP, along, impossible
 from ..core.dispatch import defop
 from ..core.op import PROMOTE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..backend.dtypes import int64
+from ..backend.arrays.dtypes import int64
 from ..core.batching import example, rank
 from ..core.dispatch import defop
 from ..core.keywords import as_number, other_words

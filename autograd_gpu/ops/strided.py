@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..backend import dtypes, strides
-from ..backend.device import or_default
+from ..backend.arrays import dtypes, strides
+from ..backend.arrays.device import or_default
 from ..core.tensor import Tensor, wrap
 
 

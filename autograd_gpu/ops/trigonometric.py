@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import backend
-from ..backend import cpu
+from ..backend.cpu import numpy_ops
 from ..core.batching import BROADCASTING
 from ..core.dispatch import defop
 from ..core.op import FLOAT
@@ -204,7 +204,7 @@ class rad2deg:
 
 @in_float32
 def _sinc(xp, x):
-    y = x * (cpu.constant(math.pi, x.dtype) if xp is np else math.pi)
+    y = x * (numpy_ops.constant(math.pi, x.dtype) if xp is np else math.pi)
     if xp is np and np.count_nonzero(y) == y.size:
         return np.sin(y) / y
     zero = y == 0

@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backend import dtypes
-from ..backend.dtypes import wide
+from ..backend.arrays import dtypes
+from ..backend.arrays.dtypes import wide
 from ..core.batching import impossible
 from ..core.dispatch import defop
 from ..core.keywords import other_words

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ..backend import cpu, dtypes
+from ..backend.arrays import dtypes
+from ..backend.cpu import numpy_ops
 from ..core.batching import REDUCING, BatchWord
 from ..core.dispatch import defop
 from .reduce import added, count, divided, kept, negative
@@ -36,13 +37,13 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
         if x.dtype not in dtypes.FLOATS:
             raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
         x = x.astype(dtypes.float32)
-    few = xp is np and x.size <= cpu.FEW
+    few = xp is np and x.size <= numpy_ops.FEW
     if few and x.itemsize < 8:
         x = x.astype(dtypes.float64)
     if few and dim is None and x.size and not keepdim:
         n = x.size
         away = x.reshape(n)
-        away = away - away.dot(cpu.ones(n, x.dtype)) / n
+        away = away - away.dot(numpy_ops.ones(n, x.dtype)) / n
         return divided(away.dot(away), _freedom(n, unbiased, correction))
     n = count(x.shape, dim)
     mean = divided(added(xp, x, dim, True), n)

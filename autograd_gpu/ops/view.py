@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes, strides
+from ..backend.arrays import dtypes, strides
 from ..core.batching import counted_from_right, rank
 from ..core.dispatch import defop
 from ..core.op import ALWAYS

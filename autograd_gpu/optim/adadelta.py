@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers import AdadeltaNumbers, adadelta
+from ..backend.optimizers.formulas import AdadeltaNumbers, adadelta
 from .groups import Group, Params
 from .optimizer import Optimizer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers import AdagradNumbers, adagrad
+from ..backend.optimizers.formulas import AdagradNumbers, adagrad
 from .groups import Group, Params
 from .optimizer import Optimizer
 

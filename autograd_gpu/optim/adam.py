@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers import AdamNumbers, adam
+from ..backend.optimizers.formulas import AdamNumbers, adam
 from .groups import Group, Params, check_betas
 from .optimizer import Optimizer
 

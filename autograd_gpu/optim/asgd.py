@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers import ASGDNumbers, asgd
+from ..backend.optimizers.formulas import ASGDNumbers, asgd
 from .groups import Group, Params
 from .optimizer import Optimizer
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..backend import admitted, is_array
-from ..backend.dtypes import FLOATS
+from ..backend.arrays.dtypes import FLOATS
 from ..config import no_grad
 from ..core.tensor import Tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, namespace
-from ..backend.dtypes import HALF, float32
+from ..backend.arrays.dtypes import HALF, float32
 from ..config import enable_grad
 from ..core.tensor import Tensor, wrap
 from ..core.views import before_write, bump_version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers import RAdamNumbers, radam
+from ..backend.optimizers.formulas import RAdamNumbers, radam
 from .groups import Group, Params, check_betas
 from .optimizer import Optimizer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers import RMSpropNumbers, rmsprop
+from ..backend.optimizers.formulas import RMSpropNumbers, rmsprop
 from .groups import Group, Params
 from .optimizer import Optimizer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers import RpropNumbers, rprop
+from ..backend.optimizers.formulas import RpropNumbers, rprop
 from .groups import Group, Params
 from .optimizer import Optimizer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.list_steps import step_lists
-from ..backend.optimizers import SGDNumbers, descend, sgd
+from ..backend.optimizers.formulas import SGDNumbers, descend, sgd
+from ..backend.optimizers.fused import step_lists
 from ..core.views import bump_version
 from .groups import Group, Params
 from .optimizer import Optimizer, with_grads

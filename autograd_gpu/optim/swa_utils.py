@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..autograd import no_grad
-from ..backend import lists
-from ..backend.chunks import sweep
-from ..backend.device import Device
-from ..backend.dtypes import FLOATS
-from ..backend.optimizers import blend
+from ..backend.arrays.device import Device
+from ..backend.arrays.dtypes import FLOATS
+from ..backend.cuda import foreach
+from ..backend.optimizers.chunks import sweep
+from ..backend.optimizers.formulas import blend
 from ..core.tensor import Tensor
 from ..core.views import before_write, bump_version
 from ..nn import Module
@@ -249,7 +249,7 @@ def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float)
     before_write(averaged)
     left: Sequence[int] = range(len(averaged))
     if weight != 1.0:
-        left = lists.foreach("lerp_scalar", [a.array for a in averaged], [p.array for p in current], a=weight)
+        left = foreach.foreach("lerp_scalar", [a.array for a in averaged], [p.array for p in current], a=weight)
     for i in left:
         a, p = averaged[i], current[i]
         if weight == 1.0:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import dtypes
-from ..backend.device import CPU
-from ..backend.layouts import is_contiguous_format, memory_order
+from ..backend.arrays import dtypes
+from ..backend.arrays.device import CPU
+from ..backend.arrays.memory_format import is_contiguous_format, memory_order
 from ..core.op import RECORD
 from ..core.tensor import Tensor, wrap
 from .generator import Generator, source

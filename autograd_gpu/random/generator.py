@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..backend.device import CPU, Device, or_default
+from ..backend.arrays.device import CPU, Device, or_default
 from ..config import MODES
 from .philox import PhiloxStream
 from .places import Place, used

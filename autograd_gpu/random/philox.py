@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import kernels
-from ..backend.dtypes import bool_, float64, int64
+from ..backend.arrays.dtypes import bool_, float64, int64
 
 Array = Any  # cupy.ndarray
 Shape = int | Sequence[int]

@@ -21,8 +21,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..backend import admitted, dtypes, is_array, to_device, to_numpy
-from ..backend.device import Device
+from ..backend import admitted, is_array, to_device, to_numpy
+from ..backend.arrays import dtypes
+from ..backend.arrays.device import Device
 from ..core.tensor import Tensor
 from ..ops.creation import as_tensor
 from . import tensor_file

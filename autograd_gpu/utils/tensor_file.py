@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..backend import dtypes
+from ..backend.arrays import dtypes
 
 METADATA = "__metadata__"  # the one name that the format keeps for itself
 _LONGEST = 100_000_000  # bytes of a header, as in the safetensors library

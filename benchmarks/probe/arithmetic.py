@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import autograd_gpu as ag
-from autograd_gpu.backend import cublas
+from autograd_gpu.backend.cuda import cublas
 
 from .table import FLOATS, Found, Lab, check, difference
 from .timing import device_us

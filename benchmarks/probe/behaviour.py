@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import autograd_gpu as ag
-from autograd_gpu.backend import memory
+from autograd_gpu.backend.cuda import memory_stats
 
 from .capture import captured
 from .table import Found, Lab, check
@@ -136,7 +136,7 @@ def watched(lab: Lab) -> Found:
     before = cp.cuda.get_allocator()
     plain = host_us(lab, empty)
     try:
-        memory.watch()
+        memory_stats.watch()
         noted = host_us(lab, empty)
     finally:
         cp.cuda.set_allocator(before)

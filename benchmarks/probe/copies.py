@@ -8,7 +8,7 @@ from typing import Any
 
 import autograd_gpu as ag
 from autograd_gpu import hooks, nn
-from autograd_gpu.backend import cublas
+from autograd_gpu.backend.cuda import cublas
 
 from .table import Found, Lab, check
 from .timing import wall_ms

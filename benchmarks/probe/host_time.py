@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import autograd_gpu as ag
-from autograd_gpu.backend import cublas, kernels
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.cuda import cublas
 
 from .table import Found, Lab, check
 from .timing import host_us

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.dtypes import float8_e4m3fn, float32
-from autograd_gpu.backend.optimizers import AdamNumbers
+from autograd_gpu.backend.arrays.dtypes import float8_e4m3fn, float32
+from autograd_gpu.backend.optimizers.formulas import AdamNumbers
 
 from .table import Found, Lab, check, difference
 

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from autograd_gpu.backend.cublas import COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F, DATA_TYPE, DEFAULT_ALGORITHM
+from autograd_gpu.backend.cuda.cublas import (
+    COMPUTE_32F,
+    COMPUTE_32F_FAST_TF32,
+    COMPUTE_64F,
+    DATA_TYPE,
+    DEFAULT_ALGORITHM,
+)
 
 from .table import Lab
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from autograd_gpu.backend import cublas
+from autograd_gpu.backend.cuda import cublas
 
 from ..environment import device_name
 from . import libcublas

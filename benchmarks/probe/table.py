@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autograd_gpu.backend import cuda, dtypes
+from autograd_gpu.backend.arrays import dtypes
+from autograd_gpu.backend.cuda import runtime
 
 Found = dict[str, Any]
 FLOATS = {"float64": dtypes.float64, "float32": dtypes.float32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16}
@@ -18,7 +19,7 @@ class Lab:
     """CuPy, or the stand-in that takes its place."""
 
     def __init__(self) -> None:
-        self.cp = cuda.require_device(0)
+        self.cp = runtime.require_device(0)
         self.emulated = hasattr(self.cp, "_emulation")
         self.random = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@
 //   UNSCALED           an array needs no scale if its largest number is from here to LARGEST
 //   encode(x, limit)   the code of a number, to nearest even; finite ones beyond the limit saturate
 //   decode(c)          the number of a code
-// autograd_gpu/backend/formats.py has the same numbers, and says why.
+// autograd_gpu/backend/quantization/formats.py has the same numbers, and says why.
 #pragma once
 #include "types.cuh"
 

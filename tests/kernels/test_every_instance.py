@@ -20,7 +20,7 @@ from autograd_gpu.backend.kernels import loader
 from autograd_gpu.backend.kernels.activations import choose
 from autograd_gpu.backend.kernels.foreach import FUNCTIONS
 from autograd_gpu.backend.kernels.quantize import STRUCTS
-from autograd_gpu.backend.optimizers import AdamNumbers, SGDNumbers
+from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 PAIR = [(6, 16), (5, 3)]  # read 16 bytes at a time, and by element

@@ -6,7 +6,8 @@ from emulated import assert_close, assert_same
 
 import autograd_gpu as ag
 from autograd_gpu import profiler
-from autograd_gpu.backend import cuda, kernels, to_numpy
+from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu.backend.cuda import runtime
 from autograd_gpu.backend.kernels import loader
 
 pytestmark = pytest.mark.cuda
@@ -136,7 +137,7 @@ def test_blocks_of_the_gradient_fit_on_the_gpu_at_once(xp, monkeypatch, multipro
         return loaded._replace(call=call)
 
     monkeypatch.setattr(loader, "load", recording)
-    monkeypatch.setattr(cuda, "multiprocessors", lambda index: multiprocessors)
+    monkeypatch.setattr(runtime, "multiprocessors", lambda index: multiprocessors)
     (x, g, weight, _), _ = draw(xp, (323, 64), np.dtype("float32"))
     _, mean, rstd = kernels.layer_norm(x, weight)
     kernels.layer_norm_backward(g, x, weight, mean, rstd)
@@ -144,7 +145,7 @@ def test_blocks_of_the_gradient_fit_on_the_gpu_at_once(xp, monkeypatch, multipro
 
 
 def test_multiprocessors_are_those_of_the_device(xp):
-    assert cuda.multiprocessors(0) == xp.cuda.Device(0).attributes["MultiProcessorCount"]
+    assert runtime.multiprocessors(0) == xp.cuda.Device(0).attributes["MultiProcessorCount"]
 
 
 def test_several_dimensions_are_one(xp):

@@ -10,7 +10,7 @@ from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import tables
 from autograd_gpu.backend.kernels.constants import CHUNK
-from autograd_gpu.backend.optimizers import AdamNumbers, SGDNumbers
+from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 SIZES = [3, 0, 1, CHUNK + 3, 40]

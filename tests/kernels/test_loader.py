@@ -13,7 +13,8 @@ import emulated
 import numpy as np
 import pytest
 
-from autograd_gpu.backend import cuda, kernels
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.cuda import runtime
 from autograd_gpu.backend.kernels import constants, instances, launcher, loader, scalars
 from autograd_gpu.backend.kernels.scalars import Scalars
 from autograd_gpu.backend.kernels.tiles import MOST_BLOCKS
@@ -191,8 +192,8 @@ def recorder(monkeypatch):
     monkeypatch.setattr(loader, "_LOADED", {})
     monkeypatch.setattr(loader, "SCALARS", {dtype: Scalars(dtype) for dtype in scalars.SCALARS})
     found = Recorder()
-    monkeypatch.setattr(cuda, "cupy", lambda: found.ask("cupy", found))
-    monkeypatch.setattr(cuda, "current", type(cuda.current)())
+    monkeypatch.setattr(runtime, "cupy", lambda: found.ask("cupy", found))
+    monkeypatch.setattr(runtime, "current", type(runtime.current)())
     return found
 
 

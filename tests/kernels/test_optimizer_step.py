@@ -7,7 +7,7 @@ from list_kernels import Lists
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.constants import CHUNK
-from autograd_gpu.backend.optimizers import AdamNumbers, SGDNumbers
+from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 pytestmark = pytest.mark.cpu
 SIZES = [1, 0, 7, 64, 1000, CHUNK - 1, CHUNK + 5, 8]

@@ -6,7 +6,8 @@ from emulated import assert_close, assert_same, quarters
 
 import autograd_gpu as ag
 from autograd_gpu import profiler
-from autograd_gpu.backend import cuda, kernels, to_numpy
+from autograd_gpu.backend import kernels, to_numpy
+from autograd_gpu.backend.cuda import runtime
 from autograd_gpu.backend.kernels import loader
 from autograd_gpu.nn import functional as F
 from autograd_gpu.ops.probability import safe_softmax
@@ -80,7 +81,7 @@ def test_parts_follow_the_gpu(xp, monkeypatch, multiprocessors, cols, parts):
         return loaded._replace(call=call)
 
     monkeypatch.setattr(loader, "load", recording)
-    monkeypatch.setattr(cuda, "multiprocessors", lambda index: multiprocessors)
+    monkeypatch.setattr(runtime, "multiprocessors", lambda index: multiprocessors)
     x = xp.ones((4, cols), "float32")
     kernels.softmax(x)
     found = [4 * parts * 2 * 4] if parts > 1 else []

@@ -9,10 +9,10 @@ from emulated import DTYPES, ORDERS, Placed, assert_same, unset, width_of
 from ml_dtypes import finfo
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.dtypes import STORAGE, bfloat16, float16, float32, float64
-from autograd_gpu.backend.formats import FORMATS
+from autograd_gpu.backend.arrays.dtypes import STORAGE, bfloat16, float16, float32, float64
 from autograd_gpu.backend.kernels.constants import QUANTIZE_STRIPS
 from autograd_gpu.backend.kernels.quantize import STRUCTS
+from autograd_gpu.backend.quantization.formats import FORMATS
 
 pytestmark = pytest.mark.cpu
 PAIRS = [(a, b) for a in DTYPES for b in FORMATS if b.itemsize < a.itemsize]  # of array and codes

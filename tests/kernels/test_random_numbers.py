@@ -7,7 +7,7 @@ from emulated import ORDERS, Placed, assert_close, assert_same, unset
 from scipy import stats
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.dtypes import DIGITS
+from autograd_gpu.backend.arrays.dtypes import DIGITS
 
 pytestmark = pytest.mark.cpu
 SIZES = [0, 1, 2, 3, 4, 5, 1023, 1024, 2500]

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from op_db import Error, Row, Sample, normal
 
-from autograd_gpu.backend.dtypes import float64, int64, uint8
+from autograd_gpu.backend.arrays.dtypes import float64, int64, uint8
 from op_rows.shape import over
 
 WINDOWS = [

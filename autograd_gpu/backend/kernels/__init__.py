@@ -10,7 +10,7 @@
 Arrays are CuPy's, contiguous and on the current device. All dimensions of a matrix but the last count as its rows.
 """
 
-from ..dtypes import wide
+from ..arrays.dtypes import wide
 from .bias_activation import (
     bias_activation,
     bias_activation_backward,

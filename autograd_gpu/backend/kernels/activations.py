@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cpu
+from ..cpu import numpy_ops
 
 Array = np.ndarray
 
@@ -45,7 +45,7 @@ def _elu_bend(z, alpha, inner):
 
 def _below(z):
     """The normal distribution function."""
-    return 0.5 * (1 + cpu.special().erf(z * math.sqrt(0.5)))
+    return 0.5 * (1 + numpy_ops.special().erf(z * math.sqrt(0.5)))
 
 
 def _density(z):

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int32, wide
+from ..arrays.dtypes import int32, wide
+from ..cuda import runtime
 from .activations import ACTIVATIONS, Choice, choose
 from .column_sum import column_sum_reference, sum_columns
 from .instances import C_NAMES, SIZE, Parameter, declare
@@ -96,7 +96,7 @@ def _sums(plan: Plan, dtype: np.dtype, wanted: bool) -> tuple[Array | None, Arra
     """Memory for the sums of the columns and for those of the parts, where wanted."""
     if not wanted:
         return None, None
-    empty = cuda.cupy().empty
+    empty = runtime.cupy().empty
     return empty((plan.cols,), dtype), empty((plan.parts, plan.cols), wide(dtype)) if plan.parts > 1 else None
 
 
@@ -109,7 +109,7 @@ def bias_activation(
     """act(x + bias) for x (..., cols) and bias (cols,) or None; `out` may be `x`. NaN stays NaN."""
     check_array(f"bias_{name}", "x", x)
     if out is None:
-        out = cuda.cupy().empty(x.shape, x.dtype)
+        out = runtime.cupy().empty(x.shape, x.dtype)
     by_columns, at_once = bias is not None, aligned(x, bias, out)
     plan = _plan("bias_activation", name, x.dtype, x.shape, by_columns, False, at_once, **attributes)
     check_array(plan.label, "out", out, x.shape)
@@ -150,7 +150,7 @@ def bias_activation_backward(
     dtype, shape = saved.dtype, saved.shape
     bias = None if name in BY_RESULT else bias
     if dx is None:
-        dx = cuda.cupy().empty(shape, dtype)
+        dx = runtime.cupy().empty(shape, dtype)
     by_columns, at_once = bias is not None, aligned(g, saved, bias, dx)
     plan = _plan("bias_activation_backward", name, dtype, shape, by_columns, need_bias, at_once, **attributes)
     check_array(plan.label, "g", g, shape)
@@ -195,7 +195,7 @@ def bias_activation_double_backward(
             check_array(label, each, array, shape)
     bias, curved = None if name in BY_RESULT else bias, name not in STRAIGHT
     need_bias = need[2] and curved and not by_result
-    dg, dx = [cuda.cupy().empty(shape, dtype) if each else None for each in (need[0], need[1] and curved)]
+    dg, dx = [runtime.cupy().empty(shape, dtype) if each else None for each in (need[0], need[1] and curved)]
     by_columns, at_once = bias is not None or ggb is not None, aligned(gg, ggb, g, saved, bias, dg, dx)
     plan = _plan("bias_activation_double_backward", name, dtype, shape, by_columns, need_bias, at_once, **attributes)
     _check_row(label, "bias", bias, plan.cols)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import wide
+from ..arrays.dtypes import wide
+from ..cuda import runtime
 from .instances import declare_sums
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import sum_tiles, widest
@@ -21,7 +21,7 @@ def column_sum(x: Array, out: Array | None = None) -> Array:
     """
     check_array("column_sum", "x", x)
     _, cols = size("column_sum", x.shape)
-    out = cuda.cupy().empty((cols,), x.dtype) if out is None else out
+    out = runtime.cupy().empty((cols,), x.dtype) if out is None else out
     check_array("column_sum", "out", out, (cols,))
     if out.dtype != x.dtype:
         raise TypeError(f"column_sum: out must be {x.dtype} like x, not {out.dtype}")
@@ -39,7 +39,7 @@ def sum_columns(x: Array, out: Array, stages: int) -> None:
     width = widest(cols, x.itemsize, x)
     shape = sum_tiles(rows, cols, width, x.itemsize, stages)
     parts = shape[0][1]
-    partials = cuda.cupy().empty((parts, cols), wide(x.dtype)) if parts > 1 else None
+    partials = runtime.cupy().empty((parts, cols), wide(x.dtype)) if parts > 1 else None
     launch(f"column_sum<{types}, {width}>", shape, x, out, partials, rows, cols)
     if partials is not None:
         sum_columns(partials, out, stages=1)

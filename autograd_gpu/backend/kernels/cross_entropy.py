@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int32, int64, wide
+from ..arrays.dtypes import int32, int64, wide
+from ..cuda import runtime
 from .constants import THREADS
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
@@ -78,7 +78,7 @@ def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[
     launches at most, one for "none" or few logits; the same arrays give the same bits every time.
     """
     c_type, rows, cols, width = _checked("cross_entropy", x, classes, x)
-    empty, w, number = cuda.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
+    empty, w, number = runtime.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
     by_row = classes.target.shape
     kept = Kept(empty(by_row, w), empty(by_row, w), empty(by_row, w), empty((), w))
     out = empty(classes.target.shape if reduction == "none" else (), x.dtype)
@@ -134,7 +134,7 @@ def cross_entropy_backward(g: Array, x: Array, classes: Classes, kept: Kept, dx:
     Of a row whose class is beyond the range it is NaN.
     """
     label = "cross_entropy_backward"
-    dx = cuda.cupy().empty(x.shape, x.dtype) if dx is None else dx
+    dx = runtime.cupy().empty(x.shape, x.dtype) if dx is None else dx
     check_array(label, "dx", dx, x.shape)
     c_type, rows, cols, width = _checked(label, x, classes, x, dx)
     for name, array in [("g", g), *zip(Kept._fields, kept, strict=True)]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int64, wide
+from ..arrays.dtypes import int64, wide
+from ..cuda import runtime
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .philox import COUNTERS, threshold, words_reference
@@ -53,7 +53,7 @@ def dropout(
     """
     check_array("dropout", "x", x)
     c_type, itemsize = c_name("dropout", x.dtype), x.itemsize
-    out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
+    out = runtime.cupy().empty(x.shape, x.dtype) if out is None else out
     check_array("dropout", "out", out, x.shape)
     length = mask.count * mask.each
     times, rest = divmod(x.size, length) if length else (0, x.size)

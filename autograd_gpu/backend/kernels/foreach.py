@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dtypes import wide
+from ..arrays.dtypes import wide
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, launch
 from .tables import LISTS, tensor_lists

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dtypes import bfloat16, float16, float32, float64, int64, wide
+from ..arrays.dtypes import bfloat16, float16, float32, float64, int64, wide
 from .tiles import VECTOR
 
 C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__nv_bfloat16"}

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import counters, cuda
+from .. import counters
+from ..cuda import runtime
 from . import loader
 from .instances import C_NAMES, Parameter
 from .tiles import VECTOR, Launch
@@ -23,7 +24,7 @@ def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) 
     grid, block = shape
     if 0 in grid:
         return
-    device = cuda.current.device()
+    device = runtime.current.device()
     kernel, call, parameters = loader.load(name, device)
     typed: list[Any] = []
     for (parameter, dtype, scalars), value in zip(parameters, arguments, strict=True):
@@ -56,7 +57,7 @@ def _refusal(kernel: str, parameter: Parameter, value: Array, device: int) -> Ex
 
 
 def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | None = None) -> None:
-    if not isinstance(array, cuda.cupy().ndarray):
+    if not isinstance(array, runtime.cupy().ndarray):
         raise TypeError(f"{kernel}: {name} must be a CuPy array, not {type(array).__name__}; move it with cupy.asarray")
     if shape is not None and array.shape != shape:
         raise ValueError(f"{kernel}: {name} must have shape {shape}, not {array.shape}")
@@ -64,7 +65,7 @@ def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | N
 
 def contiguous(array: Array | None) -> Array | None:
     """`array` as kernels read it: itself, or a copy. One of another device stays, and `launch` refuses it."""
-    if array is None or cuda.c_contiguous(array) or array.data.device_id != cuda.device_index():
+    if array is None or runtime.c_contiguous(array) or array.data.device_id != runtime.device_index():
         return array
     return array.copy()
 

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int32, wide
+from ..arrays.dtypes import int32, wide
+from ..cuda import runtime
 from .column_sum import column_sum_reference, sum_columns
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
@@ -62,7 +62,7 @@ def layer_norm(
 
     weight and bias have the shape of those dimensions, or are None.
     """
-    mean = cuda.cupy().empty(_extent("layer_norm", x, dims)[2], wide(x.dtype))
+    mean = runtime.cupy().empty(_extent("layer_norm", x, dims)[2], wide(x.dtype))
     out, rstd = _forward("layer_norm", x, weight, bias, mean, eps, dims)
     return out, mean, rstd
 
@@ -76,10 +76,10 @@ def _forward(
     label: str, x: Array, weight: Array | None, bias: Array | None, mean: Array | None, eps: float, dims: int
 ) -> tuple[Array, Array]:
     rows, cols, kept = _extent(label, x, dims, weight=weight, bias=bias)
-    c_type, xp = c_name(label, x.dtype), cuda.cupy()
+    c_type, xp = c_name(label, x.dtype), runtime.cupy()
     out, rstd = xp.empty(x.shape, x.dtype), xp.empty(kept, wide(x.dtype))
     width = widest(cols, x.itemsize, x, weight, bias, out)
-    types, multiprocessors = f"{c_type}, {width}", cuda.multiprocessors(x.data.device_id)
+    types, multiprocessors = f"{c_type}, {width}", runtime.multiprocessors(x.data.device_id)
     shape = row_turns(rows, cols, width, x.itemsize, multiprocessors=multiprocessors)
     parts, found = shape[0][1], None
     if parts > 1:
@@ -144,18 +144,18 @@ def _backward(
     rows, cols, kept = _extent(label, x, dims, weight=weight)
     check_array(label, "g", g, x.shape)
     check_array(label, "rstd", rstd, kept)
-    dx = cuda.cupy().empty(x.shape, x.dtype) if need[0] else None
+    dx = runtime.cupy().empty(x.shape, x.dtype) if need[0] else None
     wanted, like, c_type = need[1:], x.shape[-dims:], c_name(label, x.dtype)
     width = widest(cols, x.itemsize, g, x, weight, dx)
     together = rows > 0 and held(cols, width)
     if dx is not None:
-        types, multiprocessors = f"{c_type}, {width}", cuda.multiprocessors(dx.data.device_id)
+        types, multiprocessors = f"{c_type}, {width}", runtime.multiprocessors(dx.data.device_id)
         most_parts = BLOCKS * multiprocessors if together and any(wanted) else None
         shape = row_turns(rows, cols, width, x.itemsize, most_parts, multiprocessors)
         sums = _Sums(like, x.dtype, wanted if together else (False, False), shape[0][0])
         given, (_, parts), found = (g, x, weight, mean, rstd), shape[0], None
         if parts > 1:
-            found, first = cuda.cupy().empty((rows, parts, 2), wide(x.dtype)), f"{label}_backward_parts"
+            found, first = runtime.cupy().empty((rows, parts, 2), wide(x.dtype)), f"{label}_backward_parts"
             launch(f"layer_norm_backward_parts<{types}>", shape, *given, found, rows, cols, label=first)
         results = dx, *sums.places
         launch(f"layer_norm_backward<{types}>", shape, *given, found, *results, rows, cols, label=f"{label}_backward")
@@ -184,7 +184,7 @@ class _Sums:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, wanted: tuple[bool, ...], parts: int) -> None:
-        xp, cols, count = cuda.cupy(), math.prod(shape), sum(wanted)
+        xp, cols, count = runtime.cupy(), math.prod(shape), sum(wanted)
         second = distance(cols, dtype)
         total = second + cols if count == 2 else count * cols
         self.block = xp.empty((total,), dtype)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int32, wide
+from ..arrays.dtypes import int32, wide
+from ..cuda import runtime
 from .constants import THREADS
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, launch
@@ -43,8 +43,8 @@ def list_norm(lists: TensorLists, order: float = 2.0, each: bool = False) -> Arr
     if order not in _NORMS:
         raise ValueError(f"list_norm: there are kernels for norms of order {', '.join(map(str, _NORMS))}, not {order}")
     layout, dtype = lists.layout, wide(lists.dtype)
-    partials = cuda.cupy().empty((layout.blocks,), dtype)
-    out = cuda.cupy().empty((lists.tensors,) if each else (), dtype)
+    partials = runtime.cupy().empty((layout.blocks,), dtype)
+    out = runtime.cupy().empty((lists.tensors,) if each else (), dtype)
     launch(f"list_norm<{_NORMS[order]}, {C_NAMES[lists.dtype]}>", lists.shape, *lists.arguments, partials)
     total = f"list_norm_total<{_NORMS[order]}, {C_NAMES[dtype]}>"
     launch(total, ((out.size, 1), (THREADS, 1)), partials, layout.first if each else layout.whole, out)

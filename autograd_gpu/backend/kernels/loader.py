@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cuda
+from ..cuda import runtime
 from . import constants
 from .instances import INSTANCES, Parameter, instances_of
 from .scalars import SCALARS, Scalars
@@ -79,7 +79,7 @@ def load(name: str, device: int) -> Loaded:
 
 
 def _compiled(name: str) -> Loaded:
-    xp, (file, kernel, parameters, unit) = cuda.cupy(), INSTANCES[name]
+    xp, (file, kernel, parameters, unit) = runtime.cupy(), INSTANCES[name]
     key = (file, unit)
     if key not in _MODULES:
         _MODULES[key] = xp.RawModule(code=source(file), options=OPTIONS, name_expressions=instances_of(file, unit))

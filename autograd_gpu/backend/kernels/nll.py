@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int32, int64, wide
+from ..arrays.dtypes import int32, int64, wide
+from ..cuda import runtime
 from .constants import THREADS
 from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, Classes, add_up
 from .instances import C_NAMES, SIZE, Parameter, declare
@@ -37,7 +37,7 @@ def nll(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, Arr
     """
     check_array("nll", "x", x)
     cols = _columns("nll", x.shape, classes)
-    empty, w, number = cuda.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
+    empty, w, number = runtime.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
     rows = classes.target.size
     out, factor = empty(classes.target.shape if reduction == "none" else (), x.dtype), empty((), w)
     shape = nll_tiles(rows)
@@ -72,7 +72,7 @@ def nll_backward(g: Array, classes: Classes, cols: int, factor: Array | None = N
         check_array(label, "factor", factor, ())
     shape = (*classes.target.shape, cols)
     _columns(label, shape, classes)
-    dx = cuda.cupy().empty(shape, g.dtype)
+    dx = runtime.cupy().empty(shape, g.dtype)
     rows, width = classes.target.size, widest(cols, g.itemsize, dx)
     grid, name = row_tiles(rows, cols, width, g.itemsize), f"cross_entropy_backward<{c_name(label, g.dtype)}, {width}>"
     given, options = (classes.target, classes.weight), (classes.ignore_index, 0.0)

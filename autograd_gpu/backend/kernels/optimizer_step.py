@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import int32, wide
+from ..arrays.dtypes import int32, wide
 from .instances import C_NAMES, Parameter, declare
 from .launcher import launch
 from .tables import LISTS, TensorLists

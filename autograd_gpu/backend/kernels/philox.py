@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import uint64
+from ..arrays.dtypes import uint64
 from .instances import Parameter
 
 COUNTERS = (Parameter("seed", "scalar", uint64), Parameter("start", "scalar", uint64))

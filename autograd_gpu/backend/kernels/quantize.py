@@ -1,4 +1,4 @@
-"""Matrices as codes of fewer bytes with a scale for each row, and back, as ../quantization.py has it.
+"""Matrices as codes of fewer bytes with a scale for each row, and back, as ../quantization/quantize.py has it.
 
 The rows of a matrix that its threads can hold are read once. For longer ones, such as an array with one scale, a first
 launch finds the largest number.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, wide
-from ..formats import FORMATS, needs_scale, scales
+from ..arrays.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, wide
+from ..cuda import runtime
+from ..quantization.formats import FORMATS, needs_scale, scales
 from .constants import QUANTIZE_STRIPS
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
@@ -49,7 +49,7 @@ def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Arr
     """
     check_array("quantize", "x", x)
     source, (rows, cols) = c_name("quantize", x.dtype), x.shape
-    xp, format = cuda.cupy(), FORMATS[dtype]
+    xp, format = runtime.cupy(), FORMATS[dtype]
     codes = xp.empty(x.shape, format.codes)
     width = widest(cols, x.itemsize, x)
     instance = f"quantize<{source}, {STRUCTS[dtype]}, {width}>"
@@ -88,7 +88,7 @@ def dequantize(codes: Array, scale: Array | None, dtype: np.dtype, source: np.dt
     name, (rows, cols) = c_name("dequantize", source), codes.shape
     if scale is not None:
         check_array("dequantize", "scale", scale, (rows, 1))
-    out = cuda.cupy().empty(codes.shape, source)
+    out = runtime.cupy().empty(codes.shape, source)
     width = widest(cols, source.itemsize, codes)
     shape = tiles(rows, cols, width, source.itemsize)
     launch(f"dequantize<{name}, {STRUCTS[dtype]}, {width}>", shape, codes, scale, out, rows, cols)

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64, wide
+from ..arrays.dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64, wide
+from ..cuda import runtime
 from .constants import THREADS
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
@@ -56,7 +56,7 @@ def random_numbers(
     Half types are computed in float32 and rounded once, but for uniform numbers, which are cut before scale and shift.
     """
     instance = f"random_numbers<{distribution}, {c_name('random_numbers', dtype)}>"
-    out, size = cuda.cupy().empty(shape, dtype), math.prod(shape)
+    out, size = runtime.cupy().empty(shape, dtype), math.prod(shape)
     launch(instance, _threads(counters_for(size, dtype)), out, seed, start, scale, shift, size)
     return out
 
@@ -93,14 +93,14 @@ def _pairs(words: np.ndarray) -> np.ndarray:
 
 def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: int) -> Array:
     """An array of bool, True with this probability: the bits of a `Mask` of the same counters."""
-    out, size = cuda.cupy().empty(shape, bool_), math.prod(shape)
+    out, size = runtime.cupy().empty(shape, bool_), math.prod(shape)
     launch("random_bits", _threads(counters_for(size, bool_)), out, seed, start, threshold(probability), size)
     return out
 
 
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> Array:
     """An array of int64, every integer in [low, high) as likely as another."""
-    out, size, span = cuda.cupy().empty(shape, int64), math.prod(shape), high - low
+    out, size, span = runtime.cupy().empty(shape, int64), math.prod(shape), high - low
     shape_of_launch = _threads(counters_for(size, int64))
     launch("random_integers", shape_of_launch, out, seed, start, low, span % 2**64, 2**64 % span, size)
     return out
@@ -128,6 +128,6 @@ def random_events(rates: Array, seed: int, start: int) -> Array:
     A rate that is infinite or NaN is its own result. It takes one counter per element.
     """
     check_array("random_events", "rates", rates)
-    out = cuda.cupy().empty(rates.shape, rates.dtype)
+    out = runtime.cupy().empty(rates.shape, rates.dtype)
     launch("random_events<double>", _threads(rates.size), rates, out, seed, start, rates.size)
     return out

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import wide
+from ..arrays.dtypes import wide
+from ..cuda import runtime
 from .instances import declare_sums
 from .launcher import Array, c_name, check_array, launch
 from .tiles import row_tiles, widest
@@ -24,7 +24,7 @@ def row_sum(x: Array, out: Array | None = None) -> Array:
     check_array("row_sum", "x", x)
     if not x.ndim:
         raise ValueError("row_sum: an array without dimensions has no rows; reshape it")
-    out = cuda.cupy().empty(x.shape[:-1], x.dtype) if out is None else out
+    out = runtime.cupy().empty(x.shape[:-1], x.dtype) if out is None else out
     check_array("row_sum", "out", out, x.shape[:-1])
     if out.dtype != x.dtype:
         raise TypeError(f"row_sum: out must be {x.dtype} like x, not {out.dtype}")
@@ -42,7 +42,7 @@ def _row_sum(x: Array, out: Array, stages: int) -> None:
     width = widest(cols, x.itemsize, x)
     shape = row_tiles(rows, cols, width, x.itemsize, stages)
     parts = shape[0][1]
-    partials = cuda.cupy().empty((rows, parts), wide(x.dtype)) if parts > 1 else None
+    partials = runtime.cupy().empty((rows, parts), wide(x.dtype)) if parts > 1 else None
     launch(f"row_sum<{types}, {width}>", shape, x, out, partials, rows, cols)
     if partials is not None:
         _row_sum(partials, out, stages=1)

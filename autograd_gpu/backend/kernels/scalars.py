@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import float32, float64, int32, int64, uint64
+from ..arrays.dtypes import float32, float64, int32, int64, uint64
+from ..cuda import runtime
 
 _KEPT = 4096  # numbers of a dtype; counters of random numbers never come again
 
@@ -28,7 +28,7 @@ class Scalars(dict[Any, Any]):
 
     def make(self, value: Any) -> Any:
         """One that is not kept; OverflowError or ValueError where the type cannot hold the value."""
-        return cuda.cupy()._core._scalar.CScalar(value, self.dtype)
+        return runtime.cupy()._core._scalar.CScalar(value, self.dtype)
 
     def __missing__(self, value: Any) -> Any:
         if value == 0 and self._zeros:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int32, wide
+from ..arrays.dtypes import int32, wide
+from ..cuda import runtime
 from .constants import SOFTMAX_BACKWARD_STRIPS, SOFTMAX_STRIPS
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
@@ -48,13 +48,13 @@ def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe
     label = "log_softmax" if logarithm else "softmax"
     check_array(label, "x", x)
     c_type, (rows, cols) = c_name(label, x.dtype), size(label, x.shape)
-    out = cuda.cupy().empty(x.shape, x.dtype) if out is None else out
+    out = runtime.cupy().empty(x.shape, x.dtype) if out is None else out
     check_array(label, "out", out, x.shape)
     width = widest(cols, x.itemsize, x, out)
-    shape = held_tiles(rows, cols, width, x.itemsize, SOFTMAX_STRIPS, cuda.multiprocessors(x.data.device_id))
+    shape = held_tiles(rows, cols, width, x.itemsize, SOFTMAX_STRIPS, runtime.multiprocessors(x.data.device_id))
     parts, found = shape[0][1], None
     if parts > 1:
-        found = cuda.cupy().empty((rows, parts, 2), wide(x.dtype))
+        found = runtime.cupy().empty((rows, parts, 2), wide(x.dtype))
         launch(f"softmax_parts<{c_type}, {width}>", shape, x, found, rows, cols, label=f"{label}_parts")
     launch(f"softmax<{c_type}, {width}>", shape, x, found, out, logarithm, safe, rows, cols, label=label)
     return out
@@ -76,14 +76,14 @@ def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm
     check_array(label, "out", out)
     check_array(label, "g", g, out.shape)
     c_type, (rows, cols) = c_name(label, out.dtype), size(label, out.shape)
-    dx = cuda.cupy().empty(out.shape, out.dtype) if dx is None else dx
+    dx = runtime.cupy().empty(out.shape, out.dtype) if dx is None else dx
     check_array(label, "dx", dx, out.shape)
     width = widest(cols, out.itemsize, g, out, dx)
-    multiprocessors = cuda.multiprocessors(out.data.device_id)
+    multiprocessors = runtime.multiprocessors(out.data.device_id)
     shape = held_tiles(rows, cols, width, out.itemsize, SOFTMAX_BACKWARD_STRIPS, multiprocessors)
     parts, found = shape[0][1], None
     if parts > 1:
-        found, factors = cuda.cupy().empty((rows, parts), wide(out.dtype)), None if logarithm else out
+        found, factors = runtime.cupy().empty((rows, parts), wide(out.dtype)), None if logarithm else out
         types = f"{c_type}, {width}"
         launch(f"softmax_backward_parts<{types}>", shape, g, factors, found, rows, cols, label=f"{label}_parts")
     launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, found, dx, logarithm, rows, cols, label=label)

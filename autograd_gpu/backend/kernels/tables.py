@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cuda
-from ..dtypes import int32, int64
+from ..arrays.dtypes import int32, int64
+from ..cuda import runtime
 from .constants import CHUNK, THREADS
 from .instances import C_NAMES, Parameter
 from .launcher import Array
@@ -99,8 +99,8 @@ def tensor_lists(
     the stream is being captured, and the graph would outlive the tables. `lasting` says that calls to come will have
     the same arrays in `written`: they are looked at once.
     """
-    lists, device, kind = [*written, *read], cuda.current.device(), cuda.cupy().ndarray
-    stream = cuda.current.stream(device)
+    lists, device, kind = [*written, *read], runtime.current.device(), runtime.cupy().ndarray
+    stream = runtime.current.stream(device)
     if stream.ptr > _NEVER_CAPTURED and stream.is_capturing():
         return None
     found = [_seen(arrays, device, kind) if lasting else _look(arrays, device, kind) for arrays in written]
@@ -119,7 +119,7 @@ def tensor_lists(
 
 def fits(*arrays: Array) -> bool:
     """Whether the arrays can be a row of tensor_lists, if they do not overlap with others; no table is made."""
-    facts = _look(arrays, cuda.current.device(), cuda.cupy().ndarray)
+    facts = _look(arrays, runtime.current.device(), runtime.cupy().ndarray)
     return facts is not None and len(set(facts.sizes)) == 1
 
 
@@ -134,7 +134,7 @@ class _Facts(NamedTuple):
 def _look(arrays: Sequence[Array], device: int, kind: Any) -> _Facts | None:
     """None if the arrays are not contiguous ones of class `kind` on `device`, all of one of our dtypes."""
     dtype = arrays[0].dtype
-    if dtype not in C_NAMES or set(map(type, arrays)) != {kind} or not all(map(cuda.c_contiguous, arrays)):
+    if dtype not in C_NAMES or set(map(type, arrays)) != {kind} or not all(map(runtime.c_contiguous, arrays)):
         return None
     pointers = [array.data for array in arrays]
     if {pointer.device_id for pointer in pointers} != {device}:
@@ -181,7 +181,7 @@ def _table(
     if _overlap(begins, np.array(sizes, np.uint64) * np.uint64(itemsize), written):
         return None
     layout = _layout(where, sizes)
-    return _Table(layout.behind(begins.view(np.int64).reshape(-1)), layout, cuda.current.stream())
+    return _Table(layout.behind(begins.view(np.int64).reshape(-1)), layout, runtime.current.stream())
 
 
 @functools.lru_cache(_KEPT)
@@ -191,7 +191,7 @@ def _layout(where: tuple[int, int, int], sizes: tuple[int, ...]) -> Layout:
 
 def _upload(numbers: np.ndarray) -> Array:
     """A copy on the current device; CuPy stages it in pinned memory, and holds that until the copy is done."""
-    return cuda.cupy().asarray(numbers)
+    return runtime.cupy().asarray(numbers)
 
 
 def _overlap(begins: np.ndarray, sizes: np.ndarray, written: int) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import device_of, lists, namespace, to_device
+from ...backend import device_of, namespace, to_device
+from ...backend.cuda import foreach as lists
 from ...config import no_grad
 from ...core.tensor import Tensor, wrap
 from ...core.views import before_write, bump_version

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...backend.device import Device
+from ...backend.arrays.device import Device
 from ...core.op import OpDef
 from ...core.tensor import Tensor
 from ...core.views import version_of

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from ...backend import Array, admitted, is_array, namespace, to_device, to_numpy
-from ...backend.device import CPU, Device
+from ...backend.arrays.device import CPU, Device
 from ...core.tensor import Tensor
 from ...ops import stack
 from ...ops.creation import tensor

@@ -1,0 +1,1 @@
+"""The NumPy side: BLAS, LAPACK, sums, scans and the pool of large arrays."""

@@ -1,0 +1,227 @@
+"""Decompositions on the CPU: SciPy's LAPACK for one matrix, NumPy's loops in C for a batch where it has them.
+
+NumPy's own functions spend four times as long on the way to LAPACK as LAPACK spends on a small matrix. `cusolver.py`
+has the same functions for CuPy's arrays. All take float32 or float64 arrays (..., m, n) whose shapes have been checked,
+and leave them as they are.
+
+`info` is 0 if nothing failed, else LAPACK's number for the matrix, or for a batch an int32 array of them; a matrix that
+failed is NaN. numpy.linalg.LinAlgError says that an iteration did not converge.
+
+Note [transposed]
+LAPACK counts by columns, so a row-major matrix is its own transpose there: `a.T` is passed without being rearranged,
+and the answer for the transpose is transposed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from ..arrays.dtypes import float32
+
+SMALL = 1 << 12  # elements of a matrix on which NumPy's overhead counts: np.triu spends 8 us on making its mask
+BLOCK = 64  # columns that LAPACK works on together; its workspaces have room for that many
+
+Info = Any  # int or an int32 array
+
+
+@functools.lru_cache(maxsize=64)
+def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
+    """sgetrf or dgetrf for "getrf"; SciPy is imported at the first call."""
+    import scipy.linalg.blas
+    import scipy.linalg.lapack
+
+    full = ("s" if dtype == float32 else "d") + name
+    return getattr(scipy.linalg.lapack if hasattr(scipy.linalg.lapack, full) else scipy.linalg.blas, full)
+
+
+def _each(function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
+    """The results of `function` for each matrix of a batch, stacked; numbers become an int32 array, 0 if all are 0."""
+    batch = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
+    stacks = [np.broadcast_to(a, (*batch, *a.shape[-2:])) for a in arrays]
+    found = [function(*[stack[index] for stack in stacks]) for index in np.ndindex(*batch)]
+    results: list[Any] = []
+    for column in zip(*found, strict=True):
+        stacked = np.array(column, None if isinstance(column[0], np.ndarray) else np.int32)
+        stacked = stacked.reshape(*batch, *stacked.shape[1:])
+        results.append(stacked if isinstance(column[0], np.ndarray) or stacked.any() else 0)
+    return results
+
+
+def _failed(a: np.ndarray) -> np.ndarray:
+    return np.full(a.shape, math.nan, a.dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def _below(m: int, n: int) -> np.ndarray:
+    """True below the diagonal of an (m, n) matrix."""
+    return np.tri(m, n, -1, bool)
+
+
+# ---- square systems ----------------------------------------------------------------------------------
+
+
+def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Info]:
+    """L below the diagonal and U from it on, in one (..., m, n); the row that each row was exchanged with, from 1;
+    and info, the number of the first zero on U's diagonal."""
+    if not a.size:
+        return a.copy(), np.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32), 0
+    if a.ndim > 2:
+        return tuple(_each(lu, a))
+    factors, pivots, info = _routine("getrf", a.dtype)(a)
+    pivots += 1
+    return factors, pivots, info
+
+
+def inv(a: np.ndarray) -> tuple[np.ndarray, Info]:
+    """The inverse, and info as for `lu`."""
+    if a.ndim > 2 or not a.size:
+        try:
+            return np.linalg.inv(a), 0
+        except np.linalg.LinAlgError:
+            return tuple(_each(inv, a))
+    factors, pivots, info = _routine("getrf", a.dtype)(a.T)  # see Note [transposed]
+    if info:
+        return _failed(a), lu(a)[2] or info
+    return _routine("getri", a.dtype)(factors, pivots, BLOCK * len(a), 1)[0].T, 0
+
+
+def solve(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Info]:
+    """x with a @ x = b for b (..., n, k), broadcasting, and info as for `lu`."""
+    if a.ndim > 2 or b.ndim > 2 or not a.size or not b.size:
+        try:
+            return np.linalg.solve(a, b), 0
+        except np.linalg.LinAlgError:
+            return tuple(_each(solve, a, b))
+    _, _, x, info = _routine("gesv", a.dtype)(a, b)
+    return (_failed(b), info) if info else (x, 0)
+
+
+def cholesky(a: np.ndarray, upper: bool) -> tuple[np.ndarray, Info]:
+    """The lower factor of a positive-definite matrix, from its lower triangle, or the upper one from the upper; info
+    is the order of the first leading minor that is not positive."""
+    if a.ndim > 2 or not a.size:
+        try:
+            return (np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2) if upper else np.linalg.cholesky(a)), 0
+        except np.linalg.LinAlgError:
+            return tuple(_each(lambda x: cholesky(x, upper), a))
+    factor, info = _routine("potrf", a.dtype)(a.T, int(upper), 1)  # see Note [transposed]: the other triangle
+    return (_failed(a), info) if info else (factor.T, 0)
+
+
+def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
+    """x with a @ x = b for a triangle of a, broadcasting; a zero on the diagonal makes infinities or NaN."""
+    if not a.size or not b.size:
+        return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
+    if a.ndim > 2 or b.ndim > 2:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if math.prod(batch) > a.shape[-1]:
+            return _substituted(a, b, batch, upper, unit)
+        return _each(lambda p, q: (solve_triangular(p, q, upper, unit),), a, b)[0]
+    trsm = _routine("trsm", a.dtype)
+    return trsm(1.0, a.T, b.T, 1, int(upper), 0, int(unit)).T  # see Note [transposed]: xᵀ aᵀ = bᵀ
+
+
+def _substituted(a: np.ndarray, b: np.ndarray, batch: tuple[int, ...], upper: bool, unit: bool) -> np.ndarray:
+    """Row by row for all matrices at once: many small ones, for which LAPACK would be called too often."""
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
+    n = a.shape[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i in reversed(range(n)) if upper else range(n):
+            known = slice(i + 1, n) if upper else slice(i)
+            x[..., i : i + 1, :] -= np.matmul(a[..., i : i + 1, known], x[..., known, :])
+            if not unit:
+                x[..., i, :] /= a[..., i, i, None]
+    return x
+
+
+def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sign of the determinant and the logarithm of its size; 0 and -inf for a singular matrix."""
+    sign, logarithm = np.linalg.slogdet(a)
+    return sign, logarithm
+
+
+def det(a: np.ndarray) -> np.ndarray:
+    return np.linalg.det(a)
+
+
+def expm(a: np.ndarray) -> np.ndarray:
+    """The matrix exponential, by scaling and squaring (Al-Mohy and Higham, 2009)."""
+    import scipy.linalg
+
+    return scipy.linalg.expm(a) if a.size else a.copy()
+
+
+# ---- orthogonal factors ------------------------------------------------------------------------------
+
+
+def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Q with orthonormal columns, all m of them if `complete`, and the upper triangle R."""
+    if a.ndim > 2 or not a.size:
+        q, r = np.linalg.qr(a, "complete" if complete else "reduced")
+        return q, r
+    m, n = a.shape
+    k = m if complete else min(m, n)
+    reflectors, tau, _, _ = _routine("geqrf", a.dtype)(a, BLOCK * n)
+    vectors = reflectors[:, :k]
+    if k > n:
+        vectors = np.zeros((m, k), a.dtype, "F")
+        vectors[:, :n] = reflectors
+    q = _routine("orgqr", a.dtype)(vectors, tau, BLOCK * k)[0]
+    return q, np.where(_below(k, n), a.dtype.type(0), reflectors[:k]) if k * n <= SMALL else np.triu(reflectors[:k])
+
+
+# ---- iterations ---------------------------------------------------------------------------------------
+
+
+def _is_one_small(a: np.ndarray) -> bool:
+    """Whether NumPy's way to LAPACK would take longer than LAPACK, whose smallest workspaces do then."""
+    return a.ndim == 2 and 0 < a.size <= SMALL
+
+
+def _converged(info: int, *results: np.ndarray) -> tuple[np.ndarray, ...]:
+    if info:
+        raise np.linalg.LinAlgError(f"LAPACK's iteration did not converge (error code: {info})")
+    return results
+
+
+def eigh(a: np.ndarray, triangle: Literal["L", "U"]) -> tuple[np.ndarray, np.ndarray]:
+    """Ascending eigenvalues, and eigenvectors as columns, of the symmetric matrix of which `triangle` is given."""
+    if _is_one_small(a):
+        values, vectors, info = _routine("syevd", a.dtype)(a, 1, int(triangle == "L"))
+        return _converged(info, values, vectors)  # type: ignore[return-value]
+    values, vectors = np.linalg.eigh(a, triangle)
+    return values, vectors
+
+
+def eigvalsh(a: np.ndarray, triangle: Literal["L", "U"]) -> np.ndarray:
+    if _is_one_small(a):
+        values, _, info = _routine("syevd", a.dtype)(a, 0, int(triangle == "L"))
+        return _converged(info, values)[0]
+    return np.linalg.eigvalsh(a, triangle)
+
+
+def eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues and eigenvectors, as columns of length 1; complex arrays if one eigenvalue is, or always."""
+    values, vectors = np.linalg.eig(a)
+    return values, vectors
+
+
+def svd(a: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U, the singular values in descending order, and Vᵀ; square U and V if `full`."""
+    if _is_one_small(a):
+        *factors, info = _routine("gesdd", a.dtype)(a, 1, int(full))
+        return _converged(info, *factors)  # type: ignore[return-value]
+    u, s, vt = np.linalg.svd(a, full)
+    return u, s, vt
+
+
+def svdvals(a: np.ndarray) -> np.ndarray:
+    if _is_one_small(a):
+        _, s, _, info = _routine("gesdd", a.dtype)(a, 0)
+        return _converged(info, s)[0]
+    return np.linalg.svd(a, compute_uv=False)

@@ -1,0 +1,208 @@
+"""Sums of float32 and float64 NumPy arrays whose rounding error hardly grows with the number of terms.
+
+NumPy adds pairwise along the dimension that lies innermost in memory, and one term after the other along every
+other: the rows of a float32 matrix of ones add up to 2 ** 24 at most. Here such rows are summed by blocks, then the
+sums of the blocks in the same way. The sum of a block with few columns is a product with ones, for which BLAS takes a
+tenth of the time that NumPy's loop over short rows takes. The ones meet no zeros, so that NaN and infinities come out
+as of a plain sum.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from . import numpy_ops, pool
+from .numpy_ops import ones
+
+BLOCK = 64  # rows of a product
+FEW_ROWS = 128  # that are added one after the other
+LARGEST = 1 << 13  # elements of a product below which OpenBLAS, whose limit is 9216, wakes no threads
+SHORT = 16  # rows of a block from which on products pay
+SLOW = 1 << 14  # elements from which on it pays to look for the fastest order of dimensions
+MANY = 1 << 20  # elements from which on the sums of blocks may want reused memory
+NARROW = 8  # columns apart in memory up to which it is faster to sum one by one
+LONG = 256  # neighbours from which on NumPy's pairwise loop is worth its call
+
+_add: Any = np.add.reduce  # mypy finds no overload for it in the stubs of NumPy 2.5
+
+
+def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
+    """np.add.reduce of float32 or float64; `axis` is None, an int in range, or a tuple of them."""
+    n = x.size
+    if not 0 < n <= numpy_ops.FEW:
+        if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
+            return _add(x, axis, None, None, keepdims)
+        return _of_many(x, axis, keepdims)
+    if axis is None:
+        return x.reshape(1, n).dot(ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
+    if type(axis) is not int or x.ndim != 2:
+        return _add(x, axis, None, None, keepdims)
+    if axis == 1 or axis == -1:
+        out = x.dot(ones(x.shape[1], x.dtype))
+        return out[:, None] if keepdims else out
+    out = ones(x.shape[0], x.dtype).dot(x)
+    return out[None] if keepdims else out
+
+
+def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
+    """By NumPy where it adds pairwise or little, else by blocks."""
+    shape, contiguous = x.shape, x.flags.c_contiguous
+    if type(axis) is int and x.ndim > 2 and shape[axis] <= FEW_ROWS:
+        return _add(x, axis, None, None, keepdims)
+    axes, leading, trailing = _named(axis, x.ndim)
+    if contiguous and trailing:
+        return _add(x, axis, None, None, keepdims)
+    terms = shape[axes[0]] if len(axes) == 1 else math.prod([shape[d] for d in axes])
+    if leading and x.size and (terms > FEW_ROWS or x.size <= LARGEST):
+        if x.ndim == 2 and len(axes) == 1 and x.strides[0] >= x.strides[1] * shape[1] > 0:
+            out = rows(x)
+            return out[None] if keepdims else out
+        rest = shape[len(axes) :]
+        if contiguous:
+            return rows(x.reshape(terms, x.size // terms)).reshape((1,) * len(axes) + rest if keepdims else rest)
+    plan = _plan(shape, x.strides, axes) if x.size and terms > FEW_ROWS else None
+    return _add(x, axes, None, None, keepdims) if plan is None else _planned(x, plan, keepdims)
+
+
+@functools.lru_cache(1024)
+def _named(axis: Any, ndim: int) -> tuple[tuple[int, ...], bool, bool]:
+    """The dimensions, and whether they are the first, and the last, ones."""
+    axes = as_axes(axis, ndim)
+    ordered, n = tuple(sorted(axes)), len(axes)
+    return axes, ordered == tuple(range(n)), ordered == tuple(range(ndim - n, ndim))
+
+
+# ---- rows --------------------------------------------------------------------------------------------
+
+
+def rows(x: np.ndarray) -> Any:
+    """The sum over the last dimension but one of (..., n, m)."""
+    n, m = x.shape[-2:]
+    if m == 1:
+        return _add(x, -2)
+    dense = x.strides[-1] == x.itemsize and x.strides[-2] >= m * x.itemsize
+    if n <= FEW_ROWS:
+        if not dense or n * m > LARGEST:
+            return _add(x, -2)
+        return ones(n, x.dtype).dot(x) if x.ndim == 2 else np.matmul(ones(n, x.dtype), x)
+    if not dense and m <= NARROW:
+        return np.stack([_add(x[..., j], -1) for j in range(m)], -1)
+    return rows(_of_blocks(x, dense))
+
+
+@functools.lru_cache(1024)
+def _block(n: int, m: int, dense: bool) -> tuple[int, bool]:
+    """How many of n rows make a block, a divisor of n where there is a large one, and whether a product sums it."""
+    product = dense and SHORT * m <= LARGEST
+    most = min(BLOCK, LARGEST // m) if product else FEW_ROWS
+    return next((size for size in range(most, most // 2, -1) if n % size == 0), most), product
+
+
+def _of_blocks(x: np.ndarray, dense: bool) -> np.ndarray:
+    """The sums of blocks of rows: (..., number of blocks, m)."""
+    *lead, n, m = x.shape
+    size, product = _block(n, m, dense)
+    count, rest = divmod(n, size)
+    if not rest and x.size < MANY:
+        x = x.reshape(*lead, count, size, m)
+        return np.matmul(ones(size, x.dtype), x) if product else _add(x, -2)
+    parts = pool.empty((*lead, count + (rest > 0), m), x.dtype)
+    whole = parts
+    if rest:
+        _add(x[..., n - rest :, :], -2, None, parts[..., count, :])
+        x, whole = x[..., : n - rest, :], parts[..., :count, :]
+    x = x.reshape(*lead, count, size, m)
+    if product:
+        np.matmul(ones(size, x.dtype), x, out=whole)
+    else:
+        _add(x, -2, None, whole)
+    return parts
+
+
+# ---- any dimensions ------------------------------------------------------------------------------------
+
+
+def as_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """None, an int, or ints as a tuple of numbers from 0 on."""
+    if axis is None:
+        return tuple(range(ndim))
+    return (axis % ndim,) if isinstance(axis, int) else tuple([d % ndim for d in axis])
+
+
+class Layout:
+    """How to sum over `axes` of an array of this shape and these strides, its dimensions ordered as they lie in memory.
+
+    Dimensions of size 1 are left out, and those of stride 0: terms of summed ones count `times` times, the result is
+    stretched along kept ones. Neighbours that are one in memory are one where both are summed, or both kept.
+    """
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> None:
+        self.times = math.prod([shape[d] for d in axes if not strides[d]])
+        dims = [d for d, size in enumerate(shape) if size != 1 and strides[d]]
+        self.key = tuple([slice(None) if d in dims else 0 for d in range(len(shape))])
+        self.order = tuple(sorted(range(len(dims)), key=lambda i: -abs(strides[dims[i]])))
+        dims = [dims[i] for i in self.order]
+        self.shape: list[int] = []
+        self.summed: list[bool] = []
+        for i, d in enumerate(dims):
+            summed = d in axes
+            if i and self.summed[-1] is summed and strides[dims[i - 1]] == shape[d] * strides[d]:
+                self.shape[-1] *= shape[d]
+            else:
+                self.shape.append(shape[d])
+                self.summed.append(summed)
+        kept = [d for d in dims if d not in axes]
+        self.kept = tuple([shape[d] for d in kept])
+        self.back = tuple(sorted(range(len(kept)), key=kept.__getitem__))
+        self.found = tuple([shape[d] if d in kept else 1 for d in range(len(shape))])
+        self.result_kept = tuple([1 if d in axes else size for d, size in enumerate(shape)])
+        self.result = tuple([size for d, size in enumerate(shape) if d not in axes])
+        self.repeats = self.times > 1 or self.found != self.result_kept
+
+    def scattered(self) -> int:
+        """How many sums of neighbours in memory, or terms where those are kept, make one element."""
+        sizes = [size for size, summed in zip(self.shape, self.summed, strict=True) if summed]
+        return math.prod(sizes[:-1] if self.summed[-1:] == [True] else sizes)
+
+    def arranged(self, x: Any) -> Any:
+        """A view of x in the order of memory."""
+        return x[self.key].transpose(self.order).reshape(self.shape)
+
+    def restored(self, xp: Any, y: Any, keepdims: bool) -> Any:
+        """The result, a fresh array, from the sums over the arranged dimensions."""
+        y = y * y.dtype.type(self.times) if self.times > 1 else y
+        y = y.reshape(self.kept).transpose(self.back).reshape(self.found)
+        y = y if self.found == self.result_kept else xp.broadcast_to(y, self.result_kept).copy()
+        return y if keepdims else y.reshape(self.result)
+
+
+@functools.lru_cache(1024)
+def _plan(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> Layout | None:
+    """None where NumPy adds few terms but by pairs, and is fast, as it is not along short rows in many places."""
+    found = Layout(shape, strides, axes)
+    short = found.summed.count(True) > 1 and found.shape[-1] < LONG and math.prod(found.shape) > SLOW
+    return found if found.repeats or short or found.scattered() > FEW_ROWS else None
+
+
+def _planned(x: np.ndarray, plan: Layout, keepdims: bool) -> Any:
+    y, summed = plan.arranged(x), list(plan.summed)
+    while True in summed:
+        pairwise = summed[-1] and (y.shape[-1] >= LONG or summed.count(True) == 1)
+        at = y.ndim - 1 if pairwise else summed.index(True)
+        y = _add(y, -1) if pairwise else _along(y, at)
+        del summed[at]
+    return plan.restored(np, y, keepdims)
+
+
+def _along(y: np.ndarray, at: int) -> Any:
+    """The sum over dimension `at`, which is not the last."""
+    if at == y.ndim - 2:
+        return rows(y)
+    if not y.flags.c_contiguous:
+        return rows(np.moveaxis(y, at, -2))
+    after = y.shape[at + 1 :]
+    return rows(y.reshape(*y.shape[: at + 1], math.prod(after))).reshape(*y.shape[:at], *after)

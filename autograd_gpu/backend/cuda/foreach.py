@@ -1,0 +1,70 @@
+"""Lists of arrays on CUDA: a launch or two for all arrays of one dtype.
+
+Each function returns what it has left to its caller: arrays of NumPy, on other devices, of other dtypes, that are not
+contiguous, or that overlap so that the order counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .. import kernels
+from ..optimizers.chunks import Array
+from . import runtime
+
+
+def _groups(arrays: Sequence[Array]) -> list[list[int]]:
+    """The numbers of CuPy's arrays, by device and dtype."""
+    module = runtime.loaded()
+    groups: dict[tuple[int, str], list[int]] = {}
+    for i, array in enumerate(arrays):
+        if module is not None and type(array) is module.ndarray:
+            groups.setdefault((array.device.id, array.dtype.char), []).append(i)
+    return list(groups.values())
+
+
+def foreach(name: str, out: Sequence[Array], *others: Sequence[Array], a: float = 1.0, b: float = 0.0) -> list[int]:
+    """Writes kernels.foreach(name, out, *others) to arrays of `out`; the numbers of those that are left."""
+    left = set(range(len(out)))
+    for group in _groups(out):
+        rows = [i for i in group if _alike([column[i] for column in (out, *others)])]
+        columns = [[column[i] for i in rows] for column in (out, out, *others)]
+        if rows and kernels.foreach(name, *columns, a=a, b=b):
+            left.difference_update(rows)
+    return sorted(left)
+
+
+def _alike(arrays: list[Array]) -> bool:
+    return all(array.shape == arrays[0].shape for array in arrays) and kernels.fits(*arrays)
+
+
+def limit_norms(arrays: Sequence[Array], norm: Array, max_norm: float) -> list[int]:
+    """Scales arrays by max_norm / (norm + 1e-6) if that is below 1 or NaN; the numbers of those that are left.
+
+    `norm` has one element; what is on its device is taken.
+    """
+    left, module = set(range(len(arrays))), runtime.loaded()
+    known = module is not None and type(norm) is module.ndarray and norm.dtype.char in "fd"
+    for group in _groups(arrays) if known else ():
+        rows = [i for i in group if arrays[i].device == norm.device and kernels.fits(arrays[i])]
+        lists = kernels.tensor_lists([[arrays[i] for i in rows]]) if rows else None
+        if lists is not None:
+            kernels.limit_norm(lists, norm.astype(kernels.wide(lists.dtype), copy=False), max_norm)
+            left.difference_update(rows)
+    return sorted(left)
+
+
+def list_norms(arrays: Sequence[Array], order: float) -> tuple[list[Array], list[int]]:
+    """The norms of as many lists as it takes, of order 1, 2 or inf, and the numbers of the arrays that are left.
+
+    A norm is a 0-d array on the device of its list, for half types of float32. What is not contiguous is copied.
+    """
+    norms: list[Array] = []
+    left = set(range(len(arrays)))
+    for rows in _groups(arrays) if order in (1.0, 2.0, math.inf) else ():
+        lists = kernels.tensor_lists([], [[runtime.cupy().ascontiguousarray(arrays[i]) for i in rows]])
+        if lists is not None:
+            norms.append(kernels.list_norm(lists, order))
+            left.difference_update(rows)
+    return norms, sorted(left)

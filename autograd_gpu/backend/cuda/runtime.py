@@ -1,0 +1,190 @@
+"""CuPy behind a lazy door: nothing here imports it before a CUDA array is asked for."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays.device import Device
+from . import diagnostics
+
+
+@functools.cache
+def cupy() -> Any:
+    """The cupy module; ImportError that says how to install it."""
+    try:
+        return _import()
+    except ImportError as error:
+        raise diagnostics.no_cupy(error) from error
+
+
+def _import() -> Any:
+    import cupy as module
+
+    return module
+
+
+class _Current:
+    """What is current in this thread, by CuPy's own functions. They are looked up once: every operation asks."""
+
+    device: Callable[[], int]  # its number
+    stream: Callable[..., Any]  # of the current device, or of a device by its number
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("device", "stream"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        module = cupy().cuda
+        self.device, self.stream = module.runtime.getDevice, module.get_current_stream
+        return getattr(self, name)
+
+
+current = _Current()
+
+
+def loaded() -> Any | None:
+    """The cupy module if somebody has imported it already, else None."""
+    module = sys.modules.get("cupy")
+    return module if hasattr(module, "ndarray") else None  # another thread may be in the middle of the import
+
+
+def is_available() -> bool:
+    """Whether CuPy is installed and a device answers; never raises.
+
+    >>> device = "cuda" if ag.cuda.is_available() else "cpu"
+    """
+    try:
+        return bool(_import().cuda.is_available())
+    except ImportError:
+        return False
+
+
+def count_devices() -> int:
+    """How many CUDA devices there are, at least one; else the error that says what is missing and what to do."""
+    runtime = cupy().cuda.runtime
+    try:
+        count = int(runtime.getDeviceCount())
+    except runtime.CUDARuntimeError as error:
+        raise diagnostics.no_device(runtime, error) from error
+    if count == 0:
+        raise diagnostics.no_device(runtime)
+    return count
+
+
+def require_device(index: int) -> Any:
+    """The cupy module, after checking that device `index` exists."""
+    count = count_devices()
+    if not 0 <= index < count:
+        raise RuntimeError(f"device 'cuda:{index}' does not exist: CUDA shows {count} device(s), numbered from 0")
+    return cupy()
+
+
+@functools.cache
+def multiprocessors(index: int) -> int:
+    """How many multiprocessors device `index` has."""
+    runtime = cupy().cuda.runtime
+    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, index))
+
+
+def from_host(array: np.ndarray, index: int) -> Any:
+    """A copy of a NumPy array on device `index`."""
+    module = require_device(index)
+    with module.cuda.Device(index):
+        if array.ndim == 0:  # asarray would make -0.0 by a memset (exact.py)
+            return module.full((), array[()], array.dtype)
+        return module.asarray(array)
+
+
+def to_host(array: Any) -> np.ndarray:
+    """A copy in host memory."""
+    return array.get()
+
+
+def to_device(array: Any, index: int) -> Any:
+    """`array` on device `index`, itself if it is there already.
+
+    The copy runs on the current stream of the target, between the work that is queued now and later on that of the
+    source: CUDA orders a copy between devices by itself on their null streams only.
+    """
+    module = require_device(index)
+    source = array.device
+    if source.id == index:
+        return array
+    with source:
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            array = module.ascontiguousarray(array)
+        before = module.cuda.get_current_stream()
+        ready = before.record()
+    with module.cuda.Device(index):
+        stream = module.cuda.get_current_stream()
+        stream.wait_event(ready)
+        copy = module.asarray(array)
+        done = stream.record()
+    with source:
+        before.wait_event(done)  # before the source's memory is used for something else
+    return copy
+
+
+# Whether the elements of a CuPy array follow each other; its `flags` take 30 times as long to say it, 1 us.
+c_contiguous = operator.attrgetter("_c_contiguous")
+
+
+def special() -> Any:
+    import cupyx.scipy.special
+
+    return cupyx.scipy.special
+
+
+def scipy_linalg() -> Any:
+    import cupyx.scipy.linalg
+
+    return cupyx.scipy.linalg
+
+
+def cupyx() -> Any:
+    import cupyx as module
+
+    return module
+
+
+def raising_linalg_errors() -> Any:
+    """A context in which cupy.linalg looks at cuSOLVER's answer, which waits for the device, and raises LinAlgError."""
+    return cupyx().errstate(linalg="raise")
+
+
+def cublas() -> Any:
+    """CuPy's low-level cuBLAS bindings; their calls set a handle to the current stream themselves."""
+    from cupy_backends.cuda.libs import cublas as bindings
+
+    return bindings
+
+
+def device_index(device: Any = None) -> int:
+    """The number of a CUDA device that exists; None, "cuda" and negative numbers mean the current one.
+
+    `device` is a number, a name, a Device or a cupy.cuda.Device.
+    """
+    module = require_device(0)
+    if isinstance(device, Device | str) and device != "cuda":
+        named = Device(device)
+        if named.type != "cuda":
+            raise ValueError(f"expected a CUDA device, but got {str(named)!r}")
+        device = named.index
+    elif isinstance(device, module.cuda.Device):
+        device = device.id
+    if device is None or device == "cuda" or (isinstance(device, int) and device < 0):
+        return int(module.cuda.runtime.getDevice())
+    if not isinstance(device, int):
+        raise TypeError(f"expected a CUDA device as a number, a name or a Device, but got {device!r}")
+    require_device(device)
+    return device
+
+
+def cupy_device(device: Any = None) -> Any:
+    """`device`, in any form that device_index takes, as a cupy.cuda.Device: a context in which it is current."""
+    index = device_index(device)
+    return cupy().cuda.Device(index)

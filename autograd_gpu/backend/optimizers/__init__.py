@@ -1,0 +1,1 @@
+"""Optimizer steps on arrays: the formulas, and how they run over many parameters."""

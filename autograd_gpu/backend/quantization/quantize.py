@@ -1,0 +1,107 @@
+"""Arrays in fewer bytes: float16, bfloat16 and float8 codes with a scale, on either device.
+
+1. absmax is the largest finite number of the array, or of each row; a row is the last dimension.
+2. The scale is the least power of two that brings it into the format's range (formats.py). It stays on the device.
+3. A code is the number divided by the scale, rounded once. NaN stays NaN, and infinity stays what it is, but in
+   float8_e4m3fn, which has none: there it is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import kernels
+from ..arrays.dtypes import FLOATS, as_dtype, float32
+from ..cuda import runtime
+from . import encoding
+from .formats import FORMATS, needs_scale, scales
+
+Array = Any  # numpy.ndarray or cupy.ndarray
+
+
+class Quantized(NamedTuple):
+    """`codes` times `scale` is the array; float8 codes are uint8, and None is a scale of 1.
+
+    A scale per tensor has no dimensions, one per row the array's dimensions with 1 for the last.
+    """
+
+    codes: Array
+    scale: Array | None
+    dtype: np.dtype  # of what the codes stand for
+    source: np.dtype  # of the array
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.codes.nbytes) + (0 if self.scale is None else int(self.scale.nbytes))
+
+
+def quantize(array: Array, dtype: object, granularity: str = "tensor") -> Quantized:
+    """`array` in float16, bfloat16, float8_e4m3fn or float8_e5m2, with a scale per "tensor" or per "row".
+
+    TypeError for a `dtype` that is no shorter than that of the array.
+    """
+    wanted, source = as_dtype(dtype), as_dtype(array.dtype)
+    if wanted not in FORMATS:
+        raise TypeError(f"quantize: {wanted} is not supported; use one of {', '.join(map(str, FORMATS))}")
+    if source not in FLOATS or wanted.itemsize >= source.itemsize:
+        raise TypeError(f"quantize: an array of {source} takes no fewer bytes in {wanted}; leave it as it is")
+    if granularity not in ("tensor", "row"):
+        raise ValueError(f"quantize: granularity must be 'tensor' or 'row', not {granularity!r}")
+    by_row = granularity == "row" and array.ndim > 0
+    codes, scale = _codes(array, wanted, by_row)
+    if scale is not None:
+        scale = scale.reshape((*array.shape[:-1], 1) if by_row else ())
+    return Quantized(codes.reshape(array.shape), scale, wanted, source)
+
+
+def dequantize(quantized: Quantized) -> Array:
+    """The array again, in its own dtype and in C order."""
+    codes, scale, dtype, source = quantized
+    return _numbers(codes, scale, dtype, source)
+
+
+def to_float8(array: Array, dtype: np.dtype) -> Array:
+    """The uint8 codes of `array`, of any dtype, without a scale: finite numbers beyond the range saturate."""
+    array = array if array.dtype in FLOATS else array.astype(float32)
+    return _codes(array, dtype, scaled=False)[0].reshape(array.shape)
+
+
+def from_float8(codes: Array, dtype: np.dtype, target: np.dtype) -> Array:
+    """The numbers, in a floating dtype, that uint8 `codes` stand for."""
+    return _numbers(codes, None, dtype, target)
+
+
+def _matrix(array: Array, by_row: bool) -> Array:
+    """The rows that have a scale each, as a contiguous matrix."""
+    xp = np if isinstance(array, np.ndarray) else runtime.cupy()
+    shape = (math.prod(array.shape[:-1]), array.shape[-1]) if by_row else (1, array.size)
+    return xp.ascontiguousarray(array).reshape(shape)
+
+
+def _place(array: Array) -> Any:
+    """A context in which the device of `array` is current, and NumPy silent: numbers that vanish are meant to."""
+    return np.errstate(all="ignore") if isinstance(array, np.ndarray) else array.device
+
+
+def _codes(array: Array, dtype: np.dtype, by_row: bool = False, scaled: bool = True) -> tuple[Array, Array | None]:
+    """Codes and scales of the rows of a matrix; None for scales of 1."""
+    with _place(array):
+        matrix, format = _matrix(array, by_row), FORMATS[dtype]
+        if not isinstance(matrix, np.ndarray):
+            return kernels.quantize(matrix, dtype, scaled)
+        if not scaled or not needs_scale(matrix.dtype, format):
+            return encoding.encode(matrix, format, None), None
+        found = scales(encoding.largest(matrix), format, matrix.dtype)
+        return encoding.encode(matrix, format, found), found.factor[:, None]
+
+
+def _numbers(codes: Array, scale: Array | None, dtype: np.dtype, target: np.dtype) -> Array:
+    with _place(codes):
+        matrix = _matrix(codes, by_row=scale is not None and scale.ndim > 0)
+        factor = None if scale is None else _matrix(scale, by_row=False).reshape(len(matrix), 1)
+        if not isinstance(matrix, np.ndarray):
+            return kernels.dequantize(matrix, factor, dtype, target).reshape(codes.shape)
+        return encoding.decode(matrix, FORMATS[dtype], factor, target).reshape(codes.shape)

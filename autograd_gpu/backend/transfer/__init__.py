@@ -1,0 +1,1 @@
+"""Copies between a device and page-locked host memory, beside the compute stream."""
