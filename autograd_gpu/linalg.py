@@ -5,7 +5,7 @@ On the CPU LAPACK does the work, on CUDA cuSOLVER and cuBLAS. Shapes are (..., m
 
 from __future__ import annotations
 
-from .core.keywords import other_words
+from .core.codegen.keywords import other_words
 from .core.tensor import Tensor
 from .errors import LinAlgError
 from .ops import vectors

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging as std
 import os
 
-from .core.trace import LOGGER
+from .core.engine.observers import LOGGER
 
 FORMAT = "%(asctime)s [%(levelname)s] %(message)s"
 _LEVELS = {"+": std.DEBUG, "": std.INFO, "-": std.ERROR}

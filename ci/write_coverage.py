@@ -22,7 +22,7 @@ from op_rows import ROWS  # noqa: E402
 from torch_names import NAMES  # noqa: E402
 
 import autograd_gpu as ag  # noqa: E402
-from autograd_gpu.core.op import RECORD  # noqa: E402
+from autograd_gpu.core.declare.op import RECORD  # noqa: E402
 
 PAGE = ROOT / "docs/op-coverage.md"
 DTYPES = (*op_db.FLOATS, "int64", "bool")

@@ -16,8 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from autograd_gpu import linalg, ops, special  # noqa: E402
-from autograd_gpu.core import keywords  # noqa: E402
-from autograd_gpu.core.op import OpDef  # noqa: E402
+from autograd_gpu.core.codegen import keywords  # noqa: E402
+from autograd_gpu.core.declare.op import OpDef  # noqa: E402
 from autograd_gpu.ops import methods  # noqa: E402
 
 REQUIRED = inspect.Parameter.empty

@@ -9,8 +9,8 @@ import pytest
 from op_db import Call
 from op_rows import ROWS
 
-from autograd_gpu.core import nodegen
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.codegen import node_class
+from autograd_gpu.core.declare.op import REGISTRY
 
 
 def check(name):
@@ -39,7 +39,7 @@ class Spy:
         self.undo, node = contextlib.ExitStack(), self.op.node
         for name in ("run_raw", "run_recorded"):
             if name not in vars(node):  # they are written at their first run
-                setattr(node, name, nodegen.make_run(self.op, name))
+                setattr(node, name, node_class.make_run(self.op, name))
             scope = getattr(node, name).__globals__
             for key in [k for k in scope if k.startswith("grad_") or k in ("fused", "joint")]:
                 self.undo.callback(scope.__setitem__, key, scope[key])

@@ -33,7 +33,7 @@ from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend.arrays import dtypes
 from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.backend.arrays.dtypes import as_dtype
-from autograd_gpu.core.op import RECORD, REGISTRY, OpDef
+from autograd_gpu.core.declare.op import RECORD, REGISTRY, OpDef
 from autograd_gpu.core.tensor import Tensor, wrap
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")

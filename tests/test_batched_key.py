@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from autograd_gpu.core.batching import run_batched
-from autograd_gpu.core.op import RAW, REGISTRY
+from autograd_gpu.core.declare.batch_rules import run_batched
+from autograd_gpu.core.declare.op import RAW, REGISTRY
 
 N = 3
 MASK = np.array([True, False, True])

@@ -7,9 +7,9 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.backward import grad
-from autograd_gpu.core.batching import run_batched
-from autograd_gpu.core.op import RAW, RECORD, REGISTRY
-from autograd_gpu.core.tangents import Call, push_forward
+from autograd_gpu.core.declare.batch_rules import run_batched
+from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
 
 pytestmark = pytest.mark.cpu
 N = 3

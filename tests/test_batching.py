@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from autograd_gpu.backend.arrays.dtypes import float32, float64, int64, uint8
-from autograd_gpu.core.batching import aligned, counted_from_right, example, expanded, rank, run_batched
-from autograd_gpu.core.op import RAW, REGISTRY, parse
+from autograd_gpu.core.declare.batch_rules import aligned, counted_from_right, example, expanded, rank, run_batched
+from autograd_gpu.core.declare.op import RAW, REGISTRY, parse
 
 pytestmark = pytest.mark.cpu
 x34, x3 = np.arange(12.0).reshape(3, 4), np.arange(3.0)

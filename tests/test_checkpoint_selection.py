@@ -11,8 +11,8 @@ from op_rows import ROWS
 
 import autograd_gpu as ag
 from autograd_gpu import nn
-from autograd_gpu.core.interception import intercept
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.declare.op import REGISTRY
+from autograd_gpu.core.interpret.interception import intercept
 from autograd_gpu.utils.checkpoint import (
     CheckpointPolicy,
     SelectiveCheckpointContext,

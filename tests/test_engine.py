@@ -205,8 +205,8 @@ class TestTopologicalNumbers:
     def test_discovery_stops_at_the_newest_weights(self, monkeypatch):
         w = leaf(2)
         visited = []
-        real = ag.core.task.GraphTask.walk
-        monkeypatch.setattr(ag.core.task.GraphTask, "walk",
+        real = ag.core.engine.task.GraphTask.walk
+        monkeypatch.setattr(ag.core.engine.task.GraphTask, "walk",
                             lambda self, start: (real(self, start), visited.append(len(self.nodes)))[0])
         for _ in range(50):
             loss = (w * w).sum()

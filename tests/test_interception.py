@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.core.interception import intercept
+from autograd_gpu.core.interpret.interception import intercept
 
 
 class Log:

@@ -10,7 +10,7 @@ from copying_codec import Copying, copying, gradients, leaf, quantize
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.graph import SaveInfo
-from autograd_gpu.core.node import Node
+from autograd_gpu.core.graph.node import Node
 from autograd_gpu.hooks.base import MemoryHook
 from autograd_gpu.hooks.codec import Stage
 from autograd_gpu.hooks.quantize import COMPARING, SENSITIVE, Coded, Quantizer

@@ -16,7 +16,7 @@ from op_rows import ROWS
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.arrays.device import Device
-from autograd_gpu.core.op import FLOAT, REGISTRY
+from autograd_gpu.core.declare.op import FLOAT, REGISTRY
 from autograd_gpu.core.tensor import wrap
 
 # ---- the table itself -------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 import pytest
 
+from autograd_gpu.core.declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR
+from autograd_gpu.core.declare.op import REGISTRY, ZERO
 from autograd_gpu.core.dispatch import defop
-from autograd_gpu.core.op import REGISTRY, ZERO
-from autograd_gpu.core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from autograd_gpu.errors import OpDeclarationError
 
 pytestmark = pytest.mark.cpu

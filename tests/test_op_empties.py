@@ -8,7 +8,7 @@ from outcomes import difference, outcome, shapes, variants
 from test_op_oracle import torch_call
 
 import autograd_gpu as ag
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.declare.op import REGISTRY
 
 torch = pytest.importorskip("torch")
 

@@ -12,7 +12,7 @@ from op_rows import ROWS
 from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend.arrays.device import Device
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.declare.op import REGISTRY
 from autograd_gpu.core.tensor import wrap
 
 torch = pytest.importorskip("torch")

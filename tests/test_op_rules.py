@@ -16,8 +16,8 @@ from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend import counters
 from autograd_gpu.backend.arrays.device import Device
-from autograd_gpu.core import nodegen
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.codegen import node_class
+from autograd_gpu.core.declare.op import REGISTRY
 from autograd_gpu.core.tensor import wrap
 
 
@@ -117,7 +117,7 @@ def test_a_rule_that_adds_gives_what_the_rule_gives(row, device):
 def test_a_fused_rule_gives_what_the_rules_give(row, device):
     """`fused` of a block against its `grad_<input>`, for every subset of inputs; of several outputs for the first."""
     op = row.definition
-    rules = nodegen.make_run(dataclasses.replace(op, fused=None), "run_raw")
+    rules = node_class.make_run(dataclasses.replace(op, fused=None), "run_raw")
     for sample in row.draw() if op.fused else ():
         call = Call(row, sample, device).run()
         g = backend.to_device(np.asarray(np.random.randn(*call.outs[0].shape)), Device(device))

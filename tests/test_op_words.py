@@ -13,10 +13,10 @@ from op_rows import ROWS
 from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend.arrays.device import Device
-from autograd_gpu.core.batching import run_batched
+from autograd_gpu.core.declare.batch_rules import run_batched
+from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
 from autograd_gpu.core.dispatch import run_keeping_saved
-from autograd_gpu.core.op import RAW, RECORD, REGISTRY
-from autograd_gpu.core.tangents import Call, push_forward
 from autograd_gpu.core.tensor import Tensor, wrap
 
 N = 3  # examples in a batch

@@ -10,8 +10,8 @@ import pytest
 from op_db import values
 
 import autograd_gpu as ag
-from autograd_gpu.core.masks import bits_of, mask_of
-from autograd_gpu.core.op import RAW
+from autograd_gpu.core.declare.op import RAW
+from autograd_gpu.core.graph.bitmask import bits_of, mask_of
 
 
 def leaves(n, *shape):

@@ -16,7 +16,7 @@ from op_rows import ROWS
 import autograd_gpu as ag
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.autograd.graph import saved_tensors_hooks
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.declare.op import REGISTRY
 
 RULED = [row for row in ROWS if row.op in REGISTRY and row.definition.has_rules]
 rows = pytest.mark.parametrize("row", RULED, ids=[row.op for row in RULED])

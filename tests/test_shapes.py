@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.core.views import bump_version
+from autograd_gpu.core.graph.storage import bump_version
 
 torch = pytest.importorskip("torch")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from autograd_gpu.core.op import RAW, REGISTRY, parse
-from autograd_gpu.core.tangents import Call, push_forward
+from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+from autograd_gpu.core.declare.op import RAW, REGISTRY, parse
 
 pytestmark = pytest.mark.cpu
 

@@ -13,7 +13,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.cuda import thread_state
-from autograd_gpu.core.nesting import MAX_NESTED
+from autograd_gpu.core.engine.state import MAX_NESTED
 
 ROOT = Path(__file__).resolve().parent.parent
 STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
@@ -135,7 +135,7 @@ class TestCuPy:
 
         x, y = (ag.ones(3, requires_grad=requires_grad) for requires_grad in (True, False))
         xp.cuda.Device().synchronize()
-        monkeypatch.setattr(thread_state.copies, "wait", lambda stream, event: None)
+        monkeypatch.setattr(thread_state.copy_engine, "wait", lambda stream, event: None)
         with pytest.raises(HazardError, match="race"):
             on_own_stream(xp, x, y)
         xp.cuda.Device().synchronize()

@@ -12,7 +12,7 @@ from op_rows import ROWS
 
 import autograd_gpu as ag
 from autograd_gpu.backend.cpu import numpy_ops
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.declare.op import REGISTRY
 
 pytestmark = pytest.mark.cpu
 LEAST = {"FEW": 0, "MANY": 0, "MANY_CHOICES": 0, "TINY": 0, "BLOCK": 2}

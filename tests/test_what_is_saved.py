@@ -24,7 +24,7 @@ from test_op_oracle import Theirs
 from test_public import flat, inputs_of
 
 import autograd_gpu as ag
-from autograd_gpu.core.op import REGISTRY
+from autograd_gpu.core.declare.op import REGISTRY
 
 torch = pytest.importorskip("torch")
 

@@ -10,11 +10,11 @@ import numpy as np
 from .. import backend
 from ..backend import is_array
 from ..backend.arrays.dtypes import STORAGE
-from ..core.arrays import zeros
-from ..core.engine import execute
-from ..core.node import AccumulateGrad, Node
-from ..core.op import RECORD
-from ..core.task import Capture
+from ..core.declare.op import RECORD
+from ..core.engine.execute import execute
+from ..core.engine.grad_buffers import zeros
+from ..core.engine.task import Capture
+from ..core.graph.node import AccumulateGrad, Node
 from ..core.tensor import Tensor, wrap, wrap_given
 from .edges import GradientEdge, capture_of, internal_nr
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.hooks import RemovableHandle, add
-from ..core.late import late_of, running_task
-from ..core.nesting import NESTING
-from ..core.node import Node
+from ..core.engine.final_callbacks import late_of, running_task
+from ..core.engine.state import NESTING
+from ..core.graph.hooks import RemovableHandle, add
+from ..core.graph.node import Node
 
 
 def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:

@@ -7,9 +7,9 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..config import GRAD_OFF, MODES
-from ..core.history import check_recordable
-from ..core.node import AccumulateGrad
-from ..core.views import bump_version
+from ..core.graph.node import AccumulateGrad
+from ..core.graph.rebase import check_recordable
+from ..core.graph.storage import bump_version
 
 if TYPE_CHECKING:
     from .function import Function, FunctionNode

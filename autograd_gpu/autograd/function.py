@@ -18,16 +18,16 @@ from ..backend import is_array, make
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
-from ..core.anomaly import note
-from ..core.history import freshen, rebase
-from ..core.masks import bits_of, mask_of
-from ..core.nesting import user_code
-from ..core.node import Node, next_sequence_nr
-from ..core.op import RECORD
-from ..core.saved import FREED, SavedTensor, handles, save_output, saved_for_user
-from ..core.saving import hand_over
+from ..core.declare.op import RECORD
+from ..core.engine.state import user_code
+from ..core.graph.anomaly import note
+from ..core.graph.bitmask import bits_of, mask_of
+from ..core.graph.node import Node, next_sequence_nr
+from ..core.graph.rebase import freshen, rebase
+from ..core.graph.saved import FREED, SavedTensor, handles, save_output, saved_for_user
+from ..core.graph.saved_tensor_hooks import hand_over
+from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, storage_of
 from ..core.tensor import Tensor, alias, wrap, wrap_given
-from ..core.views import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, storage_of
 from ..errors import MissingRuleError
 from .calling import by_place, check_dirty, rule_of
 from .context import RUNNING, FunctionCtx
@@ -325,7 +325,7 @@ def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor], made: int) -> Non
 
 
 def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
-    """Makes `view` a view of x, that was made as core/views.py numbers it; not of a tensor of inference mode."""
+    """Makes `view` a view of x, made as core/graph/storage.py numbers it; not of a tensor of inference mode."""
     storage = view._storage = storage_of(x)
     if storage is not INFERENCE_STORAGE:
         view._base, view._made, view._seen = x if x._base is None else x._base, made, storage.version

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..config import enable_grad
-from ..core.arrays import zeros
+from ..core.engine.grad_buffers import zeros
 from ..core.tensor import Tensor, wrap
 from .backward import grad, stacked
 from .strict import check_reached, check_requires_grad, filled

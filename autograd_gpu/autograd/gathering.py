@@ -6,10 +6,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.hooks import MultiHandle
-from ..core.late import late_of, running_task, will_reach
-from ..core.node import Node
-from ..core.task import GraphTask
+from ..core.engine.final_callbacks import late_of, running_task, will_reach
+from ..core.engine.task import GraphTask
+from ..core.graph.hooks import MultiHandle
+from ..core.graph.node import Node
 from ..core.tensor import Tensor
 
 CALLED_WITH = ("all", "any")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import to_numpy
 from ..backend.arrays.dtypes import float64
-from ..core.op import RECORD
+from ..core.declare.op import RECORD
 from ..core.tensor import Tensor
 from ..errors import GradcheckError
 from .backward import grad

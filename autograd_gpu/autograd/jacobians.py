@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import to_numpy
 from ..backend.arrays.dtypes import FLOATS
-from ..core.op import RECORD
+from ..core.declare.op import RECORD
 from ..core.tensor import Tensor, wrap
 from ..errors import GradcheckError
 from .backward import grad

@@ -11,10 +11,10 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..core.late import late_of, running_task
+from ..core.engine.final_callbacks import late_of, running_task
 
 if TYPE_CHECKING:
-    from ..core.task import GraphTask
+    from ..core.engine.task import GraphTask
 
 _FEW = 64
 

@@ -16,10 +16,10 @@ from .. import errors
 from ..backend.cuda import runtime
 from ..backend.transfer import offload
 from ..config import ANOMALY, MODES
-from ..core import saving
-from ..core.saved import copied
+from ..core.graph import saved_tensor_hooks
+from ..core.graph.saved import copied
+from ..core.graph.storage import bump_version, save_before_write, storage_of, version_of
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from ..core.views import bump_version, save_before_write, storage_of, version_of
 from .order import Order
 
 
@@ -50,10 +50,10 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook, self.with_info = pack_hook, unpack_hook, with_info
 
     def __enter__(self) -> None:
-        saving.push(saving.Pair(self.pack_hook, self.unpack_hook, self.with_info))
+        saved_tensor_hooks.push(saved_tensor_hooks.Pair(self.pack_hook, self.unpack_hook, self.with_info))
 
     def __exit__(self, *exc: object) -> None:
-        saving.pop()
+        saved_tensor_hooks.pop()
 
 
 class Kept(NamedTuple):
@@ -90,7 +90,7 @@ class _OnHost:
     def __init__(self, pinned: bool, prefetch: int) -> None:
         self.pinned, self.order = pinned, Order(prefetch)
 
-    def pack(self, tensor: Tensor, info: saving.SaveInfo) -> Any:
+    def pack(self, tensor: Tensor, info: saved_tensor_hooks.SaveInfo) -> Any:
         stays = self.pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
         if stays or not tensor.is_cuda:
             return Kept(tensor, info.version)

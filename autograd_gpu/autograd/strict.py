@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..core.arrays import zeros
+from ..core.engine.grad_buffers import zeros
 from ..core.tensor import Tensor, wrap
 
 Gradients = Sequence[Tensor | None]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..backend import to_numpy
 from ..config import no_grad
-from ..core.node import Node
+from ..core.graph.node import Node
 from ..core.tensor import Tensor
 from ..errors import GradcheckError
 from .backward import grad

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor
-from ..core.views import before_write, bump_version
 
 
 def zero_grad(tensors: Iterable[Tensor], set_to_none: bool) -> None:

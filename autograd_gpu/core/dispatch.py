@@ -19,22 +19,22 @@ from ..backend import is_array
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import FLOATS
 from ..config import INTERCEPTED, MODES, SAVING
-from . import generate, keywords, listgen, nodegen
-from .anomaly import noted
-from .interception import intercepted
-from .op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
-from .saving import hand_over
+from .codegen import call, keywords, list_call, node_class
+from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .graph.anomaly import noted
+from .graph.saved_tensor_hooks import hand_over
+from .graph.storage import shares_memory, storage_of
+from .interpret.interception import intercepted
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_given
-from .views import shares_memory, storage_of
 
 
 def defop(block: type) -> Any:
-    """Declares an op (see core/op.py) and returns the function that users call."""
+    """Declares an op (see core/declare/op.py) and returns the function that users call."""
     op = parse(block)
     if op.has_rules:
-        op.node = nodegen.make_node_class(op)
-    op.raw = generate.make_raw(op)
-    public: Any = generate.make_public(op, general_list if op.variadic else general)
+        op.node = node_class.make_node_class(op)
+    op.raw = call.make_raw(op)
+    public: Any = call.make_public(op, general_list if op.variadic else general)
     public.__doc__, public.__module__ = _documented(op), block.__module__
     public.__name__ = public.__qualname__ = op.name
     public.__signature__ = keywords.shown(public, op.attributes)
@@ -60,7 +60,7 @@ def operator(op: OpDef) -> Any:
                 return NotImplemented
         return general(op, args, attributes)
 
-    return generate.make_public(op, general_or_defer, is_operator=True)
+    return call.make_public(op, general_or_defer, is_operator=True)
 
 
 def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
@@ -112,10 +112,10 @@ def _run(op: OpDef, args: list[Any], attributes: tuple[Any, ...], forward: Any =
 
 def _make_core(op: OpDef, kinds: tuple[str, ...], given_forward: bool) -> Any:
     if op.variadic:
-        return listgen.make_list_core(op, given_forward)
+        return list_call.make_list_core(op, given_forward)
     if not given_forward:
         _add_variants(op, kinds)
-    return generate.make_core(op, kinds, given_forward=given_forward)
+    return call.make_core(op, kinds, given_forward=given_forward)
 
 
 def _shown(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
@@ -137,7 +137,7 @@ def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, An
     kinds = _kinds(args)
     core = op.cores.get((*kinds, "saved"))
     if core is None:
-        core = op.cores[(*kinds, "saved")] = generate.make_core(op, kinds, keep_saved=True)
+        core = op.cores[(*kinds, "saved")] = call.make_core(op, kinds, keep_saved=True)
     outs, extras = core(*args, *op.filled(attributes).values())
     return noted(outs), {name: wrap(value) if is_array(value) else value for name, value in extras.items()}
 
@@ -155,7 +155,7 @@ def _add_variants(op: OpDef, kinds: tuple[str, ...]) -> None:
     if "N" not in kinds and "0" not in kinds:
         return
     choices = {"T": (Tensor, Parameter), "N": (float, int), "0": (type(None),)}
-    function = generate.make_variant(op, kinds, general)
+    function = call.make_variant(op, kinds, general)
     combinations: list[tuple[type, ...]] = [()]
     for kind in kinds:
         combinations = [(*head, choice) for head in combinations for choice in choices[kind]]

@@ -14,13 +14,13 @@ from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS, OURS, STORAGE, as_dtype
 from ..backend.arrays.memory_format import lies_in
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
-from . import hooks
-from .exchange import Exchange
-from .history import give_memory, refresh
-from .node import AccumulateGrad, Node
+from .graph import hooks
+from .graph.node import AccumulateGrad, Node
+from .graph.rebase import give_memory, refresh
+from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
+from .interop import Exchange
 from .printing import tensor_repr
 from .size import KNOWN_SIZES, Size, new_size
-from .views import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
 
 
 class Tensor(Exchange):
@@ -44,8 +44,8 @@ class Tensor(Exchange):
     _storage: Storage | None
     _grad: Tensor | None
     _base: Tensor | None  # of a view: the tensor, itself no view, whose memory it shows
-    _made: int  # of a view: how, see core/views.py
-    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/history.py
+    _made: int  # of a view: how, see core/graph/storage.py
+    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/graph/rebase.py
     _frozen: AccumulateGrad  # set only while a leaf with hooks does not require grad
 
     __hash__ = object.__hash__

@@ -22,19 +22,19 @@ from ..backend.arrays.memory_format import lies_in
 
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 
-from . import hooks
+from .graph import hooks
 
-from .exchange import Exchange
+from .graph.node import AccumulateGrad, Node
 
-from .history import give_memory, refresh
+from .graph.rebase import give_memory, refresh
 
-from .node import AccumulateGrad, Node
+from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
+
+from .interop import Exchange
 
 from .printing import tensor_repr
 
 from .size import KNOWN_SIZES, Size, new_size
-
-from .views import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
 
 import builtins
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..autograd.graph import saved_tensors_hooks
-from ..core.hooks import RemovableHandle
+from ..core.graph.hooks import RemovableHandle
 from .codec import Stage
 from .table import Table
 

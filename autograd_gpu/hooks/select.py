@@ -10,7 +10,7 @@ from typing import Any
 
 from ..autograd.graph import SaveInfo
 from ..backend.arrays.dtypes import as_dtype
-from ..core.hooks import RemovableHandle
+from ..core.graph.hooks import RemovableHandle
 from ..core.tensor import Tensor
 from ..errors import check_count
 from .base import MemoryHook, attachable

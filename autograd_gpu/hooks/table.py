@@ -21,8 +21,8 @@ from ..autograd.order import Order
 from ..autograd.saved_hooks import Kept
 from ..backend import admitted, is_cuda
 from ..backend.cuda import runtime
+from ..core.graph.storage import Storage, save_before_write
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from ..core.views import Storage, save_before_write
 from .codec import Array, Codec, Encoded, Stage, encode
 from .region import Region, View, owner, region_of, view_of
 

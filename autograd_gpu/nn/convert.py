@@ -10,8 +10,8 @@ from ..backend.arrays import dtypes
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS, as_dtype
 from ..backend.arrays.memory_format import is_contiguous_format
+from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor
-from ..core.views import bump_version
 from .parameter import is_lazy
 from .tree import Tree
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple
 
-from ..core.hooks import Hooks, RemovableHandle, add
+from ..core.graph.hooks import Hooks, RemovableHandle, add
 from .backward_hooks import BackwardHooks
 
 PRE, POST, BACKWARD_PRE, BACKWARD = "forward_pre", "forward", "backward_pre", "backward"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..core.keywords import old_reduction
+from ..core.codegen.keywords import old_reduction
 from ..core.tensor import Tensor
 from ..ops.loss import check_reduction
 from . import functional as F

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from ..backend.arrays.dtypes import FLOATS, bool_
-from ..core.op import RECORD
+from ..core.declare.op import RECORD
 from ..core.tensor import Tensor
 from ..ops import cat, dropout, linear, pad, scaled_dot_product_attention, zeros
 

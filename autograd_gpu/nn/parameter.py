@@ -8,9 +8,9 @@ import numpy as np
 
 from ..backend import device_of, is_array
 from ..backend.arrays.device import Device
+from ..core.graph.storage import bump_version, storage_of
 from ..core.size import Size
 from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild, wrap_given
-from ..core.views import bump_version, storage_of
 from ..ops.creation import empty
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..config import no_grad
-from ..core.hooks import Hooks, RemovableHandle, add
+from ..core.graph.hooks import Hooks, RemovableHandle, add
 from ..core.tensor import Parameter, Tensor
 from .foreign import as_own
 from .parameter import UninitializedParameter, is_lazy

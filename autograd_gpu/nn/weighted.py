@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import ops
-from ..core.keywords import other_words
+from ..core.codegen.keywords import other_words
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from ..ops.loss import check_reduction

@@ -13,10 +13,10 @@ import numpy as np
 
 from .. import backend
 from ..backend.cpu import numpy_ops
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FLOAT, ZERO
 from ..core.dispatch import defop
-from ..core.op import FLOAT, ZERO
-from ..core.tangents import ELEMENTWISE
 from .launched import double_backward, slope, slope_forward, value_forward
 from .precision import in_float32
 

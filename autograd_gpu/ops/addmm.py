@@ -6,9 +6,9 @@ import functools
 
 from .. import backend, errors
 from ..backend.arrays.dtypes import FLOATS
-from ..core.batching import aligned, example
+from ..core.declare.batch_rules import aligned, example
+from ..core.declare.op import PROMOTE, SAME
 from ..core.dispatch import defop
-from ..core.op import PROMOTE, SAME
 from .einsum import batch_contract
 from .products import (
     ALWAYS,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..backend.arrays.dtypes import int64
-from ..core.batching import along, expanded
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import along, expanded
+from ..core.declare.jvp_rules import LINEAR
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import INDEX_DTYPES, in_our_words
 from .places import grid, picked, sums_at

@@ -9,10 +9,10 @@ import numpy as np
 from .. import backend, errors
 from ..backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
 from ..backend.cpu import numpy_ops
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR
+from ..core.declare.op import FITTING, FLOAT, PROMOTE, SAME, ZERO
 from ..core.dispatch import defop
-from ..core.op import FITTING, FLOAT, PROMOTE, SAME, ZERO
-from ..core.tangents import ELEMENTWISE, LINEAR, MULTILINEAR
 from ..core.tensor import Tensor
 from .creation import as_tensor
 from .elementwise import exp2

@@ -11,8 +11,8 @@ from .. import backend, errors
 from ..backend.arrays import strides
 from ..backend.arrays.dtypes import fitting
 from ..backend.cuda import exact
+from ..core.graph.storage import bump_version
 from ..core.tensor import StorageTensor, Tensor, wrap
-from ..core.views import bump_version
 from .creation import as_tensor
 from .index import BASIC, MOST, advanced_key, in_our_words, key_part, numbered, sort_out
 from .inplace import check_writable, copy_, is_recorded, put, record, refuse_stretched

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..backend.arrays.dtypes import FLOATS
-from ..core.op import RECORD
+from ..core.declare.op import RECORD
 from ..core.tensor import Tensor
 from .creation import ones
 from .noise import dropout

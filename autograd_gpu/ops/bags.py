@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import backend
-from ..core.op import RECORD
+from ..core.declare.op import RECORD
 from ..core.tensor import Tensor, wrap
 from ..errors import ArgumentError
 

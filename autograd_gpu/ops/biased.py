@@ -19,9 +19,9 @@ import numpy as np
 from .. import backend
 from ..backend import kernels
 from ..backend.arrays.dtypes import FLOATS, HALF, float32
-from ..core.batching import aligned, expanded
+from ..core.declare.batch_rules import aligned, expanded
+from ..core.declare.op import RECORD, SAME, ZERO
 from ..core.dispatch import RAW, defop
-from ..core.op import RECORD, SAME, ZERO
 from ..core.tensor import Tensor
 from .activation import BLOCK
 from .curves import CURVES, parameters_of

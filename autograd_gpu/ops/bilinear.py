@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.op import RECORD
+from ..core.declare.op import RECORD
 from ..core.tensor import Tensor
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays.dtypes import FLOATS, bool_
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.op import PROMOTE
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
 
 
 def integers(name, *arrays):

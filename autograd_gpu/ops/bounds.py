@@ -8,10 +8,10 @@ import numpy as np
 
 from ..backend.arrays.dtypes import FULL_FLOATS
 from ..backend.cpu import numpy_ops
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FITTING, PROMOTE
 from ..core.dispatch import defop
-from ..core.op import FITTING, PROMOTE
-from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 
 

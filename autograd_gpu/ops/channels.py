@@ -13,10 +13,10 @@ import math
 from .. import backend
 from ..backend.arrays.dtypes import wide
 from ..config import no_grad
-from ..core.batching import example, moved
+from ..core.declare.batch_rules import example, moved
+from ..core.declare.jvp_rules import added
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.op import FLOAT, RECORD
-from ..core.tangents import added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .inplace import add_, mul_

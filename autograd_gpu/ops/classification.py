@@ -15,10 +15,10 @@ import numpy as np
 from .. import backend
 from ..backend import kernels
 from ..backend.arrays.dtypes import FLOATS, wide
+from ..core.codegen.keywords import other_words
+from ..core.declare.jvp_rules import LINEAR, added
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT, RECORD
-from ..core.tangents import LINEAR, added
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .class_examples import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad

@@ -8,9 +8,9 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.declare.jvp_rules import MULTILINEAR
+from ..core.declare.op import PROMOTE
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
-from ..core.tangents import MULTILINEAR
 from ..core.tensor import Tensor
 from .arithmetic import mul
 from .creation import as_tensor

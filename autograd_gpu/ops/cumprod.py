@@ -13,9 +13,9 @@ import numpy as np
 from .. import backend
 from ..backend.arrays.dtypes import wide
 from ..backend.cpu import scans
-from ..core.batching import along
+from ..core.declare.batch_rules import along
+from ..core.declare.jvp_rules import added
 from ..core.dispatch import defop
-from ..core.tangents import added
 from .precision import in_float32
 from .scan import result_dtype, stays_float
 from .slicing import from_right, key_along, wrap_dim

@@ -21,10 +21,10 @@ import math
 import numpy as np
 
 from .. import backend
-from ..core.batching import MATRICES
+from ..core.declare.batch_rules import MATRICES
+from ..core.declare.jvp_rules import added
+from ..core.declare.op import RAW, SAME
 from ..core.dispatch import defop
-from ..core.op import RAW, SAME
-from ..core.tangents import added
 from ..core.tensor import Tensor
 from .arithmetic import where
 from .matrices import check_square

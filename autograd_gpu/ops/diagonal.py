@@ -11,10 +11,10 @@ from .. import backend
 from ..backend.arrays import dtypes
 from ..backend.arrays.device import or_default
 from ..backend.cuda import exact
-from ..core.batching import MATRICES, along, counted_from_right
+from ..core.declare.batch_rules import MATRICES, along, counted_from_right
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import ALWAYS, RECORD, SAME
 from ..core.dispatch import defop
-from ..core.op import ALWAYS, RECORD, SAME
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .convert import clone, to
 from .shape import reshape

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.arrays.dtypes import bool_
-from ..core.batching import BROADCASTING, along
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import BROADCASTING, along
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT, RECORD
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .join import cat
 from .precision import in_float32

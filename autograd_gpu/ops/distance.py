@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..core.batching import MATRICES, one_by_one
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import MATRICES, one_by_one
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .arithmetic import where
 from .precision import in_float32

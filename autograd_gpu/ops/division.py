@@ -8,10 +8,10 @@ import numpy as np
 
 from ..backend.arrays.dtypes import FLOATS
 from ..backend.cuda import exact
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FLOAT, PROMOTE, RECORD, ZERO
 from ..core.dispatch import defop
-from ..core.op import FLOAT, PROMOTE, RECORD, ZERO
-from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .bitwise import integers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import backend
-from ..core.batching import MATRICES
+from ..core.declare.batch_rules import MATRICES
 from ..core.dispatch import defop
 from .matrices import CONVERGED, check_square, converged
 

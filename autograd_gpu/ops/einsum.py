@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..core.declare.jvp_rules import MULTILINEAR
+from ..core.declare.op import PROMOTE
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
-from ..core.tangents import MULTILINEAR
 from ..core.tensor import Tensor
 from .diagonal import diagonal
 from .permute import permute

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from .. import backend
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
-from ..core.tangents import ELEMENTWISE
 from .from_scipy import of_scipy
 from .precision import in_float32
 from .ranges import in_two_ranges

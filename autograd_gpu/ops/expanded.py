@@ -12,8 +12,8 @@ from typing import Any
 
 from .. import backend
 from ..backend.arrays import dtypes, strides
+from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor
-from ..core.views import bump_version
 from .assignment import place, warn_expanded
 from .creation import as_tensor
 from .inplace import check_writable, in_place, is_recorded, named, record, refuse_storage

@@ -6,10 +6,10 @@ import numpy as np
 
 from .. import backend
 from ..backend.cpu import numpy_ops
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
-from ..core.tangents import ELEMENTWISE
 from .activation import times
 from .launched import launches, slope, value_forward
 from .precision import in_float32

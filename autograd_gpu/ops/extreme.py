@@ -9,10 +9,10 @@ import numpy as np
 
 from ..backend.arrays import dtypes
 from ..backend.cpu import numpy_ops
-from ..core.batching import REDUCING, along, counted_from_right, example, rank
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import REDUCING, along, counted_from_right, example, rank
+from ..core.declare.op import RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import RECORD
 from ..core.tensor import Tensor
 from .bounds import maximum, minimum
 from .reduce import axes, axis_of, kept

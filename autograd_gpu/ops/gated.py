@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..core.batching import along
+from ..core.declare.batch_rules import along
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
 from .activation import above_one
 from .precision import in_float32
 from .slicing import from_right, key_along, wrap_dim

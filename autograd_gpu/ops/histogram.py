@@ -9,9 +9,9 @@ import numpy as np
 from .. import backend
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import wide
-from ..core.batching import LOOP, one_by_one
+from ..core.declare.batch_rules import LOOP, one_by_one
+from ..core.declare.jvp_rules import LINEAR
 from ..core.dispatch import defop
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
-from ..core.batching import moved, one_by_one, rank
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import moved, one_by_one, rank
+from ..core.declare.jvp_rules import LINEAR
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.tangents import LINEAR
+from ..core.graph.storage import storage_of
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes, wrap_given
-from ..core.views import storage_of
 from .batched_key import BatchedKey
 from .places import sums_at
 from .shape import reshape

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays import dtypes
-from ..core.keywords import as_number, as_numbers
+from ..core.codegen.keywords import as_number, as_numbers
 from ..core.tensor import Tensor
 from ..random import Generator, bernoulli_mask
 from ..random.factories import floats

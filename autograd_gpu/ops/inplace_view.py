@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..config import GRAD_OFF, INFERENCE, MODES
-from ..core.history import check_recordable, rewrite
+from ..core.graph.rebase import check_recordable, rewrite
+from ..core.graph.storage import bump_version, version_of
 from ..core.tensor import Tensor
-from ..core.views import bump_version, version_of
 from .inplace import announce, is_recorded, named
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import backend
-from ..core.batching import MATRICES, one_by_one, rank
+from ..core.declare.batch_rules import MATRICES, one_by_one, rank
+from ..core.declare.op import SAME
 from ..core.dispatch import defop
-from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor
 from .matrices import check_square, check_system, info_array, refuse, solutions

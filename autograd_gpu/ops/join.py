@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.batching import counted_from_right, expanded, rank
+from ..core.declare.batch_rules import counted_from_right, expanded, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import PROMOTE
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .broadcast import atleast_3d
 from .creation import zeros

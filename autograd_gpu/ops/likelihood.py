@@ -8,10 +8,10 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays.dtypes import wide
-from ..core.batching import example
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import example
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .loss import LOSS_BATCH, LOSS_JVP, finish, reduced_examples, settle, share, whole_examples

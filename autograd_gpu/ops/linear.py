@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from .. import backend
-from ..core.batching import aligned, example, rank
+from ..core.declare.batch_rules import aligned, example, rank
+from ..core.declare.op import SAME
 from ..core.dispatch import defop
-from ..core.op import SAME
 from .products import batch_gemm, check_expands, multiplied, rows, show_shapes
 
 

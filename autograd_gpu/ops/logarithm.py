@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from .. import backend
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
-from ..core.tangents import ELEMENTWISE
 from .from_scipy import of_scipy, of_two
 from .precision import in_float32
 

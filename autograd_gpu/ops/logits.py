@@ -15,10 +15,10 @@ import numpy as np
 
 from ..backend import kernels
 from ..backend.arrays.dtypes import wide
-from ..core.batching import expanded, one_by_one
+from ..core.declare.batch_rules import expanded, one_by_one
+from ..core.declare.jvp_rules import added
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
-from ..core.tangents import added
 from .class_examples import combined, of_rows
 from .classes import clean, dense, given
 from .products import ALWAYS

@@ -10,11 +10,11 @@ import sys
 import warnings
 
 from ..backend.arrays.dtypes import wide
-from ..core.batching import LOOP, BatchWord, aligned, call, example, expanded
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import LOOP, BatchWord, aligned, call, example, expanded
+from ..core.declare.jvp_rules import ELEMENTWISE, JvpWord
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT, RECORD
-from ..core.tangents import ELEMENTWISE, JvpWord
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .reduce import reduced

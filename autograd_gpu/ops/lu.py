@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..core.batching import LEADING, MATRICES, expanded, one_by_one, rank
+from ..core.declare.batch_rules import LEADING, MATRICES, expanded, one_by_one, rank
+from ..core.declare.op import RAW, RECORD
 from ..core.dispatch import defop
-from ..core.op import RAW, RECORD
 from ..core.tensor import Tensor
 from .matrices import check_matrix, check_system, info_array, refuse
 from .permute import mT

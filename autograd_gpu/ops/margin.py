@@ -15,10 +15,10 @@ from .. import backend
 from ..backend import constant
 from ..backend.arrays.dtypes import float64, int64
 from ..backend.cpu import numpy_ops
-from ..core.batching import expanded
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import expanded
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .exponential import logsigmoid, softplus

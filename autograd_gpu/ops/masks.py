@@ -6,9 +6,9 @@ from typing import Any
 
 from .. import backend
 from ..backend.arrays.dtypes import bool_, fitting
-from ..core.batching import rank
+from ..core.declare.batch_rules import rank
+from ..core.declare.jvp_rules import LINEAR
 from ..core.dispatch import defop
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .arithmetic import where as choice
 from .index import advanced_index

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import backend
-from ..core.batching import MATRICES
+from ..core.declare.batch_rules import MATRICES
+from ..core.declare.op import RECORD
 from ..core.dispatch import defop
-from ..core.op import RECORD
 from ..core.tensor import Tensor
 from .arithmetic import pow
 from .creation import arange, as_tensor, eye

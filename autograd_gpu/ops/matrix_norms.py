@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.arrays import dtypes
-from ..core.keywords import as_number, other_words
+from ..core.codegen.keywords import as_number, other_words
 from ..core.tensor import Tensor
 from .arithmetic import where
 from .convert import to

@@ -10,11 +10,11 @@ import numpy as np
 from .. import backend, random
 from ..backend import kernels
 from ..backend.arrays.dtypes import float32, float64
-from ..core.batching import BROADCASTING, LEADING
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import BROADCASTING, LEADING
+from ..core.declare.jvp_rules import ELEMENTWISE, LINEAR
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT, RECORD
-from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor, wrap
 from ..errors import ArgumentError
 from .exponential import SELU_ALPHA, SELU_SCALE

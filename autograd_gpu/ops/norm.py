@@ -10,10 +10,10 @@ import numpy as np
 from .. import backend
 from ..backend import kernels
 from ..backend.arrays.dtypes import FLOATS, HALF, get_default_dtype, wide
-from ..core.batching import aligned, example, expanded
+from ..core.codegen.keywords import as_number
+from ..core.declare.batch_rules import aligned, example, expanded
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import as_number
-from ..core.op import FLOAT, RECORD
 from ..core.tensor import Tensor
 
 

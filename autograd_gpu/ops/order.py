@@ -11,9 +11,9 @@ from .. import backend
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import wide
 from ..backend.cpu import numpy_ops
-from ..core.batching import LEADING, along, rank
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import LEADING, along, rank
 from ..core.dispatch import defop
-from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .extreme import back_to_place, refuse_empty, tangent_at_place
 from .scan import running

@@ -15,11 +15,11 @@ from typing import Any
 from .. import errors
 from ..backend.arrays import dtypes
 from ..config import GRAD_OFF, INFERENCE, MODES
-from ..core.history import give_memory
-from ..core.op import RECORD, OpDef
-from ..core.source import Source
+from ..core.codegen.source import Source
+from ..core.declare.op import RECORD, OpDef
+from ..core.graph.rebase import give_memory
+from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor, wrap
-from ..core.views import bump_version
 from .inplace import check_writable, refuse_storage
 
 RESIZED = (

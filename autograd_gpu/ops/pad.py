@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from .. import backend
 from ..backend.arrays.dtypes import HALF, float32
-from ..core.batching import LEADING, rank
+from ..core.declare.batch_rules import LEADING, rank
+from ..core.declare.jvp_rules import LINEAR
 from ..core.dispatch import defop
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import FULL
 

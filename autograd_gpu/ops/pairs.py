@@ -6,7 +6,7 @@ statistics.py and extreme.py.
 
 from __future__ import annotations
 
-from ..core.batching import REDUCING
+from ..core.declare.batch_rules import REDUCING
 from ..core.dispatch import defop
 from .extreme import amax, amin
 from .reduce import mean, negative

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.batching import along, counted_from_right, rank
+from ..core.declare.batch_rules import along, counted_from_right, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import ALWAYS
 from ..core.dispatch import defop
-from ..core.op import ALWAYS
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import from_right, unpacked, wrap_dim
 

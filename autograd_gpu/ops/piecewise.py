@@ -9,10 +9,10 @@ from typing import Any
 
 from .. import backend
 from ..backend.arrays import dtypes
-from ..core.batching import BROADCASTING, aligned, expanded
+from ..core.declare.batch_rules import BROADCASTING, aligned, expanded
+from ..core.declare.jvp_rules import ELEMENTWISE, LINEAR
+from ..core.declare.op import FLOAT, PROMOTE, SAME, ZERO
 from ..core.dispatch import defop
-from ..core.op import FLOAT, PROMOTE, SAME, ZERO
-from ..core.tangents import ELEMENTWISE, LINEAR
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
 from .activation import times

@@ -12,11 +12,11 @@ import numpy as np
 from .. import backend
 from ..backend.arrays.dtypes import bool_, fitting, int32, int64
 from ..backend.cuda import exact
-from ..core.batching import aligned, expanded, one_by_one, rank
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import aligned, expanded, one_by_one, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import RECORD, SAME
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import RECORD, SAME
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .batched_key import BatchedKey
 from .convert import to

@@ -9,10 +9,10 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays.dtypes import wide
-from ..core.batching import LEADING
+from ..core.declare.batch_rules import LEADING
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import RECORD
 from ..core.dispatch import defop
-from ..core.op import RECORD
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 
 # ---- windows -----------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from ..backend import kernels
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import wide
 from ..backend.cpu import numpy_ops
-from ..core.batching import along
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import along
+from ..core.declare.jvp_rules import added
+from ..core.declare.op import FLOAT, RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import FLOAT, RECORD
-from ..core.tangents import added
 from ..core.tensor import Tensor
 from .precision import in_float32
 from .slicing import from_right, wrap_dim

@@ -18,10 +18,10 @@ import math
 import numpy as np
 
 from .. import backend
-from ..core.batching import aligned, example, rank
+from ..core.declare.batch_rules import aligned, example, rank
+from ..core.declare.jvp_rules import MULTILINEAR
+from ..core.declare.op import SAME
 from ..core.dispatch import defop
-from ..core.op import SAME
-from ..core.tangents import MULTILINEAR
 
 ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape wherever they differ
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import dtypes, strides
-from ..core.keywords import other_words
+from ..core.codegen.keywords import other_words
 from ..core.tensor import Tensor
 from .slicing import wrap_dim
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backend
-from ..core.batching import expanded, one_by_one, rank
+from ..core.declare.batch_rules import expanded, one_by_one, rank
+from ..core.declare.op import SAME
 from ..core.dispatch import defop
-from ..core.op import SAME
 from ..core.tensor import Tensor
 from .matrices import check_matrix
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import dtypes
-from ..core.keywords import other_words
+from ..core.codegen.keywords import other_words
 from ..core.tensor import Tensor
 from .along import gather_along
 from .arithmetic import lerp, where

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..backend.arrays.dtypes import int32, int64
 from ..backend.arrays.memory_format import copy_order
-from ..core.batching import LEADING, along, counted_from_right, one_by_one, rank
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import LEADING, along, counted_from_right, one_by_one, rank
+from ..core.declare.jvp_rules import LINEAR
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .index import advanced_index
 from .permute import transpose

@@ -14,10 +14,10 @@ from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import wide
 from ..backend.cpu import numpy_ops, sums
 from ..backend.cuda import sums as device_sums
-from ..core.batching import REDUCING
+from ..core.declare.batch_rules import REDUCING
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .diagonal import diagonal
 from .slicing import from_right, wrap_dim

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..backend.arrays.dtypes import FLOATS
 from ..backend.cpu import numpy_ops
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FLOAT, ZERO
 from ..core.dispatch import defop
-from ..core.op import FLOAT, ZERO
-from ..core.tangents import ELEMENTWISE
 from .precision import in_float32
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays import dtypes
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import ANY, FLOAT, ZERO
 from ..core.dispatch import defop
-from ..core.op import ANY, FLOAT, ZERO
-from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor, wrap
 from ..random import Generator, bernoulli_mask
 from ..random import normal as normal_of

@@ -9,10 +9,10 @@ import numpy as np
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import wide
 from ..backend.cpu import scans
-from ..core.batching import LEADING, along, counted_from_right, rank
+from ..core.declare.batch_rules import LEADING, along, counted_from_right, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
-from ..core.tangents import LINEAR
 from .precision import in_float32
 from .reduce import reduced
 from .slicing import from_right, key_along, wrap_dim

@@ -11,11 +11,11 @@ import numpy as np
 from .. import backend
 from ..backend.arrays import dtypes
 from ..backend.cuda import exact
-from ..core.batching import LEADING
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import LEADING
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import RECORD, SAME
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import RECORD, SAME
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor, wrap
 from .along import checked, corner, vector
 from .creation import as_tensor, constant_like, full

@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import backend
 from ..backend.arrays import dtypes
-from ..core.batching import expanded, rank
+from ..core.declare.batch_rules import expanded, rank
+from ..core.declare.op import PROMOTE
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
 from ..core.tensor import Tensor
 from .along import gather
 from .creation import as_tensor

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..core.batching import counted_from_right, example, rank
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import counted_from_right, example, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import ALWAYS
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import ALWAYS
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import from_right, unpacked, wrap_dim
 

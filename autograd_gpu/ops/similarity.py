@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..backend.arrays.dtypes import FLOATS, promote_types
-from ..core.batching import BROADCASTING
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import RECORD
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import RECORD
-from ..core.tangents import ELEMENTWISE
 from ..core.tensor import Tensor
 from .shape import common_shape
 

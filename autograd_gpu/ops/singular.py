@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..core.batching import MATRICES, aligned, expanded, one_by_one, rank
+from ..core.declare.batch_rules import MATRICES, aligned, expanded, one_by_one, rank
+from ..core.declare.op import SAME
 from ..core.dispatch import defop
-from ..core.op import SAME
 from ..core.tensor import Tensor, wrap
 from .creation import as_tensor, empty
 from .eigen import eigvalsh, gaps, with_diagonal

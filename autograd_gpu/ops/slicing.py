@@ -9,11 +9,11 @@ import numpy as np
 
 from ..backend.cpu import numpy_ops
 from ..backend.cuda import exact
-from ..core.batching import example, expanded, rank
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import example, expanded, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import ALWAYS, RECORD, SAME
 from ..core.dispatch import defop
-from ..core.keywords import other_words
-from ..core.op import ALWAYS, RECORD, SAME
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 
 FULL = slice(None)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import dtypes
-from ..core.batching import LOOP, along, impossible
+from ..core.declare.batch_rules import LOOP, along, impossible
+from ..core.declare.op import PROMOTE
 from ..core.dispatch import defop
-from ..core.op import PROMOTE
 from ..core.tensor import Tensor
 from .places import picked
 from .shape import reshape

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..backend.arrays.dtypes import int64
-from ..core.batching import example, rank
+from ..core.codegen.keywords import as_number, other_words
+from ..core.declare.batch_rules import example, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import ALWAYS
 from ..core.dispatch import defop
-from ..core.keywords import as_number, other_words
-from ..core.op import ALWAYS
-from ..core.tangents import LINEAR
 from ..core.tensor import Tensor
 from .slicing import FULL, basic_index, from_right, key_along, wrap_dim
 

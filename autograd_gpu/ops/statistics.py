@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.keywords import other_words
+from ..core.codegen.keywords import other_words
 from ..core.tensor import Tensor
 from . import pairs
 from .bounds import clamp, clamp_min

@@ -8,10 +8,10 @@ import numpy as np
 
 from .. import backend
 from ..backend.cpu import numpy_ops
-from ..core.batching import BROADCASTING
+from ..core.declare.batch_rules import BROADCASTING
+from ..core.declare.jvp_rules import ELEMENTWISE
+from ..core.declare.op import FLOAT
 from ..core.dispatch import defop
-from ..core.op import FLOAT
-from ..core.tangents import ELEMENTWISE
 from .precision import in_float32
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import wide
-from ..core.batching import impossible
+from ..core.codegen.keywords import other_words
+from ..core.declare.batch_rules import impossible
 from ..core.dispatch import defop
-from ..core.keywords import other_words
 from ..core.tensor import Tensor
 from .slicing import wrap_dim
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend.arrays import dtypes
 from ..backend.cpu import numpy_ops
-from ..core.batching import REDUCING, BatchWord
+from ..core.declare.batch_rules import REDUCING, BatchWord
 from ..core.dispatch import defop
 from .reduce import added, count, divided, kept, negative
 

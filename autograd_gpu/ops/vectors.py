@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backend
-from ..core.batching import aligned, counted_from_right, example, expanded, rank
+from ..core.declare.batch_rules import aligned, counted_from_right, example, expanded, rank
+from ..core.declare.jvp_rules import MULTILINEAR
+from ..core.declare.op import PROMOTE, SAME
 from ..core.dispatch import defop
-from ..core.op import PROMOTE, SAME
-from ..core.tangents import MULTILINEAR
 from .precision import in_float32
 from .products import ALWAYS, refuse_vectors
 from .reduce import reduced

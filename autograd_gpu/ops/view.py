@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import dtypes, strides
-from ..core.batching import counted_from_right, rank
+from ..core.declare.batch_rules import counted_from_right, rank
+from ..core.declare.jvp_rules import LINEAR
+from ..core.declare.op import ALWAYS
 from ..core.dispatch import defop
-from ..core.op import ALWAYS
-from ..core.tangents import LINEAR
+from ..core.graph.storage import shares_memory, storage_of
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from ..core.views import shares_memory, storage_of
 from .places import sums_at
 from .shape import reshape
 from .slicing import FULL, from_right, unpacked, wrap_dim

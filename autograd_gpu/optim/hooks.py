@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.hooks import Hooks, RemovableHandle, add
+from ..core.graph.hooks import Hooks, RemovableHandle, add
 
 Hook = Callable[..., Any]
 

@@ -10,8 +10,8 @@ import numpy as np
 from ..backend import Array, namespace
 from ..backend.arrays.dtypes import HALF, float32
 from ..config import enable_grad
+from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
-from ..core.views import before_write, bump_version
 from .groups import Group, Params, with_numbers
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer

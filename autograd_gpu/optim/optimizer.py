@@ -12,8 +12,8 @@ from ..backend import Array, namespace
 from ..backend.optimizers.buckets import Buckets
 from ..backend.optimizers.chunks import Kernel
 from ..config import enable_grad
+from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
-from ..core.views import before_write, bump_version
 from .groups import (
     Group,
     Params,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend.optimizers.formulas import SGDNumbers, descend, sgd
 from ..backend.optimizers.fused import step_lists
-from ..core.views import bump_version
+from ..core.graph.storage import bump_version
 from .groups import Group, Params
 from .optimizer import Optimizer, with_grads
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 
-from ..core.hooks import MultiHandle
-from ..core.late import late_of, running_task
-from ..core.node import AccumulateGrad
+from ..core.engine.final_callbacks import late_of, running_task
+from ..core.graph.hooks import MultiHandle
+from ..core.graph.node import AccumulateGrad
 from ..core.tensor import Tensor
 from .groups import with_numbers
 from .hooks import AFTER, BEFORE

@@ -13,8 +13,8 @@ from ..backend.arrays.dtypes import FLOATS
 from ..backend.cuda import foreach
 from ..backend.optimizers.chunks import sweep
 from ..backend.optimizers.formulas import blend
+from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor
-from ..core.views import before_write, bump_version
 from ..nn import Module
 from ..ops.creation import tensor
 from .groups import number

@@ -10,7 +10,7 @@ import numpy as np
 from ..backend.arrays import dtypes
 from ..backend.arrays.device import CPU
 from ..backend.arrays.memory_format import is_contiguous_format, memory_order
-from ..core.op import RECORD
+from ..core.declare.op import RECORD
 from ..core.tensor import Tensor, wrap
 from .generator import Generator, source
 

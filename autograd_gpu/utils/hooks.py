@@ -1,5 +1,5 @@
 """The handle that every function that registers a hook returns."""
 
-from ..core.hooks import RemovableHandle
+from ..core.graph.hooks import RemovableHandle
 
 __all__ = ["RemovableHandle"]

@@ -10,7 +10,7 @@ import numpy as np
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
 from autograd_gpu.backend.kernels import tables
-from autograd_gpu.core import arrays
+from autograd_gpu.core.engine import grad_buffers
 
 from .table import Found, Lab, check
 from .timing import host_us
@@ -34,7 +34,8 @@ def references(lab: Lab) -> Found:
     (x * 2.0).sum().backward()
     handle.remove()
     return {
-        "ok": counts["cupy"] == counts["numpy"] == arrays.FRESH and taken and copied, "expected": arrays.FRESH,
+        "ok": counts["cupy"] == counts["numpy"] == grad_buffers.FRESH and taken and copied,
+        "expected": grad_buffers.FRESH,
         "references": counts, "taken over": taken, "copied if held": copied,
         "a hooked gradient keeps its memory": x.grad.array.data.ptr == seen[0],
     }  # fmt: skip
@@ -56,7 +57,7 @@ def _references(empty: Any) -> int:
 def _own(buffers: dict[int, Any]) -> Any:
     """As the engine gives a leaf its gradient."""
     g = buffers.pop(0)
-    return arrays.own(g, g.dtype, None)
+    return grad_buffers.own(g, g.dtype, None)
 
 
 @check("addresses of gradients", 19)

@@ -6,7 +6,7 @@ import numpy as np
 from op_db import Row, Sample, indices, normal, positive
 from scipy.special import logsumexp
 
-from autograd_gpu.core.op import RECORD
+from autograd_gpu.core.declare.op import RECORD
 
 from .loss import CLASSES, HALVES, NUMBERS, class_samples, classes_second
 

@@ -6,7 +6,7 @@ import numpy as np
 from op_db import Error, Row, Sample, indices, normal, positive
 from scipy.special import log_softmax, softmax
 
-from autograd_gpu.core.op import RECORD
+from autograd_gpu.core.declare.op import RECORD
 
 REDUCTIONS = ("mean", "sum", "none")
 HALVES = {"float16": 1e-2, "bfloat16": 6e-2}

@@ -11,8 +11,8 @@ import numpy as np
 from ...backend import device_of, namespace, to_device
 from ...backend.cuda import foreach as lists
 from ...config import no_grad
+from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
-from ...core.views import before_write, bump_version
 from ...errors import ArgumentError
 from ...ops.creation import zeros
 from ...ops.reduce import wide

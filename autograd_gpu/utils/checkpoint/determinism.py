@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...backend.arrays.device import Device
-from ...core.op import OpDef
+from ...core.declare.op import OpDef
+from ...core.graph.storage import version_of
 from ...core.tensor import Tensor
-from ...core.views import version_of
 
 NAME = "autograd_gpu.utils.checkpoint"
 TIP = ("Tip: To see a more detailed error message, either pass `debug=True` to `checkpoint(...)` or wrap the code "

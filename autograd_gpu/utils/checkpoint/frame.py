@@ -24,10 +24,10 @@ from ... import errors
 from ...autograd import inference_mode
 from ...autograd.graph import saved_tensors_hooks
 from ...config import ANOMALY, MODES
-from ...core.saved import SavedTensor
-from ...core.saving import EnoughSaved, keep
+from ...core.graph.saved import SavedTensor
+from ...core.graph.saved_tensor_hooks import EnoughSaved, keep
+from ...core.graph.storage import version_of
 from ...core.tensor import Tensor
-from ...core.views import version_of
 from ...random.places import Places
 from . import determinism
 from .determinism import Metadata

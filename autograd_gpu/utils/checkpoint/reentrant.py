@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ...autograd import Function, backward, inference_mode, no_grad, once_differentiable
-from ...core.nesting import NESTING, ModesBefore
+from ...core.engine.state import NESTING, ModesBefore
 from ...core.tensor import Tensor
 from ...random.places import Places
 from .repetition import repeated

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from ...core.interception import intercept
+from ...core.interpret.interception import intercept
 from ...random.places import Places, Repeat
 
 

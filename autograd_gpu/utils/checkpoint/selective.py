@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from ... import backend
-from ...core.interception import intercept
-from ...core.op import ALWAYS, RECORD, REGISTRY, OpDef
+from ...core.declare.op import ALWAYS, RECORD, REGISTRY, OpDef
+from ...core.graph.storage import Storage, shares_memory, storage_of
+from ...core.interpret.interception import intercept
 from ...core.tensor import Tensor
-from ...core.views import Storage, shares_memory, storage_of
 from ...random import Generator
 from ...random.places import Places, is_repeating
 from .repetition import Anew

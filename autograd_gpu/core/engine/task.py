@@ -19,21 +19,21 @@ from logging import DEBUG
 from operator import attrgetter
 from typing import Any
 
-from .. import backend
-from ..backend import counters
-from ..backend.arrays.dtypes import NATIVE_FLOATS
-from . import hooks
-from .adding import run_adding
-from .arrays import added, as_array, dense_order, inverse, lies_as, own, zeros
-from .hooked import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
-from .late import Late
-from .masks import FEW, mask_of
-from .nesting import Here, user_code
-from .node import AccumulateGrad, Node
-from .op import RAW, RECORD
-from .saved import plain
-from .tensor import Tensor, wrap
-from .trace import LOGGER, observe
+from ... import backend
+from ...backend import counters
+from ...backend.arrays.dtypes import NATIVE_FLOATS
+from ..declare.op import RAW, RECORD
+from ..graph import hooks
+from ..graph.bitmask import FEW, mask_of
+from ..graph.node import AccumulateGrad, Node
+from ..graph.saved import plain
+from ..tensor import Tensor, wrap
+from .final_callbacks import Late
+from .grad_accumulation import run_adding
+from .grad_buffers import added, as_array, dense_order, inverse, lies_as, own, zeros
+from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
+from .observers import LOGGER, observe
+from .state import Here, user_code
 
 _by_sequence = attrgetter("sequence_nr")
 

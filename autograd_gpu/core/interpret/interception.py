@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ..config import INTERCEPTED, MODES
-from .op import OpDef
+from ...config import INTERCEPTED, MODES
+from ..declare.op import OpDef
 
 Forward = Callable[..., Any]
 

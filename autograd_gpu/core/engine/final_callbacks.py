@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .nesting import NESTING, user_code
+from .state import NESTING, user_code
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..graph.node import Node
     from .task import GraphTask
 
 

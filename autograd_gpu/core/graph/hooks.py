@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..tensor import Tensor
     from .node import Node
-    from .tensor import Tensor
 
 Hook = Callable[..., Any]
 

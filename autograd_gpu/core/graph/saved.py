@@ -12,12 +12,12 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import errors
-from ..config import ANOMALY, GRAD_OFF, MODES
-from .history import freshen
-from .nesting import ModesBefore, user_code
-from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
-from .views import FollowingStorage, Storage, version_of
+from ... import errors
+from ...config import ANOMALY, GRAD_OFF, MODES
+from ..engine.state import ModesBefore, user_code
+from ..tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
+from .rebase import freshen
+from .storage import FollowingStorage, Storage, version_of
 
 if TYPE_CHECKING:
     from .node import Node

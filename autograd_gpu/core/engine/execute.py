@@ -8,13 +8,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..backend.cuda.thread_state import ThreadState
-from ..config import MODES, SAVING, enable_grad, modes_here
-from .anomaly import explain
-from .nesting import MAX_NESTED, NESTING, Here
-from .node import Node
+from ...backend.cuda.thread_state import ThreadState
+from ...config import MODES, SAVING, enable_grad, modes_here
+from ..graph.anomaly import explain
+from ..graph.node import Node
+from ..tensor import Tensor, alias
+from .state import MAX_NESTED, NESTING, Here
 from .task import Capture, GraphTask
-from .tensor import Tensor, alias
 
 
 def execute(

@@ -9,11 +9,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import hooks
-from .views import before_write, bump_version
+from .storage import before_write, bump_version
 
 if TYPE_CHECKING:
+    from ..tensor import Tensor
     from .saved import SavedTensor
-    from .tensor import Tensor
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
 next_sequence_nr = itertools.count().__next__

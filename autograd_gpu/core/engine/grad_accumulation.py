@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import backend
-from .node import Node
-from .tensor import Tensor
-from .trace import report
-from .views import before_write, bump_version
+from ... import backend
+from ..graph.node import Node
+from ..graph.storage import before_write, bump_version
+from ..tensor import Tensor
+from .observers import report
 
 if TYPE_CHECKING:
     from .task import GraphTask

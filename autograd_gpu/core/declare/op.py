@@ -25,8 +25,8 @@ Reading a block
 7. `fused(F, g, need, asked...)` beside the rules of several inputs gives all gradients that a plain backward needs at
    once, as a joint rule does, or answers None, and then the rules run. It gets what the needed inputs' rules ask for,
    and None for other tensors. So what is saved is still split by need, and higher derivatives are those of the rules.
-8. `jvp` says how tangents go through it (core/tangents.py), `batch` how it runs on a batch of examples
-   (core/batching.py): words, or functions.
+8. `jvp` says how tangents go through it (core/declare/jvp_rules.py), `batch` how it runs on a batch of examples
+   (core/declare/batch_rules.py): words, or functions.
 9. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
    which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
 10. `scalars` are inputs that are no tensors to autograd where a number is given, though the op takes `numbers`: nothing
@@ -60,9 +60,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import OpDeclarationError
-from .node import Node
-from .tangents import LINEAR, JvpWord
+from ...errors import OpDeclarationError
+from ..graph.node import Node
+from .jvp_rules import LINEAR, JvpWord
 
 # What `types` may say: how the inputs' dtypes are brought together before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
@@ -85,7 +85,7 @@ class _Zero:
 
 ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it exists
 
-# Names that the generated functions use themselves: in core/nodegen.py, where rules run, and in core/generate.py.
+# Names that the generated functions use themselves: where rules run (codegen/node_class.py), and in codegen/call.py.
 RUNNING = frozenset(("F", "fused", "g", "grads", "need", "release", "s", "self"))
 GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "storage", "t", "ts", "xp"))
 

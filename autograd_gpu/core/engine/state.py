@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ..config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
-from .hooks import Hooks
+from ...config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
+from ..graph.hooks import Hooks
 
 if TYPE_CHECKING:
     from .task import GraphTask

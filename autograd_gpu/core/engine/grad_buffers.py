@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import backend
-from ..backend.arrays.memory_format import memory_order
-from ..backend.cpu import pool
+from ... import backend
+from ...backend.arrays.memory_format import memory_order
+from ...backend.cpu import pool
 
 
 def zeros(like: Any) -> Any:

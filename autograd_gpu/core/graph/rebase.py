@@ -18,14 +18,14 @@ import weakref
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ..backend import may_share_memory
-from ..backend.arrays import strides
-from ..backend.arrays.strides import Place
+from ...backend import may_share_memory
+from ...backend.arrays import strides
+from ...backend.arrays.strides import Place
+from ..declare.op import RAW, RECORD
 from .anomaly import note
 from .hooks import extra_of
 from .node import AccumulateGrad, Node, next_sequence_nr
-from .op import RAW, RECORD
-from .views import (
+from .storage import (
     IN_FUNCTION,
     IN_INFERENCE,
     IN_INFERENCE_NO_GRAD,
@@ -37,7 +37,7 @@ from .views import (
 )
 
 if TYPE_CHECKING:
-    from .tensor import Tensor
+    from ..tensor import Tensor
 
 
 Edge = tuple[Node | None, int]  # a node and the `_nr` of one of its outputs

@@ -10,10 +10,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..declare.op import ANY, FLOAT, OpDef
 from . import keywords
-from .listgen import write_list_call
-from .nodegen import node_class, write_record
-from .op import ANY, FLOAT, OpDef
+from .list_call import write_list_call
+from .node_class import node_class, write_record
 from .source import Source, write_result
 
 
@@ -101,7 +101,7 @@ def make_public(op: OpDef, general: Callable[..., Any], is_operator: bool = Fals
 
 
 def _write_other_words(w: Source, op: OpDef) -> None:
-    """What a call may say otherwise: core/keywords.py."""
+    """What a call may say otherwise: core/codegen/keywords.py."""
     for i, (word, _) in enumerate(op.elsewhere):
         w(f"if {word} is not None: return ELSEWHERE[{i}][1]({', '.join([*op.called.values(), word])})")
     keywords.write_words(w, op.name, op.attributes)

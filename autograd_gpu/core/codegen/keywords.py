@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..tensor import Tensor
 from .source import Source
-from .tensor import Tensor
 
 WORDS = {"dim": "axis", "keepdim": "keepdims"}
 REDUCTION, OLD = "reduction", ("size_average", "reduce")

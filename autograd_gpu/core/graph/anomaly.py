@@ -11,13 +11,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from ..config import ANOMALY, MODES
-from .nesting import NESTING
+from ...config import ANOMALY, MODES
+from ..declare.op import RAW
+from ..engine.state import NESTING
 from .node import Node
-from .op import RAW
 
 TRACEBACK, PARENT = "traceback_", "parent_"
-OURS = (f"{Path(__file__).parents[1]}{os.sep}", "<generated ")  # files of the library itself
+OURS = (f"{Path(__file__).parents[2]}{os.sep}", "<generated ")  # files of the library itself
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import counters, device_of
-from ..backend.arrays.dtypes import short_name
-from .hooks import NONE, NodeExtra
-from .nesting import NESTING, user_code
-from .node import Node
-from .tensor import Tensor
+from ...backend import counters, device_of
+from ...backend.arrays.dtypes import short_name
+from ..graph.hooks import NONE, NodeExtra
+from ..graph.node import Node
+from ..tensor import Tensor
+from .state import NESTING, user_code
 
 if TYPE_CHECKING:
     from .task import GraphTask

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .nodegen import readers, slot
-from .op import FLOAT, OpDef
+from ..declare.op import FLOAT, OpDef
+from .node_class import readers, slot
 from .source import Source, write_refresh, write_result
 
 

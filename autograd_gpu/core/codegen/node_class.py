@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..backend import is_array
-from .node import Node
-from .op import OpDef
-from .saved import NOTHING, SavedTensor, constant, handles, saved
+from ...backend import is_array
+from ..declare.op import OpDef
+from ..graph.node import Node
+from ..graph.saved import NOTHING, SavedTensor, constant, handles, saved
 from .source import Source, write_refresh
 
 PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d", "extra": "e"}

@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .. import errors
+from ... import errors
 
 if TYPE_CHECKING:
-    from .tensor import Tensor
+    from ..tensor import Tensor
 
 _LOCK = threading.Lock()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config import MODES, SAVING
+from ...config import MODES, SAVING
+from ..tensor import Parameter, Tensor
 from .node import AccumulateGrad, next_sequence_nr
 from .saved import SavedOutput, SavedTensor, saved_for_user
-from .tensor import Parameter, Tensor
-from .views import Storage, storage_of
+from .storage import Storage, storage_of
 
 if TYPE_CHECKING:
     from .node import Node

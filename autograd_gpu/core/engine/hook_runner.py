@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import hooks
-from .anomaly import check_nan
-from .arrays import as_array
-from .nesting import NESTING, user_code
-from .node import Node
-from .op import RAW, RECORD
-from .tensor import wrap
+from ..declare.op import RAW, RECORD
+from ..graph import hooks
+from ..graph.anomaly import check_nan
+from ..graph.node import Node
+from ..tensor import wrap
+from .grad_buffers import as_array
+from .state import NESTING, user_code
 
 if TYPE_CHECKING:
     from .task import GraphTask

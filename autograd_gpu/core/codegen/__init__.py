@@ -1,0 +1,1 @@
+"""The functions and node classes that are generated from an op's declaration."""

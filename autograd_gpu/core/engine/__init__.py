@@ -1,0 +1,1 @@
+"""The engine: one task per call of backward or grad."""
