@@ -28,7 +28,7 @@ class _Modes(threading.local):
     saving_refused: str | None = None  # why hooks may not be set
     withheld: list[Any] | None = None  # outputs that wait to be handed to hooks, see core/graph/saved_tensor_hooks.py
     interceptors: tuple[Any, ...] = ()  # innermost last, see core/interpret/interception.py
-    drawing: tuple[Any, ...] = ()  # blocks of random numbers, innermost last, see random/places.py
+    drawing: tuple[Any, ...] = ()  # blocks of random numbers, innermost last, see random/replay.py
 
 
 MODES = _Modes()

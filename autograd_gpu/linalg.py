@@ -8,24 +8,24 @@ from __future__ import annotations
 from .core.codegen.keywords import other_words
 from .core.tensor import Tensor
 from .errors import LinAlgError
-from .ops import vectors
-from .ops.arithmetic import pow
-from .ops.contraction import multi_dot
-from .ops.creation import arange, as_tensor
-from .ops.determinant import det, slogdet
-from .ops.diagonal import diagonal as _diagonal
-from .ops.eigen import eig, eigh, eigvals, eigvalsh
-from .ops.inverse import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
-from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
-from .ops.matrix_functions import matrix_exp, matrix_power
-from .ops.matrix_norms import cond, matrix_norm, norm, vector_norm
-from .ops.out import LINALG, take_out
-from .ops.products import matmul
-from .ops.qr import householder_product, qr
-from .ops.shape import unsqueeze
-from .ops.singular import lstsq, matrix_rank, pinv, svd, svdvals
-from .ops.triangular import cholesky, cholesky_ex, solve_triangular
-from .ops.vectors import vecdot
+from .ops._support.out import LINALG, take_out
+from .ops.creation.factories import arange, as_tensor
+from .ops.elementwise.arithmetic import pow
+from .ops.linalg import vector_products
+from .ops.linalg.cholesky import cholesky, cholesky_ex, solve_triangular
+from .ops.linalg.det import det, slogdet
+from .ops.linalg.eig import eig, eigh, eigvals, eigvalsh
+from .ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from .ops.linalg.matmul import matmul
+from .ops.linalg.matrix_functions import matrix_exp, matrix_power
+from .ops.linalg.norms import cond, matrix_norm, norm, vector_norm
+from .ops.linalg.qr import householder_product, qr
+from .ops.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
+from .ops.linalg.svd import lstsq, matrix_rank, pinv, svd, svdvals
+from .ops.linalg.tensordot import multi_dot
+from .ops.linalg.vector_products import vecdot
+from .ops.shape.diagonal import diagonal as _diagonal
+from .ops.shape.reshape import unsqueeze
 
 __all__ = [
     "LinAlgError",
@@ -77,7 +77,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     >>> ag.linalg.cross(ag.tensor([1.0, 0.0, 0.0]), ag.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    return vectors.cross(input, other, dim)
+    return vector_products.cross(input, other, dim)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:

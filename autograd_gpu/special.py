@@ -28,10 +28,10 @@ from .ops import lgamma as gammaln
 from .ops import mvlgamma as multigammaln
 from .ops import round as round
 from .ops import sigmoid as expit
-from .ops.bessel import i0e, i1, i1e
-from .ops.erf import erfcx, log_ndtr, ndtr, ndtri
-from .ops.gamma import zeta
-from .ops.logarithm import entr, xlog1py
+from .ops.elementwise.bessel import i0e, i1, i1e
+from .ops.elementwise.erf import erfcx, log_ndtr, ndtr, ndtri
+from .ops.elementwise.gamma import zeta
+from .ops.elementwise.logarithm import entr, xlog1py
 
 __all__ = [
     "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from autograd_gpu import linalg, ops, special  # noqa: E402
 from autograd_gpu.core.codegen import keywords  # noqa: E402
 from autograd_gpu.core.declare.op import OpDef  # noqa: E402
-from autograd_gpu.ops import methods  # noqa: E402
+from autograd_gpu.ops import binding  # noqa: E402
 
 REQUIRED = inspect.Parameter.empty
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
@@ -96,13 +96,13 @@ def signature_of(function: Any, method: bool) -> str:
 
 def bound_methods() -> list[str]:
     """The lines of Tensor's bound methods."""
-    named = {name: getattr(module, name) for module, names in methods.SAME_NAME.items() for name in names}
-    named.update(methods.RENAMED)
+    named = {name: getattr(module, name) for module, names in binding.SAME_NAME.items() for name in names}
+    named.update(binding.RENAMED)
     lines = [f"def {name}{signature_of(function, True)}: ..." for name, function in named.items()]
-    operators = [*methods.BINARY, *[f"r{name}" for name in methods.BINARY], *methods.COMPARISONS]
-    operators += [*[f"i{name}" for name in methods.IN_PLACE], "matmul", "rmatmul"]
+    operators = [*binding.BINARY, *[f"r{name}" for name in binding.BINARY], *binding.COMPARISONS]
+    operators += [*[f"i{name}" for name in binding.IN_PLACE], "matmul", "rmatmul"]
     lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ..." for name in operators]
-    properties = methods.PROPERTIES.items()
+    properties = binding.PROPERTIES.items()
     lines += [f"@property\ndef {name}{signature_of(function, True)}: ..." for name, function in properties]
     lines.append("def __iter__(self) -> Iterator[Tensor]: ...")
     lines.append("def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, "

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.ops.array_functions import FUNCTIONS
+from autograd_gpu.ops.numpy_functions import FUNCTIONS
 
 A = np.array([[1.5, -2.0, 3.0], [4.0, 0.5, -6.0]])
 SQUARE = np.array([[2.0, 0.5], [0.3, 1.0]])

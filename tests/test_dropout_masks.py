@@ -63,7 +63,7 @@ def test_a_second_backward_and_other_gradients_have_the_same_mask(drop, device):
 def test_all_or_nothing(p, device):
     x = ag.tensor([1.0, float("nan"), float("inf")], requires_grad=True)
     with np.errstate(invalid="ignore"):
-        y, z = ag.dropout(x, p), ag.ops.noise.random_dropout(x, p)
+        y, z = ag.dropout(x, p), ag.ops.nn.dropout.random_dropout(x, p)
     assert y.tolist()[1:] == [0, 0] if p else y is x
     np.testing.assert_array_equal(z.numpy(force=True), np.zeros(3) if p else x.numpy(force=True))
     assert grad(z, x, ag.ones(3))[0].tolist() == [1 - p] * 3

@@ -10,7 +10,7 @@ import pytest
 from test_inplace import ARGUMENTS, BINARY, FLOAT, WITH_INTEGERS
 
 import autograd_gpu as ag
-from autograd_gpu.ops import methods
+from autograd_gpu.ops import binding
 
 torch = pytest.importorskip("torch")
 
@@ -33,8 +33,8 @@ NO_ORACLE = {
 # PyTorch's derivative reads the output, and ours does not: another write is allowed.
 ALLOWED = {"celu", "cumprod", "elu", "index_reduce", "ldexp", "leaky_relu", "scatter_reduce", "selu", "sgn"}
 LIKE = {"multiply": "mul", "subtract": "sub", "true_divide": "div", "divide": "div"}
-NAMES = [name for names in methods.WRITTEN_BACK.values() for name in names if name not in WITH_INTEGERS]
-NAMES += [name[:-1] for name in (*methods.SAME_NAME[methods.inplace], *methods.SAME_NAME[methods.overwrite])]
+NAMES = [name for names in binding.WRITTEN_BACK.values() for name in names if name not in WITH_INTEGERS]
+NAMES += [name[:-1] for name in (*binding.SAME_NAME[binding.write], *binding.SAME_NAME[binding.activations])]
 NAMES = sorted({*NAMES, *LIKE} - NO_ORACLE)
 ACTIVATIONS = {
     "relu": (), "relu6": (), "elu": (1.5,), "celu": (1.5,), "selu": (), "leaky_relu": (0.2,), "hardtanh": (-0.4, 0.6),

@@ -9,7 +9,7 @@ import autograd_gpu as ag
 from autograd_gpu import profiler
 from autograd_gpu.autograd.gradcheck import gradcheck, gradgradcheck
 from autograd_gpu.nn import functional as F
-from autograd_gpu.ops.norm import native_layer_norm, native_rms_norm
+from autograd_gpu.ops.nn.layer_norm import native_layer_norm, native_rms_norm
 
 HALF = {"float16": 2e-3, "bfloat16": 1.6e-2}
 

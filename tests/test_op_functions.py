@@ -13,7 +13,7 @@ from autograd_gpu.autograd import gradcheck, gradgradcheck
 from autograd_gpu.nn import functional as F
 from autograd_gpu.profiler import count
 
-einsum = importlib.import_module("autograd_gpu.ops.einsum")  # ops.einsum is the function
+einsum = importlib.import_module("autograd_gpu.ops.linalg.einsum")  # ops.einsum is the function
 
 
 def leaf(device, *shape):

@@ -7,7 +7,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend
-from autograd_gpu.ops.scatter import extremes_at
+from autograd_gpu.ops.indexing.scatter import extremes_at
 
 torch = pytest.importorskip("torch")
 

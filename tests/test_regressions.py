@@ -444,7 +444,7 @@ def test_relu_lets_the_gradient_through_at_every_nan(count):
 
 
 def test_label_margins_at_a_tie_do_not_depend_on_the_number_of_elements():
-    from autograd_gpu.ops.margin import label_margins
+    from autograd_gpu.ops.nn.margin_losses import label_margins
 
     x = ag.tensor([[0.1, -0.9]] * 100, requires_grad=True)
     many = grad(label_margins(x, ag.tensor([[0, -1]] * 100)).sum(), x)[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..backend.arrays.dtypes import int64
 from ..core.tensor import Parameter, Tensor
-from ..ops.creation import empty, zeros
+from ..ops.creation.factories import empty, zeros
 from . import functional as F
 from . import init
 from .module import Module

@@ -61,7 +61,7 @@ from ..ops import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from ..ops.biased import linear_activation
+from ..ops.nn.linear_activation import linear_activation
 from .lookup import embedding, embedding_bag
 from .multihead import multi_head_attention_forward
 from .overwriting import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from ..ops.biased import activated
+from ..ops.nn.linear_activation import activated
 from . import functional as F
 from .activation import GELU, ReLU, Sigmoid, SiLU, Tanh
 from .exponential import CELU, ELU, Softplus

@@ -9,8 +9,8 @@ from .. import backend, ops, random
 from ..backend.arrays.dtypes import float64
 from ..config import no_grad
 from ..core.tensor import Tensor, wrap
-from ..ops.creation import eye
-from ..ops.reduce import wide
+from ..ops.creation.factories import eye
+from ..ops.reduction.sum import wide
 from ..random import Generator
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Parameter, Tensor
 from ..ops import bilinear, linear
-from ..ops.creation import empty
+from ..ops.creation.factories import empty
 from . import init
 from .module import Module
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.codegen.keywords import old_reduction
 from ..core.tensor import Tensor
-from ..ops.loss import check_reduction
+from ..ops.nn.regression_losses import check_reduction
 from . import functional as F
 from .module import Module
 

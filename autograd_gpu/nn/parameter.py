@@ -11,7 +11,7 @@ from ..backend.arrays.device import Device
 from ..core.graph.storage import bump_version, storage_of
 from ..core.size import Size
 from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild, wrap_given
-from ..ops.creation import empty
+from ..ops.creation.factories import empty
 
 
 class Buffer(Tensor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Parameter, Tensor
-from ..ops.creation import empty
+from ..ops.creation.factories import empty
 from . import functional as F
 from . import init
 from .activation import Overwriting

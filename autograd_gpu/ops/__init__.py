@@ -1,9 +1,7 @@
-"""The ops, by PyTorch's names. Each is one block in the file of its family; `methods` binds the Tensor methods."""
+"""The ops, by PyTorch's names. Each is one block in the file of its family; `binding` binds the Tensor methods."""
 
-from . import methods as methods  # binds Tensor's methods
-from . import out as out_
-from .activation import relu, sigmoid, silu, softsign, tanh, tanhshrink
-from .addmm import addbmm, addmm, addmv, addr, baddbmm
+from . import binding as binding  # binds Tensor's methods
+from ._support import out as out_
 from .aliases import (
     absolute,
     arccos,
@@ -29,8 +27,25 @@ from .aliases import (
     trapz,
     true_divide,
 )
-from .along import gather, take_along_dim
-from .arithmetic import (
+from .creation.convert import clone, contiguous, detach, to
+from .creation.factories import (
+    arange,
+    as_tensor,
+    asarray,
+    empty,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    linspace,
+    logspace,
+    ones,
+    tensor,
+    zeros,
+)
+from .creation.like import empty_like, full_like, ones_like, zeros_like
+from .creation.strided import empty_strided
+from .elementwise.arithmetic import (
     add,
     addcdiv,
     addcmul,
@@ -47,16 +62,17 @@ from .arithmetic import (
     rsub,
     sub,
 )
-from .attention import scaled_dot_product_attention
-from .bags import embedding_bag
-from .bessel import i0
-from .bilinear import bilinear
-from .bitwise import bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor
-from .bounds import clamp, clamp_max, clamp_min, fmax, fmin, maximum, minimum
-from .broadcast import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors
-from .channels import batch_norm, group_norm, instance_norm
-from .classification import cross_entropy, nll_loss
-from .comparison import (
+from .elementwise.bessel import i0
+from .elementwise.bitwise import (
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+)
+from .elementwise.clamp import clamp, clamp_max, clamp_min, fmax, fmin, maximum, minimum
+from .elementwise.comparison import (
     allclose,
     eq,
     equal,
@@ -78,32 +94,30 @@ from .comparison import (
     ne,
     signbit,
 )
-from .contraction import chain_matmul, inner, kron, tensordot
-from .convert import clone, contiguous, detach, to
-from .creation import (
-    arange,
-    as_tensor,
-    asarray,
-    empty,
-    eye,
-    from_dlpack,
-    from_numpy,
-    full,
-    linspace,
-    logspace,
-    ones,
-    tensor,
-    zeros,
+from .elementwise.division import divide, floor_divide, fmod, gcd, lcm, remainder
+from .elementwise.division import divide as div
+from .elementwise.erf import erf, erfc, erfinv
+from .elementwise.gamma import digamma, lgamma, mvlgamma
+from .elementwise.gamma import polygamma_of as polygamma
+from .elementwise.logarithm import logaddexp, logaddexp2, logit, xlogy
+from .elementwise.rounding import ceil, floor, frac, round, trunc
+from .elementwise.trigonometric import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    cos,
+    cosh,
+    deg2rad,
+    rad2deg,
+    sin,
+    sinc,
+    sinh,
+    tan,
 )
-from .cumprod import cumprod
-from .determinant import det, logdet, slogdet
-from .diagonal import diag, diag_embed, diagflat, diagonal, diagonal_scatter, tril, tril_indices, triu, triu_indices
-from .difference import cumulative_trapezoid, diff, gradient, trapezoid
-from .distance import cdist, dist, pdist, renorm
-from .division import divide, floor_divide, fmod, gcd, lcm, remainder
-from .division import divide as div
-from .einsum import einsum
-from .elementwise import (
+from .elementwise.unary import (
     abs,
     conj,
     conj_physical,
@@ -123,17 +137,29 @@ from .elementwise import (
     sqrt,
     square,
 )
-from .erf import erf, erfc, erfinv
-from .exponential import celu, elu, logsigmoid, mish, selu, softplus
-from .extreme import all, amax, amin, aminmax, any, argmax, argmin, max, min
-from .gamma import digamma, lgamma, mvlgamma
-from .gamma import polygamma_of as polygamma
-from .gated import glu
-from .gelu import gelu
-from .grid import cartesian_prod, combinations, meshgrid, unravel_index, vander
-from .histogram import bincount, histc, histogram
-from .index import embedding, index_select, one_hot
-from .inplace_functions import (
+from .indexing.basic_index import narrow, narrow_copy, select
+from .indexing.gather import gather, take_along_dim
+from .indexing.index import embedding, index_select, one_hot
+from .indexing.index_put import index_add, index_copy, index_fill, index_put, put, select_scatter, slice_scatter, take
+from .indexing.masked import masked_fill, masked_scatter, masked_select, where
+from .indexing.scatter import index_reduce, scatter, scatter_add, scatter_reduce
+from .inplace.activations import (
+    alpha_dropout_,
+    celu_,
+    dropout_,
+    elu_,
+    feature_alpha_dropout_,
+    feature_dropout_,
+    hardtanh_,
+    leaky_relu_,
+    relu_,
+    rrelu_,
+    selu_,
+    sigmoid_,
+    tanh_,
+    threshold_,
+)
+from .inplace.functions import (
     abs_,
     acos_,
     acosh_,
@@ -195,35 +221,24 @@ from .inplace_functions import (
     xlogy_,
     zero_,
 )
-from .inverse import inverse
-from .join import block_diag, cat, column_stack, concat, concatenate, dstack, hstack, row_stack, stack, vstack
-from .likelihood import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    gaussian_nll_loss,
-    kl_div,
-    poisson_nll_loss,
-)
-from .likeness import empty_like, full_like, ones_like, zeros_like
-from .linear import linear
-from .logarithm import logaddexp, logaddexp2, logit, xlogy
-from .loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
-from .lu import lu_unpack
-from .margin import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from .masks import masked_fill, masked_scatter, masked_select, where
-from .matrix_functions import matrix_exp, matrix_power
-from .nan import nan_to_num, nanmean, nansum
-from .noise import (
+from .linalg.addmm import addbmm, addmm, addmv, addr, baddbmm
+from .linalg.cholesky import cholesky, cholesky_inverse, cholesky_solve
+from .linalg.det import det, logdet, slogdet
+from .linalg.distance import cdist, dist, pdist, renorm
+from .linalg.einsum import einsum
+from .linalg.lu import lu_unpack
+from .linalg.matmul import bmm, matmul, mm, mv
+from .linalg.matrix_functions import matrix_exp, matrix_power
+from .linalg.solve import inverse
+from .linalg.svd import pinverse
+from .linalg.tensordot import chain_matmul, inner, kron, tensordot
+from .linalg.vector_products import cross, dot, ger, outer, vdot
+from .nn.activation import relu, sigmoid, silu, softsign, tanh, tanhshrink
+from .nn.attention import scaled_dot_product_attention
+from .nn.batch_norm import batch_norm, group_norm, instance_norm
+from .nn.bilinear import bilinear
+from .nn.cross_entropy import cross_entropy, nll_loss
+from .nn.dropout import (
     alpha_dropout,
     dropout,
     dropout1d,
@@ -234,31 +249,46 @@ from .noise import (
     gumbel_softmax,
     rrelu,
 )
-from .norm import layer_norm, rms_norm
-from .order import kthvalue, median, mode, nanmedian
-from .overwrite import (
-    alpha_dropout_,
-    celu_,
-    dropout_,
-    elu_,
-    feature_alpha_dropout_,
-    feature_dropout_,
-    hardtanh_,
-    leaky_relu_,
-    relu_,
-    rrelu_,
-    selu_,
-    sigmoid_,
-    tanh_,
-    threshold_,
+from .nn.embedding_bag import embedding_bag
+from .nn.exponential_activations import celu, elu, logsigmoid, mish, selu, softplus
+from .nn.gelu import gelu
+from .nn.glu import glu
+from .nn.layer_norm import layer_norm, rms_norm
+from .nn.likelihood_losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    kl_div,
+    poisson_nll_loss,
 )
-from .pad import pad
-from .permute import adjoint, moveaxis, movedim, permute, swapaxes, swapdims, t, transpose
-from .piecewise import hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, prelu, relu6, softshrink, threshold
-from .place import index_add, index_copy, index_fill, index_put, put, select_scatter, slice_scatter, take
-from .pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, pixel_shuffle, pixel_unshuffle
-from .probability import log_softmax, softmax, softmin
-from .products import bmm, matmul, mm, mv
+from .nn.linear import linear
+from .nn.margin_losses import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from .nn.pad import pad
+from .nn.piecewise_activations import (
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    prelu,
+    relu6,
+    softshrink,
+    threshold,
+)
+from .nn.pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, pixel_shuffle, pixel_unshuffle
+from .nn.regression_losses import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from .nn.similarity import cosine_similarity, normalize, pairwise_distance
+from .nn.softmax import log_softmax, softmax, softmin
 from .properties import (
     get_device,
     is_complex,
@@ -271,20 +301,44 @@ from .properties import (
     numel,
     result_type,
 )
-from .quantile import nanquantile, quantile
-from .rearrange import flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile
-from .reduce import count_nonzero, logsumexp, mean, norm, sum, trace
-from .rounding import ceil, floor, frac, round, trunc
-from .sampling import bernoulli, multinomial, normal, poisson
-from .scan import cummax, cummin, cumsum, logcumsumexp, prod
-from .scatter import index_reduce, scatter, scatter_add, scatter_reduce
-from .search import bucketize, searchsorted
-from .shape import broadcast_to, expand, expand_as, flatten, ravel, reshape, squeeze, sum_to, unflatten, unsqueeze
-from .similarity import cosine_similarity, normalize, pairwise_distance
-from .singular import pinverse
-from .slicing import narrow, narrow_copy, select
-from .sorting import argsort, argwhere, isin, msort, nonzero, sort, topk
-from .split import (
+from .random.sampling import bernoulli, multinomial, normal, poisson
+from .reduction.covariance import corrcoef, cov, std_mean, var_mean
+from .reduction.cumprod import cumprod
+from .reduction.cumulative import cummax, cummin, cumsum, logcumsumexp, prod
+from .reduction.difference import cumulative_trapezoid, diff, gradient, trapezoid
+from .reduction.minmax import all, amax, amin, aminmax, any, argmax, argmin, max, min
+from .reduction.nan import nan_to_num, nanmean, nansum
+from .reduction.sum import count_nonzero, logsumexp, mean, norm, sum, trace
+from .reduction.variance import std, var
+from .shape.broadcast import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors
+from .shape.concat import block_diag, cat, column_stack, concat, concatenate, dstack, hstack, row_stack, stack, vstack
+from .shape.diagonal import (
+    diag,
+    diag_embed,
+    diagflat,
+    diagonal,
+    diagonal_scatter,
+    tril,
+    tril_indices,
+    triu,
+    triu_indices,
+)
+from .shape.meshgrid import cartesian_prod, combinations, meshgrid, unravel_index, vander
+from .shape.permute import adjoint, moveaxis, movedim, permute, swapaxes, swapdims, t, transpose
+from .shape.rearrange import flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile
+from .shape.reshape import (
+    broadcast_to,
+    expand,
+    expand_as,
+    flatten,
+    ravel,
+    reshape,
+    squeeze,
+    sum_to,
+    unflatten,
+    unsqueeze,
+)
+from .shape.split import (
     chunk,
     dsplit,
     hsplit,
@@ -297,14 +351,13 @@ from .split import (
     unsafe_split_with_sizes,
     vsplit,
 )
-from .statistics import corrcoef, cov, std_mean, var_mean
-from .strided import empty_strided
-from .triangular import cholesky, cholesky_inverse, cholesky_solve
-from .trigonometric import acos, acosh, asin, asinh, atan, atanh, cos, cosh, deg2rad, rad2deg, sin, sinc, sinh, tan
-from .unique import unique, unique_consecutive
-from .variance import std, var
-from .vectors import cross, dot, ger, outer, vdot
-from .view import as_strided
+from .shape.view import as_strided
+from .sorting.histogram import bincount, histc, histogram
+from .sorting.order_statistics import kthvalue, median, mode, nanmedian
+from .sorting.quantile import nanquantile, quantile
+from .sorting.searchsorted import bucketize, searchsorted
+from .sorting.sort import argsort, argwhere, isin, msort, nonzero, sort, topk
+from .sorting.unique import unique, unique_consecutive
 
 __all__ = [
     "abs",

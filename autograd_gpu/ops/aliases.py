@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import arithmetic, bounds, comparison, difference, division, elementwise, gamma, rounding, trigonometric
+from .elementwise import arithmetic, clamp, comparison, division, gamma, rounding, trigonometric, unary
+from .reduction import difference
 
-absolute = elementwise.abs
+absolute = unary.abs
 arccos = trigonometric.acos
 arccosh = trigonometric.acosh
 arcsin = trigonometric.asin
@@ -12,7 +13,7 @@ arcsinh = trigonometric.asinh
 arctan = trigonometric.atan
 arctan2 = arithmetic.atan2
 arctanh = trigonometric.atanh
-clip = bounds.clamp
+clip = clamp.clamp
 fix = rounding.trunc
 greater = comparison.gt
 greater_equal = comparison.ge
@@ -21,9 +22,9 @@ igammac = gamma.gammaincc
 less = comparison.lt
 less_equal = comparison.le
 multiply = arithmetic.mul
-negative = elementwise.neg
+negative = unary.neg
 not_equal = comparison.ne
-sgn = elementwise.sign
+sgn = unary.sign
 subtract = arithmetic.sub
 trapz = difference.trapezoid
 true_divide = division.div

@@ -10,7 +10,7 @@ import numpy as np
 from ..backend.arrays import dtypes, strides
 from ..core.codegen.keywords import other_words
 from ..core.tensor import Tensor
-from .slicing import wrap_dim
+from .indexing.basic_index import wrap_dim
 
 
 def is_tensor(obj: Any) -> bool:

@@ -17,7 +17,7 @@ template <typename W> __device__ W logistic(W z) { return reciprocal(1 + exp(-z)
 // 1 - s for s = logistic(z), without the loss of digits where s is next to 1.
 template <typename W> __device__ W complement(W s, W z) { return z > 0 ? exp(-z) * s : 1 - s; }
 
-// The normal distribution function, with full relative accuracy; in float by the polynomial of autograd_gpu/ops/gelu.py.
+// The normal distribution function, with full relative accuracy; in float by the polynomial of autograd_gpu/ops/nn/gelu.py.
 __device__ inline double normal_below(double z) { return 0.5 * erfc(z * -0.70710678118654752440); }
 __device__ inline float normal_below(float z) {
     const float TAIL[] = {0.11983629542126604f, 0.12097006133733715f, 0.10002964812344848f, 0.1286564865815722f,

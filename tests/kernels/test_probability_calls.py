@@ -10,7 +10,7 @@ from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.cuda import runtime
 from autograd_gpu.backend.kernels import loader
 from autograd_gpu.nn import functional as F
-from autograd_gpu.ops.probability import safe_softmax
+from autograd_gpu.ops.nn.softmax import safe_softmax
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 ACCURACY = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-13}

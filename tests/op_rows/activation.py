@@ -1,4 +1,4 @@
-"""Rows of ops/activation.py, ops/gated.py, ops/probability.py and ops/noise.py."""
+"""Rows of ops/nn/activation.py, ops/nn/glu.py, ops/nn/softmax.py and ops/nn/dropout.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, binary, nonzero, normal, positive, unary, uniform
@@ -228,7 +228,7 @@ def seeded(name):
 
     def call(x, **attributes):
         ag.manual_seed(5)
-        return getattr(ag.ops.noise, name)(x, **attributes)
+        return getattr(ag.ops.nn.dropout, name)(x, **attributes)
 
     return call
 

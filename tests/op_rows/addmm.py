@@ -1,4 +1,4 @@
-"""Rows of ops/addmm.py."""
+"""Rows of ops/linalg/addmm.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/arithmetic.py."""
+"""Rows of ops/elementwise/arithmetic.py."""
 
 import numpy as np
 from op_db import (

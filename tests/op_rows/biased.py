@@ -1,4 +1,4 @@
-"""Rows of ops/biased.py."""
+"""Rows of ops/nn/linear_activation.py."""
 
 import numpy as np
 from op_db import Row, Sample, nonzero, normal, uniform

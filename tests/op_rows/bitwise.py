@@ -1,4 +1,4 @@
-"""Rows of ops/bitwise.py."""
+"""Rows of ops/elementwise/bitwise.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, indices

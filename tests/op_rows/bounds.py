@@ -1,4 +1,4 @@
-"""Rows of ops/bounds.py."""
+"""Rows of ops/elementwise/clamp.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, binary

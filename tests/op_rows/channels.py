@@ -1,4 +1,4 @@
-"""Rows of ops/channels.py."""
+"""Rows of ops/nn/batch_norm.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/comparison.py."""
+"""Rows of ops/elementwise/comparison.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, binary, bools, normal, unary

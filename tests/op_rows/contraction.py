@@ -1,4 +1,4 @@
-"""Rows of ops/contraction.py."""
+"""Rows of ops/linalg/tensordot.py."""
 
 import numpy as np
 from op_db import Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/convert.py and of the op in ops/creation.py."""
+"""Rows of ops/creation/convert.py and of the op in ops/creation/factories.py."""
 
 import numpy as np
 from op_db import Row, Sample, normal

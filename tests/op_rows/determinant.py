@@ -1,4 +1,4 @@
-"""Rows of ops/determinant.py."""
+"""Rows of ops/linalg/det.py."""
 
 import numpy as np
 from op_db import Row, Sample, normal

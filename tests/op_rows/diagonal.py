@@ -1,4 +1,4 @@
-"""Rows of ops/diagonal.py."""
+"""Rows of ops/shape/diagonal.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

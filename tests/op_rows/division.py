@@ -1,4 +1,4 @@
-"""Rows of ops/division.py."""
+"""Rows of ops/elementwise/division.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, binary, indices, nonzero, normal, uniform

@@ -1,4 +1,4 @@
-"""Rows of ops/eigen.py."""
+"""Rows of ops/linalg/eig.py."""
 
 import numpy as np
 from op_db import Error, Row, normal

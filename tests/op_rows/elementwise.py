@@ -1,4 +1,4 @@
-"""Rows of ops/elementwise.py, ops/rounding.py and ops/trigonometric.py."""
+"""Rows of ops/elementwise/unary.py, ops/elementwise/rounding.py and ops/elementwise/trigonometric.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, fractional, nonzero, normal, positive, unary, uniform, unit

@@ -1,4 +1,4 @@
-"""Rows of ops/exponential.py."""
+"""Rows of ops/nn/exponential_activations.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, nonzero, normal

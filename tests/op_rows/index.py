@@ -1,4 +1,4 @@
-"""Rows of ops/slicing.py, ops/index.py, ops/masks.py, ops/along.py and ops/sorting.py."""
+"""Rows of ops/indexing/ (basic_index.py, index.py, masked.py, gather.py) and ops/sorting/sort.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, bools, distinct, indices, normal

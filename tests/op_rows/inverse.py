@@ -1,4 +1,4 @@
-"""Rows of ops/inverse.py."""
+"""Rows of ops/linalg/solve.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/likelihood.py and ops/similarity.py."""
+"""Rows of ops/nn/likelihood_losses.py and ops/nn/similarity.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, normal, positive, uniform

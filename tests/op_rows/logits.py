@@ -1,4 +1,4 @@
-"""Rows of ops/logits.py."""
+"""Rows of ops/nn/logits_cross_entropy.py."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Rows of ops/loss.py and ops/classification.py."""
+"""Rows of ops/nn/regression_losses.py and ops/nn/cross_entropy.py."""
 
 import warnings
 

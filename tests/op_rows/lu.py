@@ -1,4 +1,4 @@
-"""Rows of ops/lu.py."""
+"""Rows of ops/linalg/lu.py."""
 
 import numpy as np
 import scipy.linalg

@@ -1,4 +1,4 @@
-"""Rows of ops/margin.py."""
+"""Rows of ops/nn/margin_losses.py."""
 
 import numpy as np
 from op_db import Row, Sample, indices, normal

@@ -1,4 +1,4 @@
-"""What the rows of linear algebra share; ops/matrices.py declares no op."""
+"""What the rows of linear algebra share; ops/linalg/checks.py declares no op."""
 
 import numpy as np
 from op_db import Error, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/matrix_functions.py."""
+"""Rows of ops/linalg/matrix_functions.py."""
 
 import scipy.linalg
 from op_db import Row, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/nan.py."""
+"""Rows of ops/reduction/nan.py."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Rows of ops/norm.py."""
+"""Rows of ops/nn/layer_norm.py."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Rows of ops/order.py."""
+"""Rows of ops/sorting/order_statistics.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, distinct, indices

@@ -1,4 +1,4 @@
-"""Rows of ops/pad.py."""
+"""Rows of ops/nn/pad.py."""
 
 import math
 

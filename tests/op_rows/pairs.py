@@ -1,4 +1,4 @@
-"""Rows of ops/pairs.py: what the single reductions give, as one op."""
+"""Rows of ops/reduction/pairs.py: what the single reductions give, as one op."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Rows of ops/piecewise.py."""
+"""Rows of ops/nn/piecewise_activations.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, binary, nonzero, normal, uniform

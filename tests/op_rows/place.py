@@ -1,4 +1,4 @@
-"""Rows of ops/place.py and ops/scatter.py."""
+"""Rows of ops/indexing/index_put.py and ops/indexing/scatter.py."""
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, bools, distinct, indices, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/pooling.py."""
+"""Rows of ops/nn/pooling.py."""
 
 import numpy as np
 from op_db import Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/products.py, ops/linear.py and ops/einsum.py."""
+"""Rows of ops/linalg/matmul.py, ops/nn/linear.py and ops/linalg/einsum.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/qr.py."""
+"""Rows of ops/linalg/qr.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/reduce.py, ops/variance.py, ops/extreme.py and ops/scan.py."""
+"""Rows of ops/reduction/sum.py, ops/reduction/variance.py, ops/reduction/minmax.py and ops/reduction/cumulative.py."""
 
 import functools
 import warnings

@@ -1,11 +1,11 @@
-"""Rows of ops/sampling.py. Each call starts from one seed, so that a distribution's numbers are a function."""
+"""Rows of ops/random/sampling.py. Each call starts from one seed, so that a distribution's numbers are a function."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal, positive, uniform
 
 import autograd_gpu as ag
 from autograd_gpu import backend
-from autograd_gpu.ops import sampling
+from autograd_gpu.ops.random import sampling
 
 SHAPES = ((2, 3), (), (0,), (30,))
 HALVES = {"float16": 1e-2, "bfloat16": 6e-2}

@@ -1,4 +1,4 @@
-"""Rows of ops/shape.py, ops/permute.py, ops/rearrange.py, ops/join.py and ops/split.py."""
+"""Rows of ops/shape/ (reshape.py, permute.py, rearrange.py, concat.py, split.py)."""
 
 import numpy as np
 from op_db import Error, Row, Sample, indices, normal

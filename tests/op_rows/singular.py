@@ -1,4 +1,4 @@
-"""Rows of ops/singular.py."""
+"""Rows of ops/linalg/svd.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

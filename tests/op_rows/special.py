@@ -1,4 +1,4 @@
-"""Rows of ops/erf.py, ops/bessel.py, ops/gamma.py and ops/logarithm.py, against SciPy."""
+"""Rows of ops/elementwise/ (erf.py, bessel.py, gamma.py, logarithm.py), against SciPy."""
 
 import math
 

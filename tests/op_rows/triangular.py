@@ -1,4 +1,4 @@
-"""Rows of ops/triangular.py."""
+"""Rows of ops/linalg/cholesky.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/vectors.py."""
+"""Rows of ops/linalg/vector_products.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, normal

@@ -1,4 +1,4 @@
-"""Rows of ops/view.py."""
+"""Rows of ops/shape/view.py."""
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view

@@ -48,7 +48,7 @@ Other words of a block
     outputs          the names of several results, or ("*",) for a list
     nondiff          inputs, nondiff_outputs: results, without a derivative
     differentiable   a condition on the attributes under which there is a derivative
-    takes_out        False: the public function has no `out`, as PyTorch's (ops/out.py)
+    takes_out        False: the public function has no `out`, as PyTorch's (ops/_support/out.py)
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from ...config import no_grad
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
 from ...errors import ArgumentError
-from ...ops.creation import zeros
-from ...ops.reduce import wide
+from ...ops.creation.factories import zeros
+from ...ops.reduction.sum import wide
 
 Tensors = Tensor | Iterable[Tensor]
 

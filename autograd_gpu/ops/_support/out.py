@@ -1,0 +1,166 @@
+"""`out=`: a result that is written into a tensor of the caller's, as an in-place operation that nobody records.
+
+The result is computed as without `out`, and copied. So an input may be `out`, too, and if the op fails `out` is what it
+was. Generated functions hand a call with `out` to `to_out`; functions made of ops get a wrapper by `taking_out`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from ... import errors
+from ...backend.arrays import dtypes
+from ...config import GRAD_OFF, INFERENCE, MODES
+from ...core.codegen.source import Source
+from ...core.declare.op import RECORD, OpDef
+from ...core.graph.rebase import give_memory
+from ...core.graph.storage import bump_version
+from ...core.tensor import Tensor, wrap
+from ..inplace.write import check_writable, refuse_storage
+
+RESIZED = (
+    "An output with one or more elements was resized since it had shape {}, which does not match the required output "
+    "shape {}. This behavior is deprecated, and in a future release outputs will not be resized unless they have zero "
+    "elements. You can explicitly reuse an out tensor by passing one of zero elements."
+)
+
+
+def to_out(op: OpDef, more: Any, out: Any, general: Any, inputs: Any, attributes: tuple[Any, ...]) -> Any:
+    """A call of the generated function of `op` with `out`; `more`: one positional argument too many."""
+    if more is not None:
+        count = len(op.inputs) + len(op.attributes)
+        raise TypeError(f"{op.name}() takes {count} positional arguments but more were given; `out` goes by name")
+    return written(op.name, out, (inputs, attributes), general, op, inputs, attributes)
+
+
+def written(name: str, out: Any, given: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """function(*args, **kwargs) written into `out`, a tensor or a tuple of them, which is returned; `given`: what the
+    caller gave, for tensors among which none may require grad."""
+    several = isinstance(out, (tuple, list))
+    outs = tuple(out) if several else (out,)
+    for o in outs:
+        if not isinstance(o, Tensor):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(o).__name__}")
+    if not MODES.bits & (GRAD_OFF | INFERENCE) and (_follows(given) or _follows(outs)):
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
+                           "one of the arguments requires grad.")
+    result = function(*args, **kwargs)
+    results = result if isinstance(result, tuple) else (result,)
+    if isinstance(result, tuple) != several or len(results) != len(outs):
+        wanted = f"tuple of {len(results)} elements" if isinstance(result, tuple) else "a Tensor"
+        raise TypeError(f"{name}(): argument 'out': expected {wanted} but got "
+                        f"{f'{len(outs)}' if several else 'a Tensor'}")
+    for o, r in zip(outs, results, strict=True):
+        _check(name, o, r)
+    for o, r in zip(outs, results, strict=True):
+        _write(o, r)
+    if not several:
+        return out
+    return type(result)(*outs) if hasattr(result, "_fields") else outs
+
+
+def filled(function: Callable[..., Any], out: Any, *args: Any, **kwargs: Any) -> Any:
+    """A factory's numbers in `out`, in its dtype; silently in another shape."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return written(function.__name__, out, (), function, *args, dtype=out.dtype, device=out.device, **kwargs)
+
+
+RECORD.to_out, RECORD.written, RECORD.filled = to_out, written, filled  # for what is imported earlier
+
+
+def _follows(value: Any) -> bool:
+    """Whether a tensor in there requires grad."""
+    if isinstance(value, Tensor):
+        return value.requires_grad
+    return isinstance(value, (tuple, list)) and any(map(_follows, value))
+
+
+def _check(name: str, out: Tensor, result: Tensor) -> None:
+    refuse_storage(name, out)
+    if out.device != result.device:
+        raise errors.mixed_devices(name, [str(result.device), str(out.device)])
+    if dtypes.category(result.dtype) > dtypes.category(out.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    check_writable(name, out)
+
+
+def _write(out: Tensor, result: Tensor) -> None:
+    array = result._array
+    bump_version(out)
+    if out._array.shape == array.shape:
+        out._array[...] = array
+        return
+    if out._array.size:
+        warnings.warn(RESIZED.format(list(out.shape), list(array.shape)), UserWarning, stacklevel=5)
+    give_memory(out, wrap(array.astype(out.dtype)))
+
+
+def taking_out(function: Any, name: str, module: str) -> Any:
+    """`function` as `name` of `module`, with a keyword `out`; where that is not given it costs one call more."""
+    parameters = _parameters(function)
+    keywords = any(p.kind is p.KEYWORD_ONLY or p.kind is p.VAR_POSITIONAL for p in parameters)
+    bare = [p.replace(annotation=p.empty, default=p.default if p.default is p.empty else Default(p.name))
+            for p in parameters]
+    listed = str(inspect.Signature(bare))[1:-1]
+    passed = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else
+                       f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name for p in parameters)
+    named = ", ".join(p.name for p in parameters)
+    w = Source()
+    w(f"def {name}({listed}{'' if keywords else ', *'}, out=None):")
+    w(f"if out is None: return function({passed})", 1)
+    w(f"return written({name!r}, out, ({named},), function, {passed})", 1)
+    defaults = {f"default_{p.name}": p.default for p in parameters if p.default is not p.empty}
+    result = w.compile(name, {"function": function, "written": written, **defaults})
+    shown = inspect.signature(function)
+    last = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    result.__signature__ = shown.replace(parameters=[*shown.parameters.values(), last])
+    result.__doc__, result.__module__ = function.__doc__, module
+    return result
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """Those that the code has: NumPy's words among them, which help() does not show."""
+    bare = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
+                        function.__closure__)  # fmt: skip
+    bare.__kwdefaults__ = function.__kwdefaults__
+    return list(inspect.signature(bare).parameters.values())
+
+
+# Functions made of ops that PyTorch gives `out`, as the packages show them.
+OPS = (
+    "addbmm", "aminmax", "bernoulli", "bucketize", "chain_matmul", "cholesky_inverse", "cholesky_solve",
+    "clamp_max", "clamp_min", "column_stack", "diag", "diff", "dstack", "float_power", "gather",
+    "histogram", "hstack", "index_add", "index_copy", "index_reduce", "index_select", "inner", "ldexp", "masked_select",
+    "matrix_power", "max", "median", "min", "msort", "multinomial", "nanmedian", "nanquantile", "narrow_copy",
+    "nonzero", "normal", "normalize", "polygamma", "quantile", "renorm", "row_stack", "scatter", "scatter_add",
+    "scatter_reduce", "searchsorted", "slice_scatter", "std_mean", "take", "take_along_dim", "tensordot",
+    "var_mean", "vstack", "where",
+)
+LINALG = (
+    "cholesky_ex", "cond", "cross", "inv_ex", "lstsq", "lu", "lu_factor", "lu_solve", "matrix_norm", "matrix_power",
+    "matrix_rank", "multi_dot", "norm", "qr", "solve_ex", "solve_triangular", "tensorinv", "tensorsolve", "vector_norm",
+)
+
+
+def take_out(functions: dict[str, Any], names: tuple[str, ...]) -> None:
+    """In the dictionary of a package: puts `taking_out` around `names`."""
+    for name in names:
+        if not hasattr(functions[name], "op"):
+            functions[name] = taking_out(functions[name], name, functions["__name__"])
+
+
+class Default:
+    """The name of a default in the generated text."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"default_{self.name}"

@@ -1,0 +1,65 @@
+"""Powers of floating-point numbers on the CPU.
+
+NumPy takes up to a hundred times as long for the power of a negative number as for that of a positive one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ... import backend
+from ...backend.arrays.dtypes import FLOATS, HALF, float32
+
+MANY = 128  # elements from which on more than one call of NumPy pays
+SHORT = frozenset((-1, 0, 0.5, 1, 2))  # exponents for which NumPy takes no power
+PRODUCTS = frozenset((-4, -3, -2, 3, 4))  # those for which products are as exact as a power
+
+
+def power(xp: Any, base: Any, exponent: Any) -> Any:
+    """base ** exponent, broadcasting; one of the two may be a number."""
+    if type(exponent) is ndarray:
+        few = exponent.size < MANY and getattr(base, "size", 1) < MANY
+        return base**exponent if few or exponent.dtype not in FLOATS else _many(base, exponent)
+    if xp is not np or exponent in SHORT or base.size < MANY or base.dtype not in FLOATS:
+        return base**exponent
+    return _many(base, exponent)
+
+
+def _many(base: Any, exponent: Any) -> ndarray:
+    """Half types in float32."""
+    dtype = (base if type(base) is ndarray else exponent).dtype
+    wider = float32 if dtype in HALF else dtype
+    base, exponent = np.asarray(base, wider), np.asarray(exponent, wider)
+    number = float(exponent) if not exponent.ndim else math.nan
+    found = _product(base, int(number)) if number in PRODUCTS else _by_magnitude(base, exponent)
+    return found.astype(dtype, copy=False)
+
+
+def _product(base: ndarray, n: int) -> ndarray:
+    """base ** n for n in PRODUCTS."""
+    out = np.square(base, out=backend.empty(np, base.shape, base.dtype))
+    if abs(n) == 3:
+        out *= base
+    elif abs(n) == 4:
+        np.square(out, out=out)
+    return out if n > 0 else np.reciprocal(out, out=out)
+
+
+def _by_magnitude(base: ndarray, exponent: ndarray) -> ndarray:
+    """|base| ** exponent with the sign of the power, or NaN."""
+    if not (base < 0).any():
+        return np.power(base, exponent)
+    out = np.asarray(np.power(np.abs(base), exponent))
+    half, whole = exponent * exponent.dtype.type(0.5), np.floor(exponent) == exponent
+    odd = whole & (np.floor(half) != half)
+    if odd.all():
+        np.copysign(out, base, out=out)
+    elif odd.any():
+        out *= 1 - 2 * (odd & np.signbit(base)).astype(out.dtype)
+    if not whole.all():
+        out = backend.where(np, (base < 0) & ~whole & np.isfinite(base), out.dtype.type(math.nan), out)
+    return out

@@ -1,0 +1,29 @@
+"""Functions that have one formula near 0 and another one further out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import wide
+
+
+def in_two_ranges(
+    xp: Any, x: Any, limit: float, near: Callable[[Any], Any], far: Callable[[Any], Any], signed: bool = False
+) -> Any:
+    """near(x) for |x| < limit, or for x < limit if `signed`, and far(x) elsewhere; half types in float32.
+
+    Each sees numbers of its own range only: NumPy picks them, CuPy puts 0 or `limit` in place of the others.
+    """
+    z = x.astype(wide(x.dtype), copy=False)
+    small = (z if signed else abs(z)) < limit
+    if xp is np and z.ndim:
+        out = np.empty_like(z)
+        out[small], out[~small] = near(z[small]), far(z[~small])
+    else:
+        inside, outside = xp.where(small, z, z.dtype.type(0)), xp.where(small, z.dtype.type(limit), z)
+        out = backend.where(xp, small, near(inside), far(outside))
+    return out.astype(x.dtype, copy=False)

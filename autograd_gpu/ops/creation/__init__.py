@@ -1,0 +1,1 @@
+"""Tensors made of data or of one value, and conversions of dtype and device."""

@@ -1,0 +1,212 @@
+"""Conversion: dtype, device, copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays import dtypes
+from ...backend.arrays.device import Device
+from ...backend.arrays.memory_format import copy_order, is_contiguous_format
+from ...backend.arrays.tensor_types import TYPE_NAMES
+from ...backend.quantization.quantize import from_float8, to_float8
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import LINEAR
+from ...core.declare.op import RECORD
+from ...core.dispatch import defop
+from ...core.graph.storage import FollowingStorage, storage_of
+from ...core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+
+
+@defop
+class cast:
+    """x in another dtype; floating point to floating point is differentiable.
+
+    >>> ag.tensor([1.5, 2.5]).to(ag.float64)
+    tensor([1.5, 2.5], dtype=float64)
+    """
+
+    def forward(xp, x, *, dtype): return x.astype(dtype, copy_order(x))
+    def grad_x(F, g, x_dtype): return F.cast(g, x_dtype)
+    def differentiable(dtype): return dtype in dtypes.FLOATS
+    jvp, batch = LINEAR, BROADCASTING
+
+
+def _clone_in(x: Tensor, memory_format: Any) -> Tensor:
+    return contiguous_copy(x) if is_contiguous_format("clone", memory_format) else clone(x)
+
+
+@defop
+class clone:
+    """A copy of x in memory of its own; the gradient flows through.
+
+    >>> ag.clone(ag.ones(2))
+    tensor([1., 1.])
+    """
+
+    def forward(xp, x): return x.copy(copy_order(x)) if x.ndim else xp.array(x)
+    def grad_x(F, g): return g
+    storage_ok = True
+    elsewhere = (("memory_format", _clone_in),)
+    jvp, batch = LINEAR, BROADCASTING
+    takes_out = False
+
+
+@defop
+class contiguous_copy:
+    """A copy of x in C order; see contiguous.
+
+    >>> ag.contiguous(ag.ones(2, 3).mT).stride()
+    (2, 1)
+    """
+
+    def forward(xp, x): return xp.array(x, order="C")
+    def grad_x(F, g): return g
+    storage_ok = True
+    jvp, batch = LINEAR, BROADCASTING
+
+
+def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
+    """x in C order: itself if it is already, else a copy.
+
+    >>> ag.contiguous(ag.ones(2, 3).mT).stride()
+    (2, 1)
+    """
+    preserved = memory_format is not None and not is_contiguous_format("contiguous", memory_format)
+    if x._array.flags.c_contiguous:
+        return x
+    if preserved:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator; leave memory_format out")
+    return contiguous_copy(x)
+
+
+@defop
+class to_device:
+    """x on `device`; the gradient comes back to where x lives.
+
+    >>> ag.ones(2).to("cpu").device
+    device('cpu')
+    """
+
+    def forward(xp, x, *, device): return backend.to_device(x, device), {"home": backend.device_of(x)}
+    def grad_x(F, g, home): return F.to_device(g, home)
+    saved = ("home",)
+    jvp, batch = LINEAR, BROADCASTING
+
+
+def to(
+    x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """x with another dtype, device, or both; x itself if nothing changes and `copy` is False.
+
+    to(dtype), to(device), to(device, dtype), to(other): PyTorch's forms. non_blocking is accepted and has no effect;
+    a copy lies as x does, or in C order with memory_format=contiguous_format.
+
+    >>> ag.ones(2).to("cpu", ag.float64).dtype
+    dtype('float64')
+    """
+    for value in args:
+        if isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, Device) or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
+            device = value
+        elif not isinstance(value, bool):  # a positional non_blocking
+            dtype = value
+    result = x
+    home = x.device if device is None else backend.resolve(Device(device))
+    if home != x.device:
+        result = move(result, home)
+    if dtype is not None:
+        wanted = dtypes.as_dtype(dtype)
+        if wanted != result.dtype:
+            result = convert(result, wanted)
+    if copy and result is x:
+        result = clone(result)
+    if memory_format is not None and is_contiguous_format("to", memory_format) and result is not x:
+        return contiguous(result)
+    return result
+
+
+def move(x: Tensor, device: Device) -> Tensor:
+    if isinstance(x, StorageTensor):
+        return wrap_codes(backend.to_device(x._array, device), x.dtype)
+    return RECORD.to_device(x, device)
+
+
+def convert(x: Tensor, dtype: np.dtype) -> Tensor:
+    """`cast`, and the two ways in and out of the float8 storage dtypes (to nearest even; finite numbers saturate)."""
+    if isinstance(x, StorageTensor):
+        if dtype not in dtypes.FLOATS:
+            return convert(wrap(from_float8(x._array, x.dtype, dtypes.float32)), dtype)
+        return wrap(from_float8(x._array, x.dtype, dtype))
+    if dtype in dtypes.STORAGE:
+        return wrap_codes(to_float8(x._array, dtype), dtype)
+    return cast(x, dtype)
+
+
+def cpu(x: Tensor, memory_format: Any = None) -> Tensor:
+    """x on the CPU."""
+    return to(x, "cpu", memory_format=memory_format)
+
+
+def cuda(x: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """x on a CUDA device: an ordinal, "cuda", "cuda:1"; ImportError or RuntimeError that says what is missing."""
+    home = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+    return to(x, device=home, memory_format=memory_format)
+
+
+def itself(x: Tensor) -> Tensor:
+    """+x."""
+    return x
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same memory and version counter, without history; does not require grad.
+
+    >>> ag.detach(ag.ones(1, requires_grad=True)).requires_grad
+    False
+    """
+    return input.detach()
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Cuts input off its history, in place; whoever saved it for backward before raises there.
+
+    RuntimeError for a view: use `detach`.
+    """
+    x = input
+    if x._is_view():
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if x._fn is not None and not x.is_leaf:
+        x._storage = FollowingStorage(storage_of(x), 1)
+    x._fn, x._nr = None, 0
+    return x
+
+
+def type_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the dtype of `other`."""
+    return x if x.dtype == other.dtype else to(x, other.dtype)
+
+
+def to_named(dtype: np.dtype) -> Any:
+    """The method that converts to one dtype: float(), long(), ..."""
+
+    def method(x: Tensor, memory_format: Any = None) -> Tensor:
+        return to(x, dtype, memory_format=memory_format)
+
+    method.__doc__ = f"x as {dtype}."
+    return method
+
+
+def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+    """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
+
+    >>> ag.ones(2).type(), ag.ones(2).type(ag.int64).dtype
+    ('FloatTensor', dtype('int64'))
+    """
+    if dtype is not None:
+        return to(x, dtype, memory_format=memory_format)
+    return ("cuda." if x.is_cuda else "") + TYPE_NAMES.get(x.dtype, str(x.dtype))

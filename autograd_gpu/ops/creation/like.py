@@ -1,0 +1,146 @@
+"""Tensors with the shape, dtype or device of another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backend import is_array
+from ...backend.arrays import dtypes
+from ...backend.arrays.memory_format import is_contiguous_format, memory_order
+from ...core.size import Size
+from ...core.tensor import StorageTensor, Tensor, wrap
+from .factories import empty, full, in_numpy, make, ones, tensor, zeros
+
+
+def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, layout: Any, *fill: Any) -> Tensor:
+    array = x._array
+    in_c_order = array.flags.c_contiguous
+    if layout is not None:
+        in_c_order = is_contiguous_format(f"{name}_like", layout) or in_c_order
+    if not in_c_order:
+        return _in_order(name, x, dtype, device, *fill).requires_grad_(requires_grad)
+    if dtype is None and device is None and type(array) is np.ndarray and type(x) is not StorageTensor:
+        result = wrap(in_numpy(name, array.shape, array.dtype, *fill))
+        return result.requires_grad_() if requires_grad else result
+    return make(name, array.shape, dtype or x.dtype, device or x.device, requires_grad, *fill)
+
+
+def _in_order(name: str, x: Tensor, dtype: Any, device: Any, *fill: Any) -> Tensor:
+    """The same, its dimensions in memory in the order of x's."""
+    order = memory_order(x._array)
+    result = make(name, tuple(x.shape[d] for d in order), dtype or x.dtype, device or x.device, False, *fill)
+    result._array = result._array.transpose(tuple(order.index(d) for d in range(len(order))))
+    return result
+
+
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    """Zeros with the shape, dtype and device of input.
+
+    >>> ag.zeros_like(ag.ones(2))
+    tensor([0., 0.])
+    """
+    return _like("zeros", input, dtype, device, requires_grad, memory_format)
+
+
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    """Ones with the shape, dtype and device of input.
+
+    >>> ag.ones_like(ag.zeros(2))
+    tensor([1., 1.])
+    """
+    return _like("ones", input, dtype, device, requires_grad, memory_format)
+
+
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    """Unset values with the shape, dtype and device of input.
+
+    >>> ag.empty_like(ag.zeros(2)).shape
+    (2,)
+    """
+    return _like("empty", input, dtype, device, requires_grad, memory_format)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """`fill_value` everywhere, with the shape, dtype and device of input.
+
+    >>> ag.full_like(ag.zeros(2), 3.0)
+    tensor([3., 3.])
+    """
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    if type(value) is int:
+        value = dtypes.fitting(value, dtypes.as_dtype(dtype or input.dtype))
+    return _like("full", input, dtype, device, requires_grad, memory_format, value)
+
+
+def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`, by default in the dtype and on the device of x.
+
+    >>> ag.ones(2, dtype=ag.int32).new_tensor([3.0])
+    tensor([3], dtype=int32)
+    """
+    return tensor(data, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new(x: Tensor, *sizes: Any, size: Any = None, device: Any = None) -> Tensor:
+    """PyTorch's old constructor, in the dtype and on the device of x.
+
+    Of sizes or an `ag.Size` it makes a tensor whose values are not set, of a sequence, an array or a tensor a copy.
+    Prefer new_empty and new_tensor, which say which.
+
+    >>> ag.ones(2, dtype=ag.int32).new([3, 4])
+    tensor([3, 4], dtype=int32)
+    """
+    if size is None and not sizes:
+        return new_empty(x, 0, device=device)
+    if all(type(n) is int for n in sizes):
+        return new_empty(x, *sizes, size=size, device=device)
+    data = sizes[0] if len(sizes) == 1 else None
+    if isinstance(data, Size):
+        return new_empty(x, data, device=device)
+    if isinstance(data, Tensor) and data.dtype != x.dtype:
+        raise TypeError(f"new(): a tensor of {data.dtype} beside one of {x.dtype}; use x.new_tensor, which converts")
+    if not isinstance(data, (list, tuple, Tensor)) and not is_array(data):
+        raise TypeError(f"new() takes sizes, or a sequence, array or tensor; got {', '.join(map(repr, sizes)):.60}")
+    return new_tensor(x, data, device=device)
+
+
+def new_zeros(
+    x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of zeros, by default in the dtype and on the device of x."""
+    dtype, device = dtype or x.dtype, device or x.device
+    return zeros(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def new_ones(
+    x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of ones, by default in the dtype and on the device of x."""
+    dtype, device = dtype or x.dtype, device or x.device
+    return ones(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def new_empty(
+    x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor whose values are not set, by default in the dtype and on the device of x."""
+    dtype, device = dtype or x.dtype, device or x.device
+    return empty(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def new_full(
+    x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of `fill_value`, by default in the dtype and on the device of x."""
+    return full(size, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)

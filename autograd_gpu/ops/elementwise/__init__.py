@@ -1,0 +1,1 @@
+"""Functions of one, two or three operands, element by element."""

@@ -1,0 +1,326 @@
+"""Arithmetic of two operands, and selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import backend, errors
+from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
+from ...backend.cpu import numpy_ops
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR
+from ...core.declare.op import FITTING, FLOAT, PROMOTE, SAME, ZERO
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+from .._support.half_precision import in_float32
+from .._support.powers import power
+from ..creation.factories import as_tensor
+from .unary import exp2
+
+# ---- arithmetic ------------------------------------------------------------------------------------
+
+
+def factor(b, alpha, name="alpha"):
+    """The number alpha as a ufunc takes it fastest beside b."""
+    if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
+        raise errors.float_factor(name)
+    if type(b) is np.ndarray and b.dtype in FULL_FLOATS:
+        return numpy_ops.constant(alpha, b.dtype)
+    return fitting(alpha, b.dtype) if getattr(b, "dtype", None) in INTEGERS else alpha
+
+
+@in_float32
+def _combined(xp, a, b, alpha, ufunc):
+    return getattr(xp, ufunc)(a, b * factor(b, alpha))
+
+
+@defop
+class add:
+    """a + alpha * b, broadcasting.
+
+    >>> ag.add(ag.tensor([1.0, 2.0]), 1.0)
+    tensor([2., 3.])
+    """
+
+    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else _combined(xp, a, b, alpha, "add")
+    def grad_a(F, g): return g
+    def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
+    types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = LINEAR, BROADCASTING
+
+
+def _minus(xp, a, b, *, alpha=1):
+    try:
+        return xp.subtract(a, b) if alpha == 1 else _combined(xp, a, b, alpha, "subtract")
+    except TypeError as error:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                           "`logical_xor()` operator instead.") from error
+
+
+@defop
+class sub:
+    """a - alpha * b, broadcasting. Two bools are refused; one beside another dtype counts as 0 or 1, which PyTorch
+    refuses too.
+
+    >>> ag.sub(ag.tensor([1.0, 2.0]), 1.0)
+    tensor([0., 1.])
+    """
+
+    forward = _minus
+    def grad_a(F, g): return g
+    def grad_b(F, g, alpha): return -g if alpha == 1 else g * -alpha
+    types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("a",)
+    jvp, batch = LINEAR, BROADCASTING
+
+
+def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """other - alpha * input, broadcasting.
+
+    >>> ag.rsub(ag.tensor([1.0, 2.0]), 3)
+    tensor([2., 1.])
+    """
+    return sub(other, input, alpha)
+
+
+@defop
+class mul:
+    """a * b, broadcasting.
+
+    >>> ag.mul(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
+    tensor([3., 8.])
+    """
+
+    def forward(xp, a, b): return a * b
+    def grad_a(F, g, b): return g * b
+    def grad_b(F, g, a): return g * a
+    types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = MULTILINEAR, BROADCASTING
+
+
+def _power_base(F, g, base, exponent):
+    if isinstance(exponent, (int, float)):
+        if exponent == 2:
+            return g * (base * 2)  # the common power, by a product instead of another power
+        return g * 0 if exponent == 0 else g * (exponent * F.pow(base, exponent - 1))
+    vanishes = exponent == 0  # there 0 * 0 ** -1 would be NaN
+    return F.where(vanishes, 0.0, g * (exponent * F.pow(base, F.where(vanishes, 1.0, exponent) - 1)))
+
+
+def _power_exponent(F, g, base, exponent, out):
+    # d/dp b^p = b^p log b; at b = 0 the limit is 0 for p >= 0, where log gives 0 * -inf
+    if isinstance(base, (int, float)):
+        base = F.constant_like(exponent, float(base))
+    vanishes = F.logical_and(base == 0, exponent >= 0)
+    return F.where(vanishes, 0.0, g * (out * F.log(F.where(vanishes, 1.0, base))))
+
+
+@defop
+class pow:
+    """base ** exponent, broadcasting; at base 0 the derivative by a non-negative exponent is 0. Integers to a negative
+    power are refused, also where PyTorch rounds to 0, which it does for tensors of exponents.
+
+    >>> ag.pow(ag.tensor([2.0, 3.0]), 2)
+    tensor([4., 9.])
+    """
+
+    forward = power
+    grad_base = _power_base
+    grad_exponent = _power_exponent
+    called = ("input", "exponent")
+    types, broadcasts, numbers = PROMOTE, True, FITTING
+    scalars = ("base", "exponent")
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _over_square(F, g, side, a, b):
+    """g * side / (a * a + b * b); 0 at the origin, where the angle has no derivative."""
+    square = a * a + b * b
+    origin = square == 0
+    return F.where(origin, 0.0, g * side / F.where(origin, 1.0, square))
+
+
+@defop
+class atan2:
+    """The angle of the point (x=b, y=a) in radians, broadcasting; at the origin the derivatives are 0.
+
+    >>> ag.atan2(ag.tensor([1.0]), ag.tensor([1.0]))
+    tensor([0.7854])
+    """
+
+    def forward(xp, a, b): return xp.arctan2(a, b)
+    def grad_a(F, g, a, b): return _over_square(F, g, b, a, b)
+    def grad_b(F, g, a, b): return _over_square(F, -g, a, a, b)
+    types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+# One expression each: NumPy then computes a large one in place.
+
+
+def _lerp(xp, a, b, weight):
+    """From the end that is nearer: exactly b for a weight of 1, and an infinite end stays infinite."""
+    if isinstance(weight, (int, float)):
+        return a + (b - a) * factor(b, weight) if abs(weight) < 0.5 else b + (b - a) * factor(b, weight - 1)
+    near = abs(weight) < 0.5
+    return backend.where(xp, near, a, b) + (b - a) * (weight - ~near)
+
+
+@defop
+class lerp:
+    """a + weight * (b - a), broadcasting.
+
+    >>> ag.lerp(ag.tensor([0.0]), ag.tensor([10.0]), 0.3)
+    tensor([3.])
+    """
+
+    forward = in_float32(_lerp)
+    def grad_a(F, g, weight): return g * (1 - weight)
+    def grad_b(F, g, weight): return g * weight
+    def grad_weight(F, g, a, b): return g * (b - a)
+    called = ("input", "end", "weight")
+    types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("weight",)
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class addcmul:
+    """x + value * a * b, broadcasting.
+
+    >>> ag.addcmul(ag.tensor([1.0]), ag.tensor([2.0]), ag.tensor([3.0]), value=0.5)
+    tensor([4.])
+    """
+
+    @in_float32
+    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value, "value")
+    def grad_x(F, g): return g
+    def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
+    def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
+    called = ("input", "tensor1", "tensor2")
+    types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class addcdiv:
+    """x + value * a / b, broadcasting; integers give the default float dtype.
+
+    >>> ag.addcdiv(ag.tensor([1.0]), ag.tensor([2.0]), ag.tensor([4.0]), value=2)
+    tensor([2.])
+    """
+
+    @in_float32
+    def forward(xp, x, a, b, *, value=1): return x + a / b if value == 1 else x + a / b * factor(a, value)
+    def grad_x(F, g): return g
+    def grad_a(F, g, b, value): return g * value / b
+    def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
+    called = ("input", "tensor1", "tensor2")
+    types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class hypot:
+    """sqrt(a * a + b * b) without overflow, broadcasting.
+
+    >>> ag.hypot(ag.tensor([3.0]), ag.tensor([4.0]))
+    tensor([5.])
+    """
+
+    def forward(xp, a, b): return xp.hypot(a, b)
+    def grad_a(F, g, a, out): return g * (a / out)
+    def grad_b(F, g, b, out): return g * (b / out)
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class copysign:
+    """|a| with the sign of b, broadcasting; where a is 0 the derivative is 0.
+
+    >>> ag.copysign(ag.tensor([1.0, -2.0]), ag.tensor([-0.0, 3.0]))
+    tensor([-1.,  2.])
+    """
+
+    def forward(xp, a, b): return xp.copysign(a, b)
+    def grad_a(F, g, a, out): return g * (F.sign(a) * F.sign(out))
+    grad_b = ZERO
+    types, broadcasts, numbers = FLOAT, True, True
+    scalars = ("b",)
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class nextafter:
+    """The next number after a that its dtype can hold, towards b, broadcasting; the derivative by a is 1, by b 0.
+
+    >>> ag.nextafter(ag.tensor([1.0]), ag.tensor([2.0])) - 1 == ag.tensor([2.0 ** -23])
+    tensor([ True])
+    """
+
+    def forward(xp, a, b): return xp.nextafter(a, b)
+    def grad_a(F, g): return g
+    grad_b = ZERO
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class heaviside:
+    """0 where x < 0, `values` where x is 0 and 1 where x > 0, broadcasting; both of one dtype.
+
+    >>> ag.heaviside(ag.tensor([-1.5, 0.0, 2.0]), ag.tensor([0.5]))
+    tensor([0. , 0.5, 1. ])
+    """
+
+    def forward(xp, x, values): return backend.where(xp, x == 0, values, (x > 0).astype(x.dtype))
+    grad_x = ZERO
+    def grad_values(F, g, x): return F.where(x == 0, g, 0.0)
+    types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2 ** other, broadcasting; integers give the default float dtype.
+
+    >>> ag.ldexp(ag.tensor([1.0, 3.0]), ag.tensor([2, -1]))
+    tensor([4. , 1.5])
+    """
+    input, other = as_tensor(input), as_tensor(other)
+    if not other.is_floating_point():
+        other = other.to(input.dtype if input.is_floating_point() else get_default_dtype())
+    return mul(input, exp2(other))
+
+
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """base ** exponent in float64, broadcasting; one of the two may be a number.
+
+    >>> ag.float_power(ag.tensor([2, 3]), -1)
+    tensor([0.5   , 0.3333], dtype=float64)
+    """
+    return pow(*[x if isinstance(x, (int, float)) else as_tensor(x).to(float64) for x in (input, exponent)])
+
+
+# ---- selection -------------------------------------------------------------------------------------
+
+
+@defop
+class where:
+    """a where condition holds, else b; all three broadcast. The gradient of the branch not taken is zero.
+
+    >>> ag.where(ag.tensor([True, False]), ag.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+
+    def forward(xp, condition, a, b):
+        few = xp is np and condition.size < numpy_ops.MANY_CHOICES
+        return np.where(condition, a, b) if few else backend.where(xp, condition, a, b)
+    def grad_a(F, g, condition): return F.where(condition, g, 0.0)
+    def grad_b(F, g, condition): return F.where(condition, 0.0, g)
+    nondiff, promoted = ("condition",), ("a", "b")
+    called = ("condition", "input", "other")
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -1,0 +1,116 @@
+"""Bits of integers; on bools the logical operations. Floating point is refused, as in PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import FLOATS, bool_
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.op import PROMOTE
+from ...core.dispatch import defop
+
+
+def integers(name, *arrays):
+    for x in arrays:
+        if getattr(x, "dtype", None) in FLOATS or isinstance(x, float):
+            raise RuntimeError(f'"{name}" not implemented for floating point; compare first, or convert with .long()')
+    return arrays
+
+
+@defop
+class bitwise_and:
+    """The bits that a and b have both, broadcasting.
+
+    >>> ag.tensor([6, 5]) & 3
+    tensor([2, 1])
+    """
+
+    def forward(xp, a, b): return xp.bitwise_and(*integers("bitwise_and", a, b))
+    types, numbers = PROMOTE, True
+    batch = BROADCASTING
+
+
+@defop
+class bitwise_or:
+    """The bits that a or b has, broadcasting.
+
+    >>> ag.tensor([6, 5]) | 1
+    tensor([7, 5])
+    """
+
+    def forward(xp, a, b): return xp.bitwise_or(*integers("bitwise_or", a, b))
+    types, numbers = PROMOTE, True
+    batch = BROADCASTING
+
+
+@defop
+class bitwise_xor:
+    """The bits in which a and b differ, broadcasting.
+
+    >>> ag.tensor([True, True]) ^ ag.tensor([True, False])
+    tensor([False,  True])
+    """
+
+    def forward(xp, a, b): return xp.bitwise_xor(*integers("bitwise_xor", a, b))
+    types, numbers = PROMOTE, True
+    batch = BROADCASTING
+
+
+@defop
+class bitwise_not:
+    """Each bit turned over: -x - 1 for signed integers, not for bools.
+
+    >>> ~ag.tensor([6, 5])
+    tensor([-7, -6])
+    """
+
+    def forward(xp, x): return xp.bitwise_not(*integers("bitwise_not", x))
+    batch = BROADCASTING
+
+
+# ---- shifts ------------------------------------------------------------------------------------------
+
+
+def _shifted(xp, name, a, b):
+    """By a negative number of places, or more than a has bits: NumPy's answer, which C and CuPy leave open."""
+    integers(name, a, b)
+    if (a if hasattr(a, "dtype") else b).dtype == bool_:
+        raise RuntimeError(f'"{name}" not implemented for bool; convert with .long()')
+    if xp is np:
+        return getattr(np, name)(a, b)
+    bits = 8 * (a if hasattr(a, "dtype") else b).dtype.itemsize
+    if not hasattr(b, "dtype"):
+        if name == "left_shift":
+            return xp.left_shift(a, b) if 0 <= b < bits else xp.zeros_like(a)
+        return xp.right_shift(a, b if 0 <= b < bits else bits - 1)
+    inside = (b >= 0) & (b < bits)
+    if name == "left_shift":
+        return backend.where(xp, inside, xp.left_shift(a, backend.where(xp, inside, b, 0)), 0)
+    return xp.right_shift(a, backend.where(xp, inside, b, bits - 1))
+
+
+@defop
+class bitwise_left_shift:
+    """The bits of a moved left by b places, broadcasting: a * 2 ** b; 0 for b not between 0 and the number of bits.
+
+    >>> ag.tensor([1, 3]) << 2
+    tensor([ 4, 12])
+    """
+
+    def forward(xp, a, b): return _shifted(xp, "left_shift", a, b)
+    types, numbers = PROMOTE, True
+    batch = BROADCASTING
+
+
+@defop
+class bitwise_right_shift:
+    """The bits of a moved right by b places, broadcasting, the sign filling in: a / 2 ** b rounded down.
+
+    >>> ag.tensor([8, -3]) >> 1
+    tensor([ 4, -2])
+    """
+
+    def forward(xp, a, b): return _shifted(xp, "right_shift", a, b)
+    types, numbers = PROMOTE, True
+    batch = BROADCASTING

@@ -1,0 +1,292 @@
+"""Comparisons and tests of one or two operands: bool results, not differentiable."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
+from ...backend.cpu import numpy_ops
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.op import ANY, BY_VALUE, PROMOTE, SAME
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+
+
+@defop
+class eq:
+    """a == b, broadcasting.
+
+    >>> ag.eq(ag.tensor([1, 2]), 2)
+    tensor([False,  True])
+    """
+
+    def forward(xp, a, b): return xp.equal(a, b)
+    types, numbers = PROMOTE, BY_VALUE
+    batch = BROADCASTING
+
+
+@defop
+class ne:
+    """a != b, broadcasting.
+
+    >>> ag.ne(ag.tensor([1, 2]), 2)
+    tensor([ True, False])
+    """
+
+    def forward(xp, a, b): return xp.not_equal(a, b)
+    types, numbers = PROMOTE, BY_VALUE
+    batch = BROADCASTING
+
+
+@defop
+class lt:
+    """a < b, broadcasting.
+
+    >>> ag.lt(ag.tensor([1, 2]), 2)
+    tensor([ True, False])
+    """
+
+    def forward(xp, a, b): return xp.less(a, b)
+    types, numbers = PROMOTE, BY_VALUE
+    batch = BROADCASTING
+
+
+@defop
+class le:
+    """a <= b, broadcasting.
+
+    >>> ag.le(ag.tensor([1, 3]), 2)
+    tensor([ True, False])
+    """
+
+    def forward(xp, a, b): return xp.less_equal(a, b)
+    types, numbers = PROMOTE, BY_VALUE
+    batch = BROADCASTING
+
+
+@defop
+class gt:
+    """a > b, broadcasting.
+
+    >>> ag.gt(ag.tensor([1, 3]), 2)
+    tensor([False,  True])
+    """
+
+    def forward(xp, a, b): return xp.greater(a, b)
+    types, numbers = PROMOTE, BY_VALUE
+    batch = BROADCASTING
+
+
+@defop
+class ge:
+    """a >= b, broadcasting.
+
+    >>> ag.ge(ag.tensor([1, 2]), 2)
+    tensor([False,  True])
+    """
+
+    def forward(xp, a, b): return xp.greater_equal(a, b)
+    types, numbers = PROMOTE, BY_VALUE
+    batch = BROADCASTING
+
+
+@defop
+class logical_and:
+    """Elementwise a and b, by truth value, broadcasting.
+
+    >>> ag.logical_and(ag.tensor([True, True]), ag.tensor([True, False]))
+    tensor([ True, False])
+    """
+
+    def forward(xp, a, b): return xp.logical_and(a, b)
+    types, numbers = ANY, True
+    batch = BROADCASTING
+
+
+@defop
+class logical_or:
+    """Elementwise a or b, by truth value, broadcasting.
+
+    >>> ag.logical_or(ag.tensor([True, False]), ag.tensor([False, False]))
+    tensor([ True, False])
+    """
+
+    def forward(xp, a, b): return xp.logical_or(a, b)
+    types, numbers = ANY, True
+    batch = BROADCASTING
+
+
+@defop
+class logical_not:
+    """Elementwise not, by truth value.
+
+    >>> ag.logical_not(ag.tensor([True, False]))
+    tensor([False,  True])
+    """
+
+    def forward(xp, x): return xp.logical_not(x)
+    batch = BROADCASTING
+
+
+@defop
+class isnan:
+    """Where x is NaN.
+
+    >>> ag.isnan(ag.tensor([1.0, float("nan")]))
+    tensor([False,  True])
+    """
+
+    def forward(xp, x): return xp.isnan(x)
+    batch = BROADCASTING
+    takes_out = False
+
+
+@defop
+class isfinite:
+    """Where x is neither infinite nor NaN.
+
+    >>> ag.isfinite(ag.tensor([1.0, float("inf")]))
+    tensor([ True, False])
+    """
+
+    def forward(xp, x): return xp.isfinite(x)
+    batch = BROADCASTING
+    takes_out = False
+
+
+@defop
+class logical_xor:
+    """Elementwise whether one of a and b holds, but not both, by truth value, broadcasting.
+
+    >>> ag.logical_xor(ag.tensor([True, True]), ag.tensor([True, False]))
+    tensor([False,  True])
+    """
+
+    def forward(xp, a, b): return xp.logical_xor(a, b)
+    types, numbers = ANY, True
+    batch = BROADCASTING
+
+
+@defop
+class isinf:
+    """Where x is infinite, of either sign.
+
+    >>> ag.isinf(ag.tensor([1.0, float("-inf")]))
+    tensor([False,  True])
+    """
+
+    def forward(xp, x): return xp.isinf(x)
+    batch = BROADCASTING
+    takes_out = False
+
+
+def _equals(xp, x, value):
+    return x == (numpy_ops.constant(value, x.dtype) if xp is np and x.dtype in FULL_FLOATS else value)
+
+
+@defop
+class isposinf:
+    """Where x is plus infinity.
+
+    >>> ag.isposinf(ag.tensor([float("inf"), float("-inf")]))
+    tensor([ True, False])
+    """
+
+    def forward(xp, x): return _equals(xp, x, math.inf)
+    batch = BROADCASTING
+
+
+@defop
+class isneginf:
+    """Where x is minus infinity.
+
+    >>> ag.isneginf(ag.tensor([float("inf"), float("-inf")]))
+    tensor([False,  True])
+    """
+
+    def forward(xp, x): return _equals(xp, x, -math.inf)
+    batch = BROADCASTING
+
+
+@defop
+class isreal:
+    """True everywhere: there are no complex tensors.
+
+    >>> ag.isreal(ag.tensor([1.0, 2.0]))
+    tensor([ True,  True])
+    """
+
+    def forward(xp, x): return xp.logical_not(xp.zeros(x.shape, bool))
+    batch = BROADCASTING
+    takes_out = False
+
+
+@defop
+class signbit:
+    """Where x has a minus sign, -0.0 included.
+
+    >>> ag.signbit(ag.tensor([1.0, -0.0, -2.0]))
+    tensor([False,  True,  True])
+    """
+
+    def forward(xp, x): return xp.signbit(x) if x.dtype in FLOATS else x < 0
+    batch = BROADCASTING
+
+
+# ---- nearly equal, all equal -------------------------------------------------------------------------
+
+
+def _isclose(xp, a, b, *, rtol=1e-05, atol=1e-08, equal_nan=False):
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not tolerance >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {tolerance}")
+    close = a == b
+    if equal_nan and a.dtype in FLOATS:
+        close |= xp.isnan(a) & xp.isnan(b)
+    if not rtol and not atol:
+        return close
+    dtype = a.dtype if a.dtype in FLOATS else get_default_dtype()
+    a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        apart = xp.absolute(a - b)
+    return close | (xp.isfinite(apart) & (apart <= atol + xp.absolute(b * rtol)))
+
+
+@defop
+class isclose:
+    """Where |a - b| <= atol + rtol * |b|, broadcasting; equal infinities are close, NaNs are with `equal_nan`.
+
+    >>> ag.isclose(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+
+    forward = _isclose
+    types = SAME
+    batch = BROADCASTING
+    takes_out = False
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether `isclose` holds everywhere, as a Python bool (synchronises a CUDA device).
+
+    >>> ag.allclose(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.0 + 1e-6]))
+    True
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether a and b have one shape and equal elements, as a Python bool (synchronises a CUDA device).
+
+    >>> ag.equal(ag.tensor([1, 2]), ag.tensor([1, 2]))
+    True
+    """
+    for name, x in (("input", input), ("other", other)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    if input.shape != other.shape:
+        return False
+    same = eq(input, other)._array
+    return bool(np.count_nonzero(same) == same.size if type(same) is np.ndarray else same.all())

@@ -1,0 +1,156 @@
+"""Quotients, remainders and common divisors of two operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backend.arrays.dtypes import FLOATS
+from ...backend.cuda import exact
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import ELEMENTWISE
+from ...core.declare.op import FLOAT, PROMOTE, RECORD, ZERO
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+from .bitwise import integers
+
+
+@defop
+class div:
+    """a / b, broadcasting; integers give the default float dtype.
+
+    >>> ag.div(ag.tensor([1, 2]), 2)
+    tensor([0.5, 1. ])
+    """
+
+    def forward(xp, a, b): return xp.true_divide(a, b)
+    def grad_a(F, g, b): return g / b
+    def grad_b(F, g, a, b): return -g * (a / b) / b  # the result is not saved: it may be written to
+    types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _divisor(xp, a, b):
+    """b, after PyTorch's check; on CUDA nobody looks, and an integer divided by zero is not defined, as in PyTorch."""
+    if xp is not np or (a if type(a) is np.ndarray else b).dtype.kind not in "iub":
+        return b
+    if np.count_nonzero(b) < b.size if type(b) is np.ndarray else not b:
+        raise RuntimeError("ZeroDivisionError: integer division or modulo by zero")
+    return b
+
+
+@defop
+class floor_divide:
+    """Quotient rounded towards minus infinity; its derivative is zero wherever it exists.
+
+    >>> ag.floor_divide(ag.tensor([7.0, -7.0]), 2.0)
+    tensor([ 3., -4.])
+    """
+
+    def forward(xp, a, b): return (np if xp is np else exact).floor_divide(a, _divisor(xp, a, b))
+    grad_a = grad_b = ZERO
+    types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class remainder:
+    """a modulo b with the sign of b, broadcasting.
+
+    >>> ag.remainder(ag.tensor([7.0, -7.0]), 4.0)
+    tensor([3., 1.])
+    """
+
+    def forward(xp, a, b): return (np if xp is np else exact).remainder(a, _divisor(xp, a, b))
+    def grad_a(F, g): return g
+    def grad_b(F, g, a, b): return -g * F.floor_divide(a, b)
+    types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("a", "b")
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _truncated(xp, a, b):
+    if (a if hasattr(a, "dtype") else b).dtype in FLOATS:
+        return xp.trunc(xp.true_divide(a, b))
+    rest = (np if xp is np else exact).fmod(a, _divisor(xp, a, b))
+    return xp.floor_divide(a - rest, b)  # a difference that b divides
+
+
+@defop
+class trunc_divide:
+    """Quotient rounded towards zero; its derivative is zero wherever it exists.
+
+    >>> ag.div(ag.tensor([7.0, -7.0]), 2.0, rounding_mode="trunc")
+    tensor([ 3., -3.])
+    """
+
+    forward = _truncated
+    grad_a = grad_b = ZERO
+    types, broadcasts, numbers = PROMOTE, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def divide(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """a / b, broadcasting; rounded towards minus infinity ("floor") or towards zero ("trunc") on demand.
+
+    Without rounding integers give the default float dtype, with it they stay integers, and the derivative is zero.
+
+    >>> ag.div(ag.tensor([7, -7]), 2, rounding_mode="floor")
+    tensor([ 3, -4])
+    """
+    if out is not None:
+        return RECORD.written("div", out, (input, other), divide, input, other, rounding_mode=rounding_mode)
+    if rounding_mode is None:
+        return div(input, other)
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode == "trunc":
+        return trunc_divide(input, other)
+    raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+                       f"{rounding_mode!r}")
+
+
+@defop
+class fmod:
+    """a modulo b with the sign of a, broadcasting.
+
+    >>> ag.fmod(ag.tensor([7.0, -7.0]), 4.0)
+    tensor([ 3., -3.])
+    """
+
+    def forward(xp, a, b): return (np if xp is np else exact).fmod(a, _divisor(xp, a, b))
+    def grad_a(F, g): return g
+    def grad_b(F, g, a, b): return -g * F.trunc_divide(a, b)
+    types, broadcasts, numbers = PROMOTE, True, True
+    scalars = ("b",)
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+# ---- common divisors and multiples of integers -------------------------------------------------------
+
+
+@defop
+class gcd:
+    """The greatest common divisor of integers, broadcasting; gcd(0, 0) is 0.
+
+    >>> ag.gcd(ag.tensor([12, 5]), ag.tensor([8, 10]))
+    tensor([4, 5])
+    """
+
+    def forward(xp, a, b): return xp.gcd(*integers("gcd", a, b))
+    types = PROMOTE
+    batch = BROADCASTING
+
+
+@defop
+class lcm:
+    """The least common multiple of integers, broadcasting; with 0 it is 0.
+
+    >>> ag.lcm(ag.tensor([4, 5]), ag.tensor([6, 10]))
+    tensor([12, 10])
+    """
+
+    def forward(xp, a, b): return xp.lcm(*integers("lcm", a, b))
+    types = PROMOTE
+    batch = BROADCASTING

@@ -1,0 +1,120 @@
+"""Logarithms of sums, products and odds."""
+
+from __future__ import annotations
+
+import math
+
+from ... import backend
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import ELEMENTWISE
+from ...core.declare.op import FLOAT
+from ...core.dispatch import defop
+from .._support.half_precision import in_float32
+from .._support.scipy_forwards import of_scipy, of_two
+
+_xlogy, _xlog1py = of_two("xlogy"), of_two("xlog1py")
+
+
+@defop
+class logaddexp:
+    """log(exp(a) + exp(b)) without overflow, broadcasting.
+
+    >>> ag.logaddexp(ag.tensor([1000.0]), ag.tensor([1000.0]))
+    tensor([1000.6932])
+    """
+
+    def forward(xp, a, b): return xp.logaddexp(a, b)
+    def grad_a(F, g, a, b): return g * F.sigmoid(a - b)
+    def grad_b(F, g, a, b): return g * F.sigmoid(b - a)
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class logaddexp2:
+    """log2(2 ** a + 2 ** b) without overflow, broadcasting.
+
+    >>> ag.logaddexp2(ag.tensor([1000.0]), ag.tensor([1000.0]))
+    tensor([1001.])
+    """
+
+    def forward(xp, a, b): return xp.logaddexp2(a, b)
+    def grad_a(F, g, a, b): return g * F.sigmoid((a - b) * math.log(2.0))
+    def grad_b(F, g, a, b): return g * F.sigmoid((b - a) * math.log(2.0))
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class xlogy:
+    """x * log(y), broadcasting; 0 where x is 0 and y is not NaN. By SciPy.
+
+    >>> ag.xlogy(ag.tensor([0.0, 2.0]), ag.tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """
+
+    def forward(xp, x, y): return _xlogy(xp, x, y)
+    def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= 0), 0.0, F.xlogy(g, y))
+    def grad_y(F, g, x, y): return g * x / y
+    called = ("input", "other")
+    types, broadcasts, numbers = FLOAT, True, True
+    scalars = ("x", "y")
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class xlog1py:
+    """x * log(1 + y), broadcasting; 0 where x is 0 and y is not NaN. By SciPy.
+
+    >>> ag.special.xlog1py(ag.tensor([0.0, 2.0]), ag.tensor([-1.0, 0.0]))
+    tensor([0., 0.])
+    """
+
+    def forward(xp, x, y): return _xlog1py(xp, x, y)
+    def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= -1), 0.0, F.xlog1py(g, y))
+    def grad_y(F, g, x, y): return g * x / (y + 1)
+    called = ("input", "other")
+    types, broadcasts, numbers = FLOAT, True, True
+    scalars = ("x", "y")
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class entr:
+    """-x * log(x), the entropy of a probability: 0 at 0, minus infinity below. By SciPy.
+
+    >>> ag.special.entr(ag.tensor([0.0, 0.5, 1.0]))
+    tensor([ 0.    ,  0.3466, -0.    ])
+    """
+
+    forward = of_scipy("entr")
+    def grad_x(F, g, x): return g * (-1 - F.log(x))
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _logit(xp, x, *, eps=None):
+    x = x if eps is None else xp.clip(x, eps, 1 - eps)
+    return backend.special(xp).logit(x)
+
+
+def _logit_back(F, g, x, eps):
+    """1 / (x (1 - x)); outside of the range NaN, or 0 where eps cuts it off."""
+    low, beyond = (0.0, math.nan) if eps is None else (eps, 0.0)
+    inside = F.logical_and(x >= low, x <= 1.0 - low)
+    x = F.where(inside, x, 0.5)
+    return F.where(inside, g / (x * (1 - x)), beyond)
+
+
+@defop
+class logit:
+    """log(x / (1 - x)), the inverse of sigmoid; with `eps` of x limited to [eps, 1 - eps]. By SciPy.
+
+    >>> ag.logit(ag.tensor([0.5, 1.0]), eps=0.25)
+    tensor([0.    , 1.0986])
+    """
+
+    forward = in_float32(_logit)
+    grad_x = _logit_back
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -1,0 +1,99 @@
+"""Rounding: floor, ceil, round, trunc and what is left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...backend.arrays.dtypes import FLOATS
+from ...backend.cpu import numpy_ops
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import ELEMENTWISE
+from ...core.declare.op import FLOAT, ZERO
+from ...core.dispatch import defop
+from .._support.half_precision import in_float32
+
+
+@defop
+class floor:
+    """The largest integer not above x.
+
+    >>> ag.floor(ag.tensor([1.5, -1.5]))
+    tensor([ 1., -2.])
+    """
+
+    def forward(xp, x): return xp.floor(x).astype(x.dtype, copy=False)
+    grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class ceil:
+    """The smallest integer not below x.
+
+    >>> ag.ceil(ag.tensor([1.5, -1.5]))
+    tensor([ 2., -1.])
+    """
+
+    def forward(xp, x): return xp.ceil(x).astype(x.dtype, copy=False)
+    grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _round(xp, x, *, decimals=0):
+    if not decimals:
+        return xp.rint(x).astype(x.dtype, copy=False)
+    if x.dtype not in FLOATS:
+        raise RuntimeError(f"round: decimals={decimals} is not implemented for {x.dtype}; convert with .float() first")
+    return _round_to(xp, x, decimals=decimals)
+
+
+@in_float32
+def _round_to(xp, x, *, decimals):
+    power = 10.0 ** abs(decimals)
+    if xp is np:
+        power = numpy_ops.constant(power, x.dtype)
+    return xp.rint(x * power) / power if decimals > 0 else xp.rint(x / power) * power
+
+
+@defop
+class round:
+    """The nearest number with `decimals` digits behind the point, before it if negative; halves to even.
+
+    Integers are left alone; with `decimals` they are refused.
+
+    >>> ag.round(ag.tensor([0.5, 1.5, 2.6]))
+    tensor([0., 2., 3.])
+    >>> ag.round(ag.tensor([1.25, 123.456]), decimals=1)
+    tensor([  1.2, 123.5])
+    """
+
+    forward = _round
+    grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class trunc:
+    """x without its fractional part.
+
+    >>> ag.trunc(ag.tensor([1.5, -1.5]))
+    tensor([ 1., -1.])
+    """
+
+    def forward(xp, x): return xp.trunc(x).astype(x.dtype, copy=False)
+    grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class frac:
+    """What `trunc` takes off: x - trunc(x), with the sign of x.
+
+    >>> ag.frac(ag.tensor([1.5, -1.25]))
+    tensor([ 0.5 , -0.25])
+    """
+
+    def forward(xp, x): return x - xp.trunc(x)
+    def grad_x(F, g): return g
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

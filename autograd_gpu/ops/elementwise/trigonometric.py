@@ -1,0 +1,225 @@
+"""Trigonometric and hyperbolic functions. Integers are taken as the default float dtype."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import backend
+from ...backend.cpu import numpy_ops
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import ELEMENTWISE
+from ...core.declare.op import FLOAT
+from ...core.dispatch import defop
+from .._support.half_precision import in_float32
+
+
+@defop
+class sin:
+    """The sine of x in radians.
+
+    >>> ag.sin(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8415])
+    """
+
+    def forward(xp, x): return xp.sin(x)
+    def grad_x(F, g, x): return g * F.cos(x)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class cos:
+    """The cosine of x in radians.
+
+    >>> ag.cos(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 0.5403])
+    """
+
+    def forward(xp, x): return xp.cos(x)
+    def grad_x(F, g, x): return -g * F.sin(x)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class tan:
+    """The tangent of x in radians.
+
+    >>> ag.tan(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.5574])
+    """
+
+    def forward(xp, x): return xp.tan(x)
+    def grad_x(F, g, out): return g * (out * out + 1)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class asin:
+    """The angle in radians whose sine is x, |x| <= 1.
+
+    >>> ag.asin(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.5708])
+    """
+
+    def forward(xp, x): return xp.arcsin(x)
+    def grad_x(F, g, x): return g * F.rsqrt(1 - x * x)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class acos:
+    """The angle in radians whose cosine is x, |x| <= 1.
+
+    >>> ag.acos(ag.tensor([1.0, 0.0]))
+    tensor([0.    , 1.5708])
+    """
+
+    def forward(xp, x): return xp.arccos(x)
+    def grad_x(F, g, x): return -g * F.rsqrt(1 - x * x)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class atan:
+    """The angle in radians whose tangent is x.
+
+    >>> ag.atan(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.7854])
+    """
+
+    def forward(xp, x): return xp.arctan(x)
+    def grad_x(F, g, x): return g / (x * x + 1)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class sinh:
+    """The hyperbolic sine.
+
+    >>> ag.sinh(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.1752])
+    """
+
+    def forward(xp, x): return xp.sinh(x)
+    def grad_x(F, g, x): return g * F.cosh(x)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class cosh:
+    """The hyperbolic cosine.
+
+    >>> ag.cosh(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 1.5431])
+    """
+
+    def forward(xp, x): return xp.cosh(x)
+    def grad_x(F, g, x): return g * F.sinh(x)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class asinh:
+    """The inverse of sinh.
+
+    >>> ag.asinh(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8814])
+    """
+
+    def forward(xp, x): return xp.arcsinh(x)
+    def grad_x(F, g, x): return g * F.rsqrt(x * x + 1)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class acosh:
+    """The inverse of cosh, for x >= 1.
+
+    >>> ag.acosh(ag.tensor([1.0, 2.0]))
+    tensor([0.   , 1.317])
+    """
+
+    def forward(xp, x): return xp.arccosh(x)
+    def grad_x(F, g, x): return g * F.rsqrt(x * x - 1)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class atanh:
+    """The inverse of tanh, for |x| < 1.
+
+    >>> ag.atanh(ag.tensor([0.0, 0.5]))
+    tensor([0.    , 0.5493])
+    """
+
+    def forward(xp, x): return xp.arctanh(x)
+    def grad_x(F, g, x): return g / (1 - x * x)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+# ---- angles, and sin(x) / x ----------------------------------------------------------------------------
+
+
+@defop
+class deg2rad:
+    """x degrees in radians.
+
+    >>> ag.deg2rad(ag.tensor([180.0, 90.0]))
+    tensor([3.1416, 1.5708])
+    """
+
+    @in_float32
+    def forward(xp, x): return xp.deg2rad(x)
+    def grad_x(F, g): return g * (math.pi / 180)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class rad2deg:
+    """x radians in degrees.
+
+    >>> ag.rad2deg(ag.tensor([3.1415927, 1.0]))
+    tensor([180.    ,  57.2958])
+    """
+
+    @in_float32
+    def forward(xp, x): return xp.rad2deg(x)
+    def grad_x(F, g): return g * (180 / math.pi)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@in_float32
+def _sinc(xp, x):
+    y = x * (numpy_ops.constant(math.pi, x.dtype) if xp is np else math.pi)
+    if xp is np and np.count_nonzero(y) == y.size:
+        return np.sin(y) / y
+    zero = y == 0
+    return backend.where(xp, zero, y.dtype.type(1), xp.sin(y) / backend.where(xp, zero, y.dtype.type(1), y))
+
+
+@defop
+class sinc:
+    """sin(pi x) / (pi x), 1 at 0.
+
+    >>> ag.sinc(ag.tensor([0.0, 0.5, 1.0]))
+    tensor([ 1.0000e+00,  6.3662e-01, -2.7828e-08])
+    """
+
+    forward = _sinc
+    def grad_x(F, g, x): return g * F.spherical_bessel(x * math.pi, 1) * -math.pi
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING

@@ -1,0 +1,272 @@
+"""Functions of one operand, element by element. Integers are taken as the default float dtype."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...backend.arrays.dtypes import FLOATS, int64
+from ...backend.cpu import numpy_ops
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import ELEMENTWISE
+from ...core.declare.op import FLOAT, ZERO
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+
+
+@defop
+class neg:
+    """-x.
+
+    >>> ag.neg(ag.tensor([1.0, -2.0]))
+    tensor([-1.,  2.])
+    """
+
+    def forward(xp, x):
+        if x.dtype.kind == "b":
+            raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                               "invert a mask, use the `~` or `logical_not()` operator instead.")
+        return xp.negative(x)
+
+    def grad_x(F, g): return -g
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def conj(input: Tensor) -> Tensor:
+    """input itself: there are no complex tensors.
+
+    >>> ag.conj(ag.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    return input
+
+
+@defop
+class conj_physical:
+    """A copy of input: there are no complex tensors.
+
+    >>> ag.conj_physical(ag.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+
+    def forward(xp, x): return xp.array(x)
+    def grad_x(F, g): return g
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def positive(input: Tensor) -> Tensor:
+    """input itself; bools are refused.
+
+    >>> ag.positive(ag.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    if input.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert with .long() first")
+    return input
+
+
+@defop
+class abs:
+    """|x|; the derivative at 0 is 0.
+
+    >>> ag.abs(ag.tensor([1.0, -2.0]))
+    tensor([1., 2.])
+    """
+
+    def forward(xp, x): return xp.absolute(x)
+    def grad_x(F, g, x): return g * F.sign(x)
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _sign(xp, x):
+    if x.dtype.kind == "b":
+        return xp.array(x)
+    return numpy_ops.sign(x) if xp is np else xp.sign(x)
+
+
+@defop
+class sign:
+    """-1, 0 or 1 by the sign of x, 0 for NaN; the derivative is zero wherever it exists.
+
+    >>> ag.sign(ag.tensor([3.0, 0.0, -2.0]))
+    tensor([ 1.,  0., -1.])
+    """
+
+    forward = _sign
+    grad_x = ZERO
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class reciprocal:
+    """1 / x.
+
+    >>> ag.reciprocal(ag.tensor([2.0, 4.0]))
+    tensor([0.5 , 0.25])
+    """
+
+    def forward(xp, x): return xp.reciprocal(x)
+    def grad_x(F, g, out): return -g * (out * out)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class square:
+    """x * x.
+
+    >>> ag.square(ag.tensor([2.0, 3.0]))
+    tensor([4., 9.])
+    """
+
+    def forward(xp, x): return xp.square(x if x.dtype.kind != "b" else x.astype(int64))
+    def grad_x(F, g, x): return g * x * 2
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class sqrt:
+    """The square root.
+
+    >>> ag.sqrt(ag.tensor([4.0, 9.0]))
+    tensor([2., 3.])
+    """
+
+    def forward(xp, x): return xp.sqrt(x)
+    def grad_x(F, g, out): return g / (out * 2)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class rsqrt:
+    """1 / sqrt(x).
+
+    >>> ag.rsqrt(ag.tensor([4.0]))
+    tensor([0.5])
+    """
+
+    def forward(xp, x): return xp.reciprocal(xp.sqrt(x))
+    def grad_x(F, g, out): return g * (out * out * out) * -0.5
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class exp:
+    """e ** x.
+
+    >>> ag.exp(ag.tensor([0.0, 1.0]))
+    tensor([1.    , 2.7183])
+    """
+
+    def forward(xp, x): return xp.exp(x)
+    def grad_x(F, g, out): return g * out
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class exp2:
+    """2 ** x.
+
+    >>> ag.exp2(ag.tensor([0.0, 3.0]))
+    tensor([1., 8.])
+    """
+
+    def forward(xp, x): return xp.exp2(x)
+    def grad_x(F, g, out): return g * out * math.log(2.0)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class expm1:
+    """e ** x - 1, accurate near 0.
+
+    >>> ag.expm1(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 1.7183])
+    """
+
+    def forward(xp, x): return xp.expm1(x)
+    def grad_x(F, g, out): return g * (out + 1)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class log:
+    """The natural logarithm.
+
+    >>> ag.log(ag.tensor([1.0, 2.0]))
+    tensor([0.    , 0.6931])
+    """
+
+    def forward(xp, x): return xp.log(x)
+    def grad_x(F, g, x): return g / x
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class log2:
+    """The logarithm to base 2.
+
+    >>> ag.log2(ag.tensor([1.0, 8.0]))
+    tensor([0., 3.])
+    """
+
+    def forward(xp, x): return xp.log2(x)
+    def grad_x(F, g, x): return g / (x * math.log(2.0))
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class log10:
+    """The logarithm to base 10.
+
+    >>> ag.log10(ag.tensor([1.0, 100.0]))
+    tensor([0., 2.])
+    """
+
+    def forward(xp, x): return xp.log10(x)
+    def grad_x(F, g, x): return g / (x * math.log(10.0))
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+@defop
+class log1p:
+    """log(1 + x), accurate near 0.
+
+    >>> ag.log1p(ag.tensor([0.0, 1.0]))
+    tensor([0.    , 0.6931])
+    """
+
+    def forward(xp, x): return xp.log1p(x)
+    def grad_x(F, g, x): return g / (x + 1)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _frexp(xp, x):
+    if x.dtype not in FLOATS:
+        raise RuntimeError(f"frexp() only supports floating-point dtypes; got {x.dtype}, convert with .float() first")
+    return xp.frexp(x)
+
+
+@defop
+class frexp:
+    """(mantissa, exponent) with x = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32.
+
+    >>> ag.frexp(ag.tensor([8.0, -0.75])).exponent
+    tensor([4, 0], dtype=int32)
+    """
+
+    forward = _frexp
+    def grad_x(F, g, exponent): return g[0] / F.exp2(F.cast(exponent, g[0].dtype))
+    def jvp(F, t, exponent): return t / F.exp2(F.cast(exponent, t.dtype)), None
+    outputs, nondiff_outputs = ("mantissa", "exponent"), ("exponent",)
+    batch = BROADCASTING

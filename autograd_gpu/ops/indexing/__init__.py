@@ -1,0 +1,1 @@
+"""Elements read, written and summed by index, slice and mask."""

@@ -1,0 +1,391 @@
+"""Indexing: x[key] of every kind, and what is made of it.
+
+1. Integers, slices, None and Ellipsis select a view (basic_index.py).
+2. Tensors (arrays, lists) of integers or bools select a copy. Together with 1, the view is taken first and the tensors
+   index what is left of it: x[0, :, i] is x[0][:, i], as in PyTorch; NumPy takes the integer for a tensor of indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
+from ...core.codegen.keywords import other_words
+from ...core.declare.batch_rules import moved, one_by_one, rank
+from ...core.declare.jvp_rules import LINEAR
+from ...core.dispatch import defop
+from ...core.graph.storage import storage_of
+from ...core.tensor import StorageTensor, Tensor, wrap, wrap_codes, wrap_given
+from ..shape.reshape import reshape
+from .basic_index import FULL, basic_index, refuse_negative, wrap_dim
+from .batched_key import BatchedKey
+from .flat_index import sums_at
+
+BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+MOST = 4  # tensors in one key that advanced_index takes
+INDEX_DTYPES = (int64, int32)
+
+
+# ---- indexing with tensors -----------------------------------------------------------------------------
+
+
+def advanced_key(ndim, dims, indices):
+    """The key with `indices[k]` at dimension dims[k] < 0, which is its first one if it is a mask of several."""
+    at = dims[0]
+    key = [...] if ndim > -at else []
+    for dim, index in zip(dims, indices, strict=True):
+        key += [FULL] * (dim - at)
+        key.append(index)
+        at = dim + (index.ndim if index.dtype == bool_ else 1)
+    return (*key, *[FULL] * -at)
+
+
+def given(*indices):
+    """Those that are not None."""
+    return [index for index in indices if index is not None]
+
+
+def _advanced_index(xp, x, i0, i1=None, i2=None, i3=None, *, dims):
+    if i1 is None and i0.dtype != bool_:
+        return x.take(i0, dims[0])  # 1.5 to 4 times as fast as x[key]
+    return x[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))]
+
+
+def _advanced_index_backward(xp, g, i0, i1=None, i2=None, i3=None, *, dims, shape):
+    indices = given(i0, i1, i2, i3)
+    if i1 is None and i0.dtype == bool_:
+        out = xp.zeros(shape, g.dtype)
+        out[advanced_key(len(shape), dims, indices)] = g  # a mask names nothing twice
+        return out
+    return advanced_sums(xp, xp.zeros(shape, g.dtype), indices, dims, g)
+
+
+def advanced_sums(xp, out, indices, dims, g):
+    """`out`, a fresh array, plus g, broadcasting, at the places that the tensors at `dims` name."""
+    at, end = dims[0], dims[0] + len(dims)
+    adjacent = len(dims) == 1 or dims == tuple(range(at, end))
+    if adjacent and not any(index.dtype == bool_ for index in indices):
+        named = indices[0].shape if len(indices) == 1 else np.broadcast_shapes(*[index.shape for index in indices])
+        shape = (*out.shape[:at], *named, *out.shape[out.ndim + end :])
+        return sums_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape))
+    places = xp.arange(out.size).reshape(out.shape)[advanced_key(out.ndim, dims, indices)]
+    return sums_at(xp, out.reshape(-1), -1, [places], xp.broadcast_to(g, places.shape)).reshape(out.shape)
+
+
+def _advanced_index_batch(F, n, batched, x, i0, i1, i2, i3, *, dims):
+    indices = given(i0, i1, i2, i3)
+    mine, theirs = batched[0], batched[1 : 1 + len(indices)]
+    if mine and any(theirs) and len(indices) == MOST:  # with the examples' numbers they would be too many
+        def run(x, *indices): return F.advanced_index(x, *indices, dims=dims)
+        return one_by_one(F, "advanced_index", run, n, (mine, *theirs), (x, *indices))
+    key = BatchedKey(F, "advanced_index", n, rank(x, mine), dims, indices, theirs, mine)
+    return key.examples_first(F, F.advanced_index(x, *key.indices, dims=key.dims))
+
+
+def _advanced_index_backward_batch(F, n, batched, g, i0, i1, i2, i3, *, dims, shape):
+    indices = given(i0, i1, i2, i3)
+    mine, theirs = batched[0], batched[1 : 1 + len(indices)]
+    if any(theirs) and len(indices) == MOST:
+        def run(g, *indices): return F.advanced_index_backward(g, *indices, dims=dims, shape=shape)
+        return one_by_one(F, "advanced_index_backward", run, n, (mine, *theirs), (g, *indices))
+    key = BatchedKey(F, "advanced_index_backward", n, len(shape), dims, indices, theirs, True)
+    g = key.as_selected(F, g, n, mine)
+    return F.advanced_index_backward(g, *key.indices, dims=key.dims, shape=(n, *shape))
+
+
+@defop
+class advanced_index:
+    """x[..., i0, ...]: integer or bool tensors i0 to i3 at the dimensions `dims`, negative and ascending.
+
+    >>> ag.tensor([1.0, 2.0, 3.0])[ag.tensor([2, 0, 0])]
+    tensor([3., 1., 1.])
+    """
+
+    forward = _advanced_index
+    def grad_x(F, g, x_shape, i0, i1, i2, i3, dims):
+        return F.advanced_index_backward(g, i0, i1, i2, i3, dims=dims, shape=x_shape)
+    nondiff = ("i0", "i1", "i2", "i3")
+    jvp, batch = LINEAR, _advanced_index_batch
+
+
+@defop
+class advanced_index_backward:
+    """Zeros of `shape` plus g at the places that the tensors name, as often as they name them: the transpose of
+    advanced_index.
+
+    >>> from autograd_gpu.ops.indexing.index import advanced_index_backward
+    >>> advanced_index_backward(ag.tensor([1.0, 2.0]), ag.tensor([1, 1]), dims=(-1,), shape=(3,))
+    tensor([0., 3., 0.])
+    """
+
+    forward = _advanced_index_backward
+    def grad_g(F, g, i0, i1, i2, i3, dims): return F.advanced_index(g, i0, i1, i2, i3, dims=dims)
+    nondiff = ("i0", "i1", "i2", "i3")
+    jvp, batch = LINEAR, _advanced_index_backward_batch
+
+
+# ---- x[key] --------------------------------------------------------------------------------------------
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """x[key]: a view for integers, slices, None and Ellipsis, a copy if tensors, arrays or lists are among them.
+
+    IndexError for a key that does not fit. Slices may have negative steps. A list, nested or not, is one tensor of
+    indices; masks are bool, a uint8 one is refused.
+
+    >>> x = ag.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x[:, 1], x[x > 2], x[[1, 0], 0]
+    (tensor([2., 4.]), tensor([3., 4.]), tensor([3., 1.]))
+    """
+    if type(x) is StorageTensor:
+        codes = wrap(x._array)
+        codes._storage = storage_of(x)
+        found = getitem(codes, key)
+        result = wrap_codes(found._array, x._codes_dtype)
+        result._storage = found._storage
+        return result
+    try:
+        if type(key) in BASIC or (type(key) is tuple and BASIC.issuperset(map(type, key))):
+            return basic_index(x, key)
+        if type(key) is list:
+            key = key_part(x, key)
+        if type(key) is Tensor and _leads(x._array, key._array):
+            return advanced_index(x, key, dims=(-x._array.ndim,))
+        if type(key) is tuple and (found := plainly(x._array, key)) is not None:
+            return advanced_index(x, *found[0], dims=found[1])
+        parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
+        if any(isinstance(part, Tensor) for part in parts):
+            view, indices, dims = sort_out(x, parts)
+            if len(indices) > MOST:
+                return advanced_index(reshape(view, (-1,)), numbered(view, indices, dims), dims=(-1,))
+            return advanced_index(view, *indices, dims=dims)
+        return basic_index(x, tuple(parts))
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error), x.ndim)) from None
+
+
+def in_our_words(text: str, ndim: int = 1) -> str:
+    """The text of NumPy's or CuPy's IndexError for a tensor of `ndim` dimensions as PyTorch puts it."""
+    if "too many indices" in text:
+        if not ndim:
+            return "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
+        return f"too many indices for tensor of dimension {ndim}"
+    return text.replace("Index ", "index ").replace("axis", "dimension").replace("array", "tensor")
+
+
+def _leads(array: Any, index: Any) -> bool:
+    """Whether `index` can index the first dimensions of `array` as it is: the common case, without the sorting out."""
+    if type(index) is not type(array) or not index.ndim:
+        return False
+    if index.dtype is bool_:
+        return index.shape == array.shape[: index.ndim]
+    return index.dtype is int64 and array.ndim > 0
+
+
+def numbered(x: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
+    """The numbers, in x taken as flat, of the elements that more tensors than an op takes name."""
+    xp = backend.namespace(x._array)
+    key = advanced_key(x.ndim, dims, [index._array for index in indices])
+    return wrap(xp.arange(x.numel()).reshape(x.shape)[key])
+
+
+def plainly(array: Any, key: tuple[Any, ...]) -> tuple[list[Tensor], tuple[int, ...]] | None:
+    """The tensors of a key of nothing but whole slices and tensors of integers, and their dimensions."""
+    if len(key) > array.ndim:
+        return None
+    tensors, dims = [], []
+    for dim, part in enumerate(key, -array.ndim):
+        if type(part) is Tensor and type(part._array) is type(array) and part._array.dtype is int64 and part.ndim:
+            tensors.append(part)
+            dims.append(dim)
+        elif type(part) is not slice or part != FULL:
+            return None
+    return (tensors, tuple(dims)) if 0 < len(tensors) <= MOST else None
+
+
+def key_part(x: Tensor, part: Any) -> Any:
+    """One part of a key as a basic one or as a Tensor of integers or bools."""
+    if type(part) in BASIC:
+        return part
+    if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+        return int(part)
+    if isinstance(part, (bool, np.bool_)):
+        part = np.asarray(part)
+    elif isinstance(part, (list, tuple, range)):
+        part = np.asarray(part) if len(part) else np.zeros(0, int64)
+    index = part if isinstance(part, Tensor) else wrap_given(part) if backend.is_array(part) else None
+    if index is None:
+        raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+                         f"indices (got {type(part).__name__})")
+    if index.dtype == uint8 or (index.dtype not in INTEGERS and index.dtype != bool_):
+        raise IndexError("tensors used as indices must be int64, int32 or bool tensors, "
+                         f"got {index.dtype}; convert with .to(...)")
+    if not index.ndim and index.dtype != bool_ and not index.is_cuda:
+        return int(index)
+    return index if index.is_cuda == x.is_cuda else wrap(backend.to_device(index._array, x.device))
+
+
+def sort_out(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:
+    """A key with at least one tensor: the view by its basic parts, the tensors, and their dimensions in the view."""
+    taken = sum(_dims_of(part) for part in parts)
+    if taken > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+    if sum(part is Ellipsis for part in parts) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    basic, indices, starts, at = [], [], [], 0
+    for part in parts if Ellipsis in map(_plain, parts) else [*parts, ...]:
+        size = x.ndim - taken if part is Ellipsis else _dims_of(part)
+        if isinstance(part, Tensor):
+            indices.append(part)
+            starts.append(at)
+        whole = isinstance(part, Tensor) or part is Ellipsis
+        basic += [FULL] * size if whole else [part]
+        at += size if whole else not isinstance(part, int)
+    if basic.count(FULL) < len(basic):
+        x = basic_index(x, tuple(basic))
+    for index, start in zip(indices, starts, strict=True):
+        _check_mask(x, index, start)
+    return x, indices, tuple(start - at for start in starts)
+
+
+def _check_mask(x: Tensor, index: Tensor, start: int) -> None:
+    if index.dtype == bool_:
+        for i, size in enumerate(index.shape):
+            if size != x.shape[start + i]:
+                raise IndexError(f"The shape of the mask {list(index.shape)} at index {i} does not match the shape of "
+                                 f"the indexed tensor {list(x.shape)} at index {start + i}")
+
+
+def _plain(part: Any) -> Any:
+    return None if isinstance(part, Tensor) else part  # tensors compare element by element
+
+
+def _dims_of(part: Any) -> int:
+    """How many dimensions of the indexed tensor a part of a key uses up."""
+    if isinstance(part, Tensor):
+        return part.ndim if part.dtype == bool_ else 1
+    return 0 if part is None or part is Ellipsis else 1
+
+
+# ---- along one dimension -------------------------------------------------------------------------------
+
+
+def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
+    """`index` as a vector of integers, which may be negative or not."""
+    array = index._array
+    if array.dtype not in INDEX_DTYPES:
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index but got: {index.dtype}")
+    if array.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    if not negative:
+        refuse_negative(name, index, 0)
+    return index if array.ndim else reshape(index, (1,))
+
+
+@other_words
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """input at the positions `index`, a vector of integers, of dimension `dim`. A copy.
+
+    >>> ag.index_select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ag.tensor([1, 1]))
+    tensor([[2., 2.],
+            [4., 4.]])
+    """
+    index, dim = index_vector("index_select", index), wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return reshape(index_select(reshape(input, (1,)), 0, index), ())
+    try:
+        return advanced_index(input, index, dims=(dim - input.ndim,))
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error))) from None
+
+
+# ---- tables --------------------------------------------------------------------------------------------
+
+
+def _embedding(xp, x, weight, *, padding_idx=None):
+    if x.dtype not in (int64, int32):
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                           f"Int; but got {x.dtype} instead (while checking arguments for embedding)")
+    if weight.ndim < 2:
+        raise RuntimeError("'weight' must be 2-D")
+    try:
+        if xp is np and x.size and np.minimum.reduce(x, axis=None) < 0:
+            raise IndexError
+        return weight.take(x, -2)
+    except IndexError:
+        raise IndexError(f"index out of range in self: a weight of {weight.shape[-2]} rows was asked for rows "
+                         f"{x.min()} to {x.max()}") from None
+
+
+def _unpadded(F, rows, x, weight_shape, padding_idx):
+    """The rows that x names, with zeros for row `padding_idx`."""
+    if padding_idx is None:
+        return rows
+    return F.where(F.unsqueeze(F.eq(x, padding_idx % weight_shape[-2]), -1), 0.0, rows)
+
+
+def _embedding_back(F, g, x, weight_shape, padding_idx):
+    g = _unpadded(F, g, x, weight_shape, padding_idx)
+    return F.advanced_index_backward(g, x, dims=(-2,), shape=weight_shape)
+
+
+def _embedding_jvp(F, t, x, weight_shape, padding_idx):
+    return _unpadded(F, F.embedding(x, t[1]), x, weight_shape, padding_idx)
+
+
+def _embedding_batch(F, n, batched, x, weight, *, padding_idx):
+    def run(x, weight): return F.embedding(x, weight, padding_idx)
+    if all(batched):  # row padding_idx is another row of each example's table
+        return one_by_one(F, "embedding", run, n, batched, (x, weight))
+    return moved(F, run(x, weight), len(weight.shape) - 2 if batched[0] else 0, 0)
+
+
+@defop
+class embedding:
+    """The rows of `weight` that the integers x name; row `padding_idx` gets no gradient.
+
+    >>> ag.embedding(ag.tensor([1, 1]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [3., 4.]])
+    """
+
+    forward = _embedding
+    grad_weight = _embedding_back
+    nondiff = ("x",)
+    jvp, batch = _embedding_jvp, _embedding_batch
+    takes_out = False
+
+
+def _one_hot(xp, x, *, num_classes=-1):
+    if x.dtype != int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type int64.")
+    if num_classes == -1:
+        if not x.size:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        num_classes = int(x.max()) + 1
+    if xp is np and x.size and (x.min() < 0 or x.max() >= num_classes):
+        raise RuntimeError("Class values must be " + ("non-negative." if x.min() < 0 else "smaller than num_classes."))
+    return (x.reshape((*x.shape, 1)) == xp.arange(num_classes)).astype(int64)
+
+
+def _one_hot_batch(F, n, batched, x, *, num_classes):
+    if num_classes == -1:
+        raise RuntimeError("one_hot cannot be batched: its length depends on the values; give num_classes")
+    return F.one_hot(x, num_classes)
+
+
+@defop
+class one_hot:
+    """int64 vectors with a 1 at the place that x names; `num_classes` long, by default as long as x.max() asks for.
+
+    >>> ag.one_hot(ag.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+
+    forward = _one_hot
+    batch = _one_hot_batch
+    takes_out = False

@@ -1,0 +1,320 @@
+"""Elements placed, out of place: index_put, index_copy, index_fill, index_add, put, and take; select_scatter and
+slice_scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import bool_, fitting, int32, int64
+from ...backend.cuda import exact
+from ...core.codegen.keywords import other_words
+from ...core.declare.batch_rules import aligned, expanded, one_by_one, rank
+from ...core.declare.jvp_rules import LINEAR
+from ...core.declare.op import RECORD, SAME
+from ...core.dispatch import defop
+from ...core.tensor import Tensor, wrap
+from ..creation.convert import to
+from ..creation.factories import zeros
+from ..shape.reshape import reshape
+from .basic_index import FULL, assigned, basic_set, key_along, select_key, wrap_dim
+from .batched_key import BatchedKey
+from .index import (
+    MOST,
+    advanced_index,
+    advanced_key,
+    advanced_sums,
+    given,
+    in_our_words,
+    index_vector,
+    key_part,
+    numbered,
+    plainly,
+    sort_out,
+)
+
+# ---- where tensors say ---------------------------------------------------------------------------------
+
+
+def _advanced_set(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
+    out = xp.array(x)
+    out[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))] = exact.assignable(values, out)
+    return out
+
+
+def _picked(F, g, values_shape, i0, i1, i2, i3, dims):
+    """What `values`, which may have broadcast, gets of g."""
+    found = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
+    return found if found.shape == values_shape else assigned(F, found, values_shape)
+
+
+def _in_examples(F, op, name, n, batched, x, values, indices, dims):
+    """advanced_set or advanced_add, `op`, on n examples."""
+    theirs = batched[2 : 2 + len(indices)]
+    if any(theirs) and len(indices) == MOST:  # with the examples' numbers they would be too many
+        def run(x, values, *indices): return op(x, values, *indices, dims=dims)
+        return one_by_one(F, name, run, n, (*batched[:2], *theirs), (x, values, *indices))
+    [x] = expanded(F, n, batched[:1], [x])
+    key = BatchedKey(F, name, n, rank(x, True), dims, indices, theirs, True)
+    if hasattr(values, "shape"):
+        if (more := rank(values, batched[1]) - key.ndim) > 0:  # dimensions of size 1
+            values = F.reshape(values, (*values.shape[: batched[1]], *values.shape[batched[1] + more :]))
+        values = key.as_selected(F, values, n, batched[1])
+    return op(x, values, *key.indices, dims=key.dims)
+
+
+def _advanced_set_batch(F, n, batched, x, values, i0, i1, i2, i3, *, dims):
+    one = not hasattr(values, "shape") or not rank(values, batched[1])
+    if i1 is None and batched[2] and i0.dtype == bool_ and one:
+        mask = F.reshape(i0, (*i0.shape, *(1,) * (-dims[0] - rank(i0, True))))
+        return filled(F, (batched[0], True, batched[1]), x, mask, values)
+    return _in_examples(F, F.advanced_set, "advanced_set", n, batched, x, values, given(i0, i1, i2, i3), dims)
+
+
+def filled(F: Any, batched: Sequence[bool], x: Any, mask: Any, value: Any) -> Any:
+    """x with the number or 0-d tensor `value` where `mask` holds, in every example; the three broadcast."""
+    x, mask, value = aligned(F, batched, (x, mask, value))
+    return F.where(mask, F.cast(value, x.dtype), x) if batched[2] else F.masked_fill(x, mask, value)
+
+
+@defop
+class advanced_set:
+    """x with `values`, broadcasting or a number, at [..., i0, ...]; tensors and `dims` as in advanced_index.
+
+    >>> from autograd_gpu.ops.indexing.index_put import advanced_set
+    >>> advanced_set(ag.zeros(3), ag.tensor([5.0, 6.0]), ag.tensor([2, 0]), dims=(-1,))
+    tensor([6., 0., 5.])
+    """
+
+    forward = _advanced_set
+    def grad_x(F, g, i0, i1, i2, i3, dims): return F.advanced_set(g, 0.0, i0, i1, i2, i3, dims=dims)
+    grad_values = _picked
+    jvp, batch = LINEAR, _advanced_set_batch
+    nondiff, promoted = ("i0", "i1", "i2", "i3"), ("x", "values")
+    types, numbers, chooses = SAME, True, True
+
+
+def _advanced_add(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
+    return advanced_sums(xp, xp.array(x, order="C"), given(i0, i1, i2, i3), dims, values)
+
+
+def _advanced_add_jvp(F, t, x, i0, i1, i2, i3, dims):
+    if t[1] is None:
+        return t[0]
+    return F.advanced_add(F.constant_like(x, 0.0) if t[0] is None else t[0], t[1], i0, i1, i2, i3, dims=dims)
+
+
+def _advanced_add_batch(F, n, batched, x, values, i0, i1, i2, i3, *, dims):
+    return _in_examples(F, F.advanced_add, "advanced_add", n, batched, x, values, given(i0, i1, i2, i3), dims)
+
+
+@defop
+class advanced_add:
+    """x plus `values`, broadcasting, at [..., i0, ...]; a place that is named twice gets both.
+
+    >>> from autograd_gpu.ops.indexing.index_put import advanced_add
+    >>> advanced_add(ag.ones(3), ag.tensor([5.0, 6.0]), ag.tensor([2, 2]), dims=(-1,))
+    tensor([ 1.,  1., 12.])
+    """
+
+    forward = _advanced_add
+    def grad_x(F, g): return g
+    grad_values = _picked
+    jvp, batch = _advanced_add_jvp, _advanced_add_batch
+    nondiff, promoted, types = ("i0", "i1", "i2", "i3"), ("x", "values"), SAME
+
+
+def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+    """input with `values`, broadcasting, where input[indices] reads; with `accumulate` they are added, as often
+    as a place is named. `indices` holds tensors of integers or bools, None for a whole dimension. Without
+    `accumulate` one of the values of a place that is named twice wins.
+
+    >>> ag.index_put(ag.zeros(3), (ag.tensor([0, 0]),), ag.tensor([1.0, 2.0]), accumulate=True)
+    tensor([3., 0., 0.])
+    """
+    if values._array.dtype != input._array.dtype:
+        raise RuntimeError("Index put requires the source and destination dtypes match, got "
+                           f"{input.dtype} for the destination and {values.dtype} for the source.")
+    op, found = advanced_add if accumulate else advanced_set, plainly(input._array, tuple(indices))
+    if found is not None:
+        return _placed(op, input, values, *found)
+    parts = [FULL if part is None else _index_part(input, part) for part in indices]
+    if not any(isinstance(part, Tensor) for part in parts):
+        raise IndexError("index_put: indices must hold at least one tensor")
+    _, tensors, dims = sort_out(input, parts)
+    if len(tensors) > MOST:
+        flat = _placed(op, reshape(input, (-1,)), values, (numbered(input, tensors, dims),), (-1,))
+        return reshape(flat, input.shape)
+    return _placed(op, input, values, tensors, dims)
+
+
+def _index_part(x: Tensor, part: Any) -> Tensor:
+    if not isinstance(part, Tensor) and not backend.is_array(part) and not isinstance(part, (list, tuple)):
+        raise TypeError(f"index_put: indices are tensors or None, not {type(part).__name__}; for slices use "
+                        "slice_scatter")
+    found = key_part(x, part)
+    return wrap(backend.to_device(np.asarray(found), x.device)) if isinstance(found, int) else found
+
+
+def _placed(op: Any, x: Tensor, values: Any, indices: Sequence[Tensor], dims: tuple[int, ...]) -> Tensor:
+    try:
+        return op(x, values, *indices, dims=dims)
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error))) from None
+
+
+# ---- along one dimension -------------------------------------------------------------------------------
+
+
+def _along(op: Any, x: Tensor, dim: int, index: Tensor, values: Any) -> Tensor:
+    """x with `values`, in x's dtype, at the positions `index`, a vector, of dimension `dim`."""
+    at = wrap_dim(dim, x.ndim)
+    if x.ndim:
+        return _placed(op, x, values, (index,), (at - x.ndim,))
+    values = reshape(values, (-1,)) if isinstance(values, Tensor) else values
+    return reshape(_placed(op, reshape(x, (1,)), values, (index,), (-1,)), ())
+
+
+def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`index` as a vector, after the checks of what belongs together."""
+    index, dim = index_vector(name, index), wrap_dim(dim, x._array.ndim)
+    if x._array.dtype != source._array.dtype:
+        raise RuntimeError(f"{name}(): self and source expected to have the same dtype, but got (self) {x.dtype} and "
+                           f"(source) {source.dtype}")
+    count, shape = index._array.shape[0], x._array.shape
+    if source._array.shape == shape and shape and shape[dim] == count:
+        return index
+    if not x.ndim and source.ndim < 2 and source.numel() == count:
+        return index
+    expected = (*shape[:dim], count, *shape[dim + 1 :])
+    if source.shape != expected:
+        raise RuntimeError(f"{name}(): source must have the shape of self, with the number of indices at dimension "
+                           f"{dim}: expected {list(expected)}, got {list(source.shape)}")
+    return index
+
+
+@other_words
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """input plus alpha * source[k] at position index[k] of dimension `dim`, for every k; out of place.
+
+    >>> ag.index_add(ag.zeros(3), 0, ag.tensor([0, 2, 0]), ag.tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
+    index = _checked("index_add", input, dim, index, source)
+    return _along(advanced_add, input, dim, index, source if alpha == 1 else source * alpha)
+
+
+@other_words
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """input with source[k] at position index[k] of dimension `dim`, for every k; out of place.
+
+    Where `index` names a position twice, one of the two wins, and the gradient of source is not to be trusted.
+
+    >>> ag.index_copy(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
+    return _along(advanced_set, input, dim, _checked("index_copy", input, dim, index, source), source)
+
+
+@other_words
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """input with `value`, a number or 0-d tensor, at the positions `index` of dimension `dim`; out of place.
+
+    >>> ag.index_fill(ag.zeros(3), 0, ag.tensor([2, 0]), 1.0)
+    tensor([1., 0., 1.])
+    """
+    index = index_vector("index_fill", index, negative=True)
+    if not isinstance(value, Tensor):
+        return _along(advanced_set, input, dim, index, fitting(value, input.dtype))
+    if value.ndim:
+        raise RuntimeError("index_fill only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
+    at, size = wrap_dim(dim, input.ndim), input.shape[dim] if input.ndim else 1
+    # by a mask, in which a position that is named twice counts once, as its gradient has to
+    chosen = _placed(advanced_set, zeros(size, dtype=bool_, device=input.device), True, (index,), (-1,))
+    return RECORD.masked_fill(input, reshape(chosen, (-1, *(1,) * (input.ndim - 1 - at)) if input.ndim else ()), value)
+
+
+# ---- by numbers of elements ----------------------------------------------------------------------------
+
+
+def _flat_index(name: str, x: Tensor, index: Tensor) -> None:
+    if index.dtype not in (int64, int32):
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {index.dtype}")
+    if index.numel() and not x.numel():
+        raise IndexError(f"{name}(): tried to reach an element of an empty tensor")
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements of input, taken as flat, that `index`, a tensor of integers, names; in the shape of `index`.
+
+    >>> ag.take(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([3, 0]))
+    tensor([4., 1.])
+    """
+    _flat_index("take", input, index)
+    try:
+        return advanced_index(reshape(input, (-1,)), index, dims=(-1,))
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error))) from None
+
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """input with the elements of `source` at the numbers `index` of its elements, taken as flat; out of place. With
+    `accumulate` they are added; else, where `index` names an element twice, one of the two wins.
+
+    >>> ag.put(ag.zeros(2, 2), ag.tensor([3, 0]), ag.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 1.]])
+    """
+    _flat_index("put", input, index)
+    if input.dtype != source.dtype:
+        raise RuntimeError("put(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{input.dtype} and source.dtype = {source.dtype}")
+    if source.numel() != index.numel():
+        raise IndexError("put(): Expected source and index to have the same number of elements, but got "
+                         f"source.numel() = {source.numel()}, index.numel() = {index.numel()}")
+    op = advanced_add if accumulate else advanced_set
+    flat = _placed(op, reshape(input, (-1,)), reshape(source, index.shape), (index,), (-1,))
+    return reshape(flat, input.shape)
+
+
+# ---- in the place of a view ----------------------------------------------------------------------------
+
+
+def _replaced(x: Tensor, src: Tensor, key: tuple[Any, ...]) -> Tensor:
+    shape = x._array[key].shape
+    if src.shape != shape:
+        raise RuntimeError("expected src to have a size equal to the slice of self. "
+                           f"src size = {list(src.shape)}, slice size = {list(shape)}")
+    return basic_set(x, to(src, x.dtype), key)
+
+
+@other_words
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """input with `src` in the place of select(input, dim, index), whose shape it has; out of place, in input's dtype.
+
+    >>> ag.select_scatter(ag.zeros(2, 2), ag.tensor([1.0, 2.0]), 0, 1)
+    tensor([[0., 0.],
+            [1., 2.]])
+    """
+    return _replaced(input, src, select_key(input, dim, index))
+
+
+@other_words
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """input with `src` in the place of the slice start:end:step of dimension `dim`; out of place, in input's dtype.
+
+    >>> ag.slice_scatter(ag.zeros(4), ag.tensor([1.0, 2.0]), 0, 0, 4, 2)
+    tensor([1., 0., 2., 0.])
+    """
+    if step <= 0:
+        raise RuntimeError(f"slice step must be positive, got {step}")
+    if not input.ndim:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    return _replaced(input, src, key_along(wrap_dim(dim, input.ndim) - input.ndim, slice(start, end, step)))

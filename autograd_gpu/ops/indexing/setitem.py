@@ -1,0 +1,126 @@
+"""x[key] = value."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ... import backend, errors
+from ...backend.arrays import strides
+from ...backend.arrays.dtypes import fitting
+from ...backend.cuda import exact
+from ...core.graph.storage import bump_version
+from ...core.tensor import StorageTensor, Tensor, wrap
+from ..creation.factories import as_tensor
+from ..inplace.write import check_writable, copy_, is_recorded, put, record, refuse_stretched
+from ..shape.reshape import broadcast_to, reshape
+from .index import BASIC, MOST, advanced_key, in_our_words, key_part, numbered, sort_out
+from .index_put import advanced_set
+
+
+def place(x: Tensor, key: Any) -> tuple[Any, Any]:
+    """The array and the key of it that x[key] stands for, by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
+    parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
+    if not any(isinstance(part, Tensor) for part in parts):
+        return x._array, tuple(parts)
+    view, indices, dims = sort_out(wrap(x._array), parts)
+    return view._array, advanced_key(view.ndim, dims, [index._array for index in indices])
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value: a tensor that broadcasts to x[index], or a number."""
+    recorded = is_recorded(x, (value,))
+    if not recorded:  # else what is checked is the view of x that is written to
+        check_writable("x[index] = value", x, stretched=True)
+    if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
+        value = as_tensor(value).to(x.device, x.dtype)
+    if value is None or isinstance(value, str):
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
+    shape = getattr(value, "shape", None)
+    if shape and shape[0] == 1:
+        value = _without_leading_ones(value)
+    array = value._array if isinstance(value, Tensor) else backend.admitted(value) if backend.is_array(value) else value
+    if backend.is_array(array) and backend.device_of(array) != x.device:
+        if array.ndim:
+            raise errors.mixed_devices("setitem", [str(x.device), str(backend.device_of(array))])
+        array = array.item()
+    if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
+        raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
+    try:
+        if recorded:
+            _record_assignment(x, index, value)
+            return
+        target, key = place(x, index)
+        if 0 in target.strides:
+            _check_stretched(target, key)
+        _assign(x, target, key, array)
+    except IndexError as error:
+        raise IndexError(in_our_words(str(error), x.ndim)) from None
+    except ValueError as error:
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(np.shape(array))} cannot be broadcast to "
+                           f"indexing result of shape {list(x[index].shape)}") from error
+
+
+def _without_leading_ones(value: Any) -> Any:
+    """They broadcast away, and NumPy does not take them for a mask nor for a single element."""
+    shape = value.shape[next((d for d, n in enumerate(value.shape) if n != 1), value.ndim):]
+    return reshape(value, shape) if isinstance(value, Tensor) else value.reshape(shape)
+
+
+def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
+    """target[key] = array in x's memory; what does not fit is refused before anything is written."""
+    array = fitting(array, target.dtype) if type(array) is int else array
+    array, written = exact.assignable(array, target), True
+    try:
+        target[key] = array
+    except (IndexError, ValueError):
+        written = False
+        raise
+    finally:
+        if written:
+            bump_version(x)
+
+
+def _check_stretched(target: Any, key: Any) -> None:
+    """Of an expanded tensor an element or a row may be written to, as long as what is written to lies apart."""
+    parts = key if type(key) is tuple else (key,)
+    if BASIC.issuperset(map(type, parts)):
+        refuse_stretched("x[index] = value", target[(*parts, ...) if Ellipsis not in parts else parts])
+    elif strides.is_stretched(target):
+        warn_expanded("index_put_", "tensor[indices] = tensor", stacklevel=4)
+
+
+def warn_expanded(name: str, example: str, stacklevel: int = 3) -> None:
+    """PyTorch's warning of a write by indices or a mask to an expanded tensor, by a method that the user called."""
+    warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                  f"operation. This also applies to advanced indexing e.g. {example}", UserWarning, stacklevel)
+
+
+def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value as an in-place operation on the view of x by the basic parts of the key."""
+    parts = [key_part(x, part) for part in (index if type(index) is tuple else (index,))]
+    if not any(isinstance(part, Tensor) for part in parts):
+        view = x if parts == [...] else x[tuple(parts)]
+        if isinstance(value, (bool, int, float)):
+            put(view, value, check_writable("x[index] = value", view))
+        else:
+            copy_(view, _as_values(x, value))
+        return
+    view, indices, dims = sort_out(x, parts)
+    values = _as_values(x, value)
+    check_writable("x[index] = value", view, values)
+    record("x[index] = value", view, _assigned, values, indices, dims)
+
+
+def _as_values(x: Tensor, value: Any) -> Tensor:
+    return value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
+
+
+def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
+    if len(indices) <= MOST:
+        return advanced_set(view, values, *indices, dims=dims)
+    numbers = numbered(view, indices, dims)
+    values = broadcast_to(values, numbers.shape)
+    return reshape(advanced_set(reshape(view, (-1,)), values, numbers, dims=(-1,)), view.shape)

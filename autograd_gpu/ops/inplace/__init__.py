@@ -1,0 +1,1 @@
+"""Operations that write into their first operand."""

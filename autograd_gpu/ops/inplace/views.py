@@ -1,0 +1,37 @@
+"""Methods that make a tensor a view of what it was: x.unsqueeze_(0) and so on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...config import GRAD_OFF, INFERENCE, MODES
+from ...core.graph.rebase import check_recordable, rewrite
+from ...core.graph.storage import bump_version, version_of
+from ...core.tensor import Tensor
+from .write import announce, is_recorded, named
+
+
+def in_place_view(function: Any, name: str) -> Any:
+    """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
+
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = input
+        recorded = not MODES.bits & (GRAD_OFF | INFERENCE)
+        if is_recorded(x, ()):
+            check_recordable(name, x)
+        if x._storage is not None:
+            announce(x._storage)
+        result = function(x, *args, **kwargs)
+        derived, base = not x.is_leaf, x._base
+        if not recorded and derived and base is None and result.shape != x.shape:
+            raise RuntimeError(f"{name}: without recording a result of recorded ops cannot go from shape "
+                               f"{list(x.shape)} to {list(result.shape)}; use x.{name[:-1]}(...) or detach() first")
+        bump_version(x)
+        x._array = result._array
+        if recorded and result._fn is not None:
+            rewrite(x, result._fn, result._nr)
+        if base is not None and (recorded or not derived):
+            x._seen = version_of(x)  # else x is stale, and its node will be the view of the base that x is now
+        return x
+
+    return named(method, function, name, f"x itself as x.{name[:-1]}(...).")

@@ -1,0 +1,88 @@
+"""Functions of a square matrix: powers and the exponential; and the matrix of powers of a vector."""
+
+from __future__ import annotations
+
+from ... import backend
+from ...core.declare.batch_rules import MATRICES
+from ...core.declare.op import RECORD
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+from ..creation.factories import arange, as_tensor, eye
+from ..elementwise.arithmetic import pow
+from ..shape.reshape import unsqueeze
+from .checks import check_square
+from .matmul import matmul
+from .solve import inv
+
+
+def _matrix_exp(xp, a):
+    check_square("linalg.matrix_exp", a)
+    return backend.decompositions(xp).expm(a)
+
+
+def _matrix_exp_jvp(F, t, a):
+    """exp of [[a, t], [0, a]] has the tangent in its corner; Van Loan, IEEE Trans. Automat. Control 23 (1978)."""
+    n, zeros = a.shape[-1], F.constant_like(a, 0.0)
+    both = F.cat([F.cat([a, t], -1), F.cat([zeros, a], -1)], -2)
+    return F.basic_index(F.matrix_exp(both), (..., slice(n), slice(n, None)))
+
+
+@defop
+class matrix_exp:
+    """The exponential of a square matrix, 1 + a + a a / 2 + ...; float32 or float64.
+
+    By scaling and squaring: Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 31 (2009).
+
+    >>> ag.matrix_exp(ag.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+
+    forward = _matrix_exp
+    def grad_a(F, g, a): return _matrix_exp_jvp(F, g, F.mT(a))
+    jvp, batch = _matrix_exp_jvp, MATRICES
+    takes_out = False
+
+
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """The product of n factors a by repeated squaring, of the inverse for n < 0; the identity for n = 0.
+
+    >>> ag.matrix_power(ag.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
+    tensor([[1., 5.],
+            [0., 1.]])
+    """
+    input = as_tensor(input)
+    if input.ndim < 2:
+        raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+    if input.shape[-1] != input.shape[-2]:
+        raise RuntimeError("linalg.matrix_power: A must be batches of square matrices, but they are "
+                           f"{input.shape[-2]} by {input.shape[-1]} matrices")
+    if n == 0:
+        one = eye(input.shape[-1], dtype=input.dtype, device=input.device)
+        return RECORD.clone(input).copy_(one)  # its gradient is zero, not missing
+    square = inv(input) if n < 0 else input
+    result, n = None, abs(n)
+    while True:
+        if n & 1:
+            result = square if result is None else matmul(result, square)
+        n >>= 1
+        if not n:
+            return result
+        square = matmul(square, square)
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers 0 to N - 1 (default: as many as elements) of each element of a vector, along a new last dimension.
+
+    Falling from N - 1 on, unless `increasing`; `ag.linalg.vander` is always increasing.
+
+    >>> ag.vander(ag.tensor([1.0, 2.0, 3.0]))
+    tensor([[1., 1., 1.],
+            [4., 2., 1.],
+            [9., 3., 1.]])
+    """
+    x = as_tensor(x)
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    powers = arange(len(x) if N is None else N, device=x.device)
+    return pow(unsqueeze(x, -1), powers if increasing else powers.flip(0))

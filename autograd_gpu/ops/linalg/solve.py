@@ -1,0 +1,200 @@
+"""Inverses, and the solutions of square systems of equations."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+from ... import backend
+from ...core.declare.batch_rules import MATRICES, one_by_one, rank
+from ...core.declare.op import SAME
+from ...core.dispatch import defop
+from ...core.tensor import Tensor, wrap
+from ..creation.factories import as_tensor
+from ..shape.permute import movedim
+from ..shape.reshape import ravel, reshape
+from .checks import check_square, check_system, info_array, refuse, solutions
+from .matmul import ALWAYS
+
+# ---- inverse -----------------------------------------------------------------------------------------
+
+
+def _zero_pivot(i):
+    return (f"The diagonal element {i} is zero, the inversion could not be completed because the input matrix is "
+            "singular.")
+
+
+def _inv(xp, a, *, check_errors=True):
+    check_square("linalg.inv", a)
+    out, info = backend.decompositions(xp).inv(a)
+    if check_errors:
+        refuse("linalg.inv", info, _zero_pivot)
+    return out
+
+
+@defop
+class inv:
+    """The inverse of a square matrix, or of each in a batch; float32 or float64.
+
+    LinAlgError for a singular matrix, or NaN in its place with `check_errors=False`. To solve a system, `linalg.solve`
+    is faster and more accurate.
+
+    >>> ag.linalg.inv(ag.tensor([[2.0, 1.0], [1.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  2.]])
+    """
+
+    forward = _inv
+    called = ("A",)
+    def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
+    def jvp(F, t, out): return -F.gemm(F.gemm(out, t), out)
+    batch = MATRICES
+
+
+inverse = inv
+inv_result = namedtuple("inv_result", ("inverse", "info"))
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """(inverse, info): info is 0, or the number of the first zero pivot of a matrix that has no inverse, which is NaN.
+
+    With `check_errors` a LinAlgError instead.
+
+    >>> ag.linalg.inv_ex(ag.zeros(2, 2)).info
+    tensor(1, dtype=int32)
+    """
+    A = as_tensor(A)
+    check_square("linalg.inv_ex", A)
+    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
+    if check_errors:
+        refuse("linalg.inv_ex", info, _zero_pivot)
+    return inv_result(inv(A, False), wrap(info_array(info, A._array)))
+
+
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of a as a map between its first `ind` dimensions and the others: tensordot(a_inv, a, ind) is one.
+
+    >>> ag.linalg.tensorinv(ag.eye(6).reshape(2, 3, 6), ind=2).shape
+    (6, 2, 3)
+    """
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    first, last = input._array.shape[:ind], input._array.shape[ind:]
+    rows, columns = math.prod(first), math.prod(last)
+    if rows != columns:
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+                           f"but got {columns} != {rows}")
+    return reshape(inv(reshape(input, (rows, columns))), (*last, *first))
+
+
+# ---- solve -------------------------------------------------------------------------------------------
+
+
+def _singular(i):
+    return "The solver failed because the input matrix is singular."
+
+
+def is_vector(a_shape, b_shape):
+    """Whether b is one vector for each matrix of a, by PyTorch's rule."""
+    return len(b_shape) == 1 or (len(a_shape) - 1 == len(b_shape) and tuple(b_shape) == tuple(a_shape[:-1]))
+
+
+def _solve(xp, a, b, *, left=True, check_errors=True):
+    check_square("linalg.solve", a)
+    vector = is_vector(a.shape, b.shape)
+    if vector and not left:
+        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
+                           "In this case linalg.solve is equivalent to B / A.squeeze(-1)")
+    b = b[..., None] if vector else b
+    check_system("linalg.solve", a, b, left)
+    solver = backend.decompositions(xp).solve
+    x, info = solver(a, b) if left else solver(a.swapaxes(-1, -2), b.swapaxes(-1, -2))
+    if check_errors:
+        refuse("torch.linalg.solve", info, _singular)
+    x = x if left else x.swapaxes(-1, -2)
+    return x[..., 0] if vector else x
+
+
+def _solve_back(F, g, need, a, b_shape, out, left, check_errors):
+    """b's gradient is the solution with aᵀ for g; a's is its product with the solution."""
+    vector = is_vector(a.shape, b_shape)
+    g, x = (F.unsqueeze(g, -1), F.unsqueeze(out, -1)) if vector else (g, out)
+    h = F.solve(F.mT(a), g, left, check_errors)
+    grad_a = (-F.gemm(h, x, False, True) if left else -F.gemm(x, h, True, False)) if need[0] else None
+    return grad_a, (F.squeeze(h, -1) if vector else h) if need[1] else None
+
+
+def _solve_jvp(F, t, a, b_shape, out, left, check_errors):
+    """The solution of a @ y = t_b - t_a @ x."""
+    t_a, t_b = t
+    if t_a is None:
+        return F.solve(a, t_b, left, check_errors)
+    vector = is_vector(a.shape, b_shape)
+    x = F.unsqueeze(out, -1) if vector else out
+    right = -F.gemm(t_a, x) if left else -F.gemm(x, t_a)
+    if t_b is not None:
+        right = right + (F.unsqueeze(t_b, -1) if vector else t_b)
+    y = F.solve(a, right, left, check_errors)
+    return F.squeeze(y, -1) if vector else y
+
+
+def _solve_batch(F, n, batched, a, b, *, left, check_errors):
+    def run(a, b): return F.solve(a, b, left, check_errors)
+    shapes = [x.shape[1:] if is_batched else x.shape for x, is_batched in zip((a, b), batched, strict=True)]
+    vector = left and is_vector(*shapes)
+    if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2 - vector:
+        return one_by_one(F, "solve", run, n, batched, (a, b))  # which refuses them in its own words
+    x = solutions(F, run, n, batched, a, F.unsqueeze(b, -1) if vector else b, left)
+    return F.squeeze(x, -1) if vector else x
+
+
+@defop
+class solve:
+    """x with a @ x = b, or x @ a = b if not `left`, for square matrices a; the batches broadcast.
+
+    b is a matrix, or a vector if it has one dimension or the shape of a without its last one. LinAlgError if a is
+    singular, or NaN with `check_errors=False`.
+
+    >>> ag.linalg.solve(ag.tensor([[2.0, 0.0], [0.0, 4.0]]), ag.tensor([2.0, 8.0]))
+    tensor([1., 2.])
+    """
+
+    forward = _solve
+    grads = _solve_back
+    called = ("A", "B")
+    types, broadcasts = SAME, ALWAYS
+    jvp, batch = _solve_jvp, _solve_batch
+
+
+solve_result = namedtuple("solve_result", ("result", "info"))
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """(result, info) of `linalg.solve`: info is 0, or the number of the first zero pivot where the result is NaN.
+
+    >>> ag.linalg.solve_ex(ag.zeros(2, 2), ag.ones(2)).info
+    tensor(1, dtype=int32)
+    """
+    A = as_tensor(A)
+    check_square("linalg.solve_ex", A)
+    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
+    if check_errors:
+        refuse("torch.linalg.solve_ex", info, _singular)
+    return solve_result(solve(A, B, left, False), wrap(info_array(info, A._array)))
+
+
+def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """x with tensordot(input, x, x.ndim) = other, after the dimensions `dims` of input have been moved to its end.
+
+    >>> ag.linalg.tensorsolve(ag.eye(6).reshape(2, 3, 6), ag.ones(2, 3)).shape
+    (6,)
+    """
+    input = input if dims is None else movedim(input, tuple(dims), tuple(range(input.ndim - len(dims), input.ndim)))
+    shape = input.shape[other.ndim :]
+    rows, columns = math.prod(input.shape[: other.ndim]), math.prod(shape)
+    if rows != columns:
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                           f"prod(self.shape[:other.ndim]), but got {columns} != {rows}")
+    return reshape(solve(reshape(input, (rows, columns)), ravel(other)), shape)

@@ -1,0 +1,193 @@
+"""Products of vectors: inner, outer and cross ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import backend
+from ...core.declare.batch_rules import aligned, counted_from_right, example, expanded, rank
+from ...core.declare.jvp_rules import MULTILINEAR
+from ...core.declare.op import PROMOTE, SAME
+from ...core.dispatch import defop
+from .._support.half_precision import in_float32
+from ..indexing.basic_index import from_right, wrap_dim
+from ..reduction.sum import reduced
+from .matmul import ALWAYS, refuse_vectors
+
+# ---- inner -------------------------------------------------------------------------------------------
+
+
+def _check_dot(a, b):
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.shape != b.shape:
+        refuse_vectors(a, b)
+
+
+def _dot(xp, a, b):
+    _check_dot(a, b)
+    return backend.dot(a, b)
+
+
+def _dot_batch(F, n, batched, a, b):
+    """Against one vector a product with a matrix, else rows times columns."""
+    _check_dot(example(a, batched[0]), example(b, batched[1]))
+    if not all(batched):
+        return F.matmul(a, b) if batched[0] else F.matmul(b, a)
+    return F.reshape(F.matmul(F.unsqueeze(a, -2), F.unsqueeze(b, -1)), (n,))
+
+
+@defop
+class dot:
+    """The inner product of two vectors.
+
+    >>> ag.dot(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+
+    forward = _dot
+    def grad_a(F, g, b): return g * b
+    def grad_b(F, g, a): return g * a
+    called = ("input", "tensor")
+    types = SAME
+    jvp, batch = MULTILINEAR, _dot_batch
+
+
+vdot = dot  # they differ in complex numbers only
+
+
+def _vecdot(xp, a, b, *, dim=-1):
+    axis = _axis(a.shape, b.shape, dim)
+    m, n = ((1,) * -axis + a.shape)[axis], ((1,) * -axis + b.shape)[axis]
+    if m != n:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor [{m}] and src [{n}] to have the same number of "
+                           f"elements, but got {m} and {n} elements respectively")
+    return reduced(xp, "add", a * b, axis, False)
+
+
+def _axis(a_shape, b_shape, dim):
+    """`dim` of the two broadcast together, from the right."""
+    ndim = max(len(a_shape), len(b_shape))
+    return from_right(wrap_dim(dim, ndim), ndim)
+
+
+def _spread(F, g, a_shape, b_shape, dim):
+    return F.unsqueeze(g, _axis(a_shape, b_shape, dim)) if a_shape or b_shape else g
+
+
+def _vecdot_batch(F, n, batched, a, b, *, dim):
+    ndim = max(rank(a, batched[0]), rank(b, batched[1]))
+    axis = counted_from_right(dim, ndim)
+    a, b = aligned(F, batched, (a, b))
+    return F.vecdot(a, b, axis) if ndim else F.vecdot(F.unsqueeze(a, -1), F.unsqueeze(b, -1), -1)
+
+
+@defop
+class vecdot:
+    """The inner products of the vectors along `dim`; the other dimensions broadcast.
+
+    >>> ag.linalg.vecdot(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+
+    forward = in_float32(_vecdot)
+    def grad_a(F, g, b, a_shape, dim): return _spread(F, g, a_shape, b.shape, dim) * b
+    def grad_b(F, g, a, b_shape, dim): return _spread(F, g, a.shape, b_shape, dim) * a
+    called = ("x", "y")
+    types, broadcasts = PROMOTE, ALWAYS
+    jvp, batch = MULTILINEAR, _vecdot_batch
+
+
+# ---- outer -------------------------------------------------------------------------------------------
+
+
+def _check_outer(a, b):
+    for name, x in (("self", a), ("vec2", b)):
+        if x.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
+
+
+def _outer(xp, a, b):
+    _check_outer(a, b)
+    return a[:, None] * b
+
+
+def _outer_batch(F, n, batched, a, b):
+    _check_outer(example(a, batched[0]), example(b, batched[1]))
+    return F.unsqueeze(a, -1) * F.unsqueeze(b, -2)
+
+
+@defop
+class outer:
+    """All products of an element of a with one of b: a column times a row.
+
+    >>> ag.outer(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+
+    forward = _outer
+    def grad_a(F, g, b): return F.matmul(g, b)
+    def grad_b(F, g, a): return F.matmul(a, g)
+    called = ("input", "vec2")
+    types = PROMOTE
+    jvp, batch = MULTILINEAR, _outer_batch
+
+
+ger = outer
+
+# ---- cross -------------------------------------------------------------------------------------------
+
+
+def _axis_of_three(a, b, dim):
+    """The dimension of size 3 that `dim` names, from the right; None takes the first there is."""
+    if a.ndim != b.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if dim is None:
+        if 3 not in a.shape:
+            raise RuntimeError("no dimension of size 3 in input")
+        dim = a.shape.index(3)
+    axis = from_right(wrap_dim(dim, a.ndim), a.ndim)
+    sizes = (a.shape[axis], b.shape[axis]) if a.ndim else (1, 1)
+    if sizes != (3, 3):
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and {sizes[1]}")
+    return axis
+
+
+NEXT = np.array([1, 2, 0])
+
+
+def _turned(xp, x, axis):
+    """(y, z, x) for (x, y, z) along `axis`."""
+    return x.take(NEXT, axis) if xp is np else xp.roll(x, -1, axis)
+
+
+def _cross(xp, a, b, *, dim=None):
+    axis = _axis_of_three(a, b, dim)
+    return _turned(xp, a * _turned(xp, b, axis) - _turned(xp, a, axis) * b, axis)
+
+
+def _cross_batch(F, n, batched, a, b, *, dim):
+    axis = _axis_of_three(example(a, batched[0]), example(b, batched[1]), dim)
+    return F.cross(*expanded(F, n, batched, (a, b)), axis)
+
+
+@defop
+class cross:
+    """The cross products of the vectors of three elements along `dim`, by default the first dimension of size 3.
+
+    Both have the same number of dimensions; the others than `dim` broadcast. `ag.linalg.cross` takes the last one.
+
+    >>> ag.cross(ag.tensor([1.0, 0.0, 0.0]), ag.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+
+    forward = in_float32(_cross)
+    def grad_a(F, g, b, a_shape, dim): return F.cross(b, g, _named_axis(a_shape, dim))
+    def grad_b(F, g, a, dim): return F.cross(g, a, _named_axis(a.shape, dim))
+    types, broadcasts = PROMOTE, ALWAYS
+    jvp, batch = MULTILINEAR, _cross_batch
+
+
+def _named_axis(shape, dim):
+    return from_right(shape.index(3) if dim is None else dim, len(shape))

@@ -1,0 +1,1 @@
+"""Layers, activations and losses as functions."""

@@ -1,0 +1,52 @@
+"""The kernels of the activations in the form that ops want: forwards on CuPy arrays, and derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend import kernels
+from ...core.dispatch import RAW
+
+Array = Any
+
+
+def launches(F: Any, g: Any) -> bool:
+    """Whether a rule may use a kernel: on CuPy arrays, where its gradients are not part of a graph."""
+    return F is RAW and type(g) is not np.ndarray and backend.is_cuda(g)
+
+
+def slope(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:
+    """h * act', broadcasting; `saved` is what the activation's derivative reads (docs/kernels.md)."""
+    if h.shape != saved.shape:
+        h, saved = backend.namespace(h).broadcast_arrays(h, saved)
+    if h.dtype != saved.dtype:  # a plain backward does not promote
+        wide = np.promote_types(h.dtype, saved.dtype)
+        h, saved = h.astype(wide, copy=False), saved.astype(wide, copy=False)
+    arrays = kernels.contiguous(h), kernels.contiguous(saved)
+    return kernels.bias_activation_backward(activation, *arrays, need_bias=False, **attributes)[0]
+
+
+def double_backward(activation: str, g: Array, need: Any, h: Array, saved: Array, **attributes: Any) -> Any:
+    """The gradients of `slope` for h and saved by one kernel; None, and the rules run, where it is not for one."""
+    if not (all(need) and backend.is_cuda(g) and g.shape == h.shape == saved.shape):
+        return None
+    if not g.dtype == h.dtype == saved.dtype:
+        return None
+    g, h, saved = [kernels.contiguous(a) for a in (g, h, saved)]
+    attributes["by_result"] = activation in ("tanh", "sigmoid")
+    need = (True, True, False)
+    return kernels.bias_activation_double_backward(activation, g, None, h, saved, need=need, **attributes)[:2]
+
+
+def value_forward(activation: str) -> Callable[..., Array]:
+    """forward(xp, x, *, attributes...) of an activation on CuPy arrays."""
+    return lambda xp, x, **attributes: kernels.bias_activation(activation, kernels.contiguous(x), **attributes)
+
+
+def slope_forward(activation: str) -> Callable[..., Array]:
+    """forward(xp, h, saved, *, attributes...) of its gradient on CuPy arrays."""
+    return lambda xp, h, saved, **attributes: slope(activation, h, saved, **attributes)

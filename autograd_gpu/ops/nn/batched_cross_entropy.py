@@ -1,0 +1,104 @@
+"""Losses of class scores and classes for many examples at once, each with a mean and weights of its own.
+
+The blocks of ops/nn/cross_entropy.py give the rows' losses; what makes one number of them is done here.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...backend.arrays.dtypes import wide
+from ...core.declare.batch_rules import expanded, rank
+
+
+def _over_rows(F, x):
+    """The sum for each example."""
+    dims = tuple(range(1, len(x.shape)))
+    return F.sum(x, dims, True) if dims else x
+
+
+def _scale_of(F, n, target, weight, ignore_index, reduction, dtype):
+    """What the losses of an example's rows are multiplied with, and what they count for if the mean is wanted.
+
+    `weight` is the weights and whether each example has its own.
+    """
+    counts = F.ne(target, ignore_index)
+    if weight[0] is None:
+        scale = F.cast(counts, dtype)
+    else:
+        places = F.where(counts, target, 0)
+        if weight[1]:
+            flat = F.reshape(places, (n, math.prod(target.shape[1:])))
+            found = F.reshape(F.gather_along(weight[0], flat, -1), target.shape)
+        else:
+            found = F.advanced_index(weight[0], places, dims=(-1,))
+        scale = F.where(counts, found if found.dtype == dtype else F.cast(found, dtype), 0.0)
+    if reduction != "mean":
+        return scale, None
+    total = _over_rows(F, scale)
+    return scale / F.where(total == 0, 1.0, total), total
+
+
+def _losses(F, n, target, losses, weight, ignore_index, reduction, dtype):
+    """The examples' losses, from those of their rows without weights."""
+    scale, total = _scale_of(F, n, target, weight, ignore_index, reduction, losses.dtype)
+    rows = losses * scale
+    if reduction != "none":
+        rows = _over_rows(F, rows)
+        rows = F.reshape(rows if total is None else F.where(total == 0, math.nan, rows), (n,))
+    return rows if rows.dtype == dtype else F.cast(rows, dtype)
+
+
+def combined(F, n, target, losses, weight, ignore_index, reduction, dtype):
+    """The examples' losses, from those of their rows with the weights in them, which the examples share."""
+    rows = _over_rows(F, losses)
+    if reduction == "mean":
+        _, total = _scale_of(F, n, target, (weight, False), ignore_index, reduction, losses.dtype)
+        rows = F.where(total == 0, math.nan, rows / F.where(total == 0, 1.0, total))
+    rows = F.reshape(rows, (n,))
+    return rows if rows.dtype == dtype else F.cast(rows, dtype)
+
+
+def _widened(F, x):
+    return x if wide(x.dtype) == x.dtype else F.cast(x, wide(x.dtype))
+
+
+def batch_cross_entropy(F, n, batched, x, target, weight, *, ignore_index, reduction):
+    x, target = expanded(F, n, batched[:2], (x, target))
+    if reduction == "none" and not batched[2]:
+        return F.class_cross_entropy(x, target, weight, ignore_index, reduction)
+    losses, probs = F.class_cross_entropy(_widened(F, x), target, None, ignore_index, "none")
+    weight = weight, batched[2]
+    loss = _losses(F, n, target, losses, weight, ignore_index, reduction, x.dtype)
+    return loss, probs if probs.dtype == x.dtype else F.cast(probs, x.dtype)
+
+
+def of_rows(F, n, x, is_batched, rows):
+    """A number per row, or one for all of an example's, as one for each row (n, *rows)."""
+    x = F.reshape(x, (n, *(1,) * len(rows))) if is_batched and not rank(x, True) else x
+    return F.expand(x, (n, *rows))
+
+
+def batch_cross_entropy_grad(F, n, batched, h, probs, target, scale):
+    probs, target = expanded(F, n, batched[1:3], (probs, target))
+    h, scale = [of_rows(F, n, x, own, target.shape[1:]) for x, own in ((h, batched[0]), (scale, batched[3]))]
+    return F.cross_entropy_grad(h, probs, target, scale)
+
+
+def batch_nll(F, n, batched, x, target, weight, *, ignore_index, reduction):
+    x, target = expanded(F, n, batched[:2], (x, target))
+    if reduction == "none" and not batched[2]:
+        return F.class_nll(x, target, weight, ignore_index, reduction)
+    losses = F.class_nll(_widened(F, x), target, None, ignore_index, "none")
+    return _losses(F, n, target, losses, (weight, batched[2]), ignore_index, reduction, x.dtype)
+
+
+def batch_nll_grad(F, n, batched, h, target, weight, factor, *, classes, ignore_index, reduction):
+    """By rows: h, factor and weights are those of each row's example."""
+    dtype, target = h.dtype, expanded(F, n, batched[1:2], (target,))[0]
+    scale, _ = _scale_of(F, n, target, (weight, batched[2]), ignore_index, "sum", wide(dtype))
+    rows = of_rows(F, n, h, batched[0], target.shape[1:]) * scale
+    if factor is not None:  # inf where no row counts
+        rows = F.where(scale == 0, 0.0, rows * of_rows(F, n, factor, batched[3], target.shape[1:]))
+    found = F.class_nll_grad(rows, target, None, None, classes=classes, ignore_index=ignore_index, reduction="none")
+    return found if found.dtype == dtype else F.cast(found, dtype)

@@ -1,0 +1,279 @@
+"""What draws random numbers, by the default generator of the input's device: the dropouts, rrelu, gumbel_softmax."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from ... import backend, random
+from ...backend import kernels
+from ...backend.arrays.dtypes import float32, float64
+from ...core.codegen.keywords import other_words
+from ...core.declare.batch_rules import BROADCASTING, LEADING
+from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR
+from ...core.declare.op import FLOAT, RECORD
+from ...core.dispatch import defop
+from ...core.tensor import Tensor, wrap
+from ...errors import ArgumentError
+from .exponential_activations import SELU_ALPHA, SELU_SCALE
+from .piecewise_activations import leaky_relu
+
+# ---- dropout -----------------------------------------------------------------------------------------
+
+
+# On the CPU a mask is an array. On CUDA it is a `Mask`, a few numbers that the kernel makes its bits of, in the forward
+# pass and again in backward: nothing of the size of x is saved, and saved-tensor hooks see nothing.
+
+
+def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
+    """x * scale + shift where it is kept, else `dropped`; and the mask.
+
+    Kept or dropped are elements, or whole channels, which are the first two dimensions of x.
+    """
+    if xp is np:
+        shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
+        mask = random.bernoulli_mask(shape, 1 - p)
+        out = backend.where(xp, mask, x * scale, dropped - shift)
+        if shift:
+            out += shift
+        return out.astype(x.dtype, copy=False), {"mask": mask}
+    each = math.prod(x.shape[2:]) if channels else 1
+    count = math.prod(x.shape[:2]) if channels else x.size
+    mask = random.default_generator(backend.device_of(x)).draw("mask", 1 - p, count, each)
+    return kernels.dropout(kernels.contiguous(x), mask, scale, shift, dropped), {"mask": mask}
+
+
+@defop
+class masked_scale:
+    """x * scale where a `Mask` (backend/kernels/dropout.py) is true, else 0; x may have more dimensions in front.
+
+    >>> from autograd_gpu.backend.kernels import Mask
+    >>> from autograd_gpu.ops.nn.dropout import masked_scale
+    >>> masked_scale(ag.ones(2), Mask(seed=0, start=0, keep=1.0, count=2), 2.0)
+    tensor([2., 2.])
+    """
+
+    def forward(xp, x, *, mask, scale):
+        if xp is np:
+            return kernels.dropout_reference(x, mask, scale)
+        return kernels.dropout(kernels.contiguous(x), mask, scale)
+
+    def grad_x(F, g, mask, scale): return F.masked_scale(g, mask, scale)
+    types, jvp, batch = FLOAT, LINEAR, LEADING
+
+
+def _pull(F, g, mask, scale):
+    return F.masked_scale(g, mask, scale) if isinstance(mask, kernels.Mask) else F.where(mask, g * scale, 0.0)
+
+
+def _in_examples(F, drop, x, p, channels):
+    """Each example draws its own numbers; its channels become channels of more rows."""
+    if not channels:
+        return drop(x, p)
+    return F.reshape(drop(F.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), p, True), x.shape)
+
+
+def _survivors(p):
+    return 1 / (1 - p) if p < 1 else 0.0
+
+
+def _dropped(xp, x, *, p, channels=False):
+    return _apply(xp, x, p, channels, _survivors(p))
+
+
+@defop
+class random_dropout:
+    """x with each element, or each channel, zero with probability p and divided by 1 - p otherwise.
+
+    >>> ag.dropout(ag.ones(3), p=0.0)
+    tensor([1., 1., 1.])
+    """
+
+    forward = _dropped
+    def grad_x(F, g, mask, p): return _pull(F, g, mask, _survivors(p))
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_dropout, x, p, channels)
+    jvp = ELEMENTWISE
+    saved, types = ("mask",), FLOAT
+
+
+LOWEST = -SELU_SCALE * SELU_ALPHA  # what selu tends to
+
+
+def _alpha_scale(p):
+    """The factor after which mean 0 and variance 1 are kept; the shift is -p * LOWEST times it."""
+    return 1 / math.sqrt((LOWEST * LOWEST * p + 1) * (1 - p)) if p < 1 else 0.0
+
+
+def _alpha_dropped(xp, x, *, p, channels=False):
+    scale = _alpha_scale(p)
+    shift = -p * LOWEST * scale
+    return _apply(xp, x, p, channels, scale, shift, LOWEST * scale + shift)
+
+
+@defop
+class random_alpha_dropout:
+    """x with each element, or each channel, set to selu's lowest value with probability p, then scaled and shifted so
+    that mean 0 and variance 1 are kept.
+
+    >>> ag.alpha_dropout(ag.ones(3), p=0.0, training=True)
+    tensor([1., 1., 1.])
+    """
+
+    forward = _alpha_dropped
+    def grad_x(F, g, mask, p): return _pull(F, g, mask, _alpha_scale(p))
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_alpha_dropout, x, p, channels)
+    jvp = ELEMENTWISE
+    saved, types = ("mask",), FLOAT
+
+
+def _drops(p: float, training: bool) -> bool:
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return training and p > 0
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """In training, zero with probability p for each element and input / (1 - p) otherwise; else input itself.
+
+    >>> ag.dropout(ag.ones(3), p=1.0)
+    tensor([0., 0., 0.])
+    """
+    return random_dropout(input, p) if _drops(p, training) else input
+
+
+def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of whole channels, the first two dimensions of input; RuntimeError if it has fewer.
+
+    >>> ag.feature_dropout(ag.ones(1, 1, 3), p=1.0)
+    tensor([[[0., 0., 0.]]])
+    """
+    if not _drops(p, training):
+        return input
+    _check_features(input)
+    return random_dropout(input, p, True)
+
+
+def _check_features(x: Tensor) -> None:
+    if x.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+
+
+def dropout1d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of whole channels of x (N, C, L) or (C, L); RuntimeError for another number of dimensions.
+
+    >>> ag.dropout1d(ag.ones(2, 3), p=1.0).sum()
+    tensor(0.)
+    """
+    if x.ndim not in (2, 3):
+        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {x.ndim}D input. Note that dropout1d "
+                           "exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel "
+                           "dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
+    return feature_dropout(x, p, training) if x.ndim == 3 else feature_dropout(x.unsqueeze(0), p, training).squeeze(0)
+
+
+def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of whole channels of x (N, C, H, W); warns about another number of dimensions.
+
+    An input (N, C, L) is taken as `dropout1d` takes it, as in PyTorch.
+
+    >>> ag.dropout2d(ag.ones(1, 2, 2, 2), p=1.0).sum()
+    tensor(0.)
+    """
+    if x.ndim != 4:
+        warnings.warn(f"dropout2d: Received a {x.ndim}-D input; its first two dimensions are taken as batch and "
+                      "channels. Use dropout1d for (N, C, L), dropout for others.", UserWarning, stacklevel=2)
+    return feature_dropout(x, p, training)
+
+
+def dropout3d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of whole channels of x (N, C, D, H, W) or (C, D, H, W); warns about another number of dimensions.
+
+    >>> ag.dropout3d(ag.ones(1, 2, 2, 2, 2), p=1.0).sum()
+    tensor(0.)
+    """
+    if x.ndim not in (4, 5):
+        warnings.warn(f"dropout3d: Received a {x.ndim}-D input; its first two dimensions are taken as batch and "
+                      "channels. Use dropout1d for (N, C, L), dropout for others.", UserWarning, stacklevel=2)
+    return feature_dropout(x.unsqueeze(0), p, training).squeeze(0) if x.ndim == 4 else feature_dropout(x, p, training)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """Dropout for selu (Klambauer et al. 2017): dropped elements are selu's lowest value; mean 0 and variance 1 stay.
+
+    >>> ag.alpha_dropout(ag.ones(3), p=1.0, training=True)
+    tensor([0., 0., 0.])
+    """
+    return random_alpha_dropout(input, p) if _drops(p, training) else input
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels, the first two dimensions of input.
+
+    >>> ag.feature_alpha_dropout(ag.ones(1, 1, 2), p=1.0, training=True)
+    tensor([[[0., 0.]]])
+    """
+    if not _drops(p, training):
+        return input
+    _check_features(input)
+    return random_alpha_dropout(input, p, True)
+
+
+# ---- random slopes -----------------------------------------------------------------------------------
+
+
+def _rrelu(xp, x, *, lower=1 / 8, upper=1 / 3):
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    slopes = random.uniform(x.shape, float32, backend.device_of(x), lower, upper)._array.astype(x.dtype, copy=False)
+    slopes = backend.where(xp, x > 0, x.dtype.type(1), slopes)
+    return x * slopes, {"slopes": slopes}
+
+
+@defop
+class random_rrelu:
+    """x where x > 0, else x times a slope drawn for each element from [lower, upper).
+
+    >>> ag.rrelu(ag.tensor([-2.0, 3.0]), 0.5, 0.5, training=True)
+    tensor([-1.,  3.])
+    """
+
+    forward = _rrelu
+    def grad_x(F, g, x, slopes): return F.chosen(x, x > 0, g, g * slopes)
+    saved, types = ("slopes",), FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """input where it is positive, else times a slope: in training drawn for each element from [lower, upper), else
+    their mean.
+
+    >>> ag.rrelu(ag.tensor([-4.0, 3.0]), 0.25, 0.75)
+    tensor([-2.,  3.])
+    """
+    return random_rrelu(input, lower, upper) if training else leaky_relu(input, (lower + upper) / 2)
+
+
+# ---- a random class ----------------------------------------------------------------------------------
+
+
+@other_words
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Softmax over `dim` of (logits + Gumbel noise) / tau: a differentiable draw of a class (Jang et al. 2017).
+
+    With `hard` the result is one-hot, and the gradient is that of the soft one. `eps` has no effect.
+
+    >>> ag.gumbel_softmax(ag.zeros(2, 3), hard=True).sum(-1)
+    tensor([1., 1.])
+    """
+    wide = float64 if logits.dtype == float64 else float32
+    exponentials = random.default_generator(logits.device).draw("standard_exponential", logits.shape, dtype=wide)
+    noise = RECORD.log(wrap(exponentials)).to(logits.dtype)
+    soft = RECORD.softmax((logits - noise) / tau, dim)
+    if not hard:
+        return soft
+    highest = RECORD.argmax(soft.detach(), dim, True)
+    return RECORD.constant_like(soft, 0.0).scatter(dim, highest, 1.0) - soft.detach() + soft

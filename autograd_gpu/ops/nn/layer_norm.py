@@ -1,0 +1,314 @@
+"""Normalisation over the last dimensions: layer norm and RMS norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ... import backend
+from ...backend import kernels
+from ...backend.arrays.dtypes import FLOATS, HALF, get_default_dtype, wide
+from ...core.codegen.keywords import as_number
+from ...core.declare.batch_rules import aligned, example, expanded
+from ...core.declare.op import FLOAT, RECORD
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+
+
+def _axes(x, shape):
+    """The last dimensions, those of `shape`, after PyTorch's check."""
+    n = len(shape)
+    if not n:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+                           "element, but got normalized_shape = []")
+    if x.shape[x.ndim - n :] != shape or x.ndim < n:
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape "
+                           f"[*, {', '.join(map(str, shape))}], but got input of size{list(x.shape)}")
+    return tuple(range(-n, 0))
+
+
+def _check_parameter(name, parameter, shape):
+    if parameter is not None and parameter.shape != shape:
+        raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                           f"{list(parameter.shape)} and normalized_shape = {list(shape)}")
+
+
+def _squares(xp, x, axes):
+    """The sum of x * x, without that array where NumPy can."""
+    if xp is np and len(axes) == 1:
+        return np.vecdot(x, x)[..., None]
+    return backend.total(xp, x * x, axes, True)
+
+
+def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
+    """The result, and the statistics in the dtype that sums are made in."""
+    axes, dtype = _axes(x, shape), x.dtype
+    _check_parameter("weight", weight, shape)
+    _check_parameter("bias", bias, shape)
+    if xp is not np and x.size:  # one kernel; the lines below are CuPy's for arrays with nothing in them
+        return kernels.layer_norm(*map(kernels.contiguous, (x, weight, bias)), eps, len(shape))
+    n = math.prod(shape) or 1
+    x = x.astype(wide(dtype), copy=False)
+    mean = backend.total(xp, x, axes, True) / n
+    out = x - mean
+    rstd = 1 / xp.sqrt(_squares(xp, out, axes) / n + eps)
+    out *= rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out.astype(dtype, copy=False), mean, rstd
+
+
+# ---- gradients ---------------------------------------------------------------------------------------
+
+
+def _as(F, dtype, x):
+    return x if x is None or x.dtype == dtype else F.cast(x, dtype)
+
+
+def _widened(F, *values):
+    """Half types in float32, as the statistics are."""
+    return [None if x is None else _as(F, wide(x.dtype), x) for x in values]
+
+
+def _grad_x(F, g, x, weight, mean, rstd, shape):
+    """mean and rstd are outputs like any other, so that differentiating this formula needs nothing special."""
+    dtype, (_, g_mean, g_rstd) = x.dtype, g
+    g_out, x, weight = _widened(F, g[0], x, weight)
+    axes, n = tuple(range(-len(shape), 0)), math.prod(shape) or 1
+    normal = (x - mean) * rstd
+    parts = []
+    if g_out is not None:
+        h = g_out if weight is None else g_out * weight
+        parts.append(rstd * (h - F.sum(h, axes, True) / n - normal * (F.sum(h * normal, axes, True) / n)))
+    if g_rstd is not None:
+        parts.append(normal * (rstd * rstd * g_rstd / -n))
+    total = sum(parts[1:], parts[0]) if parts else F.constant_like(x, 0.0)
+    return _as(F, dtype, total if g_mean is None else total + g_mean / n)
+
+
+def _over_rows(F, g, shape):
+    """The sum over the dimensions before those of `shape`."""
+    lead = g.ndim - len(shape)
+    return F.sum(g, tuple(range(-g.ndim, -len(shape)))) if lead else g
+
+
+def _grad_weight(F, g, x, mean, rstd, shape):
+    if g[0] is None:
+        return None
+    g_out, wider = _widened(F, g[0], x)
+    return _as(F, x.dtype, _over_rows(F, g_out * ((wider - mean) * rstd), shape))
+
+
+def _grad_bias(F, g, shape):
+    return None if g[0] is None else _over_rows(F, g[0], shape)
+
+
+def _fused(F, g, need, x, weight, mean, rstd, shape):
+    """All gradients in one pass, of an RMS norm with mean None. The rules remain for the gradients of the statistics,
+    for that of a bias alone, and in NumPy for any alone: two share the products."""
+    if x is None or not x.size or g[0] is None or any(each is not None for each in g[1:]):
+        return None
+    if type(x) is np.ndarray:
+        return _gradients(need, g[0], x, weight, mean, rstd, shape) if sum(need) > 1 else None
+    arrays = [kernels.contiguous(a) for a in (g[0], x, weight)]
+    if mean is None:
+        return kernels.rms_norm_backward(*arrays, rstd, need, len(shape))
+    return kernels.layer_norm_backward(*arrays, mean, rstd, need, len(shape))
+
+
+def _gradients(need, g, x, weight, mean, rstd, shape):
+    """The formulas of the rules on NumPy arrays, each product and each sum made once."""
+    dtype, n, axes, above = x.dtype, math.prod(shape), tuple(range(-len(shape), 0)), tuple(range(x.ndim - len(shape)))
+    g, normal = g.astype(wide(dtype), copy=False), x * rstd if mean is None else (x - mean) * rstd
+    product = g * normal
+    summands = zip((product, g), need[1:], strict=False)
+    sums = [backend.total(np, each, above) if wanted else None for each, wanted in summands]
+    dx = None
+    if need[0]:
+        if weight is not None:
+            product *= weight
+        normal *= backend.total(np, product, axes, True) / n
+        h = g if weight is None else np.multiply(g, weight, out=product)
+        dx = np.subtract(h, normal, out=normal)
+        if mean is not None:
+            dx -= backend.total(np, h, axes, True) / n
+        dx *= rstd
+    return [None if each is None else each.astype(dtype, copy=False) for each in (dx, *sums)]
+
+
+def _through_scale(F, t, normal, rstd, shape):
+    """The tangents of `normal` and of `rstd` from the tangent t of what was divided by its root mean square."""
+    shared = F.sum(t * normal, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
+    return rstd * (t - normal * shared), -rstd * (rstd * shared)
+
+
+def _scaled_tangent(normal, weight, t_normal, t_weight, t_bias=None):
+    parts = [t_normal if t_normal is None or weight is None else t_normal * weight,
+             None if t_weight is None else normal * t_weight, t_bias]
+    parts = [part for part in parts if part is not None]
+    return sum(parts[1:], parts[0])
+
+
+def _layer_norm_jvp(F, t, x, weight, mean, rstd, shape):
+    dtype = x.dtype
+    x, weight, t_x, t_weight, t_bias = _widened(F, x, weight, *t)
+    normal, t_normal, t_mean, t_rstd = (x - mean) * rstd, None, None, None
+    if t_x is not None:
+        t_mean = F.sum(t_x, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
+        t_normal, t_rstd = _through_scale(F, t_x - t_mean, normal, rstd, shape)
+    return _as(F, dtype, _scaled_tangent(normal, weight, t_normal, t_weight, t_bias)), t_mean, t_rstd
+
+
+def _in_examples(F, run, n, batched, x, weight, bias, shape):
+    """run(weight, bias), a normalisation, for n examples; weight and bias come after it if an example has its own."""
+    _axes(example(x, batched[0]), shape)
+    for name, parameter, b in (("weight", weight, batched[1]), ("bias", bias, batched[2])):
+        if parameter is not None:
+            _check_parameter(name, example(parameter, b), shape)
+    own, several = batched[1] or batched[2], batched[0]
+    out, *statistics = run(None, None) if own else run(weight, bias)
+    for combine, parameter, b in ((F.mul, weight, batched[1]), (F.add, bias, batched[2])):
+        if own and parameter is not None:
+            out, several = combine(*aligned(F, (several, b), (out, parameter))), several or b
+    return out, *expanded(F, n, batched[:1] * len(statistics), statistics)
+
+
+@defop
+class native_layer_norm:
+    """(x - mean) * rstd * weight + bias over the last dimensions, those of `shape`; also mean and rstd.
+
+    rstd is 1 / sqrt(variance + eps); weight and bias may be None. mean and rstd of half types are float32.
+
+    >>> from autograd_gpu.ops.nn.layer_norm import native_layer_norm
+    >>> out, mean, rstd = native_layer_norm(ag.tensor([1.0, 3.0]), None, None, shape=(2,), eps=0.0)
+    >>> mean, rstd
+    (tensor([2.]), tensor([1.]))
+    """
+
+    def forward(xp, x, weight=None, bias=None, *, shape, eps=1e-5):
+        return _normalised(xp, x, weight, bias, shape=shape, eps=eps)
+
+    grad_x = _grad_x
+    grad_weight = _grad_weight
+    grad_bias = _grad_bias
+    fused = _fused
+    jvp = _layer_norm_jvp
+    def batch(F, n, batched, x, weight, bias, *, shape, eps):
+        def run(weight, bias): return F.native_layer_norm(x, weight, bias, shape=shape, eps=eps)
+        return _in_examples(F, run, n, batched, x, weight, bias, shape)
+    outputs, types = ("out", "mean", "rstd"), FLOAT
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """(input - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
+
+    A half input beside parameters of float32 gives a half result, rounded once.
+
+    >>> ag.layer_norm(ag.tensor([[1.0, 3.0], [2.0, 8.0]]), (2,), eps=0.0)
+    tensor([[-1.,  1.],
+            [-1.,  1.]])
+    """
+    return kept_half(native_layer_norm(input, weight, bias, shape=_as_shape(normalized_shape), eps=eps)[0], input)
+
+
+def kept_half(out: Tensor, x: Tensor) -> Tensor:
+    """`out` in the dtype of a half x, which beside parameters of float32 was normalised as float32."""
+    return RECORD.cast(out, dtype=x.dtype) if x.dtype in HALF and out.dtype != x.dtype else out
+
+
+def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+
+
+# ---- RMS norm ----------------------------------------------------------------------------------------
+
+
+def _rms(xp, x, weight, shape, eps):
+    axes, dtype = _axes(x, shape), x.dtype
+    _check_parameter("weight", weight, shape)
+    if xp is not np and x.size:
+        return kernels.rms_norm(*map(kernels.contiguous, (x, weight)), eps, len(shape))
+    x = x.astype(wide(dtype), copy=False)
+    rstd = 1 / xp.sqrt(_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
+    out = x * rstd
+    if weight is not None:
+        out *= weight
+    return out.astype(dtype, copy=False), rstd
+
+
+def _rms_grad_x(F, g, x, weight, rstd, shape):
+    dtype, (_, g_rstd) = x.dtype, g
+    g_out, x, weight = _widened(F, g[0], x, weight)
+    axes, n = tuple(range(-len(shape), 0)), math.prod(shape) or 1
+    normal, parts = x * rstd, []
+    if g_out is not None:
+        h = g_out if weight is None else g_out * weight
+        parts.append(rstd * (h - normal * (F.sum(h * normal, axes, True) / n)))
+    if g_rstd is not None:
+        parts.append(normal * (rstd * rstd * g_rstd / -n))
+    return _as(F, dtype, sum(parts[1:], parts[0]))
+
+
+def _rms_grad_weight(F, g, x, rstd, shape):
+    if g[0] is None:
+        return None
+    g_out, wider = _widened(F, g[0], x)
+    return _as(F, x.dtype, _over_rows(F, g_out * (wider * rstd), shape))
+
+
+def _rms_fused(F, g, need, x, weight, rstd, shape):
+    return _fused(F, g, need, x, weight, None, rstd, shape)
+
+
+def _rms_jvp(F, t, x, weight, rstd, shape):
+    dtype = x.dtype
+    x, weight, t_x, t_weight = _widened(F, x, weight, *t)
+    normal, t_normal, t_rstd = x * rstd, None, None
+    if t_x is not None:
+        t_normal, t_rstd = _through_scale(F, t_x, normal, rstd, shape)
+    return _as(F, dtype, _scaled_tangent(normal, weight, t_normal, t_weight)), t_rstd
+
+
+@defop
+class native_rms_norm:
+    """x * rstd * weight over the last dimensions, those of `shape`; also rstd = 1 / sqrt(mean(x * x) + eps).
+
+    >>> from autograd_gpu.ops.nn.layer_norm import native_rms_norm
+    >>> native_rms_norm(ag.tensor([1.0, 7.0]), None, shape=(2,), eps=0.0)
+    native_rms_norm_result(out=tensor([0.2, 1.4]), rstd=tensor([0.2]))
+    """
+
+    def forward(xp, x, weight=None, *, shape, eps): return _rms(xp, x, weight, shape, eps)
+    grad_x = _rms_grad_x
+    grad_weight = _rms_grad_weight
+    fused = _rms_fused
+    jvp = _rms_jvp
+    def batch(F, n, batched, x, weight, *, shape, eps):
+        def run(weight, bias): return F.native_rms_norm(x, weight, shape=shape, eps=eps)
+        return _in_examples(F, run, n, (*batched, False), x, weight, None, shape)
+    outputs, types = ("out", "rstd"), FLOAT
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """input / sqrt(mean(input ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
+
+    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. A half input beside a
+    weight of float32 gives a half result. RuntimeError if input does not end in `normalized_shape` or `weight` has
+    another shape.
+
+    >>> ag.rms_norm(ag.tensor([[1.0, 7.0]]), (2,), eps=0.0)
+    tensor([[0.2, 1.4]])
+    """
+    if eps is None:
+        eps = float(np.finfo(wide(input.dtype) if input.dtype in FLOATS else get_default_dtype()).eps)
+    eps = as_number("rms_norm", "eps", eps)
+    return kept_half(native_rms_norm(input, weight, shape=_as_shape(normalized_shape), eps=eps)[0], input)

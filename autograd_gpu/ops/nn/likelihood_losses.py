@@ -1,0 +1,259 @@
+"""Losses that are negative log-likelihoods, or differ from one by a constant: Bernoulli, Gaussian, Poisson, KL."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import wide
+from ...core.codegen.keywords import other_words
+from ...core.declare.batch_rules import example
+from ...core.declare.op import FLOAT, RECORD
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+from ...errors import ArgumentError
+from ..linalg.matmul import ALWAYS
+from ..reduction.sum import divided
+from .regression_losses import LOSS_BATCH, LOSS_JVP, finish, reduced_examples, settle, share, whole_examples
+from .similarity import lift
+
+# ---- binary classification ---------------------------------------------------------------------------
+
+
+def _bce(xp, input, target, weight=None, pos_weight=None, *, reduction="mean"):
+    if input.shape != target.shape:
+        raise ArgumentError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+    x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
+    softplus = xp.log1p(xp.exp(-xp.absolute(x))) + xp.maximum(-x, 0)  # log(1 + exp(-x))
+    values = (1 - t) * x + (softplus if pos_weight is None else softplus * (1 + (pos_weight - 1) * t))
+    return finish(xp, values if weight is None else values * weight, reduction, input.dtype)
+
+
+def _bce_scale(g, input, weight, reduction):
+    g = share(g, input.shape, reduction)
+    return g if weight is None else g * weight
+
+
+def _bce_input(F, g, input, target, weight, pos_weight, reduction):
+    if pos_weight is None:
+        slope = F.sigmoid(input) - target
+    else:
+        slope = 1 - target - (1 + (pos_weight - 1) * target) * F.sigmoid(-input)
+    return slope * _bce_scale(g, input, weight, reduction)
+
+
+def _bce_target(F, g, input, weight, pos_weight, reduction):
+    slope = -input if pos_weight is None else (pos_weight - 1) * F.softplus(-input, 1.0, 40.0) - input
+    return slope * _bce_scale(g, input, weight, reduction)
+
+
+@defop
+class binary_cross_entropy_with_logits:
+    """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; exact for large logits.
+
+    `weight` scales the elements' losses and `pos_weight` the part of the positive target; both broadcast.
+    `reduction` "mean" (the default; weights do not count in the divisor) or "sum" makes one number of the elements'
+    losses, "none" keeps their shape; another one, or a target of another shape, is a ValueError.
+
+    >>> ag.binary_cross_entropy_with_logits(ag.tensor([0.0]), ag.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    forward = _bce
+    grad_input = _bce_input
+    grad_target = _bce_target
+    nondiff = ("weight", "pos_weight")
+    types = FLOAT
+    jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
+
+
+def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
+    if input.shape != target.shape:
+        raise ArgumentError(f"Using a target size ({list(target.shape)}) that is different to the input size "
+                            f"({list(input.shape)}) is deprecated. Please ensure they have the same size.")
+    if xp is np and input.size and not 0 <= np.minimum.reduce(input, None) <= np.maximum.reduce(input, None) <= 1:
+        raise RuntimeError("all elements of input should be between 0 and 1; put a sigmoid before, or better, use "
+                           "binary_cross_entropy_with_logits")
+    x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
+    with np.errstate(divide="ignore"):
+        values = (t - 1) * xp.maximum(xp.log1p(-x), -100) - t * xp.maximum(xp.log(x), -100)
+    return finish(xp, values if weight is None else values * weight, reduction, input.dtype)
+
+
+def _of_probabilities_back(F, g, input, target, weight, reduction):
+    slope = (input - target) / F.clamp((1 - input) * input, 1e-12)
+    return slope * _bce_scale(g, input, weight, reduction)
+
+
+def _of_probabilities_target(F, g, input, weight, reduction):
+    return (F.log1p(-input) - F.log(input)) * _bce_scale(g, input, weight, reduction)
+
+
+@defop
+class binary_cross_entropy:
+    """-target * log(input) - (1 - target) * log(1 - input), input and target in [0, 1] and of one shape.
+
+    The logarithms are not below -100. `weight` scales the elements' losses and broadcasts. `reduction` "mean" (the
+    default; weights do not count in the divisor) or "sum" makes one number of them, "none" keeps their shape; another
+    one, or a target of another shape, is a ValueError. RuntimeError for an input on the CPU out of [0, 1].
+
+    >>> ag.binary_cross_entropy(ag.tensor([0.5]), ag.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    forward = _of_probabilities
+    grad_input = _of_probabilities_back
+    grad_target = _of_probabilities_target
+    nondiff, types = ("weight",), FLOAT
+    jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
+
+
+# ---- Kullback-Leibler divergence ---------------------------------------------------------------------
+
+
+def _kl_div(xp, input, target, *, reduction="mean", log_target=False):
+    x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
+    logarithm = t if log_target else xp.log(backend.where(xp, t == 0, t.dtype.type(1), t))  # 0 * log(0) is 0
+    values = (xp.exp(t) if log_target else t) * (logarithm - x)
+    if reduction != "batchmean":
+        return finish(xp, values, reduction, input.dtype)
+    total = finish(xp, values, "sum", values.dtype)
+    return divided(total, input.shape[0] if input.ndim else 1).astype(input.dtype, copy=False)
+
+
+def _kl_share(g, shape, input_shape, reduction):
+    if reduction == "batchmean":
+        return g / ((input_shape[0] if input_shape else 1) or 1)
+    return share(g, shape, reduction)
+
+
+def _kl_input(F, g, target, input_shape, target_shape, reduction, log_target):
+    shape = np.broadcast_shapes(input_shape, target_shape)
+    slope = -(F.exp(target) if log_target else target)
+    return F.expand(slope, shape) * _kl_share(g, shape, input_shape, reduction)
+
+
+def _kl_target(F, g, input, target, reduction, log_target):
+    slope = F.exp(target) * (target - input + 1) if log_target else F.log(target) + 1 - input
+    return slope * _kl_share(g, slope.shape, input.shape, reduction)
+
+
+def _kl_batch(F, n, batched, input, target, *, reduction, log_target):
+    values = F.kl_div(*whole_examples(F, n, batched, (input, target)), "none", log_target)
+    if reduction != "batchmean":
+        return reduced_examples(F, values, reduction)
+    total, shape = reduced_examples(F, values, "sum"), example(input, batched[0]).shape
+    size = shape[0] if shape else 1
+    return total / size if size else total * math.nan
+
+
+@defop
+class kl_div:
+    """target * (log(target) - input), of log-probabilities `input` and probabilities `target`, broadcasting.
+
+    With `log_target` both are logarithms. `reduction` "batchmean" divides the sum by the size of dimension 0, as the
+    Kullback-Leibler divergence does; "mean" (the default) divides by the number of elements, "sum" does not divide,
+    "none" gives a loss per element; another one is a ValueError. A target of 0 costs nothing.
+
+    >>> ag.kl_div(ag.tensor([[0.5, 0.5]]).log(), ag.tensor([[1.0, 0.0]]), reduction="batchmean")
+    tensor(0.6931)
+    """
+
+    forward = _kl_div
+    grad_input = _kl_input
+    grad_target = _kl_target
+    types, broadcasts = FLOAT, ALWAYS
+    jvp, batch = LOSS_JVP, _kl_batch
+    takes_out = False
+
+
+# ---- Gaussian and Poisson ----------------------------------------------------------------------------
+
+
+def _gaussian(xp, input, target, var, *, full=False, reduction="mean"):
+    x, t, v = (y.astype(wide(input.dtype), copy=False) for y in (input, target, var))
+    d = x - t
+    values = 0.5 * (xp.log(v) + d * d / v)
+    return finish(xp, values + 0.5 * math.log(2 * math.pi) if full else values, reduction, input.dtype)
+
+
+def _gaussian_back(F, g, input, target, var, reduction):
+    away = (input - target) / var
+    return away * share(g, away.shape, reduction)
+
+
+def _gaussian_var(F, g, input, target, var, reduction):
+    away = (input - target) / var
+    return (1 / var - away * away) * (share(g, away.shape, reduction) * 0.5)
+
+
+@defop
+class gaussian_nll:
+    """(log(var) + (input - target) ** 2 / var) / 2 for a positive `var`, broadcasting: what `gaussian_nll_loss` calls.
+
+    >>> from autograd_gpu.ops.nn.likelihood_losses import gaussian_nll
+    >>> gaussian_nll(ag.tensor([1.0]), ag.tensor([3.0]), ag.tensor([1.0]))
+    tensor(2.)
+    """
+
+    forward = _gaussian
+    grad_input = _gaussian_back
+    def grad_target(F, g, input, target, var, reduction): return -_gaussian_back(F, g, input, target, var, reduction)
+    grad_var = _gaussian_var
+    types, broadcasts = FLOAT, ALWAYS
+    jvp, batch = LOSS_JVP, LOSS_BATCH
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """(log(var) + (input - target) ** 2 / var) / 2, with `full` plus log(2 pi) / 2; var is taken as `eps` at least.
+
+    `var` has the shape of the input, or that with the last size 1 or without it, or is a number; its gradient is that
+    at max(var, eps). `reduction` "mean" (the default) or "sum" makes one number of the elements' losses, "none" keeps
+    their shape. ValueError for another reduction, another shape of var, and on the CPU for a negative var.
+
+    >>> ag.gaussian_nll_loss(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 2.0]), ag.tensor([1.0, 1.0]))
+    tensor(1.)
+    """
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ArgumentError("var has negative entry/entries")
+        var = RECORD.constant_like(input, float(var))
+    elif not var.is_cuda and var.numel() and var.numpy(force=True).min() < 0:
+        raise ArgumentError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if var.shape == input.shape[:-1]:
+            var = RECORD.unsqueeze(var, -1)
+        elif var.ndim != input.ndim or sum(m for n, m in zip(input.shape, var.shape, strict=True) if n != m) != 1:
+            raise ArgumentError(f"var is of incorrect size: {list(var.shape)} for an input of {list(input.shape)}")
+    return gaussian_nll(input, target, lift(var, eps), full, reduction)
+
+
+@other_words
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """exp(input) - target * input; without `log_input` input - target * log(input + eps).
+
+    `full` adds Stirling's approximation of log(target!) for targets above 1. `reduction` "mean" (the default) or "sum"
+    makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+
+    >>> ag.poisson_nll_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 2.0]))
+    tensor(1.)
+    """
+    if log_input:
+        losses = RECORD.sub(RECORD.exp(input), RECORD.mul(target, input))
+    else:
+        losses = RECORD.sub(input, RECORD.mul(target, RECORD.log(RECORD.add(input, eps))))
+    if full:
+        large = RECORD.gt(target, 1)
+        t = RECORD.where(large, target, 1.0)
+        stirling = t * RECORD.log(t) - t + RECORD.log(t * (2 * math.pi)) * 0.5
+        losses = losses + RECORD.where(large, stirling, 0.0)
+    return settle(losses, reduction)

@@ -1,0 +1,275 @@
+"""Activations of straight pieces, and hardswish. At a kink the derivative is that of PyTorch, told in each docstring.
+
+NaN stays NaN in each of them. Their second derivatives are zeros that x has a share in, not an error: see `chosen`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import backend
+from ...backend.arrays import dtypes
+from ...core.declare.batch_rules import BROADCASTING, aligned, expanded
+from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR
+from ...core.declare.op import FLOAT, PROMOTE, SAME, ZERO
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+from ...errors import ArgumentError
+from .._support.half_precision import in_float32
+from ..shape.reshape import reshape
+from .activation import times
+from .activation_kernels import launches, slope, value_forward
+
+
+def _chosen_batch(F, n, batched, x, condition, a, b):
+    if not any(batched[1:]):  # x has no part in the result, but its examples have one result each
+        [condition] = expanded(F, n, batched[1:2], [condition])
+        batched = (True, True, False, False)
+    return F.chosen(*aligned(F, batched, (x, condition, a, b)))
+
+
+@defop
+class chosen:
+    """a where condition holds, else b; x, which the condition was made of, has the derivative zero.
+
+    With `where` alone the gradient of leaky_relu would not depend on x, and its derivative by x be an error.
+
+    >>> from autograd_gpu.ops.nn.piecewise_activations import chosen
+    >>> x = ag.tensor([-1.0, 2.0])
+    >>> chosen(x, x > 0, ag.tensor([3.0, 4.0]), 0.0)
+    tensor([0., 4.])
+    """
+
+    def forward(xp, x, condition, a, b): return backend.where(xp, condition, a, b)
+    grad_x = ZERO
+    def grad_a(F, g, x, condition): return F.chosen(x, condition, g, 0.0)
+    def grad_b(F, g, x, condition): return F.chosen(x, condition, 0.0, g)
+    nondiff, promoted = ("condition",), ("a", "b")
+    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    jvp, batch = LINEAR, _chosen_batch
+
+
+# ---- one kink at 0 -----------------------------------------------------------------------------------
+
+
+def _leaky_relu(xp, x, *, negative_slope=0.01):
+    if 0 < negative_slope <= 1:
+        return xp.maximum(x, x * negative_slope)
+    return backend.where(xp, x > 0, x, x * negative_slope)
+
+
+def _back_of_leaky_relu(F, g, x, negative_slope):
+    if launches(F, g):
+        return slope("leaky_relu", g, x, negative_slope=negative_slope)
+    return F.chosen(x, x > 0, g, g * negative_slope)
+
+
+@defop
+class leaky_relu:
+    """x where x > 0, else negative_slope * x; so is the derivative at 0.
+
+    >>> ag.leaky_relu(ag.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1,  2. ])
+    """
+
+    forward = in_float32(_leaky_relu, value_forward("leaky_relu"))
+    grad_x = _back_of_leaky_relu
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
+
+
+@defop
+class prelu_kernel:
+    """x where x > 0, else weight * x, broadcasting; so is the derivative at 0.
+
+    >>> from autograd_gpu.ops.nn.piecewise_activations import prelu_kernel
+    >>> prelu_kernel(ag.tensor([-4.0, 2.0]), ag.tensor([0.5]))
+    tensor([-2.,  2.])
+    """
+
+    @in_float32
+    def forward(xp, x, weight): return backend.where(xp, x > 0, x, x * weight)
+    def grad_x(F, g, x, weight): return F.chosen(x, x > 0, g, g * weight)
+    def grad_weight(F, g, x): return F.where(x > 0, 0.0, g * x)
+    types, broadcasts = SAME, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """input where input > 0, else weight * input, with one weight for all or one per channel (dimension 1 of input).
+
+    RuntimeError for another number of weights, and for dtypes that differ.
+
+    >>> ag.prelu(ag.tensor([[-4.0, -2.0]]), ag.tensor([0.5, 0.25]))
+    tensor([[-2. , -0.5]])
+    """
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.numel() != 1:
+        if not input.ndim:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if channels != weight.numel():
+            raise RuntimeError("Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                               f"{weight.numel()} and channel size = {channels}.")
+        weight = weight if input.ndim == 2 else reshape(weight, (channels,) + (1,) * (input.ndim - 2))
+    elif weight.ndim and not input.ndim:
+        weight = reshape(weight, ())
+    return prelu_kernel(input, weight)
+
+
+# ---- limits ------------------------------------------------------------------------------------------
+
+
+def _limited(xp: Any, x: Any, low: float, high: float) -> Any:
+    """x within [low, high], as a fresh array."""
+    out = xp.maximum(x, low, out=backend.empty(xp, x.shape, x.dtype))
+    return xp.minimum(out, high, out=out)
+
+
+def _hardtanh(xp, x, *, min_val=-1.0, max_val=1.0):
+    if min_val > max_val:
+        raise ArgumentError("min_val cannot be greater than max_val")
+    if x.dtype in dtypes.FLOATS:
+        return _limited(xp, x, min_val, max_val)
+    if x.dtype == bool:
+        raise RuntimeError("Bool inputs not supported for hardtanh; convert with .float() first")
+    if x.dtype.kind == "u" and min_val < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    return _limited(xp, x, int(min_val), int(max_val))
+
+
+def _hardtanh_back(F, g, x, min_val, max_val):
+    return F.chosen(x, F.logical_or(x <= min_val, x >= max_val), 0.0, g)
+
+
+@defop
+class hardtanh:
+    """x limited to [min_val, max_val]; at the limits the derivative is 0. Integers stay integers.
+
+    >>> ag.hardtanh(ag.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1. ,  0.5,  1. ])
+    """
+
+    forward = in_float32(_hardtanh)
+    grad_x = _hardtanh_back
+    jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
+
+
+def relu6(x: Tensor) -> Tensor:
+    """x limited to [0, 6]; at the limits the derivative is 0.
+
+    >>> ag.relu6(ag.tensor([-2.0, 0.5, 8.0]))
+    tensor([0. , 0.5, 6. ])
+    """
+    return hardtanh(x, 0.0, 6.0)
+
+
+def _hardsigmoid(xp, x):
+    out = xp.add(x, 3, out=backend.empty(xp, x.shape, x.dtype))
+    xp.maximum(out, 0, out=out)
+    xp.minimum(out, 6, out=out)
+    return xp.multiply(out, 1 / 6, out=out)
+
+
+@defop
+class hardsigmoid:
+    """(x + 3) / 6 limited to [0, 1]; at the limits the derivative is 0.
+
+    >>> ag.hardsigmoid(ag.tensor([-4.0, 0.0, 1.5]))
+    tensor([0.  , 0.5 , 0.75])
+    """
+
+    forward = in_float32(_hardsigmoid)
+    def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
+
+
+def _hardswish_back(F, g, x):
+    return F.where(x <= -3, 0.0, F.where(x < 3, g * (x * (1 / 3) + 0.5), g))
+
+
+@defop
+class hardswish:
+    """x * hardsigmoid(x); the derivative is 0 at -3 and 1 at 3.
+
+    >>> ag.hardswish(ag.tensor([-4.0, 1.5, 4.0]))
+    tensor([-0.   ,  1.125,  4.   ])
+    """
+
+    @in_float32
+    def forward(xp, x): return times(xp, x, _hardsigmoid(xp, x))
+    grad_x = _hardswish_back
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
+
+
+# ---- thresholds --------------------------------------------------------------------------------------
+
+
+def _within(F, x, limit):
+    return F.logical_and(x >= -limit, x <= limit)
+
+
+def _hardshrink(xp, x, *, lambd=0.5):
+    return backend.where(xp, xp.absolute(x) <= lambd, 0.0, x)
+
+
+@defop
+class hardshrink:
+    """x where |x| > lambd, else 0; at the limits the derivative is 0.
+
+    >>> ag.hardshrink(ag.tensor([-1.0, 0.3, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
+
+    forward = in_float32(_hardshrink)
+    def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _softshrink(xp, x, *, lambd=0.5):
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    out = _limited(xp, x, -lambd, lambd)
+    return xp.subtract(x, out, out=out)
+
+
+@defop
+class softshrink:
+    """x moved towards 0 by lambd, and 0 where |x| <= lambd; at the limits the derivative is 0.
+
+    RuntimeError if lambd < 0.
+
+    >>> ag.softshrink(ag.tensor([-1.0, 0.3, 2.0]))
+    tensor([-0.5,  0. ,  1.5])
+    """
+
+    forward = in_float32(_softshrink)
+    def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
+    types = FLOAT
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _threshold(xp, x, *, threshold, value):
+    return backend.where(xp, x <= threshold, x.dtype.type(value), x)
+
+
+@defop
+class threshold:
+    """x where x > threshold, else `value`, where the derivative is 0. Integers stay integers.
+
+    >>> ag.threshold(ag.tensor([-1.0, 0.3, 2.0]), 0.5, 20.0)
+    tensor([20., 20.,  2.])
+    """
+
+    forward = in_float32(_threshold)
+    def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
+    types = PROMOTE
+    jvp, batch = ELEMENTWISE, BROADCASTING

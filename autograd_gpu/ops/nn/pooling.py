@@ -1,0 +1,241 @@
+"""Pooling over windows of the last dimension of (N, C, L) or (C, L)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import wide
+from ...core.declare.batch_rules import LEADING
+from ...core.declare.jvp_rules import LINEAR
+from ...core.declare.op import RECORD
+from ...core.dispatch import defop
+from ...core.tensor import Tensor, wrap
+
+# ---- windows -----------------------------------------------------------------------------------------
+
+
+def _check_rank(name: str, x: Tensor) -> None:
+    if x.ndim not in (2, 3):
+        raise RuntimeError(f"{name}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, "
+                           f"but got:{list(x.shape)}")
+
+
+def _single(value: Any) -> int:
+    """A size that may come as a tuple of one."""
+    return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def _windows(name: str, length: int, size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """How many windows; PyTorch's rule and errors."""
+    if size < 1 or stride < 1 or dilation < 1 or padding < 0:
+        raise RuntimeError(f"{name}: kernel_size, stride and dilation must be greater than zero and padding "
+                           f"non-negative, but got {size}, {stride}, {dilation} and {padding}")
+    if padding > size // 2:
+        raise RuntimeError(f"{name}() padding should be at most half of kernel size, but got padding={padding} and "
+                           f"kernel_size={size}")
+    room = length + 2 * padding - dilation * (size - 1) - 1
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if ceil_mode and (count - 1) * stride >= length + padding:
+        count -= 1  # the last window would start in the padding on the right
+    if count < 1:
+        raise RuntimeError(f"{name}() Invalid computed output size: {count}; the window of {size} is longer than the "
+                           f"input of {length}")
+    return count
+
+
+# ---- averages ----------------------------------------------------------------------------------------
+
+
+def _meeting(j: int, length: int, stride: int, padding: int, count: int) -> tuple[slice, slice]:
+    """Which windows have their element j in the input, and where."""
+    low = max(0, -(-(padding - j) // stride))
+    high = min(count, -(-(length + padding - j) // stride))
+    first = low * stride - padding + j
+    return slice(low, high), slice(first, first + max(high - low, 0) * stride, stride)
+
+
+def _window_sum(xp, x, *, size, stride, padding, count):
+    dtype = x.dtype
+    if stride == size and not padding and count * size == x.shape[-1]:
+        rows = x.reshape(*x.shape[:-1], count, size)
+        return xp.sum(rows, axis=-1, dtype=wide(dtype)).astype(dtype, copy=False)
+    out = xp.zeros((*x.shape[:-1], count), wide(dtype))
+    for j in range(size):
+        windows, places = _meeting(j, x.shape[-1], stride, padding, count)
+        out[..., windows] += x[..., places]
+    return out.astype(dtype, copy=False)
+
+
+def _window_spread(xp, g, *, size, stride, padding, length):
+    out = xp.zeros((*g.shape[:-1], length), wide(g.dtype))
+    for j in range(size):
+        windows, places = _meeting(j, length, stride, padding, g.shape[-1])
+        out[..., places] += g[..., windows]
+    return out.astype(g.dtype, copy=False)
+
+
+@defop
+class window_sum:
+    """The sums of `count` windows of x, one every `stride` elements, from `padding` elements before the first on.
+
+    >>> from autograd_gpu.ops.nn.pooling import window_sum
+    >>> window_sum(ag.tensor([1.0, 2.0, 3.0]), size=2, stride=1, padding=0, count=2)
+    tensor([3., 5.])
+    """
+
+    forward = _window_sum
+    def grad_x(F, g, x_shape, size, stride, padding):
+        return F.window_spread(g, size=size, stride=stride, padding=padding, length=x_shape[-1])
+    jvp, batch = LINEAR, LEADING
+
+
+@defop
+class window_spread:
+    """g of each window added to all elements of it: the transpose of `window_sum`.
+
+    >>> from autograd_gpu.ops.nn.pooling import window_spread
+    >>> window_spread(ag.tensor([1.0, 2.0]), size=2, stride=1, padding=0, length=3)
+    tensor([1., 3., 2.])
+    """
+
+    forward = _window_spread
+    def grad_g(F, g, g_shape, size, stride, padding):
+        return F.window_sum(g, size=size, stride=stride, padding=padding, count=g_shape[-1])
+    jvp, batch = LINEAR, LEADING
+
+
+def avg_pool1d(
+    input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """The means of windows of `kernel_size` elements, one every `stride` (default: kernel_size), with zeros around.
+
+    input (N, C, L) or (C, L). With `ceil_mode` a last window may reach beyond the end; without `count_include_pad`
+    the zeros do not count in the divisor. RuntimeError for another number of dimensions, for padding above half of
+    the window and for windows longer than the input.
+
+    >>> ag.avg_pool1d(ag.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
+    _check_rank("avg_pool1d", input)
+    size, padding = _single(kernel_size), _single(padding)
+    step = size if stride is None else _single(stride)
+    length = input.shape[-1]
+    count = _windows("avg_pool1d", length, size, step, padding, 1, ceil_mode)
+    sums = window_sum(input, size, step, padding, count)
+    starts = np.arange(count) * step - padding
+    if count_include_pad:
+        counts = np.minimum(starts + size, length + padding) - starts
+    else:
+        counts = np.minimum(starts + size, length) - np.maximum(starts, 0)
+    return sums / int(counts[0]) if (counts == counts[0]).all() else sums / _constant(counts, input)
+
+
+def _constant(values: np.ndarray, like: Tensor) -> Tensor:
+    return wrap(backend.to_device(values, like.device)).to(like.dtype)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: int) -> Tensor:
+    """The means of `output_size` windows that cover the input (N, C, L) or (C, L) evenly: [i L / n, (i + 1) L / n).
+
+    >>> ag.adaptive_avg_pool1d(ag.tensor([[1.0, 3.0, 5.0, 7.0, 9.0]]), 2)
+    tensor([[3., 7.]])
+    """
+    _check_rank("adaptive_avg_pool1d", input)
+    count, length = _single(output_size), input.shape[-1]
+    if count and not length:
+        raise RuntimeError("adaptive_avg_pool1d(): Expected input to have non-zero size for non-batch dimensions, but "
+                           f"input has sizes {list(input.shape)}: there is nothing to average")
+    if count and length % count == 0:
+        return input.reshape(*input.shape[:-1], count, length // count).mean(-1)
+    steps = np.arange(count) * length
+    starts, ends = steps // max(count, 1), -(-(steps + length) // max(count, 1))
+    places = np.arange(length)[:, None]
+    shares = ((places >= starts) & (places < ends)) / (ends - starts)  # (L, count)
+    return input.matmul(_constant(shares, input))
+
+
+# ---- maxima ------------------------------------------------------------------------------------------
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest elements of windows of `kernel_size` elements, one every `stride` (default: kernel_size).
+
+    input (N, C, L) or (C, L). Elements of a window are `dilation` apart; `padding` adds elements that are never the
+    largest; with `ceil_mode` a last window may reach beyond the end. The gradient goes to the largest, the first of
+    several. With `return_indices` a pair with their places. RuntimeError as in `avg_pool1d`.
+
+    >>> ag.max_pool1d(ag.tensor([[1.0, 3.0, 7.0, 5.0]]), 2)
+    tensor([[3., 7.]])
+    """
+    _check_rank("max_pool1d", input)
+    size, padding, dilation = _single(kernel_size), _single(padding), _single(dilation)
+    step = size if stride is None else _single(stride)
+    length = input.shape[-1]
+    count = _windows("max_pool1d", length, size, step, padding, dilation, ceil_mode)
+    places = _places(length, size, step, padding, dilation, count)
+    places = wrap(backend.to_device(places, input.device))
+    values, chosen = RECORD.max_dim(RECORD.advanced_index(input, places, dims=(-1,)), -1)
+    if not return_indices:
+        return values
+    return values, places.expand(*input.shape[:-1], count, size).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+
+
+def _places(length: int, size: int, stride: int, padding: int, dilation: int, count: int) -> np.ndarray:
+    """(count, size) places in the input. One in the padding is replaced by the window's nearest in the input."""
+    starts = np.arange(count)[:, None] * stride - padding
+    first = starts + np.maximum(-(starts // dilation), 0) * dilation
+    last = starts + np.minimum((length - 1 - starts) // dilation, size - 1) * dilation
+    if (first > last).any():
+        raise RuntimeError(f"max_pool1d: with dilation {dilation} a window lies in the padding alone; use less padding")
+    return np.clip(starts + np.arange(size) * dilation, first, last)
+
+
+# ---- pixels ------------------------------------------------------------------------------------------
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r r, H, W) -> (..., C, H r, W r): blocks of r x r pixels out of r * r channels (Shi et al. 2016).
+
+    >>> ag.pixel_shuffle(ag.arange(4.0).reshape(4, 1, 1), 2)
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
+    r = upscale_factor
+    if input.ndim < 3:
+        raise RuntimeError("pixel_shuffle expects input to have at least 3 dimensions, but got input with "
+                           f"{input.ndim} dimension(s)")
+    *lead, channels, height, width = input.shape
+    if r < 1 or channels % (r * r):
+        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+                           f"upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}")
+    n = math.prod(lead)
+    blocks = input.reshape(n, channels // (r * r), r, r, height, width).permute(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(*lead, channels // (r * r), height * r, width * r)
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(..., C, H r, W r) -> (..., C r r, H, W): the inverse of `pixel_shuffle`.
+
+    >>> ag.pixel_unshuffle(ag.arange(4.0).reshape(1, 2, 2), 2).ravel()
+    tensor([0., 1., 2., 3.])
+    """
+    r = downscale_factor
+    if input.ndim < 3:
+        raise RuntimeError("pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
+                           f"{input.ndim} dimension(s)")
+    *lead, channels, height, width = input.shape
+    for what, size, dim in (("height", height, -2), ("width", width, -1)):
+        if r < 1 or size % r:
+            raise RuntimeError(f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but "
+                               f"input.size({dim})={size} is not divisible by {r}")
+    n = math.prod(lead)
+    blocks = input.reshape(n, channels, height // r, r, width // r, r).permute(0, 1, 3, 5, 2, 4)
+    return blocks.reshape(*lead, channels * r * r, height // r, width // r)

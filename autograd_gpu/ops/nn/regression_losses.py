@@ -1,0 +1,218 @@
+"""Losses of a prediction and a target by their difference, and what all losses share.
+
+`reduction` is "mean", "sum" or "none" (one loss per element).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+
+from ...backend.arrays.dtypes import wide
+from ...core.codegen.keywords import other_words
+from ...core.declare.batch_rules import LOOP, BatchWord, aligned, call, example, expanded
+from ...core.declare.jvp_rules import ELEMENTWISE, JvpWord
+from ...core.declare.op import FLOAT, RECORD
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+from ...errors import ArgumentError
+from ..reduction.sum import reduced
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def check_reduction(reduction: str) -> None:
+    if reduction not in REDUCTIONS:
+        raise ArgumentError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
+
+
+def finish(xp, values, reduction, dtype):
+    """The losses of the elements as `reduction` says; the mean of nothing is NaN."""
+    check_reduction(reduction)
+    if reduction == "none":
+        return values.astype(dtype, copy=False)
+    total = reduced(xp, "add", values, None, False, wide(values.dtype))
+    if reduction == "mean":
+        total = total / values.size if values.size else total * math.nan
+    return total.astype(dtype, copy=False)
+
+
+def share(g, shape, reduction):
+    """The loss's gradient as that of each of the losses, which have this shape."""
+    return g / (math.prod(shape) or 1) if reduction == "mean" else g
+
+
+def settle(losses: Tensor, reduction: str) -> Tensor:
+    """`finish` for a tensor of losses."""
+    check_reduction(reduction)
+    if reduction == "none":
+        return losses
+    return RECORD.sum(losses) if reduction == "sum" else RECORD.mean(losses)
+
+
+# ---- how tangents and batches go through a loss ------------------------------------------------------
+
+
+def _summed(F, call, tangents):
+    """The rules give the parts of the elements, which `reduction` has weighted."""
+    (parts,) = ELEMENTWISE.push(F, call, tangents)
+    return (parts if parts is None or call.attributes["reduction"] == "none" else F.sum(parts),)
+
+
+def whole_examples(F, n, batched, inputs):
+    """All inputs with a dimension of examples, in which they broadcast as before."""
+    return aligned(F, [x is not None for x in inputs], expanded(F, n, batched, inputs))
+
+
+def reduced_examples(F, values, reduction):
+    """`finish` for each example of the losses `values`."""
+    check_reduction(reduction)
+    dims = tuple(range(1 - len(values.shape), 0))
+    if reduction == "none" or not dims:
+        return values
+    return F.sum(values, dims) if reduction == "sum" else F.mean(values, dims)
+
+
+def _per_example(F, op, n, batched, inputs, attributes):
+    shapes = [example(x, b).shape for x, b in zip(inputs[:2], batched, strict=False)]
+    if not op.broadcasts and shapes[0] != shapes[1]:
+        return LOOP.run(F, op, n, batched, inputs, attributes)  # which refuses them in its own words
+    values = call(F, op, whole_examples(F, n, batched, inputs), attributes | {"reduction": "none"})
+    return reduced_examples(F, values, attributes["reduction"])
+
+
+LOSS_JVP = JvpWord("LOSS_JVP", _summed)  # of element by element losses with a `reduction`
+LOSS_BATCH = BatchWord("LOSS_BATCH", _per_example)
+
+
+# ---- regression --------------------------------------------------------------------------------------
+
+
+def _difference(xp, input, target):
+    if input.shape != target.shape:
+        _warn_of_broadcasting(input.shape, target.shape)
+    return xp.subtract(input, target).astype(wide(input.dtype), copy=False)
+
+
+def _warn_of_broadcasting(input_shape, target_shape):
+    """PyTorch's warning, at the line outside the package that called the loss."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame, package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"Using a target size ({list(target_shape)}) that is different to the input size ({list(input_shape)}). "
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+        UserWarning,
+        stacklevel=level,
+    )
+
+
+def _is_ours(frame, package):
+    return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__
+
+
+def _mse(xp, input, target, *, reduction="mean"):
+    d = _difference(xp, input, target)
+    return finish(xp, d * d, reduction, input.dtype)
+
+
+def _mse_back(F, g, input, target, reduction):
+    d = input - target
+    return d * (share(g, d.shape, reduction) * 2)
+
+
+@defop
+class mse_loss:
+    """(input - target) ** 2.
+
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+
+    >>> ag.mse_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
+    tensor(5.)
+    """
+
+    forward = _mse
+    grad_input = _mse_back
+    def grad_target(F, g, input, target, reduction): return -_mse_back(F, g, input, target, reduction)
+    types, broadcasts, expanded = FLOAT, True, True
+    jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
+
+
+def _l1(xp, input, target, *, reduction="mean"):
+    return finish(xp, xp.absolute(_difference(xp, input, target)), reduction, input.dtype)
+
+
+def _l1_back(F, g, input, target, reduction):
+    d = input - target
+    return F.sign(d) * share(g, d.shape, reduction)
+
+
+@defop
+class l1_loss:
+    """|input - target|.
+
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+
+    >>> ag.l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
+    tensor(2.)
+    """
+
+    forward = _l1
+    grad_input = _l1_back
+    def grad_target(F, g, input, target, reduction): return -_l1_back(F, g, input, target, reduction)
+    types, broadcasts, expanded = FLOAT, True, True
+    jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
+
+
+def _huber(xp, input, target, *, reduction="mean", delta=1.0):
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    size = xp.absolute(_difference(xp, input, target))
+    limited = xp.minimum(size, delta)
+    return finish(xp, limited * (size - limited * 0.5), reduction, input.dtype)
+
+
+def _huber_back(F, g, input, target, reduction, delta):
+    d = input - target
+    return F.clamp(d, -delta, delta) * share(g, d.shape, reduction)
+
+
+@defop
+class huber_loss:
+    """d ** 2 / 2 where |d| < delta, else delta * (|d| - delta / 2), with d = input - target.
+
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+    RuntimeError unless delta > 0.
+
+    >>> ag.huber_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
+    tensor(1.5)
+    """
+
+    forward = _huber
+    grad_input = _huber_back
+    def grad_target(F, g, input, target, reduction, delta): return -_huber_back(F, g, input, target, reduction, delta)
+    types, broadcasts, expanded = FLOAT, True, True
+    jvp, batch = LOSS_JVP, LOSS_BATCH
+    takes_out = False
+
+
+@other_words
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.
+
+    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
+    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+    RuntimeError if beta < 0; beta = 0 gives `l1_loss`.
+
+    >>> ag.smooth_l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]), beta=2.0)
+    tensor(1.125)
+    """
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return l1_loss(input, target, reduction) if beta == 0 else huber_loss(input, target, reduction, beta) / beta

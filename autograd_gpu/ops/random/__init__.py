@@ -1,0 +1,1 @@
+"""Random numbers whose distribution is given by tensors."""

@@ -1,0 +1,252 @@
+"""Random numbers whose distribution is given by tensors. Their gradients are zero, as in PyTorch."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays import dtypes
+from ...core.declare.batch_rules import BROADCASTING
+from ...core.declare.jvp_rules import ELEMENTWISE
+from ...core.declare.op import ANY, FLOAT, ZERO
+from ...core.dispatch import defop
+from ...core.tensor import Tensor, wrap
+from ...random import Generator, bernoulli_mask
+from ...random import normal as normal_of
+from ...random.factories import floats, sizes_of
+from ...random.generator import source
+from ..creation.factories import as_tensor
+
+FEW = 64  # elements up to which Python's own lists are faster than arrays
+
+
+def _stream(array: Any, generator: Generator | None) -> Generator:
+    return source(backend.device_of(array), generator)
+
+
+def _check(array: Any, high: float, text: str) -> None:
+    """RuntimeError unless all numbers are in [0, high]; on CUDA nobody looks, which would wait for the device."""
+    if type(array) is not np.ndarray:
+        return
+    if array.size <= FEW:
+        valid = all(0 <= number <= high for number in array.ravel().tolist())
+    else:
+        valid = bool(((array >= 0) & (array <= high)).all())
+    if not valid:
+        raise RuntimeError(text)
+
+
+def _refuse_integers(name: str, array: Any) -> None:
+    if array.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"{name} is not implemented for {array.dtype}; convert with .float() first")
+
+
+# ---- one number for each element ----------------------------------------------------------------------
+
+
+def _bernoulli(xp, p, *, generator=None):
+    _refuse_integers("bernoulli", p)
+    _check(p, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    wide = dtypes.float64 if p.dtype == dtypes.float64 else dtypes.float32
+    return (floats("random", p.shape, wide, _stream(p, generator)) < p).astype(p.dtype)
+
+
+@defop
+class random_bernoulli:
+    """1 with the probability that p has there, else 0.
+
+    >>> from autograd_gpu.ops.random.sampling import random_bernoulli
+    >>> random_bernoulli(ag.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+
+    forward = _bernoulli
+    grad_p = ZERO
+    types = ANY
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability in each element of input, else 0, of its shape and dtype; with `p` that for all.
+
+    RuntimeError for a probability outside of [0, 1] (not looked at on CUDA). The gradient is zero.
+
+    >>> ag.bernoulli(ag.tensor([0.0, 1.0, 1.0]))
+    tensor([0., 1., 1.])
+    """
+    input = as_tensor(input)
+    if p is None:
+        return random_bernoulli(input, generator)
+    check_probability("bernoulli", p)
+    return wrap(bernoulli_mask(input.shape, p, input.device, generator).astype(dtypes.computing(input.dtype)))
+
+
+def check_probability(name: str, p: float) -> None:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"{name} expects p to be in [0, 1], but got p={p}")
+
+
+def _poisson(xp, rate, *, generator=None):
+    _refuse_integers("poisson", rate)
+    _check(rate, math.inf, "invalid Poisson rate, expected rate to be non-negative")
+    return xp.asarray(_stream(rate, generator).draw("poisson", rate.astype(dtypes.float64))).astype(rate.dtype)
+
+
+@defop
+class poisson:
+    """Numbers of events, Poisson-distributed with the expectation in each element of `rate`, in its shape and dtype.
+
+    RuntimeError for a negative rate (not looked at on CUDA). The gradient is zero.
+
+    >>> ag.poisson(ag.zeros(3))
+    tensor([0., 0., 0.])
+    """
+
+    forward = _poisson
+    grad_rate = ZERO
+    called = ("input",)
+    types = ANY
+    jvp, batch = ELEMENTWISE, BROADCASTING
+    takes_out = False
+
+
+def _normal(xp, mean, std, *, generator=None):
+    arrays = [a for a in (mean, std) if backend.is_array(a)]
+    shape = np.broadcast_shapes(*[a.shape for a in arrays])
+    if backend.is_array(std):
+        if not bool((std >= 0).all()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    stream = _stream(arrays[0], generator)
+    return mean + std * floats("standard_normal", shape, arrays[0].dtype, stream)
+
+
+@defop
+class random_normal:
+    """mean + std * standard normal numbers, broadcasting.
+
+    >>> from autograd_gpu.ops.random.sampling import random_normal
+    >>> random_normal(ag.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 2.])
+    """
+
+    forward = _normal
+    grad_mean = ZERO
+    grad_std = ZERO
+    types, broadcasts, numbers = FLOAT, True, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def normal(
+    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
+    device: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers with tensors of means and standard deviations, or two numbers and a `size`.
+
+    A tensor and a number, or two tensors that broadcast, give the shape and dtype; their gradient is zero.
+    RuntimeError for a negative std.
+
+    >>> ag.normal(ag.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 2.])
+    >>> ag.normal(2.0, 0.0, (2,))
+    tensor([2., 2.])
+    """
+    tensors = [a for a in (mean, std) if isinstance(a, Tensor) or backend.is_array(a)]
+    if not tensors:
+        if size is None:
+            raise TypeError("normal() of two numbers needs a size: normal(mean, std, size)")
+        return normal_of(sizes_of((size,)), dtype, device, mean, std, generator).requires_grad_(requires_grad)
+    if size is not None or dtype is not None or device is not None or requires_grad:
+        raise TypeError("normal() takes size, dtype, device and requires_grad beside two numbers only; a tensor brings "
+                        "its own")
+    return random_normal(mean, std, generator)
+
+
+# ---- several numbers for each row ---------------------------------------------------------------------
+
+
+INVALID = "probability tensor contains either `inf`, `nan` or element < 0"
+NOTHING = "invalid multinomial distribution (sum of probabilities <= 0)"
+
+
+def _check_choice(x: Any, num_samples: int, replacement: bool) -> None:
+    if x.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {x.dtype}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > x.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+
+
+def _check_weights(x: Any) -> None:
+    """This waits for the device."""
+    if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is the least and the largest
+        raise RuntimeError(INVALID)
+    if not x.shape[-1] or not bool((x.max(-1) > 0).all()):
+        raise RuntimeError(NOTHING)
+
+
+def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> Any:
+    """By the inverse of the distribution function; row i of it is moved by i, so that one search serves all rows."""
+    rows, n = weights.shape
+    function = xp.cumsum(weights, axis=-1)
+    function /= function[:, -1:].copy()
+    shift = xp.arange(rows, dtype=dtypes.float64)[:, None]
+    draws = stream.draw("random", (rows, count), dtype=dtypes.float64)
+    found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
+    last = n - 1 - (weights[:, ::-1] > 0).argmax(-1)[:, None]  # where rounding would step over the row's end
+    return xp.minimum(found - n * xp.arange(rows)[:, None], last)
+
+
+def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator) -> list[list[int]]:
+    """The same for few numbers."""
+    found = []
+    draws = stream.draw("random", (len(rows), count), dtype=dtypes.float64).tolist()
+    for row, drawn in zip(rows, draws, strict=True):
+        if not all(0 <= weight < math.inf for weight in row):
+            raise RuntimeError(INVALID)
+        sums = list(itertools.accumulate(row))
+        total = sums[-1]
+        if total <= 0:
+            raise RuntimeError(NOTHING)
+        last = bisect.bisect_left(sums, total)  # where rounding would step over the row's end
+        found.append([min(bisect.bisect_right(sums, number * total), last) for number in drawn])
+    return found
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:  # fmt: skip
+    """Positions in input, or in each row of it, drawn with probabilities proportional to its elements, as int64.
+
+    Without `replacement` no position comes twice; where the positive weights run out, others follow. RuntimeError for
+    weights that are negative, not finite, or all zero.
+
+    >>> ag.multinomial(ag.tensor([[0.0, 3.0], [1.0, 0.0]]), 2, replacement=True)
+    tensor([[1, 1],
+            [0, 0]])
+    """
+    array = as_tensor(input)._array
+    _check_choice(array, num_samples, replacement)
+    if replacement and type(array) is np.ndarray and 0 < array.size <= FEW and array.dtype in dtypes.FULL_FLOATS:
+        rows = array.tolist() if array.ndim == 2 else [array.tolist()]
+        found = _few_with_replacement(rows, num_samples, _stream(array, generator))
+        return wrap(np.array(found if array.ndim == 2 else found[0], dtypes.int64))
+    _check_weights(array)
+    xp, stream = backend.namespace(array), _stream(array, generator)
+    weights = xp.atleast_2d(array).astype(dtypes.float64)
+    if replacement:
+        found = _with_replacement(xp, weights, num_samples, stream)
+    else:  # the times at which events of these rates first happen: Efraimidis and Spirakis, Inf. Process. Lett. 97
+        times = floats("standard_exponential", weights.shape, dtypes.float64, stream)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = (times / weights).argsort(axis=-1)[:, :num_samples]
+    return wrap(found.reshape(*array.shape[:-1], num_samples).astype(dtypes.int64, copy=False))

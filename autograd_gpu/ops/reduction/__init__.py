@@ -1,0 +1,1 @@
+"""Reductions over dimensions, and running ones."""

@@ -1,0 +1,115 @@
+"""Means with their spread, and how several variables vary together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.codegen.keywords import other_words
+from ...core.tensor import Tensor
+from ..elementwise.clamp import clamp, clamp_min
+from ..elementwise.unary import sqrt
+from ..linalg.matmul import matmul
+from ..shape.diagonal import diagonal
+from ..shape.permute import transpose
+from ..shape.reshape import reshape, unsqueeze
+from . import pairs
+from .sum import mean, sum
+
+
+@other_words
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(var, mean) over `dim`, see ag.var and ag.mean.
+
+    >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return tuple(pairs.var_mean(input, dim, unbiased, keepdim, correction))
+
+
+@other_words
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(std, mean) over `dim`, see ag.std and ag.mean.
+
+    >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return tuple(pairs.std_mean(input, dim, unbiased, keepdim, correction))
+
+
+# ---- covariance --------------------------------------------------------------------------------------
+
+
+def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
+    """PyTorch's checks of `fweights`, which are whole, or `aweights`, which are not."""
+    if given is None:
+        return
+    kind = "integral" if whole else "floating point"
+    if given.ndim > 1:
+        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given.ndim} "
+                           "dimensions")
+    if given.is_floating_point() is whole:
+        raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {given.dtype} dtype")
+    if given.numel() != n:
+        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
+                           f"got {given.numel()} and {n}")
+    if given.numel() and (given._array < 0).any():
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """The covariance matrix of variables, the rows of input, over observations, its columns; of one row the variance.
+
+    `fweights` says how often each observation occurred, `aweights` how much it counts. The divisor is the sum of the
+    weights minus `correction` times their mean weighted by aweights, not below 0.
+
+    >>> ag.cov(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} "
+                           "dimensions")
+    if not input.is_floating_point():
+        input = input.float()
+    rows = input if input.ndim == 2 else reshape(input, (1, -1))
+    n = rows.shape[1]
+    _weights("fweights", fweights, n, True)
+    _weights("aweights", aweights, n, False)
+    given = [w.to(input.dtype) for w in (fweights, aweights) if w is not None]
+    if not given:
+        away = scaled = rows - mean(rows, 1, True)
+        freedom: Any = max(n - correction, 0)
+    else:
+        weights = given[0] if len(given) == 1 else given[0] * given[1]
+        total = sum(weights)
+        away = rows - unsqueeze(matmul(rows, weights) / total, 1)
+        scaled = away * weights
+        lost = correction if aweights is None else sum(weights * aweights) / total * correction
+        freedom = clamp_min(total - lost, 0.0)
+    result = matmul(away, transpose(scaled, 0, 1)) / freedom
+    return reshape(result, ()) if rows.shape[0] == 1 else result
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """Pearson's correlation coefficients of variables, input's rows, over observations, its columns, within [-1, 1].
+
+    >>> ag.corrcoef(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions but got an input with "
+                           f"{input.ndim} dimensions")
+    c = cov(input)
+    if not c.ndim:
+        return c / c
+    deviation = sqrt(diagonal(c))
+    return clamp(c / unsqueeze(deviation, 1) / deviation, -1.0, 1.0)

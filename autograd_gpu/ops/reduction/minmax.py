@@ -1,0 +1,304 @@
+"""The largest and the smallest, where they are, and the two truth reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...backend.arrays import dtypes
+from ...backend.cpu import numpy_ops
+from ...core.codegen.keywords import other_words
+from ...core.declare.batch_rules import REDUCING, along, counted_from_right, example, rank
+from ...core.declare.op import RECORD
+from ...core.dispatch import defop
+from ...core.tensor import Tensor
+from ..elementwise.clamp import maximum, minimum
+from ..indexing.basic_index import from_right, wrap_dim
+from .sum import axes, axis_of, kept
+
+
+def refuse_empty(name, x, dim):
+    """Nothing is the largest of nothing; PyTorch's errors."""
+    if x.size:
+        return
+    if dim is None or dim == ():
+        kind = IndexError if name.startswith("arg") else RuntimeError
+        raise kind(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                   "Specify the reduction dim with the 'dim' argument.")
+    for axis in axes(dim, x.ndim):
+        if x.shape[axis] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {axis + x.ndim} to have non-zero size.")
+
+
+def _ties(F, x, out, dtype):
+    """1 for all that are as large as the result, else 0: a NaN is the largest, and no NaN equals another."""
+    return F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), dtype)
+
+
+def _shared(F, g, x, out, dim, keepdim):
+    """Equal parts of g for all that equal `out`, the result with its dimensions kept."""
+    g = kept(F, g, x.shape, dim, keepdim)
+    ties = _ties(F, x, out, g.dtype)
+    return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
+
+
+def _mean_of_ties(F, t, x, out, dim, keepdim):
+    over = None if dim is None else axes(dim, x.ndim)
+    ties = _ties(F, x, kept(F, out, x.shape, dim, keepdim), t.dtype)
+    return F.sum(ties * t, over, keepdim) / F.sum(ties, over, keepdim)
+
+
+def _extreme(xp, x, name, ufunc, dim, keepdim):
+    if not x.size:
+        refuse_empty(f"a{name}", x, dim)
+    axis = axis_of(dim, x.ndim)
+    if xp is np:
+        return getattr(np, ufunc).reduce(x, axis, None, None, keepdim)
+    return getattr(xp, name)(x, axis=axis, keepdims=keepdim)
+
+
+def _amax(xp, x, *, dim=None, keepdim=False):
+    if dim is None and xp is np and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
+        flat = x.ravel()
+        return flat[flat.argmax()]  # in a third of the time that np.maximum.reduce takes
+    return _extreme(xp, x, "max", "maximum", dim, keepdim)
+
+
+def _amin(xp, x, *, dim=None, keepdim=False):
+    if dim is None and xp is np and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":
+        flat = x.ravel()
+        return flat[flat.argmin()]
+    return _extreme(xp, x, "min", "minimum", dim, keepdim)
+
+
+@defop
+class amax:
+    """The largest element over `dim` (an int, a tuple, or None for all); ties share the gradient equally.
+
+    >>> ag.amax(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([2., 4.])
+    """
+
+    forward = _amax
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amax(x, dim, True), dim, keepdim)
+    jvp, batch = _mean_of_ties, REDUCING
+
+
+@defop
+class amin:
+    """The smallest element over `dim` (an int, a tuple, or None for all); ties share the gradient equally.
+
+    >>> ag.amin(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([1., 3.])
+    """
+
+    forward = _amin
+    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amin(x, dim, True), dim, keepdim)
+    jvp, batch = _mean_of_ties, REDUCING
+
+
+@other_words
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """(min, max): the smallest and the largest element over `dim` (None for all); ties share the gradient equally.
+
+    >>> ag.aminmax(ag.tensor([1.0, 3.0, 2.0])).max
+    tensor(3.)
+    """
+    if not input.numel() and dim is None:
+        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+                           "identity.")
+    return RECORD.aminmax(input, dim, keepdim)
+
+
+# ---- with the place ----------------------------------------------------------------------------------
+
+
+def _where(xp, name, x, dim, keepdim):
+    """argmax or argmin, 0-d tensors and keepdim without dim included."""
+    if isinstance(dim, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+    if not x.size:
+        refuse_empty(name, x, dim)
+    if dim is not None:
+        dim = wrap_dim(dim, x.ndim)
+    axis = dim if x.ndim else None
+    found = (x.argmax if name == "argmax" else x.argmin)(axis)
+    if xp is not np:
+        found = found.astype(dtypes.int64, copy=False)
+    if keepdim and x.ndim:
+        return found.reshape([1 if axis in (None, i) else size for i, size in enumerate(x.shape)])
+    return found
+
+
+def _places_of_examples(F, name, n, x, dim, keepdim):
+    shape, ndim = x.shape[1:], rank(x, True)
+    if dim is not None and (ndim or not isinstance(dim, int)):
+        return getattr(F, name)(x, counted_from_right(dim, ndim), keepdim)
+    if dim is None and not math.prod(shape):
+        refuse_empty(name, example(x), None)
+    counted_from_right(dim, ndim)  # a 0-d example has a dimension to name all the same
+    found = getattr(F, name)(F.reshape(x, (n, math.prod(shape))), -1)
+    return F.reshape(found, (n, *(1,) * ndim)) if keepdim else found
+
+
+@defop
+class argmax:
+    """The index of the largest element along `dim`, or without `dim` in the flattened tensor; the first of several.
+
+    >>> ag.argmax(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([1, 0])
+    """
+
+    def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmax", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmax", n, x, dim, keepdim)
+
+
+@defop
+class argmin:
+    """The index of the smallest element along `dim`, or without `dim` in the flattened tensor; the first of several.
+
+    >>> ag.argmin(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    tensor([0, 1])
+    """
+
+    def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmin", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmin", n, x, dim, keepdim)
+
+
+def _along(xp, name, x, dim, keepdim):
+    if not x.size:
+        refuse_empty(name, x, dim)
+    indices = _where(xp, f"arg{name}", x, dim, keepdim)
+    if not x.ndim:
+        return xp.array(x), indices
+    if xp is np:
+        return (np.maximum if name == "max" else np.minimum).reduce(x, dim, None, None, keepdim), indices
+    return getattr(xp, name)(x, axis=dim, keepdims=keepdim), indices
+
+
+def back_to_place(F, g, x_shape, indices, dim, keepdim):
+    if not x_shape:
+        return g[0]
+    g, indices = (kept(F, y, x_shape, dim, keepdim) for y in (g[0], indices))
+    return F.gather_along_backward(g, indices, from_right(dim, len(x_shape)), x_shape)
+
+
+def tangent_at_place(F, t, x_shape, indices, dim, keepdim):
+    """The forward side of back_to_place."""
+    if not x_shape:
+        return t, None
+    axis = from_right(dim, len(x_shape))
+    found = F.gather_along(t, kept(F, indices, x_shape, dim, keepdim), axis)
+    return found if keepdim else F.squeeze(found, axis), None
+
+
+@defop
+class max_dim:
+    """The largest elements along `dim` and their indices; the gradient goes to those.
+
+    >>> values, indices = ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    >>> indices
+    tensor([1, 0])
+    """
+
+    def forward(xp, x, *, dim, keepdim=False): return _along(xp, "max", x, dim, keepdim)
+    grad_x = back_to_place
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = tangent_at_place, along("dim")
+
+
+@defop
+class min_dim:
+    """The smallest elements along `dim` and their indices; the gradient goes to those.
+
+    >>> values, indices = ag.min(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+    >>> values
+    tensor([1., 3.])
+    """
+
+    def forward(xp, x, *, dim, keepdim=False): return _along(xp, "min", x, dim, keepdim)
+    grad_x = back_to_place
+    outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    jvp, batch = tangent_at_place, along("dim")
+
+
+@other_words
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The largest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
+    place, or as `other`, `maximum`.
+
+    >>> ag.max(ag.tensor([1.0, 5.0, 2.0]))
+    tensor(5.)
+    >>> ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), dim=0).indices
+    tensor([1, 1])
+    """
+    if other is not None or isinstance(dim, Tensor):
+        return maximum(input, dim if other is None else other)
+    return amax(input) if dim is None else max_dim(input, dim, keepdim)
+
+
+@other_words
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The smallest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
+    place, or as `other`, `minimum`.
+
+    >>> ag.min(ag.tensor([1.0, 5.0, 2.0]))
+    tensor(1.)
+    """
+    if other is not None or isinstance(dim, Tensor):
+        return minimum(input, dim if other is None else other)
+    return amin(input) if dim is None else min_dim(input, dim, keepdim)
+
+
+# ---- truth -------------------------------------------------------------------------------------------
+
+
+def _truth(xp, name, x, dim, keepdim):
+    if dim == ():
+        found = x != 0
+    elif xp is not np:
+        found = getattr(xp, name)(x, axis=axis_of(dim, x.ndim), keepdims=keepdim)
+    elif dim is None and not keepdim and (x.size <= numpy_ops.FEW or x.dtype.kind == "b"):
+        n = np.count_nonzero(x)
+        found = np.asarray(n != 0 if name == "any" else n == x.size)
+    else:
+        reduction = np.logical_or if name == "any" else np.logical_and
+        found = reduction.reduce(x, axis_of(dim, x.ndim), None, None, keepdim)
+    return found.astype(dtypes.uint8) if x.dtype is dtypes.uint8 else found
+
+
+def _dims_of_examples(x, dim):
+    """`dim` for a batch; () is no dimension at all here."""
+    ndim = rank(x, True)
+    found = counted_from_right(dim, ndim, dim != ())
+    return found if ndim else ()
+
+
+@defop
+class any:
+    """Whether some element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
+
+    With an empty tuple whether each is, as in PyTorch.
+
+    >>> ag.any(ag.tensor([[True, False], [False, False]]), 1)
+    tensor([ True, False])
+    """
+
+    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "any", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return F.any(x, _dims_of_examples(x, dim), keepdim)
+
+
+@defop
+class all:
+    """Whether every element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
+
+    With an empty tuple whether each is, as in PyTorch.
+
+    >>> ag.all(ag.tensor([[True, False], [True, True]]), 1)
+    tensor([False,  True])
+    """
+
+    def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "all", x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return F.all(x, _dims_of_examples(x, dim), keepdim)

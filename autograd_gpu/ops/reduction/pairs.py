@@ -1,0 +1,90 @@
+"""Two reductions of one tensor as one operation, whose node sees both gradients.
+
+Forward and the rules are those of the single reductions. The public functions, with PyTorch's signatures, are in
+covariance.py and minmax.py.
+"""
+
+from __future__ import annotations
+
+from ...core.declare.batch_rules import REDUCING
+from ...core.dispatch import defop
+from .minmax import amax, amin
+from .sum import mean, negative
+from .variance import std, var
+
+
+def _over(dim):
+    """The dim of a mean beside a variance: var_mean(x, False) is var_mean(x, unbiased=False)."""
+    return None if isinstance(dim, bool) else dim
+
+
+def _mean_back(F, g, x, dim, keepdim):
+    return mean.op.rules["x"](F, g, x.shape, x.dtype, _over(dim), keepdim, None)
+
+
+def _mean_jvp(F, t, dim, keepdim):
+    return F.mean(t, negative(_over(dim), t.ndim), keepdim)
+
+
+def _sum(a, b):
+    """The sum of two gradients, one of which may be None."""
+    return b if a is None else a if b is None else a + b
+
+
+@defop
+class var_mean:
+    """(var, mean) over `dim`; see var and mean.
+
+    >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+
+    def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+        spread = var.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
+        return spread, mean.op.forward(xp, x, dim=_over(dim), keepdim=keepdim)
+    def grad_x(F, g, x, dim, unbiased, keepdim, correction):
+        by_var = None if g[0] is None else var.op.rules["x"](F, g[0], x, dim, unbiased, keepdim, correction)
+        return _sum(by_var, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
+    def jvp(F, t, x, dim, unbiased, keepdim, correction):
+        return var.op.jvp(F, t, x, dim, unbiased, keepdim, correction), _mean_jvp(F, t, dim, keepdim)
+    outputs, batch = ("var", "mean"), var.op.batch
+
+
+_std_back, _std_jvp = std.op.rules["x"], std.op.jvp  # where `std` is the output
+
+
+@defop
+class std_mean:
+    """(std, mean) over `dim`; see std and mean.
+
+    >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+
+    def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+        spread = std.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
+        return spread, mean.op.forward(xp, x, dim=_over(dim), keepdim=keepdim)
+    def grad_x(F, g, x, std, dim, unbiased, keepdim, correction):
+        by_std = None if g[0] is None else _std_back(F, g[0], x, std, dim, unbiased, keepdim, correction)
+        return _sum(by_std, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
+    def jvp(F, t, x, std, dim, unbiased, keepdim, correction):
+        return _std_jvp(F, t, x, std, dim, unbiased, keepdim, correction), _mean_jvp(F, t, dim, keepdim)
+    outputs, batch = ("std", "mean"), std.op.batch
+
+
+@defop
+class aminmax:
+    """(min, max): the smallest and the largest element over `dim`; see amin and amax.
+
+    >>> ag.aminmax(ag.tensor([1.0, 3.0, 2.0])).max
+    tensor(3.)
+    """
+
+    def forward(xp, x, *, dim=None, keepdim=False):
+        return amin.op.forward(xp, x, dim=dim, keepdim=keepdim), amax.op.forward(xp, x, dim=dim, keepdim=keepdim)
+    def grad_x(F, g, x, dim, keepdim):
+        by_min = None if g[0] is None else amin.op.rules["x"](F, g[0], x, dim, keepdim)
+        return _sum(by_min, None if g[1] is None else amax.op.rules["x"](F, g[1], x, dim, keepdim))
+    def jvp(F, t, x, min, max, dim, keepdim):
+        return amin.op.jvp(F, t, x, min, dim, keepdim), amax.op.jvp(F, t, x, max, dim, keepdim)
+    outputs, batch = ("min", "max"), REDUCING

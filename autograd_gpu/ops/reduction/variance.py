@@ -1,0 +1,151 @@
+"""The variance and the standard deviation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...backend.arrays import dtypes
+from ...backend.cpu import numpy_ops
+from ...core.declare.batch_rules import REDUCING, BatchWord
+from ...core.dispatch import defop
+from .sum import added, count, divided, kept, negative
+
+FAR = 256.0**2
+LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances to whose squares float32 does justice
+FIRST = np.float32(LEAST).view(np.uint32)
+SPAN = int(np.float32(MOST).view(np.uint32) - FIRST)
+
+
+def _plain(dim, unbiased):
+    """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
+    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+
+
+def _freedom(n, unbiased, correction):
+    """The divisor of a variance of n numbers: n minus Bessel's correction, not below 0."""
+    less = (1 if unbiased in (None, True) else 0) if correction is None else correction
+    return n - less if n > less else 0
+
+
+def _variance(xp, x, dim, unbiased, keepdim, correction):
+    dim, unbiased = _plain(dim, unbiased)
+    if unbiased is not None and correction is not None:
+        raise TypeError("std and var take one of unbiased and correction, not both")
+    if x.dtype not in dtypes.FULL_FLOATS:
+        if x.dtype not in dtypes.FLOATS:
+            raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
+        x = x.astype(dtypes.float32)
+    few = xp is np and x.size <= numpy_ops.FEW
+    if few and x.itemsize < 8:
+        x = x.astype(dtypes.float64)
+    if few and dim is None and x.size and not keepdim:
+        n = x.size
+        away = x.reshape(n)
+        away = away - away.dot(numpy_ops.ones(n, x.dtype)) / n
+        return divided(away.dot(away), _freedom(n, unbiased, correction))
+    n = count(x.shape, dim)
+    mean = divided(added(xp, x, dim, True), n)
+    away = x - mean
+    squares = added(xp, away * away, dim, keepdim)
+    if xp is not np or (not few and _far(mean, squares, n)):  # asking would wait for the device
+        rest = added(xp, away, dim, keepdim)  # what the rounding of the mean leaves
+        squares = xp.maximum(squares - divided(rest * rest, n), 0)
+    return divided(squares, _freedom(n, unbiased, correction))
+
+
+def _far(mean, squares, n):
+    """Whether a mean lies so far from 0, more than 256 standard deviations, that its rounding shows in the squares."""
+    if mean.size == 1:
+        return mean.item() ** 2 * n > squares.item() * FAR
+    return bool(np.count_nonzero(mean * mean * (n / FAR) > squares.reshape(mean.shape)))
+
+
+def _deviations(F, x, dim, unbiased, correction):
+    """2 / freedom * (x - mean): the derivative of the variance."""
+    dim, unbiased = _plain(dim, unbiased)
+    n = _freedom(count(x.shape, dim), unbiased, correction)
+    return (x - F.mean(x, negative(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
+
+
+def _ranged(xp, x, dim, unbiased, keepdim, correction):
+    """The variance; on the CPU in float64 where squares of float32 are out of range, as their root need not be."""
+    out = _variance(xp, x, dim, unbiased, keepdim, correction)
+    if xp is not np or out.itemsize == 8:
+        return out
+    if type(out) is np.float32:
+        within = LEAST <= float(out) <= MOST
+    else:  # their bits are in the order of the numbers, and NaN comes after all
+        bits = (out if out.ndim else out[None]).view(np.uint32) - FIRST
+        within = not out.size or bits.item(bits.argmax()) <= SPAN
+    return out if within else _variance(xp, x.astype(np.float64), dim, unbiased, keepdim, correction)
+
+
+def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = _ranged(xp, x, dim, unbiased, keepdim, correction)
+    return out if x.itemsize == out.itemsize else out.astype(x.dtype)
+
+
+def _var_back(F, g, x, dim, unbiased, keepdim, correction):
+    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
+
+
+def _var_jvp(F, t, x, dim, unbiased, keepdim, correction):
+    changes = _deviations(F, x, dim, unbiased, correction) * t
+    return F.sum(changes, negative(_plain(dim, unbiased)[0], x.ndim), keepdim)
+
+
+def _plainly(F, op, n, batched, inputs, attributes):
+    dim, unbiased = _plain(attributes["dim"], attributes["unbiased"])
+    return REDUCING.run(F, op, n, batched, inputs, attributes | {"dim": dim, "unbiased": unbiased})
+
+
+_SPREAD = BatchWord("REDUCING", _plainly)
+
+
+@defop
+class var:
+    """The variance over `dim`, with divisor n - correction; correction is 1, or 0 with unbiased=False.
+
+    var(x, False) is var(x, unbiased=False), as in PyTorch.
+
+    >>> ag.var(ag.tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
+    tensor(1.25)
+    """
+
+    forward = _var
+    grad_x = _var_back
+    jvp, batch = _var_jvp, _SPREAD
+
+
+def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = xp.sqrt(_ranged(xp, x, dim, unbiased, keepdim, correction))
+    return out if x.itemsize == out.itemsize else out.astype(x.dtype)
+
+
+def _through_root(F, g, out):
+    """g times the derivative of the root `out` by what is under it, 0 where that is 0."""
+    flat = out == 0
+    return F.where(flat, 0.0, g / (F.where(flat, 1.0, out) * 2))
+
+
+def _std_back(F, g, x, out, dim, unbiased, keepdim, correction):
+    return _var_back(F, _through_root(F, g, out), x, dim, unbiased, keepdim, correction)
+
+
+def _std_jvp(F, t, x, out, dim, unbiased, keepdim, correction):
+    return _through_root(F, _var_jvp(F, t, x, dim, unbiased, keepdim, correction), out)
+
+
+@defop
+class std:
+    """The square root of `var`; where it is 0 so is its derivative.
+
+    >>> ag.std(ag.tensor([1.0, 2.0, 3.0, 4.0]), unbiased=False)
+    tensor(1.118)
+    """
+
+    forward = _std
+    grad_x = _std_back
+    jvp, batch = _std_jvp, _SPREAD

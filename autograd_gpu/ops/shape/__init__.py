@@ -1,0 +1,1 @@
+"""Tensors of other shapes: views, broadcasting, joining, splitting, moving elements."""

@@ -1,0 +1,84 @@
+"""Several tensors, or shapes, brought to one shape; tensors brought to so many dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ..indexing.basic_index import unpacked
+from .reshape import expand, reshape, sum_to
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that tensors of these shapes broadcast to; RuntimeError if they do not.
+
+    >>> ag.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        given = ", ".join(str(shape) for shape in shapes)
+        raise RuntimeError(f"broadcast_shapes: {given} do not broadcast; sizes must be equal or 1, from the last "
+                           "dimension on") from None
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors stretched to the shape that they broadcast to, without copying.
+
+    >>> ag.broadcast_tensors(ag.ones(2, 1), ag.zeros(3))[0].shape
+    (2, 3)
+    """
+    tensors = unpacked(tensors)
+    shape = broadcast_shapes(*[x.shape for x in tensors])
+    return tuple([expand(x, shape) for x in tensors])
+
+
+def sum_to_size(x: Tensor, *size: Any) -> Tensor:
+    """x.sum_to_size(1, 3) or x.sum_to_size((1, 3)): x summed to a shape that broadcasts to that of x.
+
+    >>> ag.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    shape = unpacked(size)
+    if shape == x.shape:
+        return x
+    if len(shape) > x.ndim or any(n not in (1, m) for n, m in zip(shape[::-1], x.shape[::-1], strict=False)):
+        raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.")
+    return sum_to(x, shape)
+
+
+def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
+    """function(x) for one tensor, a tuple for several."""
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return function(tensors[0])
+    return tuple([function(x) for x in unpacked(tensors)])
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Each tensor as it is, a 0-d one as a vector; a tuple if several are given.
+
+    >>> ag.atleast_1d(ag.tensor(1.0))
+    tensor([1.])
+    """
+    return _each(lambda x: x if x.ndim else reshape(x, (1,)), tensors)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Each tensor as it is, a vector or 0-d one as a row; a tuple if several are given.
+
+    >>> ag.atleast_2d(ag.tensor([1.0, 2.0]))
+    tensor([[1., 2.]])
+    """
+    return _each(lambda x: x if x.ndim > 1 else reshape(x, (1, -1)), tensors)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Each tensor as it is, a matrix as (m, n, 1), a vector as (1, n, 1); a tuple if several are given.
+
+    >>> ag.atleast_3d(ag.ones(2)).shape
+    (1, 2, 1)
+    """
+    return _each(lambda x: x if x.ndim > 2 else reshape(x, (*x.shape, 1) if x.ndim == 2 else (1, -1, 1)), tensors)

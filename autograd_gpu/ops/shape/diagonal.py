@@ -1,0 +1,275 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays import dtypes
+from ...backend.arrays.device import or_default
+from ...backend.cuda import exact
+from ...core.declare.batch_rules import MATRICES, along, counted_from_right
+from ...core.declare.jvp_rules import LINEAR
+from ...core.declare.op import ALWAYS, RECORD, SAME
+from ...core.dispatch import defop
+from ...core.tensor import Tensor, wrap
+from ..creation.convert import clone, to
+from ..indexing.basic_index import from_right, wrap_dim
+from .reshape import reshape
+
+FEW = 1024  # elements of a matrix up to which its triangles' masks are kept
+
+# ---- diagonals -----------------------------------------------------------------------------------------
+
+
+def _diagonal(xp, x, *, offset=0, dim1=0, dim2=1):
+    if wrap_dim(dim1, x.ndim) == wrap_dim(dim2, x.ndim):
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    out = x.diagonal(offset, dim1, dim2)
+    if xp is np:
+        out.flags.writeable = x.flags.writeable  # NumPy alone makes it read-only
+    return out
+
+
+def _diagonal_back(F, g, x_shape, offset, dim1, dim2):
+    ndim = len(x_shape)
+    return F.diagonal_backward(g, x_shape, offset, from_right(dim1, ndim), from_right(dim2, ndim))
+
+
+@defop
+class diagonal:
+    """The elements of x with index i in dim1 and i + offset in dim2, as the last dimension. A view.
+
+    >>> ag.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 4.])
+    """
+
+    forward = _diagonal
+    grad_x = _diagonal_back
+    view = ALWAYS
+    storage_ok = True
+    jvp, batch = LINEAR, along("dim1", "dim2")
+
+
+def _diagonal_backward(xp, g, *, shape, offset=0, dim1=0, dim2=1):
+    out = xp.zeros(shape, g.dtype)
+    _diagonal(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = g
+    return out
+
+
+def _diagonal_backward_batch(F, n, batched, g, *, shape, offset, dim1, dim2):
+    dim1, dim2 = counted_from_right((dim1, dim2), len(shape))
+    return F.diagonal_backward(g, (n, *shape), offset, dim1, dim2)
+
+
+@defop
+class diagonal_backward:
+    """Zeros of `shape` with g on the diagonal: the transpose of diagonal.
+
+    >>> from autograd_gpu.ops.shape.diagonal import diagonal_backward
+    >>> diagonal_backward(ag.tensor([1.0, 4.0]), (2, 2))
+    tensor([[1., 0.],
+            [0., 4.]])
+    """
+
+    forward = _diagonal_backward
+    def grad_g(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
+    jvp, batch = LINEAR, _diagonal_backward_batch
+
+
+def _diagonal_set(xp, x, src, *, offset=0, dim1=0, dim2=1):
+    out = xp.array(x)
+    view = _diagonal(xp, out, offset=offset, dim1=dim1, dim2=dim2)
+    if hasattr(src, "shape") and src.shape != view.shape:
+        raise RuntimeError("expected src to have a size equal to the slice of self. "
+                           f"src size = {list(src.shape)}, slice size = {list(view.shape)}")
+    view[...] = exact.assignable(src, out)
+    return out
+
+
+@defop
+class diagonal_set:
+    """x with `src`, a tensor of the diagonal's shape or a number, on its diagonal; see diagonal_scatter.
+
+    >>> from autograd_gpu.ops.shape.diagonal import diagonal_set
+    >>> diagonal_set(ag.zeros(2, 2), 1.0)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    forward = _diagonal_set
+    def grad_x(F, g, offset, dim1, dim2): return F.diagonal_set(g, 0.0, offset, dim1, dim2)
+    def grad_src(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
+    types, numbers, chooses = SAME, True, True
+    jvp, batch = LINEAR, along("dim1", "dim2")
+
+
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """input with `src` in the place of diagonal(input, offset, dim1, dim2), whose shape it has; out of place.
+
+    >>> ag.diagonal_scatter(ag.zeros(2, 2), ag.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    dim1, dim2 = wrap_dim(dim1, input.ndim) - input.ndim, wrap_dim(dim2, input.ndim) - input.ndim
+    return diagonal_set(input, to(src, input.dtype), offset, dim1, dim2)
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dimension of input on diagonal number `offset` of the new dimensions dim1 and dim2.
+
+    >>> ag.diag_embed(ag.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    ndim = input.ndim + 1
+    at1, at2 = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if at1 == at2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    *shape, length = input._array.shape
+    for at in sorted((at1, at2)):
+        shape.insert(at, length + abs(offset))
+    return diagonal_backward(input, tuple(shape), offset, at1 - ndim, at2 - ndim)
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The matrix with the vector input on diagonal number `diagonal`; or that diagonal of the matrix input, as a copy.
+
+    >>> ag.diag(ag.tensor([1.0, 2.0]), 1)
+    tensor([[0., 1., 0.],
+            [0., 0., 2.],
+            [0., 0., 0.]])
+    """
+    if input.ndim == 1:
+        size = input.shape[0] + abs(diagonal)
+        return diagonal_backward(input, (size, size), diagonal, -2, -1)
+    if input.ndim == 2:
+        return clone(RECORD.diagonal(input, diagonal))
+    raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with the elements of input, of any shape, on diagonal number `offset`.
+
+    >>> ag.diagflat(ag.tensor([[1.0], [2.0]]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    return diag(reshape(input, (-1,)), offset)
+
+
+# ---- triangles -----------------------------------------------------------------------------------------
+
+
+def _triangle(xp, name, x, diagonal):
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    if xp is not np:
+        return exact.triangle(name, x, diagonal)
+    rows, columns = x.shape[-2:]
+    if rows * columns > FEW:
+        return _copied(x, name == "tril", diagonal)
+    out = np.array(x)
+    np.copyto(out, False, where=_dropped(rows, columns, diagonal, name == "tril"))
+    return out
+
+
+@functools.lru_cache(maxsize=64)
+def _dropped(rows, columns, diagonal, lower):
+    """Where a triangle of a small matrix is zero."""
+    return np.logical_xor(np.tri(rows, columns, diagonal if lower else diagonal - 1, bool), lower)
+
+
+def _copied(x, lower, diagonal):
+    """Row by row, or column by column where that takes fewer copies; 3 to 5 times as fast as np.tril."""
+    out = np.zeros(x.shape, x.dtype)
+    rows, columns = x.shape[-2:]
+    if rows <= columns:  # row i: columns up to i + diagonal, or from there on
+        cuts = range(diagonal + lower, diagonal + lower + rows)
+        keys = [(..., i, _side(cut, lower)) for i, cut in enumerate(cuts)]
+    else:  # column j: rows from j - diagonal on, or up to there
+        first = (not lower) - diagonal
+        cuts = range(first, first + columns)
+        keys = [(..., _side(cut, not lower), j) for j, cut in enumerate(cuts)]
+    for key in keys:
+        out[key] = x[key]
+    return out
+
+
+def _side(cut, before):
+    cut = max(cut, 0)
+    return slice(cut) if before else slice(cut, None)
+
+
+@defop
+class tril:
+    """The lower triangle of a matrix, or of each in a batch; zeros above diagonal number `diagonal`.
+
+    >>> ag.tril(ag.ones(2, 2))
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
+
+    def forward(xp, x, *, diagonal=0): return _triangle(xp, "tril", x, diagonal)
+    def grad_x(F, g, diagonal): return F.tril(g, diagonal)
+    jvp, batch = LINEAR, MATRICES
+
+
+@defop
+class triu:
+    """The upper triangle of a matrix, or of each in a batch; zeros below diagonal number `diagonal`.
+
+    >>> ag.triu(ag.ones(2, 2))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+
+    def forward(xp, x, *, diagonal=0): return _triangle(xp, "triu", x, diagonal)
+    def grad_x(F, g, diagonal): return F.triu(g, diagonal)
+    jvp, batch = LINEAR, MATRICES
+
+
+def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
+    for what, size in (("row", row), ("col", col)):
+        if size < 0:
+            raise RuntimeError(f"{what} must be non-negative, got {size}")
+    if dtype not in dtypes.INTEGERS:
+        raise RuntimeError(f'"{name}" not implemented for {dtypes.as_dtype(dtype)}; indices are integers')
+    home = or_default(device)
+    if home.type == "cpu" and row * col <= FEW:
+        return wrap(_few_corner_indices(name, row, col, offset).astype(dtypes.as_dtype(dtype)))
+    places = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
+    return wrap(backend.namespace(*places).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+
+
+def _corner(name: str, rows: Any, columns: Any, offset: int) -> Any:
+    below = rows.reshape(-1, 1) + offset - columns  # >= 0 on and below diagonal number `offset`
+    return (below >= 0 if name == "tril_indices" else below <= 0).nonzero()
+
+
+@functools.lru_cache(256)
+def _few_corner_indices(name: str, row: int, col: int, offset: int) -> np.ndarray:
+    return np.stack(_corner(name, np.arange(row), np.arange(col), offset))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
+    """(2, n): rows and columns of the elements of a row x col matrix that `tril(x, offset)` keeps.
+
+    >>> ag.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _corner_indices("tril_indices", row, col, offset, dtype, device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
+    """(2, n): rows and columns of the elements of a row x col matrix that `triu(x, offset)` keeps.
+
+    >>> ag.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return _corner_indices("triu_indices", row, col, offset, dtype, device)

@@ -1,0 +1,125 @@
+"""Tables of all combinations: meshgrid, cartesian_prod, combinations, vander; and numbers as coordinates."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import INTEGERS, int64
+from ...core.tensor import Tensor, wrap
+from ..elementwise.arithmetic import pow
+from ..indexing.basic_index import unpacked
+from ..indexing.index import advanced_index
+from .concat import stack
+from .reshape import expand, reshape
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """For n vectors n views of n dimensions: result k holds vector k along its dimension k, stretched along the others.
+
+    `indexing="xy"` swaps the first two dimensions. 0-d tensors count as vectors of one element.
+
+    >>> x, y = ag.meshgrid(ag.tensor([1, 2]), ag.tensor([3, 4, 5]))
+    >>> y
+    tensor([[3, 4, 5],
+            [3, 4, 5]])
+    """
+    tensors = unpacked(tensors)
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    for x in tensors:
+        if x.ndim > 1:
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(x.shape)}")
+        if x.dtype != tensors[0].dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype, got "
+                               f"{tensors[0].dtype} and {x.dtype}")
+    order = list(range(len(tensors)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = 1, 0
+    shape = tuple([tensors[k].numel() for k in order])
+    return tuple([
+        expand(reshape(x, (-1, *(1,) * (len(order) - 1 - order[k]))), shape) for k, x in enumerate(tensors)
+    ])
+
+
+def _check_vector(x: Tensor) -> None:
+    if x.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All tuples of one element from each vector, one per row, in the order of itertools.product; one vector as it is.
+
+    >>> ag.cartesian_prod(ag.tensor([1, 2]), ag.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
+    for x in tensors:
+        _check_vector(x)
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([reshape(x, (-1,)) for x in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of the vector input, one per row, in the order of itertools.combinations, or
+    combinations_with_replacement.
+
+    >>> ag.combinations(ag.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    _check_vector(input)
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return input[:0]
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.asarray(list(choose(range(input.numel()), r)), int64).reshape(-1, r)
+    return advanced_index(input, wrap(backend.to_device(places, input.device)), dims=(-1,))
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers 0 to N - 1 (default: as many as x is long) of each element of the vector x, one element per row; the
+    highest comes first unless `increasing`.
+
+    >>> ag.vander(ag.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    N = x.numel() if N is None else N
+    if N < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = np.arange(N) if increasing else np.arange(N)[::-1].copy()
+    base = reshape(x if x.is_floating_point() else x.to(int64), (-1, 1))
+    return pow(base, wrap(backend.to_device(powers, x.device)).to(base.dtype))
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of the elements of a tensor of `shape` with these numbers.
+
+    >>> ag.unravel_index(ag.tensor([1, 5]), (2, 3))
+    (tensor([0, 1]), tensor([1, 2]))
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype not in INTEGERS:
+        raise TypeError(f"unravel_index() expects indices of integers, not of {indices.dtype}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    left, found = indices._array, []
+    for n in reversed(sizes):
+        found.append(wrap(left % max(n, 1)))
+        left = left // max(n, 1)
+    return tuple(reversed(found))

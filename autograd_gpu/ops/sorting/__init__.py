@@ -1,0 +1,1 @@
+"""Order: sorting, ranks and quantiles, distinct elements, search, histograms."""

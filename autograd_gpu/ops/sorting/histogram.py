@@ -1,0 +1,162 @@
+"""How often values occur: bincount and histograms."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays import dtypes
+from ...backend.arrays.dtypes import wide
+from ...core.declare.batch_rules import LOOP, one_by_one
+from ...core.declare.jvp_rules import LINEAR
+from ...core.dispatch import defop
+from ...core.tensor import Tensor, wrap
+
+
+def _bincount(xp, x, weights=None, *, minlength=0):
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if weights is not None and weights.shape != x.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    try:
+        if x.dtype not in dtypes.INTEGERS:
+            raise ValueError("of the wrong dtype")
+        if weights is None:
+            return xp.bincount(x, minlength=minlength).astype(dtypes.int64, copy=False)
+        sums = xp.bincount(x, weights.astype(dtypes.float64, copy=False), minlength)
+    except ValueError as error:  # a matrix, or a negative number
+        raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs; got shape {list(x.shape)} of "
+                           f"{x.dtype}") from error
+    return sums.astype(dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64, copy=False)
+
+
+def _bincount_batch(F, n, batched, x, weights, *, minlength):
+    if batched[0]:
+        raise RuntimeError("bincount cannot be batched: how long the result is depends on the values; use scatter_add")
+    return one_by_one(F, "bincount", lambda w: F.bincount(x, w, minlength), n, batched[1:], (weights,))
+
+
+@defop
+class bincount:
+    """How often each of 0, 1, ... occurs in a vector of integers; with `weights` the sums of the weights beside it.
+
+    The result has max(x) + 1 elements, or `minlength` if that is more. The sums are differentiable by the weights.
+
+    >>> ag.bincount(ag.tensor([1, 3, 1]))
+    tensor([0, 2, 0, 1])
+    """
+
+    forward = _bincount
+    def grad_weights(F, g, x, weights_dtype): return F.cast(F.gather_along(g, x, -1), weights_dtype)
+    nondiff = ("x",)
+    jvp, batch = LINEAR, _bincount_batch
+    takes_out = False
+
+
+# ---- histograms ----------------------------------------------------------------------------------------
+
+
+def _limits(name: str, x: Any, low: float, high: float, apart: float) -> tuple[float, float]:
+    """The ends of the range: those given, or where they are equal those of the data, or this plus and minus `apart`."""
+    if low == high and x.size:
+        low, high = float(x.min()), float(x.max())
+    if not np.isfinite(low) or not np.isfinite(high):
+        raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"{name}: max must be larger than min; got [{low}, {high}]")
+    return (low - apart, high + apart) if low == high else (low, high)
+
+
+def _evenly(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any, Any]:
+    """The bin of each element of the flat x, and which elements are in range; the last bin holds its upper end."""
+    inside = (x >= low) & (x <= high)
+    place = backend.where(xp, inside, (x - low) / (high - low) * bins, 0).astype(dtypes.int64)
+    return xp.minimum(place, bins - 1), inside
+
+
+def _counted(xp: Any, place: Any, inside: Any, weight: Any, bins: int) -> Any:
+    """The sum of the weights (1 where None) of the elements of each bin."""
+    weight = inside if weight is None else backend.where(xp, inside, weight, 0)
+    return xp.bincount(place, weight.astype(dtypes.float64), bins)
+
+
+def _histc(xp, x, *, bins=100, min=0, max=0):
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f'"histc" not implemented for {x.dtype}; convert with .float() first')
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    x, dtype = x.reshape(-1), x.dtype
+    x = x.astype(wide(dtype), copy=False)
+    low, high = _limits("histc", x, min, max, 1)
+    return _counted(xp, *_evenly(xp, x, bins, low, high), None, bins).astype(dtype)
+
+
+@defop
+class histc:
+    """How many elements of x lie in each of `bins` equal parts of [min, max]; of [x.min(), x.max()] if these are equal.
+
+    Elements outside of the range and NaN are not counted. On CUDA a range that is not given synchronises.
+
+    >>> ag.histc(ag.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+
+    forward = _histc
+    batch = LOOP
+
+
+class histogram_result(NamedTuple):
+    """The heights of the bins, and their ends, one more."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
+    """The ends of the bins as an array, and their number."""
+    xp = backend.namespace(x._array)
+    if isinstance(bins, Tensor):
+        if bins.ndim != 1 or not bins.numel():
+            raise RuntimeError("histogramdd(): bins tensor should have one dimension and at least one edge; got shape "
+                               f"{list(bins.shape)}")
+        if bins.dtype != x.dtype:
+            raise RuntimeError(f"histogram: bins and input must have one dtype, but got {bins.dtype} and {x.dtype}")
+        return bins._array.astype(wide(x.dtype), copy=False), bins.numel() - 1
+    if bins <= 0:
+        raise RuntimeError(f"histogram(): bins must be > 0, but got {bins}")
+    low, high = _limits("histogram", x._array, *(range or (0.0, 0.0)), 0.5)
+    return xp.linspace(low, high, bins + 1).astype(wide(x.dtype)), bins
+
+
+def histogram(
+    input: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:  # fmt: skip
+    """(hist, bin_edges): how much of input lies between every two edges; the last bin holds its upper end.
+
+    `bins` is a number of equal parts of `range` (by default from the smallest to the largest element), or a sorted
+    vector of edges. `weight`, of input's shape, says how much each element counts. With `density` the area under hist
+    is 1. Not differentiable.
+
+    >>> ag.histogram(ag.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1., 0.])
+    """
+    if input.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f'"histogram" not implemented for {input.dtype}; convert with .float() first')
+    if weight is not None and (weight.shape != input.shape or weight.dtype != input.dtype):
+        raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape and dtype as the "
+                           f"input; got {list(weight.shape)} of {weight.dtype}")
+    array, xp = input._array.reshape(-1).astype(wide(input.dtype), copy=False), backend.namespace(input._array)
+    edges, n = _edges(input, bins, range)
+    if isinstance(bins, Tensor):
+        inside = (array >= edges[0]) & (array <= edges[-1])
+        place = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
+    else:
+        place, inside = _evenly(xp, array, n, float(edges[0]), float(edges[-1]))
+    given = None if weight is None else weight._array.reshape(-1)
+    hist = _counted(xp, place, inside, given, n)[:n]
+    if density:
+        hist = hist / hist.sum() / xp.diff(edges)
+    return histogram_result(wrap(hist.astype(input.dtype)), wrap(edges.astype(input.dtype)))
