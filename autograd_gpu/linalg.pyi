@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend.device import Device
+from .backend.arrays.device import Device
 from .core.tensor import Tensor
 from .errors import LinAlgError
 from .random import Generator

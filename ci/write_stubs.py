@@ -145,7 +145,7 @@ def functions_stub(module: Any, package: str) -> str:
     functions = [(name, value) for name, value in found.items() if not isinstance(value, type)]
     lines = [f"def {name}{signature_of(value, False)}: ..." for name, value in functions]
     head = ("from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
-            f"from {package}backend.device import Device\nfrom {package}core.tensor import Tensor\n"
+            f"from {package}backend.arrays.device import Device\nfrom {package}core.tensor import Tensor\n"
             f"{''.join(errors)}from {package}random import Generator\n\nTensorLike = Any\n\n")
     return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {list(found)!r}\n"
 

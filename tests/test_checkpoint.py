@@ -15,7 +15,7 @@ from autograd_gpu import nn
 from autograd_gpu.core.graph.storage import storage_of
 from autograd_gpu.core.interpret.interception import intercept
 from autograd_gpu.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
-from autograd_gpu.utils.checkpoint.repetition import Anew
+from autograd_gpu.utils.checkpoint.recomputation import Anew
 
 
 class Seen:

@@ -12,7 +12,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.arrays.dtypes import bfloat16
-from autograd_gpu.random.places import Places, Repeat
+from autograd_gpu.random.replay import Places, Repeat
 
 
 def test_manual_seed_repeats(device):

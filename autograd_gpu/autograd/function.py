@@ -29,8 +29,8 @@ from ..core.graph.saved_tensor_hooks import hand_over
 from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, storage_of
 from ..core.tensor import Tensor, alias, wrap, wrap_given
 from ..errors import MissingRuleError
-from .calling import by_place, check_dirty, rule_of
 from .context import RUNNING, FunctionCtx
+from .function_calls import by_place, check_dirty, rule_of
 
 
 class FunctionNode(Node):

@@ -9,7 +9,7 @@ from ..config import enable_grad
 from ..core.engine.grad_buffers import zeros
 from ..core.tensor import Tensor, wrap
 from .backward import grad, stacked
-from .strict import check_reached, check_requires_grad, filled
+from .strict_checks import check_reached, check_requires_grad, filled
 
 Tensors = tuple[Tensor, ...]
 Function = Callable[..., Any]

@@ -15,8 +15,8 @@ from ..core.declare.op import RECORD
 from ..core.tensor import Tensor
 from ..errors import GradcheckError
 from .backward import grad
-from .jacobians import as_tuple, check_metadata, differences, floating, like, products
-from .undefined import check_undefined
+from .numerical_jacobian import as_tuple, check_metadata, differences, floating, like, products
+from .undefined_gradients import check_undefined
 
 Inputs = Tensor | Sequence[Any]
 

@@ -4,7 +4,7 @@ from ..core.graph.node import Node
 from ..core.graph.saved_tensor_hooks import SaveInfo
 from .callbacks import on_node_start, queue_callback
 from .edges import GradientEdge, get_gradient_edge
-from .gathering import register_multi_grad_hook
+from .multi_grad_hook import register_multi_grad_hook
 from .saved_hooks import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,

@@ -20,7 +20,7 @@ from ..core.graph import saved_tensor_hooks
 from ..core.graph.saved import copied
 from ..core.graph.storage import bump_version, save_before_write, storage_of, version_of
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
-from .order import Order
+from .prefetch import Order
 
 
 class saved_tensors_hooks:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ..autograd.graph import saved_tensors_hooks
 from ..core.graph.hooks import RemovableHandle
 from .codec import Stage
-from .table import Table
+from .pack_cache import Table
 
 Self = TypeVar("Self", bound="MemoryHook")
 

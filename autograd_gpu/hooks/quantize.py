@@ -18,7 +18,7 @@ from ..core.tensor import Tensor
 from ..errors import check_count
 from .base import MemoryHook
 from .codec import Array, Codec, Condition, Stage, checked_predicate
-from .region import owner
+from .memory_layout import owner
 
 # Their derivatives look for elements that equal the result, or order two tensors: rounded, none might, or others.
 COMPARING = frozenset((

@@ -22,9 +22,9 @@ from .container import ModuleDict, ModuleList, Sequential
 from .decoder import Transformer, TransformerDecoder, TransformerDecoderLayer
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from .embedding import Embedding, EmbeddingBag
-from .exponential import CELU, ELU, SELU, LogSigmoid, Mish, Softplus
+from .exponential_activations import CELU, ELU, SELU, LogSigmoid, Mish, Softplus
 from .lazy import LazyLinear
-from .likelihood import (
+from .likelihood_losses import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -34,8 +34,7 @@ from .likelihood import (
     PoissonNLLLoss,
 )
 from .linear import Bilinear, Linear
-from .loss import HuberLoss, L1Loss, MSELoss, SmoothL1Loss
-from .margin import (
+from .margin_losses import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
     MarginRankingLoss,
@@ -49,8 +48,8 @@ from .margin import (
 from .module import Module
 from .norm import GroupNorm, LayerNorm, RMSNorm
 from .parameter import Buffer, UninitializedParameter
-from .parameters import ParameterDict, ParameterList
-from .piecewise import (
+from .parameter_containers import ParameterDict, ParameterList
+from .piecewise_activations import (
     Hardshrink,
     Hardsigmoid,
     Hardswish,
@@ -63,6 +62,7 @@ from .piecewise import (
     Threshold,
 )
 from .pooling import AdaptiveAvgPool1d, AvgPool1d, MaxPool1d, PixelShuffle, PixelUnshuffle
+from .regression_losses import HuberLoss, L1Loss, MSELoss, SmoothL1Loss
 from .shape import Flatten, Identity, Unflatten
 from .similarity import CosineSimilarity, PairwiseDistance
 from .transformer import TransformerEncoder, TransformerEncoderLayer

@@ -13,7 +13,7 @@ from ..backend.arrays.memory_format import is_contiguous_format
 from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor
 from .parameter import is_lazy
-from .tree import Tree
+from .traversal import Tree
 
 Self = TypeVar("Self", bound="Movable")
 

@@ -8,7 +8,7 @@ from ..core.tensor import Parameter, Tensor
 from ..ops.creation.factories import empty
 from . import functional as F
 from . import init
-from .lookup import check_dense, check_every_use
+from .functional_embedding import check_dense, check_every_use
 from .module import Module
 
 

@@ -62,9 +62,8 @@ from ..ops import (
     triplet_margin_with_distance_loss,
 )
 from ..ops.nn.linear_activation import linear_activation
-from .lookup import embedding, embedding_bag
-from .multihead import multi_head_attention_forward
-from .overwriting import (
+from .functional_embedding import embedding, embedding_bag
+from .functional_inplace import (
     alpha_dropout,
     celu,
     dropout,
@@ -85,7 +84,8 @@ from .overwriting import (
     silu,
     threshold,
 )
-from .weighted import huber_loss, l1_loss, mse_loss
+from .functional_losses import huber_loss, l1_loss, mse_loss
+from .multihead_attention import multi_head_attention_forward
 
 __all__ = [
     "adaptive_avg_pool1d",

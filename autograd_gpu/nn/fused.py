@@ -9,11 +9,11 @@ from typing import Any
 from ..ops.nn.linear_activation import activated
 from . import functional as F
 from .activation import GELU, ReLU, Sigmoid, SiLU, Tanh
-from .exponential import CELU, ELU, Softplus
+from .exponential_activations import CELU, ELU, Softplus
 from .hooks import EVERYWHERE
 from .linear import Linear
 from .module import Module
-from .piecewise import LeakyReLU
+from .piecewise_activations import LeakyReLU
 
 # By exact class: a subclass may do something else. The activation's name, and its parameters in order.
 ACTIVATIONS: dict[type[Module], tuple[str, Callable[[Any], tuple[Any, ...]]]] = {

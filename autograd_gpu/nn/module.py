@@ -1,6 +1,6 @@
 """Module: a tree of parameters, buffers and child modules, and the forward pass over them.
 
-Its parts, one file each: registry.py (attributes), tree.py (walking), hooks.py, state.py (state dicts), convert.py
+Its parts, one file each: registry.py (attributes), traversal.py, hooks.py, state_dict.py, convert.py
 (devices and dtypes).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..autograd.zeroing import zero_grad
+from ..autograd.zero_grad import zero_grad
 from . import hooks
 from .convert import Movable
 from .hooks import (
@@ -20,7 +20,7 @@ from .hooks import (
     register_module_full_backward_pre_hook,
 )
 from .registry import MODULE
-from .state import IncompatibleKeys, Stateful
+from .state_dict import IncompatibleKeys, Stateful
 
 __all__ = [
     "IncompatibleKeys",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.optimizers.formulas import AdamaxNumbers, adamax
-from .groups import Group, Params, check_betas
 from .optimizer import Optimizer
+from .param_groups import Group, Params, check_betas
 
 
 class Adamax(Optimizer):

@@ -12,9 +12,9 @@ from ..backend.arrays.dtypes import HALF, float32
 from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
-from .groups import Group, Params, with_numbers
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
+from .param_groups import Group, Params, with_numbers
 
 _ARRAYS, _LISTS = ("d", "prev_flat_grad"), ("old_dirs", "old_stps")  # state that holds arrays, and lists of them
 

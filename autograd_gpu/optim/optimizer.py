@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
-from ..autograd.zeroing import zero_grad
+from ..autograd.zero_grad import zero_grad
 from ..backend import Array, namespace
 from ..backend.optimizers.buckets import Buckets
 from ..backend.optimizers.chunks import Kernel
 from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
-from .groups import (
+from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
+from .param_groups import (
     Group,
     Params,
     check_execution,
@@ -24,8 +25,7 @@ from .groups import (
     from_params,
     with_numbers,
 )
-from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
-from .loading import loaded_group, loaded_state
+from .state_loading import loaded_group, loaded_state
 
 
 class Optimizer(Hookable):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.optimizers.formulas import RMSpropNumbers, rmsprop
-from .groups import Group, Params
 from .optimizer import Optimizer
+from .param_groups import Group, Params
 
 
 class RMSprop(Optimizer):

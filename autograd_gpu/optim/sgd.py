@@ -7,8 +7,8 @@ from typing import Any
 from ..backend.optimizers.formulas import SGDNumbers, descend, sgd
 from ..backend.optimizers.fused import step_lists
 from ..core.graph.storage import bump_version
-from .groups import Group, Params
 from .optimizer import Optimizer, with_grads
+from .param_groups import Group, Params
 
 
 class SGD(Optimizer):

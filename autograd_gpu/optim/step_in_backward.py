@@ -9,9 +9,9 @@ from ..core.engine.final_callbacks import late_of, running_task
 from ..core.graph.hooks import MultiHandle
 from ..core.graph.node import AccumulateGrad
 from ..core.tensor import Tensor
-from .groups import with_numbers
 from .hooks import AFTER, BEFORE
 from .optimizer import Optimizer
+from .param_groups import with_numbers
 
 
 def step_in_backward(optimizer: Optimizer) -> MultiHandle:

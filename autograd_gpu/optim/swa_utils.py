@@ -17,9 +17,9 @@ from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..ops.creation.factories import tensor
-from .groups import number
 from .lr_scheduler.scheduler import LRScheduler, per_group
 from .optimizer import Optimizer
+from .param_groups import number
 
 Average = Callable[[Tensor, Tensor, Tensor], Tensor]
 MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], None]

@@ -15,7 +15,7 @@ from .. import backend
 from ..backend.arrays.device import CPU, Device, or_default
 from ..config import MODES
 from .philox import PhiloxStream
-from .places import Place, used
+from .replay import Place, used
 
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..groups import set_lr
 from ..optimizer import Optimizer
+from ..param_groups import set_lr
 from .scheduler import LRScheduler, check_optimizer, per_group, saved_function
 
 

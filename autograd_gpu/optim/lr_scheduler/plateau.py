@@ -6,8 +6,8 @@ import math
 import warnings
 from typing import Any, SupportsFloat
 
-from ..groups import number, set_lr
 from ..optimizer import Optimizer
+from ..param_groups import number, set_lr
 from .scheduler import _EPOCH, LRScheduler, check_optimizer
 
 

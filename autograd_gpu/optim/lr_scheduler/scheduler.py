@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..groups import number, set_lr
 from ..optimizer import Optimizer
+from ..param_groups import number, set_lr
 
 _EPOCH = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from ..groups import set_lr
 from ..optimizer import Optimizer
+from ..param_groups import set_lr
 from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
 

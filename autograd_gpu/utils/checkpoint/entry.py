@@ -11,11 +11,11 @@ from ...autograd import is_grad_enabled
 from ...autograd.graph import saved_tensors_hooks
 from ...core.engine.state import ModesBefore
 from ...core.interpret.interception import intercept
-from ...random.places import Places
+from ...random.replay import Places
 from .determinism import DEBUG, NAME, Check, OpLog, check_of, explained
 from .frame import EARLY_STOP, Frame
+from .recomputation import Anew
 from .reentrant import CheckpointFunction
-from .repetition import Anew
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 

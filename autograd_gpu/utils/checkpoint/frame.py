@@ -28,10 +28,10 @@ from ...core.graph.saved import SavedTensor
 from ...core.graph.saved_tensor_hooks import EnoughSaved, keep
 from ...core.graph.storage import version_of
 from ...core.tensor import Tensor
-from ...random.places import Places
+from ...random.replay import Places
 from . import determinism
 from .determinism import Metadata
-from .repetition import repeated
+from .recomputation import repeated
 
 
 class _EarlyStop(threading.local):

@@ -10,8 +10,8 @@ from typing import Any
 from ...autograd import Function, backward, inference_mode, no_grad, once_differentiable
 from ...core.engine.state import NESTING, ModesBefore
 from ...core.tensor import Tensor
-from ...random.places import Places
-from .repetition import repeated
+from ...random.replay import Places
+from .recomputation import repeated
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -18,8 +18,8 @@ from ...core.graph.storage import Storage, shares_memory, storage_of
 from ...core.interpret.interception import intercept
 from ...core.tensor import Tensor
 from ...random import Generator
-from ...random.places import Places, is_repeating
-from .repetition import Anew
+from ...random.replay import Places, is_repeating
+from .recomputation import Anew
 
 Policy = Callable[..., Any]
 MISMATCH = ("This can happen if the operations in the checkpointed region are nondeterministic or depend on global "

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from ..config import no_grad
 from ..core.graph.hooks import Hooks, RemovableHandle, add
 from ..core.tensor import Parameter, Tensor
-from .foreign import as_own
 from .parameter import UninitializedParameter, is_lazy
 from .registry import BUFFER, MODULE, PARAMETER
-from .tree import Tree
+from .torch_interop import as_own
+from .traversal import Tree
 
 SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST = "state_dict_pre", "state_dict", "load_state_dict_pre", "load_state_dict"
 EXTRA = "_extra_state"  # the key, after the module's prefix, of what get_extra_state returns

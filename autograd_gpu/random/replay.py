@@ -39,10 +39,10 @@ class Places(_Block):
 class Repeat(_Block):
     """A block in which this thread draws what was drawn in the block of `places`; generators noted nowhere go on.
 
-    >>> places = ag.random.places.Places()
+    >>> places = ag.random.replay.Places()
     >>> with places:
     ...     first = ag.rand(2)
-    >>> with ag.random.places.Repeat(places):
+    >>> with ag.random.replay.Repeat(places):
     ...     again = ag.rand(2)
     >>> bool((first == again).all())
     True

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..core.tensor import Tensor
 from . import functional as F
-from .loss import Loss, WeightedLoss
+from .regression_losses import Loss, WeightedLoss
 
 
 class _MarginLoss(Loss):

@@ -6,8 +6,8 @@ import copy
 from typing import Any
 
 from ..core.tensor import Tensor, wrap
-from ..nn.foreign import as_own
-from .groups import EXECUTION, Group, plain_option
+from ..nn.torch_interop import as_own
+from .param_groups import EXECUTION, Group, plain_option
 
 # Options that came later than the optimizers that have them: a state dict that lacks one was trained without it.
 _OPTIONAL = {

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from ...core.interpret.interception import intercept
-from ...random.places import Places, Repeat
+from ...random.replay import Places, Repeat
 
 
 @contextmanager

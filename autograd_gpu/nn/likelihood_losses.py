@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.tensor import Tensor
 from . import functional as F
-from .loss import Loss, WeightedLoss
+from .regression_losses import Loss, WeightedLoss
 
 
 class CrossEntropyLoss(WeightedLoss):

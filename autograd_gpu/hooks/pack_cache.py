@@ -1,7 +1,7 @@
 """What memory hooks have packed: found again by memory and version, held by the nodes alone.
 
 1. The identity of memory is its storage object, weakly: an address is used again after a free. Within one storage and
-   version an array is known by its region (region.py).
+   version an array is known by its region (memory_layout.py).
 2. A node holds a Saved: what was packed, and where in it its own view lies. The table holds nothing.
 3. What was unpacked is shared while somebody has it, unless it was written to.
 4. Only the same thread shares on CUDA, and on the same stream: another would have to wait.
@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.graph import SaveInfo
-from ..autograd.order import Order
+from ..autograd.prefetch import Order
 from ..autograd.saved_hooks import Kept
 from ..backend import admitted, is_cuda
 from ..backend.cuda import runtime
 from ..core.graph.storage import Storage, save_before_write
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from .codec import Array, Codec, Encoded, Stage, encode
-from .region import Region, View, owner, region_of, view_of
+from .memory_layout import Region, View, owner, region_of, view_of
 
 Key = tuple[tuple[Codec, ...], Any]  # the codecs chosen, and who may share
 
