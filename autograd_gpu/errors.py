@@ -1,6 +1,9 @@
 """Exception classes and the messages that more than one module raises."""
 
+import sys
+import warnings
 from collections.abc import Sequence
+from types import FrameType
 
 
 class GradcheckError(RuntimeError):
@@ -149,3 +152,15 @@ def foreign_grad(what: str, given: object, own: object) -> RuntimeError:
 def codes_as_data(own: object, given: object) -> TypeError:
     return TypeError(f"the data of a {own} tensor cannot be set to {given}: a float8 tensor is an object of another "
                      "class; make a new tensor with .to(dtype)")
+
+
+def warn_user(text: str) -> None:
+    """A UserWarning at the innermost line outside the package."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 2
+    while frame.f_back is not None and _is_of(package, frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)
+
+
+def _is_of(package: str, frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__

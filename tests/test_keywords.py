@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 import autograd_gpu as ag
+from autograd_gpu.core.codegen.source import materialize
 
 X = [[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]]
 INDEX = [[0, 1, 0]]
@@ -67,13 +68,13 @@ def functions_with(parameter):
 @pytest.mark.parametrize("function", list(functions_with("dim")))
 def test_whatever_has_dim_takes_axis(function):
     parameters = inspect.signature(function, follow_wrapped=False).parameters
-    assert "axis" in function.__code__.co_varnames or "kwargs" in parameters  # in place: what the function takes
+    assert "axis" in materialize(function).__code__.co_varnames or "kwargs" in parameters  # in place: what the function takes
     assert "axis" not in inspect.signature(function).parameters  # help() stays short
 
 
 @pytest.mark.parametrize("function", list(functions_with("keepdim")))
 def test_whatever_has_keepdim_takes_keepdims(function):
-    assert "keepdims" in function.__code__.co_varnames
+    assert "keepdims" in materialize(function).__code__.co_varnames
 
 
 def test_both_words_are_an_error():
@@ -97,8 +98,8 @@ def test_neither_word_is_an_error_where_one_is_needed():
 
 
 def test_help_says_which_words_are_taken():
-    assert ag.sum.__doc__.endswith("`axis` is taken for `dim`, `keepdims` is taken for `keepdim`.\n")
-    assert ag.gather.__doc__.endswith("`axis` is taken for `dim`.\n")
+    assert inspect.getdoc(ag.sum).endswith("`axis` is taken for `dim`, `keepdims` is taken for `keepdim`.")
+    assert inspect.getdoc(ag.gather).endswith("`axis` is taken for `dim`.")
 
 
 FORMATS = {

@@ -6,6 +6,7 @@ A check is one function; a row may `skip` it with a reason. Others are in test_o
 from __future__ import annotations
 
 import doctest
+import inspect
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_samples_contain_a_0d_tensor(row):
 @pytest.mark.cpu
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_docstring_has_an_example_that_runs(name):
-    examples = doctest.DocTestParser().get_doctest(REGISTRY[name].doc, {"ag": ag, "np": np}, name, None, 0)
+    examples = doctest.DocTestParser().get_doctest(inspect.cleandoc(REGISTRY[name].doc), {"ag": ag, "np": np}, name, None, 0)
     assert examples.examples, f"{name} has no example in its docstring"
     report = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples, out=report.append)

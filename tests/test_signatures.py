@@ -80,4 +80,4 @@ def test_factories_take_their_size_by_name():
 
 
 def test_help_says_what_the_names_of_a_block_are_called():
-    assert ag.addcmul.__doc__.endswith("x is `input`, a is `tensor1`, b is `tensor2`.\n")
+    assert inspect.getdoc(ag.addcmul).endswith("x is `input`, a is `tensor1`, b is `tensor2`.")

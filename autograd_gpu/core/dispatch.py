@@ -19,7 +19,7 @@ from ..backend import is_array
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import FLOATS
 from ..config import INTERCEPTED, MODES, SAVING
-from .codegen import call, keywords, list_call, node_class
+from .codegen import call, keywords, list_call
 from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .graph.anomaly import noted
 from .graph.saved_tensor_hooks import hand_over
@@ -31,13 +31,11 @@ from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_giv
 def defop(block: type) -> Any:
     """Declares an op (see core/declare/op.py) and returns the function that users call."""
     op = parse(block)
-    if op.has_rules:
-        op.node = node_class.make_node_class(op)
     op.raw = call.make_raw(op)
     public: Any = call.make_public(op, general_list if op.variadic else general)
     public.__doc__, public.__module__ = _documented(op), block.__module__
     public.__name__ = public.__qualname__ = op.name
-    public.__signature__ = keywords.shown(public, op.attributes)
+    public.__signature__ = call.shown_signature(op)
     public.op = op
     REGISTRY[op.name] = op
     setattr(RAW, op.name, op.raw)
@@ -45,10 +43,10 @@ def defop(block: type) -> Any:
     return public
 
 
-def _documented(op: OpDef) -> str:
+def _documented(op: OpDef) -> str | None:
     """The block's docstring, and what its short names are called in a call."""
     named = [f"{name} is `{called}`" for name, called in op.called.items() if name != called]
-    return keywords.noted(f"{op.doc}\n\n{', '.join(named)}.\n" if named and op.doc else op.doc, op.attributes)
+    return keywords.noted(op.doc, op.attributes, *named)
 
 
 def operator(op: OpDef) -> Any:

@@ -14,7 +14,26 @@ from ..declare.op import ANY, FLOAT, OpDef
 from . import keywords
 from .list_call import write_list_call
 from .node_class import node_class, write_record
-from .source import Source, write_result
+from .source import Source, deferred, write_result
+
+REQUIRED = inspect.Parameter.empty
+
+
+def shown_signature(op: OpDef) -> inspect.Signature:
+    """The signature of the public function for help(): the defaults as declared, `out` by keyword only."""
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(op.called[name], kind, default=None if name in op.optional else REQUIRED)
+                  for name in op.inputs]
+    defaulted = bool(op.optional) and not op.variadic
+    for name, default in op.attributes.items():
+        if default is REQUIRED and defaulted:
+            kind = inspect.Parameter.KEYWORD_ONLY
+        defaulted = defaulted or default is not REQUIRED
+        parameters.append(inspect.Parameter(name, kind, default=default))
+    parameters += [inspect.Parameter(word, kind, default=None) for word, _ in op.elsewhere]
+    if op.takes_out:
+        parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
+    return inspect.Signature(parameters)
 
 
 def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
@@ -24,7 +43,7 @@ def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
     parts = [names[name] + ("=None" if name in op.optional else "") for name in op.inputs]
     defaulted = bool(op.optional) and not op.variadic
     for name, default in op.attributes.items():
-        required = default is inspect.Parameter.empty
+        required = default is REQUIRED
         if required and defaulted and "*" not in parts:
             parts.append("*")
         defaulted = defaulted or not required
@@ -49,15 +68,18 @@ def keyword_attributes(op: OpDef) -> str:
 
 def make_raw(op: OpDef) -> Callable[..., Any]:
     """forward without xp: on arrays, numbers and NumPy scalars, dropping what is saved."""
-    w = Source()
-    star = "*" if op.variadic else ""  # a list input is one argument: cat([a, b], dim)
-    names = ", ".join(op.inputs)
-    w(f"def {op.name}({signature(op, {name: name for name in op.inputs})}):")
-    first = op.inputs[0] + ("[0]" if op.variadic else "")
-    w(f"xp = numpy if type({first}) is ndarray else namespace({star}{names})", 1)
-    call = f"forward(xp, {star}{names}{keyword_attributes(op)})"
-    w(f"return {call}[0]" if op.saved else f"return {call}", 1)
-    return w.compile(op.name, {"forward": op.forward})
+
+    def write(w: Source) -> dict[str, Any]:
+        star = "*" if op.variadic else ""  # a list input is one argument: cat([a, b], dim)
+        names = ", ".join(op.inputs)
+        w(f"def {op.name}({signature(op, {name: name for name in op.inputs})}):")
+        first = op.inputs[0] + ("[0]" if op.variadic else "")
+        w(f"xp = numpy if type({first}) is ndarray else namespace({star}{names})", 1)
+        call = f"forward(xp, {star}{names}{keyword_attributes(op)})"
+        w(f"return {call}[0]" if op.saved else f"return {call}", 1)
+        return {"forward": op.forward}
+
+    return deferred(op.name, write)
 
 
 def make_public(op: OpDef, general: Callable[..., Any], is_operator: bool = False) -> Callable[..., Any]:
@@ -65,10 +87,18 @@ def make_public(op: OpDef, general: Callable[..., Any], is_operator: bool = Fals
 
     Python calls an operator with two operands and nothing else.
     """
-    name, listed = op.name, signature(op, op.called, words=not is_operator)
+
+    def write(w: Source) -> dict[str, Any]:
+        _write_public(w, op, is_operator)
+        return _scope(op, general)
+
+    return deferred(op.name, write)
+
+
+def _write_public(w: Source, op: OpDef, is_operator: bool) -> None:
+    listed = signature(op, op.called, words=not is_operator)
     out = op.takes_out and not is_operator
-    w = Source()
-    w(f"def {name}({listed}{', _by_name=None, out=None' if out else ''}):")
+    w(f"def {op.name}({listed}{', _by_name=None, out=None' if out else ''}):")
     w.depth = 1
     if not is_operator:
         _write_other_words(w, op)
@@ -83,7 +113,7 @@ def make_public(op: OpDef, general: Callable[..., Any], is_operator: bool = Fals
         w(f"return RECORD.to_out(OP, _by_name, out, general, {inputs}, {attrs})", 1)
     if op.variadic:
         write_list_call(w, op, f"general(OP, {op.inputs[0]}, {attrs})", keyword_attributes(op))
-        return w.compile(name, _scope(op, general))
+        return
     w("if " + " and ".join(f"(type({n}) is Tensor or type({n}) is Parameter)" for n in op.inputs) + ":")
     w.depth = 2
     _checked_body(w, op, ("T",) * len(op.inputs))
@@ -95,9 +125,6 @@ def make_public(op: OpDef, general: Callable[..., Any], is_operator: bool = Fals
         w("if variant is not None:", 1)
         w(f"return variant({', '.join([*op.inputs, *op.attributes])})", 2)
     w(f"return general(OP, {inputs_tuple(op)}, {attrs})")
-    function = w.compile(name, _scope(op, general))
-    function.__doc__ = op.doc
-    return function
 
 
 def _write_other_words(w: Source, op: OpDef) -> None:
@@ -106,7 +133,7 @@ def _write_other_words(w: Source, op: OpDef) -> None:
         w(f"if {word} is not None: return ELSEWHERE[{i}][1]({', '.join([*op.called.values(), word])})")
     keywords.write_words(w, op.name, op.attributes)
     for number in keywords.numbers_of(op.attributes):  # most calls leave the default
-        given = "" if op.attributes[number] is inspect.Parameter.empty else f"{number} is not DEFAULT_{number} and "
+        given = "" if op.attributes[number] is REQUIRED else f"{number} is not DEFAULT_{number} and "
         w(f"if {given}isinstance({number}, Tensor): {number} = as_number({op.name!r}, {number!r}, {number})")
 
 

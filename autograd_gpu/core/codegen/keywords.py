@@ -9,12 +9,12 @@ few nanoseconds, where collecting unknown keywords would cost a dict per call. B
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...errors import warn_user
 from ..tensor import Tensor
-from .source import Source
+from .source import Source, deferred
 
 WORDS = {"dim": "axis", "keepdim": "keepdims"}
 REDUCTION, OLD = "reduction", ("size_average", "reduce")
@@ -102,12 +102,11 @@ def as_numbers(function: str, **given: Any) -> list[Any]:
     return values
 
 
-def old_reduction(size_average: bool | None, reduce: bool | None, stacklevel: int = 3) -> str:
+def old_reduction(size_average: bool | None, reduce: bool | None) -> str:
     """The `reduction` that the deprecated arguments of losses mean, with PyTorch's warning."""
     kept = reduce is None or reduce
     meant = "none" if not kept else "mean" if size_average is None or size_average else "sum"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.",
-                  stacklevel=stacklevel)
+    warn_user(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.")
     return meant
 
 
@@ -121,20 +120,11 @@ def missing(function: str, **needed: Any) -> TypeError:
     return TypeError(f"{function}() missing {len(names)} required argument{plural}: {' and '.join(names)}")
 
 
-def shown(function: Callable[..., Any], parameters: Mapping[str, Any]) -> inspect.Signature:
-    """The signature of a generated function for help(): without other words and `_by_name`, `out` by name only, the
-    defaults as they were declared."""
-    given, (_, added) = inspect.signature(function).parameters, written_defaults(parameters)
-    kept = [p for name, p in given.items() if name != "_by_name" and name not in added]
-    kinds = {"out": inspect.Parameter.KEYWORD_ONLY} if "_by_name" in given else {}
-    return inspect.Signature([p.replace(default=parameters.get(p.name, p.default), kind=kinds.get(p.name, p.kind))
-                              for p in kept])
-
-
-def noted(doc: str | None, parameters: Mapping[str, Any]) -> str:
-    """A docstring that says which words are taken."""
+def noted(doc: str | None, parameters: Mapping[str, Any], *more: str) -> str | None:
+    """A docstring, indented as in a block, that also says `more` and which words are taken."""
     words = [f"`{word}` is taken for `{name}`" for name, word in words_of(parameters).items()]
-    return f"{doc}\n\n{', '.join(words)}.\n" if words and doc else doc or ""
+    notes = [", ".join(each) for each in (more, words) if each]
+    return "".join([doc.rstrip(), *(f"\n\n    {note}." for note in notes), "\n    "]) if notes and doc else doc
 
 
 SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": missing,
@@ -150,20 +140,23 @@ def other_words(function: Callable[..., Any]) -> Any:
     signature = inspect.signature(function)
     given = signature.parameters.values()
     parameters = {p.name: p.default for p in given}
-    changed, words = written_defaults(parameters)
-    own = [(p, changed.get(p.name) or (None if p.default is REQUIRED else f"DEFAULTS[{p.name!r}]")) for p in given]
-    star = next((i for i, p in enumerate(given) if p.kind is p.KEYWORD_ONLY), None)
-    parts = [p.name if default is None else f"{p.name}={default}" for p, default in own]
-    passed = [f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in given]
-    if star is not None:
-        parts.insert(star, "*")
-    w = Source()
+
+    def write(w: Source) -> dict[str, Any]:
+        changed, words = written_defaults(parameters)
+        own = [(p, changed.get(p.name) or (None if p.default is REQUIRED else f"DEFAULTS[{p.name!r}]")) for p in given]
+        star = next((i for i, p in enumerate(given) if p.kind is p.KEYWORD_ONLY), None)
+        parts = [p.name if default is None else f"{p.name}={default}" for p, default in own]
+        passed = [f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in given]
+        if star is not None:
+            parts.insert(star, "*")
+        w(f"def {name}({', '.join([*parts, *(f'{word}={default}' for word, default in words.items())])}):")
+        w.depth = 1
+        write_words(w, name, parameters)
+        w(f"return function({', '.join(passed)})")
+        return {**SCOPE, "function": function, "DEFAULTS": parameters}
+
     name = function.__name__
-    w(f"def {name}({', '.join([*parts, *(f'{word}={default}' for word, default in words.items())])}):")
-    w.depth = 1
-    write_words(w, name, parameters)
-    w(f"return function({', '.join(passed)})")
-    result = w.compile(name, {**SCOPE, "function": function, "DEFAULTS": parameters})
-    result.__doc__ = noted(inspect.cleandoc(function.__doc__ or ""), parameters)
+    result = deferred(name, write)
+    result.__doc__ = noted(function.__doc__, parameters)
     result.__module__, result.__wrapped__ = function.__module__, function
     return result

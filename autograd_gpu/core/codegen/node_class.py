@@ -177,6 +177,9 @@ def make_node_class(op: OpDef) -> type[OpNode]:
     return type(name, (OpNode,), body)
 
 
+OpDef.make_node_class = staticmethod(make_node_class)
+
+
 def node_class(op: OpDef, kinds: tuple[str, ...]) -> type[Node]:
     """The class for calls with these kinds: the op's own, or one of its name that shows other inputs."""
     shown = _shown(op, kinds)

@@ -1,9 +1,11 @@
-"""Generated source: text under construction, and the scope that it is compiled in."""
+"""Generated source: text under construction, the scope it is compiled in, and functions written at their first call."""
 
 from __future__ import annotations
 
 import itertools
 import linecache
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -44,13 +46,49 @@ class Source:
         self.lines.append("    " * (self.depth + indent) + line)
 
     def compile(self, name: str, extra: dict[str, Any]) -> Any:
-        """Executes the text and returns its function `name`; tracebacks show the generated lines."""
+        """Executes the text in SCOPE and `extra`, and returns its function `name`; tracebacks show the lines."""
+        return self.define(name, {**SCOPE, **extra})
+
+    def define(self, name: str, scope: dict[str, Any]) -> Any:
+        """The function `name` of the text, with the globals `scope`."""
         text = "\n".join(self.lines) + "\n"
         filename = f"<generated {name} {next(_serial)}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-        scope = {**SCOPE, **extra}
-        exec(compile(text, filename, "exec"), scope)
-        return scope[name]
+        defined: dict[str, Any] = {}
+        exec(compile(text, filename, "exec"), scope, defined)
+        return defined[name]
+
+
+def _first_call(*args: Any, **kwargs: Any) -> Any:
+    return WRITE()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821  a global of each deferred function
+
+
+def deferred(name: str, write: Callable[[Source], dict[str, Any]]) -> Any:
+    """The function `name` that is generated at its first call: `write` writes its text and returns its globals.
+
+    A program calls few of the library's functions, and generating all of them would double the time of the import.
+    It is one function object throughout. Until the first call its code is that of `_first_call`; then it gets the
+    defaults and the code of the text. Threads that make the first call at the same time write equal texts.
+    """
+    scope: dict[str, Any] = {}
+    function: Any = FunctionType(_first_call.__code__, scope, name)
+    function.__qualname__ = name
+
+    def written() -> Any:
+        w = Source()
+        scope.update({**SCOPE, **write(w)})
+        made = w.define(name, scope)
+        function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__  # before the code
+        function.__code__ = made.__code__
+        return function
+
+    scope["WRITE"] = written
+    return function
+
+
+def materialize(function: Any) -> Any:
+    """`function`, written now if it is deferred and was not called yet."""
+    return function.__globals__["WRITE"]() if getattr(function, "__code__", None) is _first_call.__code__ else function
 
 
 def write_refresh(w: Source, name: str) -> None:

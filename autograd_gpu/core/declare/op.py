@@ -53,12 +53,13 @@ Other words of a block
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types as python_types
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ...errors import OpDeclarationError
 from ..graph.node import Node
@@ -99,7 +100,7 @@ class OpDef:
     """A declared op; the generated functions read it, and so do the tests."""
 
     name: str
-    doc: str
+    doc: str | None
     forward: Callable[..., Any]
     inputs: tuple[str, ...]
     variadic: bool
@@ -129,10 +130,17 @@ class OpDef:
     batch: Any
     called: dict[str, str]  # input -> the parameter's name in the public function
     result: Any = None  # the namedtuple of several named outputs
-    node: type[Node] = Node
     raw: Callable[..., Any] = None  # type: ignore[assignment]
     cores: dict[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
     variants: dict[tuple[type, ...], Callable[..., Any]] = field(default_factory=dict)
+    _asked: dict[Callable[..., Any], list[tuple[str, str, str]]] = field(default_factory=dict)
+
+    @functools.cached_property
+    def node(self) -> type[Node]:
+        """The class of the nodes that calls of the op make."""
+        return OpDef.make_node_class(self) if self.has_rules else Node
+
+    make_node_class: ClassVar[Callable[[OpDef], type[Node]]]  # that of core/codegen/node_class.py
 
     @property
     def has_rules(self) -> bool:
@@ -157,9 +165,12 @@ class OpDef:
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
         """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra."""
-        longer = (self.joint, self.fused, *self.adders.values())  # F, g, need; F, into, g; the others F, g; F, t
-        skip = 3 if any(rule is each for each in longer) else 2
-        return [(p, *self._kind(rule, p)) for p in list(inspect.signature(rule).parameters)[skip:]]
+        found = self._asked.get(rule)
+        if found is None:
+            longer = (self.joint, self.fused, *self.adders.values())  # F, g, need; F, into, g; the others F, g; F, t
+            skip = 3 if any(rule is each for each in longer) else 2
+            found = self._asked[rule] = [(p, *self._kind(rule, p)) for p in _names(rule)[skip:]]
+        return found
 
     def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
         stem, _, suffix = p.rpartition("_")
@@ -208,7 +219,7 @@ def parse(block: type) -> OpDef:
         raise OpDeclarationError(f"op {name}: unknown word(s) {', '.join(unknown)}")
     names = tuple(p.name for p in inputs)
     op = OpDef(
-        name=name, doc=inspect.cleandoc(block.__doc__ or ""), forward=forward, inputs=names,
+        name=name, doc=block.__doc__, forward=forward, inputs=names,
         variadic=any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inputs),
         optional=frozenset(p.name for p in inputs if p.default is None),
         attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
@@ -220,6 +231,14 @@ def parse(block: type) -> OpDef:
     if op.outputs is not None and op.outputs != ("*",):
         op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]
     return op
+
+
+def _names(rule: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a rule; of a plain function from its code, a tenth of the time of inspect.signature."""
+    code = getattr(rule, "__code__", None)
+    if code is None or hasattr(rule, "__wrapped__"):
+        return tuple(inspect.signature(rule).parameters)
+    return code.co_varnames[: code.co_argcount]
 
 
 def _called(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]:

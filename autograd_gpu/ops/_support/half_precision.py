@@ -7,9 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ...backend.arrays import dtypes
+from ...core.codegen.source import Source
 
 
 def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -28,11 +27,13 @@ def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None =
     arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
     call = ", ".join([*arrays, *(f"{name}={name}" for name in keywords)])
     # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
-    body = f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})"
+    w = Source()
+    w(f"def forward_of_half({', '.join(arrays)}{', *, ' if keywords else ''}{', '.join(keywords)}):")
+    w.depth = 1
     if on_cuda is not None:
-        body = f"if xp is not numpy: return on_cuda({call})\n    {body}"
-    scope: dict[str, Any] = {"forward": forward, "rounded": rounded, "on_cuda": on_cuda, "numpy": np}
-    exec(f"def wrapped({', '.join(arrays)}{', *, ' if keywords else ''}{', '.join(keywords)}):\n    {body}", scope)
-    wrapped = functools.wraps(forward)(scope["wrapped"])
+        w(f"if xp is not numpy: return on_cuda({call})")
+    w(f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})")
+    made = w.compile("forward_of_half", {"forward": forward, "rounded": rounded, "on_cuda": on_cuda})
+    wrapped = functools.wraps(forward)(made)
     wrapped.__defaults__, wrapped.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
     return wrapped

@@ -15,7 +15,7 @@ from typing import Any
 from ... import errors
 from ...backend.arrays import dtypes
 from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.codegen.source import Source
+from ...core.codegen.source import Source, deferred, materialize
 from ...core.declare.op import RECORD, OpDef
 from ...core.graph.rebase import give_memory
 from ...core.graph.storage import bump_version
@@ -98,26 +98,29 @@ def _write(out: Tensor, result: Tensor) -> None:
         out._array[...] = array
         return
     if out._array.size:
-        warnings.warn(RESIZED.format(list(out.shape), list(array.shape)), UserWarning, stacklevel=5)
+        errors.warn_user(RESIZED.format(list(out.shape), list(array.shape)))
     give_memory(out, wrap(array.astype(out.dtype)))
 
 
 def taking_out(function: Any, name: str, module: str) -> Any:
     """`function` as `name` of `module`, with a keyword `out`; where that is not given it costs one call more."""
-    parameters = _parameters(function)
-    keywords = any(p.kind is p.KEYWORD_ONLY or p.kind is p.VAR_POSITIONAL for p in parameters)
-    bare = [p.replace(annotation=p.empty, default=p.default if p.default is p.empty else Default(p.name))
-            for p in parameters]
-    listed = str(inspect.Signature(bare))[1:-1]
-    passed = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else
-                       f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name for p in parameters)
-    named = ", ".join(p.name for p in parameters)
-    w = Source()
-    w(f"def {name}({listed}{'' if keywords else ', *'}, out=None):")
-    w(f"if out is None: return function({passed})", 1)
-    w(f"return written({name!r}, out, ({named},), function, {passed})", 1)
-    defaults = {f"default_{p.name}": p.default for p in parameters if p.default is not p.empty}
-    result = w.compile(name, {"function": function, "written": written, **defaults})
+
+    def write(w: Source) -> dict[str, Any]:
+        parameters = _parameters(materialize(function))
+        keywords = any(p.kind is p.KEYWORD_ONLY or p.kind is p.VAR_POSITIONAL for p in parameters)
+        bare = [p.replace(annotation=p.empty, default=p.default if p.default is p.empty else Default(p.name))
+                for p in parameters]
+        listed = str(inspect.Signature(bare))[1:-1]
+        passed = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else
+                           f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name for p in parameters)
+        named = ", ".join(p.name for p in parameters)
+        w(f"def {name}({listed}{'' if keywords else ', *'}, out=None):")
+        w(f"if out is None: return function({passed})", 1)
+        w(f"return written({name!r}, out, ({named},), function, {passed})", 1)
+        defaults = {f"default_{p.name}": p.default for p in parameters if p.default is not p.empty}
+        return {"function": function, "written": written, **defaults}
+
+    result = deferred(name, write)
     shown = inspect.signature(function)
     last = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
     result.__signature__ = shown.replace(parameters=[*shown.parameters.values(), last])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -89,13 +88,13 @@ def _check_stretched(target: Any, key: Any) -> None:
     if BASIC.issuperset(map(type, parts)):
         refuse_stretched("x[index] = value", target[(*parts, ...) if Ellipsis not in parts else parts])
     elif strides.is_stretched(target):
-        warn_expanded("index_put_", "tensor[indices] = tensor", stacklevel=4)
+        warn_expanded("index_put_", "tensor[indices] = tensor")
 
 
-def warn_expanded(name: str, example: str, stacklevel: int = 3) -> None:
+def warn_expanded(name: str, example: str) -> None:
     """PyTorch's warning of a write by indices or a mask to an expanded tensor, by a method that the user called."""
-    warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
-                  f"operation. This also applies to advanced indexing e.g. {example}", UserWarning, stacklevel)
+    errors.warn_user(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
+                     f"this operation. This also applies to advanced indexing e.g. {example}")
 
 
 def _record_assignment(x: Tensor, index: Any, value: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR
 from ...core.declare.op import FLOAT, RECORD
 from ...core.dispatch import defop
 from ...core.tensor import Tensor, wrap
-from ...errors import ArgumentError
+from ...errors import ArgumentError, warn_user
 from .exponential_activations import SELU_ALPHA, SELU_SCALE
 from .piecewise_activations import leaky_relu
 
@@ -182,8 +181,8 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     tensor(0.)
     """
     if x.ndim != 4:
-        warnings.warn(f"dropout2d: Received a {x.ndim}-D input; its first two dimensions are taken as batch and "
-                      "channels. Use dropout1d for (N, C, L), dropout for others.", UserWarning, stacklevel=2)
+        warn_user(f"dropout2d: Received a {x.ndim}-D input; its first two dimensions are taken as batch and "
+                      "channels. Use dropout1d for (N, C, L), dropout for others.")
     return feature_dropout(x, p, training)
 
 
@@ -194,8 +193,8 @@ def dropout3d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     tensor(0.)
     """
     if x.ndim not in (4, 5):
-        warnings.warn(f"dropout3d: Received a {x.ndim}-D input; its first two dimensions are taken as batch and "
-                      "channels. Use dropout1d for (N, C, L), dropout for others.", UserWarning, stacklevel=2)
+        warn_user(f"dropout3d: Received a {x.ndim}-D input; its first two dimensions are taken as batch and "
+                      "channels. Use dropout1d for (N, C, L), dropout for others.")
     return feature_dropout(x.unsqueeze(0), p, training).squeeze(0) if x.ndim == 4 else feature_dropout(x, p, training)
 
 

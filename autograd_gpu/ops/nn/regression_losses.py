@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 
 from ...backend.arrays.dtypes import wide
 from ...core.codegen.keywords import other_words
@@ -16,7 +14,7 @@ from ...core.declare.jvp_rules import ELEMENTWISE, JvpWord
 from ...core.declare.op import FLOAT, RECORD
 from ...core.dispatch import defop
 from ...core.tensor import Tensor
-from ...errors import ArgumentError
+from ...errors import ArgumentError, warn_user
 from ..reduction.sum import reduced
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -96,20 +94,10 @@ def _difference(xp, input, target):
 
 
 def _warn_of_broadcasting(input_shape, target_shape):
-    """PyTorch's warning, at the line outside the package that called the loss."""
-    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 2
-    while frame.f_back is not None and _is_ours(frame, package):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(
+    warn_user(
         f"Using a target size ({list(target_shape)}) that is different to the input size ({list(input_shape)}). "
-        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-        UserWarning,
-        stacklevel=level,
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
     )
-
-
-def _is_ours(frame, package):
-    return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__
 
 
 def _mse(xp, input, target, *, reduction="mean"):
