@@ -48,7 +48,8 @@ def test_samples_contain_a_0d_tensor(row):
 @pytest.mark.cpu
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_docstring_has_an_example_that_runs(name):
-    examples = doctest.DocTestParser().get_doctest(inspect.cleandoc(REGISTRY[name].doc), {"ag": ag, "np": np}, name, None, 0)
+    doc = inspect.cleandoc(REGISTRY[name].doc)
+    examples = doctest.DocTestParser().get_doctest(doc, {"ag": ag, "np": np}, name, None, 0)
     assert examples.examples, f"{name} has no example in its docstring"
     report = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples, out=report.append)

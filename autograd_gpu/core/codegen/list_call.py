@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..declare.op import FLOAT, OpDef
-from .node_class import readers, slot
+from .node_class import readers, slot, write_node
 from .source import Source, write_refresh, write_result
 
 
@@ -114,26 +114,23 @@ def _write_result(w: Source, op: OpDef) -> None:
     if op.has_rules:
         w("if _live and mode == 0:")
         w.depth += 1
-        _write_node(w, op)
+        write_node(w, op, lambda: _write_edges(w, op), lambda: _write_saved(w, op))
         w.depth -= 1
     w("return t")
 
 
-def _write_node(w: Source, op: OpDef) -> None:
-    tensors = op.inputs[0]
-    w("node = new(NodeClass)")
+def _write_edges(w: Source, op: OpDef) -> None:
     w("node.edges = tuple(_nodes)")
-    w(f"node.nrs = tuple([x._nr for x in {tensors}]) if _later else None")
-    w("node.shapes = node.extra = None")
+    w(f"node.nrs = tuple([x._nr for x in {op.inputs[0]}]) if _later else None")
     w("node.mask = (1 << _live) - 1 if _live == len(_nodes) else mask_of([n is not None for n in _nodes])")
     w("node.topological_nr = _depth + 1")
-    w("node.shape = _out.shape")
-    w("node.dtype = _out.dtype")
-    w("t._fn = node")
+    w("node.shapes = None")
+
+
+def _write_saved(w: Source, op: OpDef) -> None:
     values = {
-        "input": f"[saved(x) for x in {tensors}]", "out": "save_output(t, node)",
+        "input": f"[saved(x) for x in {op.inputs[0]}]", "out": "save_output(t, node)",
         "shape": "_shapes", "dtype": "[x.dtype for x in _arrays]",
     }  # fmt: skip
     for kind, what in readers(op):
         w(f"node.{slot(kind, what)} = {values.get(kind, what)}")
-    w("node.sequence_nr = next_sequence_nr()")

@@ -7,6 +7,7 @@ rule that reads it belongs to an input that wants a gradient: the mask decides a
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from ...backend import is_array
@@ -30,9 +31,19 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
     condition = " or ".join(f"n_{n} is not None" for n in wanted)
     w(f"if mode == 0 and ({condition}){' and ' + _differentiable(op) if op.differentiable else ''}:")
     w.depth += 1
+
+    def write_edges() -> None:
+        _edges(w, op, wanted)
+        _shapes(w, op, live)
+
+    write_node(w, op, write_edges, lambda: _save(w, op, kinds, wanted))
+    w.depth -= 1
+
+
+def write_node(w: Source, op: OpDef, write_edges: Callable[[], None], write_saved: Callable[[], None]) -> None:
+    """A node in its order: edges, outputs, what is saved, and last the sequence number (core/graph/node.py)."""
     w("node = new(NodeClass)")
-    _edges(w, op, wanted)
-    _shapes(w, op, live)
+    write_edges()
     w("node.extra = None")
     if op.single:
         w("node.shape = _out.shape")
@@ -40,9 +51,8 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
         w("t._fn = node")
     else:
         _outputs(w, op)
-    _save(w, op, kinds, wanted)
+    write_saved()
     w("node.sequence_nr = next_sequence_nr()")
-    w.depth -= 1
 
 
 def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
