@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.arrays import dtypes
-from ..core.dispatch import operator
-from ..core.tensor import Tensor
+from ..core.extend import Tensor, operator
 from . import aliases, properties
 from .creation import convert, like, strided
 from .elementwise import (

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.size import Size
-from ..core.tensor import Tensor
+from ..core.extend import Size, Tensor
 from .creation import convert
 from .creation.factories import as_tensor
 from .elementwise import clamp, rounding

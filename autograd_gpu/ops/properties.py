@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import dtypes, strides
-from ..core.codegen.keywords import other_words
-from ..core.tensor import Tensor
+from ..core.extend import Tensor, other_words
 from .indexing.basic_index import wrap_dim
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backend.arrays import dtypes
-from ...core.codegen.source import Source
+from ...core.extend import Source
 
 
 def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None) -> Callable[..., Any]:

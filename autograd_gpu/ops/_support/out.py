@@ -15,11 +15,7 @@ from typing import Any
 from ... import errors
 from ...backend.arrays import dtypes
 from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.codegen.source import Source, deferred, materialize
-from ...core.declare.op import RECORD, OpDef
-from ...core.graph.rebase import give_memory
-from ...core.graph.storage import bump_version
-from ...core.tensor import Tensor, wrap
+from ...core.extend import RECORD, OpDef, Source, Tensor, bump_version, deferred, give_memory, materialize, wrap
 from ..inplace.write import check_writable, refuse_storage
 
 RESIZED = (

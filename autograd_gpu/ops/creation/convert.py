@@ -12,12 +12,18 @@ from ...backend.arrays.device import Device
 from ...backend.arrays.memory_format import copy_order, is_contiguous_format
 from ...backend.arrays.tensor_types import TYPE_NAMES
 from ...backend.quantization.quantize import from_float8, to_float8
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import RECORD
-from ...core.dispatch import defop
-from ...core.graph.storage import FollowingStorage, storage_of
-from ...core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ...core.extend import (
+    BROADCASTING,
+    LINEAR,
+    RECORD,
+    FollowingStorage,
+    StorageTensor,
+    Tensor,
+    defop,
+    storage_of,
+    wrap,
+    wrap_codes,
+)
 
 
 @defop

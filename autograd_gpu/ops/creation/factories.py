@@ -12,12 +12,19 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.device import CPU, Device, or_default
 from ...backend.arrays.memory_format import is_contiguous_format
-from ...core.codegen.keywords import as_numbers
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.op import RECORD
-from ...core.dispatch import defop
-from ...core.graph.storage import shares_memory
-from ...core.tensor import StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
+from ...core.extend import (
+    BROADCASTING,
+    RECORD,
+    StorageTensor,
+    Tensor,
+    alias,
+    as_numbers,
+    defop,
+    shares_memory,
+    wrap,
+    wrap_codes,
+    wrap_given,
+)
 from ...random.factories import sizes_of
 
 _NUMBERS = frozenset((bool, int, float))

@@ -9,8 +9,7 @@ import numpy as np
 from ...backend import is_array
 from ...backend.arrays import dtypes
 from ...backend.arrays.memory_format import is_contiguous_format, memory_order
-from ...core.size import Size
-from ...core.tensor import StorageTensor, Tensor, wrap
+from ...core.extend import Size, StorageTensor, Tensor, wrap
 from .factories import empty, full, in_numpy, make, ones, tensor, zeros
 
 

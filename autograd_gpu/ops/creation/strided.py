@@ -7,7 +7,7 @@ from typing import Any
 from ... import backend
 from ...backend.arrays import dtypes, strides
 from ...backend.arrays.device import or_default
-from ...core.tensor import Tensor, wrap
+from ...core.extend import Tensor, wrap
 
 
 def empty_strided(

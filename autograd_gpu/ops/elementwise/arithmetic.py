@@ -9,11 +9,19 @@ import numpy as np
 from ... import backend, errors
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR
-from ...core.declare.op import FITTING, FLOAT, PROMOTE, SAME, ZERO
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import (
+    BROADCASTING,
+    ELEMENTWISE,
+    FITTING,
+    FLOAT,
+    LINEAR,
+    MULTILINEAR,
+    PROMOTE,
+    SAME,
+    ZERO,
+    Tensor,
+    defop,
+)
 from .._support.half_precision import in_float32
 from .._support.powers import power
 from ..creation.factories import as_tensor

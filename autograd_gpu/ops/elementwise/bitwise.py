@@ -6,9 +6,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import FLOATS, bool_
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.op import PROMOTE
-from ...core.dispatch import defop
+from ...core.extend import BROADCASTING, PROMOTE, defop
 
 
 def integers(name, *arrays):

@@ -8,11 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FULL_FLOATS
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FITTING, PROMOTE
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import BROADCASTING, ELEMENTWISE, FITTING, PROMOTE, Tensor, defop
 
 
 @defop

@@ -8,10 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.op import ANY, BY_VALUE, PROMOTE, SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import ANY, BROADCASTING, BY_VALUE, PROMOTE, SAME, Tensor, defop
 
 
 @defop

@@ -8,11 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS
 from ...backend.cuda import exact
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FLOAT, PROMOTE, RECORD, ZERO
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, PROMOTE, RECORD, ZERO, Tensor, defop
 from .bitwise import integers
 
 

@@ -6,10 +6,7 @@ import math
 from typing import Any
 
 from ... import backend
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
 from .._support.scipy_forwards import of_scipy
 from .._support.two_ranges import in_two_ranges

@@ -5,11 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import backend
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, Tensor, defop
 from .._support.half_precision import in_float32
 from .._support.scipy_forwards import of_scipy, of_two
 

@@ -6,10 +6,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FLOAT, ZERO
-from ...core.dispatch import defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, defop
 from .._support.half_precision import in_float32
 
 

@@ -8,11 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS, int64
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FLOAT, ZERO
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop
 
 
 @defop

@@ -9,12 +9,7 @@ import numpy as np
 
 from ...backend.cpu import numpy_ops
 from ...backend.cuda import exact
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import example, expanded, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import ALWAYS, RECORD, SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import ALWAYS, LINEAR, RECORD, SAME, Tensor, defop, example, expanded, other_words, rank
 
 FULL = slice(None)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backend.arrays.dtypes import bool_
-from ...core.declare.batch_rules import rank
+from ...core.extend import rank
 from .basic_index import FULL
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from ...backend.arrays.dtypes import int64
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import along, expanded
-from ...core.declare.jvp_rules import LINEAR
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LINEAR, Tensor, along, defop, expanded, other_words
 from ..shape.reshape import common_shape, expand, ravel, reshape
 from .basic_index import basic_index, refuse_negative, wrap_dim
 from .flat_index import grid, picked, sums_at

@@ -13,12 +13,20 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import moved, one_by_one, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.dispatch import defop
-from ...core.graph.storage import storage_of
-from ...core.tensor import StorageTensor, Tensor, wrap, wrap_codes, wrap_given
+from ...core.extend import (
+    LINEAR,
+    StorageTensor,
+    Tensor,
+    defop,
+    moved,
+    one_by_one,
+    other_words,
+    rank,
+    storage_of,
+    wrap,
+    wrap_codes,
+    wrap_given,
+)
 from ..shape.reshape import reshape
 from .basic_index import FULL, basic_index, refuse_negative, wrap_dim
 from .batched_key import BatchedKey

@@ -12,12 +12,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays.dtypes import bool_, fitting, int32, int64
 from ...backend.cuda import exact
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import aligned, expanded, one_by_one, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import RECORD, SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import LINEAR, RECORD, SAME, Tensor, aligned, defop, expanded, one_by_one, other_words, rank, wrap
 from ..creation.convert import to
 from ..creation.factories import zeros
 from ..shape.reshape import reshape

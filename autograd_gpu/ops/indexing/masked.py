@@ -6,10 +6,7 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays.dtypes import bool_, fitting
-from ...core.declare.batch_rules import rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LINEAR, Tensor, defop, rank
 from ..elementwise.arithmetic import where as choice
 from ..shape.reshape import common_shape, expand, reshape
 from ..sorting.sort import nonzero

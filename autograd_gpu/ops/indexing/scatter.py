@@ -11,12 +11,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.cuda import exact
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import LEADING
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import RECORD, SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import LEADING, LINEAR, RECORD, SAME, Tensor, defop, other_words, wrap
 from ..creation.factories import as_tensor, constant_like, full
 from ..shape.reshape import expand, reshape
 from .basic_index import wrap_dim

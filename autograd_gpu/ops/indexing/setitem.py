@@ -10,8 +10,7 @@ from ... import backend, errors
 from ...backend.arrays import strides
 from ...backend.arrays.dtypes import fitting
 from ...backend.cuda import exact
-from ...core.graph.storage import bump_version
-from ...core.tensor import StorageTensor, Tensor, wrap
+from ...core.extend import StorageTensor, Tensor, bump_version, wrap
 from ..creation.factories import as_tensor
 from ..inplace.write import check_writable, copy_, is_recorded, put, record, refuse_stretched
 from ..shape.reshape import broadcast_to, reshape

@@ -12,8 +12,7 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays import dtypes, strides
-from ...core.graph.storage import bump_version
-from ...core.tensor import Tensor
+from ...core.extend import Tensor, bump_version
 from ..creation.factories import as_tensor
 from ..indexing.basic_index import FULL, wrap_dim
 from ..indexing.index_put import index_fill, index_put

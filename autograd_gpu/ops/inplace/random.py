@@ -11,8 +11,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.codegen.keywords import as_number, as_numbers
-from ...core.tensor import Tensor
+from ...core.extend import Tensor, as_number, as_numbers
 from ...random import Generator, bernoulli_mask
 from ...random.factories import floats
 from ...random.generator import source

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.graph.rebase import check_recordable, rewrite
-from ...core.graph.storage import bump_version, version_of
-from ...core.tensor import Tensor
+from ...core.extend import Tensor, bump_version, check_recordable, rewrite, version_of
 from .write import announce, is_recorded, named
 
 

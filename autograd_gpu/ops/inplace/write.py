@@ -15,14 +15,29 @@ from ... import backend, errors
 from ...backend.arrays import dtypes, strides
 from ...backend.cuda import exact
 from ...config import GRAD_OFF, INFERENCE, MODES, SAVING
-from ...core.codegen.keywords import as_number
-from ...core.codegen.node_class import OpNode
-from ...core.declare.op import RECORD
-from ...core.graph.rebase import check_recordable, freshen, overwrite, rebase
-from ...core.graph.saved import SavedIntoView, SavedOutput, plain
-from ...core.graph.saved_tensor_hooks import EnoughSaved, give, withholding
-from ...core.graph.storage import INFERENCE_STORAGE, Storage, about_to_write, bump_version, storage_of
-from ...core.tensor import StorageTensor, Tensor, wrap_given
+from ...core.extend import (
+    INFERENCE_STORAGE,
+    RECORD,
+    EnoughSaved,
+    OpNode,
+    SavedIntoView,
+    SavedOutput,
+    Storage,
+    StorageTensor,
+    Tensor,
+    about_to_write,
+    as_number,
+    bump_version,
+    check_recordable,
+    freshen,
+    give,
+    overwrite,
+    plain,
+    rebase,
+    storage_of,
+    withholding,
+    wrap_given,
+)
 from ..creation.convert import to
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import add, mul, sub

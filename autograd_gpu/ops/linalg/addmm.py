@@ -6,9 +6,7 @@ import functools
 
 from ... import backend, errors
 from ...backend.arrays.dtypes import FLOATS
-from ...core.declare.batch_rules import aligned, example
-from ...core.declare.op import PROMOTE, SAME
-from ...core.dispatch import defop
+from ...core.extend import PROMOTE, SAME, aligned, defop, example
 from .einsum import batch_contract
 from .matmul import ALWAYS, batch_bmm, batch_mm, batch_mv, bmm_arrays, check_expands, mm_arrays, mv_arrays, show_shapes
 

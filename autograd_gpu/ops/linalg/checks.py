@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.declare.batch_rules import aligned, expanded, moved
+from ...core.extend import aligned, expanded, moved
 from ...errors import LinAlgError
 
 CONVERGED = ("The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "

@@ -6,10 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from ... import backend
-from ...core.declare.batch_rules import MATRICES, one_by_one, rank
-from ...core.declare.op import SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, rank, wrap
 from ..creation.factories import as_tensor, eye
 from ..shape.permute import mT
 from .checks import check_square, check_system, info_array, refuse, solutions

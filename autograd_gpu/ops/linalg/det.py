@@ -21,11 +21,7 @@ import math
 import numpy as np
 
 from ... import backend
-from ...core.declare.batch_rules import MATRICES
-from ...core.declare.jvp_rules import added
-from ...core.declare.op import RAW, SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import MATRICES, RAW, SAME, Tensor, added, defop
 from ..elementwise.arithmetic import where
 from .checks import check_square
 

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import MATRICES, one_by_one
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import FLOAT, LINEAR, MATRICES, Tensor, defop, one_by_one, other_words, wrap
 from .._support.half_precision import in_float32
 from ..elementwise.arithmetic import where
 from ..reduction.sum import axes, norm

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import backend
-from ...core.declare.batch_rules import MATRICES
-from ...core.dispatch import defop
+from ...core.extend import MATRICES, defop
 from .checks import CONVERGED, check_square, converged
 
 # ---- symmetric matrices -------------------------------------------------------------------------------

@@ -21,10 +21,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.declare.jvp_rules import MULTILINEAR
-from ...core.declare.op import PROMOTE
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import MULTILINEAR, PROMOTE, Tensor, defop
 from ..reduction.sum import sum as sum_over
 from ..shape.diagonal import diagonal
 from ..shape.permute import permute

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.declare.batch_rules import LEADING, MATRICES, expanded, one_by_one, rank
-from ...core.declare.op import RAW, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LEADING, MATRICES, RAW, RECORD, Tensor, defop, expanded, one_by_one, rank
 from ..shape.permute import mT
 from .checks import check_matrix, check_system, info_array, refuse
 from .cholesky import solve_triangular

@@ -18,10 +18,7 @@ import math
 import numpy as np
 
 from ... import backend
-from ...core.declare.batch_rules import aligned, example, rank
-from ...core.declare.jvp_rules import MULTILINEAR
-from ...core.declare.op import SAME
-from ...core.dispatch import defop
+from ...core.extend import MULTILINEAR, SAME, aligned, defop, example, rank
 
 ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape wherever they differ
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from ... import backend
-from ...core.declare.batch_rules import MATRICES
-from ...core.declare.op import RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import MATRICES, RECORD, Tensor, defop
 from ..creation.factories import arange, as_tensor, eye
 from ..elementwise.arithmetic import pow
 from ..shape.reshape import unsqueeze

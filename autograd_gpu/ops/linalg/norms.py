@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backend.arrays import dtypes
-from ...core.codegen.keywords import as_number, other_words
-from ...core.tensor import Tensor
+from ...core.extend import Tensor, as_number, other_words
 from ..creation.convert import to
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import where

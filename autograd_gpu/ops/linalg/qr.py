@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import backend
-from ...core.declare.batch_rules import expanded, one_by_one, rank
-from ...core.declare.op import SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import SAME, Tensor, defop, expanded, one_by_one, rank
 from .checks import check_matrix
 
 MODES = ("reduced", "complete", "r")

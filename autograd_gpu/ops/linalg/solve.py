@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import backend
-from ...core.declare.batch_rules import MATRICES, one_by_one, rank
-from ...core.declare.op import SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, rank, wrap
 from ..creation.factories import as_tensor
 from ..shape.permute import movedim
 from ..shape.reshape import ravel, reshape

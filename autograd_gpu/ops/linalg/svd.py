@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.declare.batch_rules import MATRICES, aligned, expanded, one_by_one, rank
-from ...core.declare.op import SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import MATRICES, SAME, Tensor, aligned, defop, expanded, one_by_one, rank, wrap
 from ..creation.factories import as_tensor, empty
 from ..reduction.sum import sum as sum_over
 from ..shape.reshape import reshape, squeeze, unsqueeze

@@ -8,10 +8,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.declare.jvp_rules import MULTILINEAR
-from ...core.declare.op import PROMOTE
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import MULTILINEAR, PROMOTE, Tensor, defop
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import mul
 from ..indexing.basic_index import wrap_dim

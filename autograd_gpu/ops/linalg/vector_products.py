@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import backend
-from ...core.declare.batch_rules import aligned, counted_from_right, example, expanded, rank
-from ...core.declare.jvp_rules import MULTILINEAR
-from ...core.declare.op import PROMOTE, SAME
-from ...core.dispatch import defop
+from ...core.extend import MULTILINEAR, PROMOTE, SAME, aligned, counted_from_right, defop, example, expanded, rank
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
 from ..reduction.sum import reduced

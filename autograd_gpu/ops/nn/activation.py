@@ -13,10 +13,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FLOAT, ZERO
-from ...core.dispatch import defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, defop
 from .._support.half_precision import in_float32
 from .activation_kernels import double_backward, slope, slope_forward, value_forward
 

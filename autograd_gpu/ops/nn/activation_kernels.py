@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import backend
 from ...backend import kernels
-from ...core.dispatch import RAW
+from ...core.extend import RAW
 
 Array = Any
 

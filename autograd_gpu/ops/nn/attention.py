@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from ...backend.arrays.dtypes import FLOATS
-from ...core.declare.op import RECORD
-from ...core.tensor import Tensor
+from ...core.extend import RECORD, Tensor
 from ..creation.factories import ones
 from .dropout import dropout
 

@@ -13,11 +13,7 @@ import math
 from ... import backend
 from ...backend.arrays.dtypes import wide
 from ...config import no_grad
-from ...core.declare.batch_rules import example, moved
-from ...core.declare.jvp_rules import added
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import FLOAT, RECORD, Tensor, added, defop, example, moved
 from ...errors import ArgumentError
 from ..inplace.write import add_, mul_
 from ..shape.reshape import reshape

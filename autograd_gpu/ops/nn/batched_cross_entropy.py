@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ...backend.arrays.dtypes import wide
-from ...core.declare.batch_rules import expanded, rank
+from ...core.extend import expanded, rank
 
 
 def _over_rows(F, x):

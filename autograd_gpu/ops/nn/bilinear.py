@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.declare.op import RECORD
-from ...core.tensor import Tensor
+from ...core.extend import RECORD, Tensor
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -15,11 +15,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, wide
-from ...core.codegen.keywords import other_words
-from ...core.declare.jvp_rules import LINEAR, added
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import FLOAT, LINEAR, RECORD, Tensor, added, defop, other_words
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
 from ..reduction.sum import reduced

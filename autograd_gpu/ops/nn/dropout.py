@@ -9,12 +9,7 @@ import numpy as np
 from ... import backend, random
 from ...backend import kernels
 from ...backend.arrays.dtypes import float32, float64
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import BROADCASTING, LEADING
-from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, LEADING, LINEAR, RECORD, Tensor, defop, other_words, wrap
 from ...errors import ArgumentError, warn_user
 from .exponential_activations import SELU_ALPHA, SELU_SCALE
 from .piecewise_activations import leaky_relu

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from ... import backend
-from ...core.declare.op import RECORD
-from ...core.tensor import Tensor, wrap
+from ...core.extend import RECORD, Tensor, wrap
 from ...errors import ArgumentError
 
 MODES = ("sum", "mean", "max")

@@ -6,10 +6,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
 from .activation import times
 from .activation_kernels import launches, slope, value_forward

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.declare.batch_rules import along
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
+from ...core.extend import FLOAT, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from .activation import above_one

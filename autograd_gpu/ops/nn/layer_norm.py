@@ -10,11 +10,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, get_default_dtype, wide
-from ...core.codegen.keywords import as_number
-from ...core.declare.batch_rules import aligned, example, expanded
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import FLOAT, RECORD, Tensor, aligned, as_number, defop, example, expanded
 
 
 def _axes(x, shape):

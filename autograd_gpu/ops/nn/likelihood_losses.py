@@ -8,11 +8,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import example
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import FLOAT, RECORD, Tensor, defop, example, other_words
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
 from ..reduction.sum import divided

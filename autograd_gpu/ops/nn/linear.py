@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import backend
-from ...core.declare.batch_rules import aligned, example, rank
-from ...core.declare.op import SAME
-from ...core.dispatch import defop
+from ...core.extend import SAME, aligned, defop, example, rank
 from ..linalg.matmul import batch_gemm, check_expands, multiplied, rows, show_shapes
 
 

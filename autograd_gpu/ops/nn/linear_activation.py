@@ -19,10 +19,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, float32
-from ...core.declare.batch_rules import aligned, expanded
-from ...core.declare.op import RECORD, SAME, ZERO
-from ...core.dispatch import RAW, defop
-from ...core.tensor import Tensor
+from ...core.extend import RAW, RECORD, SAME, ZERO, Tensor, aligned, defop, expanded
 from .activation import BLOCK
 from .activation_formulas import CURVES, parameters_of
 from .linear import linear, sum_rows

@@ -15,10 +15,7 @@ import numpy as np
 
 from ...backend import kernels
 from ...backend.arrays.dtypes import wide
-from ...core.declare.batch_rules import expanded, one_by_one
-from ...core.declare.jvp_rules import added
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
+from ...core.extend import FLOAT, added, defop, expanded, one_by_one
 from ..linalg.matmul import ALWAYS
 from .batched_cross_entropy import combined, of_rows
 from .class_indices import clean, dense, given

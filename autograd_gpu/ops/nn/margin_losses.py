@@ -15,11 +15,7 @@ from ... import backend
 from ...backend import constant
 from ...backend.arrays.dtypes import float64, int64
 from ...backend.cpu import numpy_ops
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import expanded
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import FLOAT, RECORD, Tensor, defop, expanded, other_words
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from ..reduction.sum import added, divided

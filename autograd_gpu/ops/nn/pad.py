@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from ... import backend
 from ...backend.arrays.dtypes import HALF, float32
-from ...core.declare.batch_rules import LEADING, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LEADING, LINEAR, Tensor, defop, rank
 from ..indexing.basic_index import FULL
 
 # `pad` goes by pairs (before, after) from the last dimension on; a negative number crops.

@@ -9,11 +9,19 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.declare.batch_rules import BROADCASTING, aligned, expanded
-from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR
-from ...core.declare.op import FLOAT, PROMOTE, SAME, ZERO
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import (
+    BROADCASTING,
+    ELEMENTWISE,
+    FLOAT,
+    LINEAR,
+    PROMOTE,
+    SAME,
+    ZERO,
+    Tensor,
+    aligned,
+    defop,
+    expanded,
+)
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from ..shape.reshape import reshape

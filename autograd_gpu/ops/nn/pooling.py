@@ -9,11 +9,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
-from ...core.declare.batch_rules import LEADING
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import LEADING, LINEAR, RECORD, Tensor, defop, wrap
 
 # ---- windows -----------------------------------------------------------------------------------------
 

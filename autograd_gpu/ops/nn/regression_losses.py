@@ -8,12 +8,21 @@ from __future__ import annotations
 import math
 
 from ...backend.arrays.dtypes import wide
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import LOOP, BatchWord, aligned, call, example, expanded
-from ...core.declare.jvp_rules import ELEMENTWISE, JvpWord
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import (
+    ELEMENTWISE,
+    FLOAT,
+    LOOP,
+    RECORD,
+    BatchWord,
+    JvpWord,
+    Tensor,
+    aligned,
+    call,
+    defop,
+    example,
+    expanded,
+    other_words,
+)
 from ...errors import ArgumentError, warn_user
 from ..reduction.sum import reduced
 

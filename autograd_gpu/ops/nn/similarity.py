@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from ...backend.arrays.dtypes import FLOATS, promote_types
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import BROADCASTING, ELEMENTWISE, RECORD, Tensor, defop, other_words
 from ..shape.reshape import common_shape
 
 

@@ -12,12 +12,7 @@ from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import numpy_ops
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import along
-from ...core.declare.jvp_rules import added
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import FLOAT, RECORD, Tensor, added, along, defop, other_words
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
 

@@ -11,11 +11,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.declare.batch_rules import BROADCASTING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.declare.op import ANY, FLOAT, ZERO
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import ANY, BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, wrap
 from ...random import Generator, bernoulli_mask
 from ...random import normal as normal_of
 from ...random.factories import floats, sizes_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.codegen.keywords import other_words
-from ...core.tensor import Tensor
+from ...core.extend import Tensor, other_words
 from ..elementwise.clamp import clamp, clamp_min
 from ..elementwise.unary import sqrt
 from ..linalg.matmul import matmul

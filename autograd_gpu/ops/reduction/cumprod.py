@@ -13,9 +13,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import scans
-from ...core.declare.batch_rules import along
-from ...core.declare.jvp_rules import added
-from ...core.dispatch import defop
+from ...core.extend import added, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from .cumulative import result_dtype, stays_float

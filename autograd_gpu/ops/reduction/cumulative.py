@@ -9,10 +9,7 @@ import numpy as np
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import scans
-from ...core.declare.batch_rules import LEADING, along, counted_from_right, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
+from ...core.extend import FLOAT, LEADING, LINEAR, along, counted_from_right, defop, rank
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from ..sorting.sort import values_back, values_jvp

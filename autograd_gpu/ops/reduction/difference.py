@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backend.arrays.dtypes import bool_
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import BROADCASTING, along
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import FLOAT, RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import BROADCASTING, FLOAT, LINEAR, RECORD, Tensor, along, defop, other_words
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import key_along, narrow, wrap_dim
 from ..shape.concat import cat

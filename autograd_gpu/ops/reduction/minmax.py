@@ -9,11 +9,7 @@ import numpy as np
 
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import REDUCING, along, counted_from_right, example, rank
-from ...core.declare.op import RECORD
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import RECORD, REDUCING, Tensor, along, counted_from_right, defop, example, other_words, rank
 from ..elementwise.clamp import maximum, minimum
 from ..indexing.basic_index import from_right, wrap_dim
 from .sum import axes, axis_of, kept

@@ -10,9 +10,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.declare.batch_rules import BROADCASTING, REDUCING
-from ...core.declare.jvp_rules import ELEMENTWISE
-from ...core.dispatch import defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, REDUCING, defop
 from .sum import added, negative, reduced, spread, sum
 
 

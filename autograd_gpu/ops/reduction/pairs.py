@@ -6,8 +6,7 @@ covariance.py and minmax.py.
 
 from __future__ import annotations
 
-from ...core.declare.batch_rules import REDUCING
-from ...core.dispatch import defop
+from ...core.extend import REDUCING, defop
 from .minmax import amax, amin
 from .sum import mean, negative
 from .variance import std, var

@@ -14,11 +14,7 @@ from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import numpy_ops, sums
 from ...backend.cuda import sums as device_sums
-from ...core.declare.batch_rules import REDUCING
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import FLOAT
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import FLOAT, LINEAR, REDUCING, Tensor, defop
 from ..indexing.basic_index import from_right, wrap_dim
 from ..shape.diagonal import diagonal
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
-from ...core.declare.batch_rules import REDUCING, BatchWord
-from ...core.dispatch import defop
+from ...core.extend import REDUCING, BatchWord, defop
 from .sum import added, count, divided, kept, negative
 
 FAR = 256.0**2

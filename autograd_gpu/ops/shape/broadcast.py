@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.tensor import Tensor
+from ...core.extend import Tensor
 from ..indexing.basic_index import unpacked
 from .reshape import expand, reshape, sum_to
 

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core.declare.batch_rules import counted_from_right, expanded, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import PROMOTE
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LINEAR, PROMOTE, Tensor, counted_from_right, defop, expanded, rank
 from ..creation.factories import zeros
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from .broadcast import atleast_3d

@@ -11,11 +11,7 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.device import or_default
 from ...backend.cuda import exact
-from ...core.declare.batch_rules import MATRICES, along, counted_from_right
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import ALWAYS, RECORD, SAME
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import ALWAYS, LINEAR, MATRICES, RECORD, SAME, Tensor, along, counted_from_right, defop, wrap
 from ..creation.convert import clone, to
 from ..indexing.basic_index import from_right, wrap_dim
 from .reshape import reshape

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import INTEGERS, int64
-from ...core.tensor import Tensor, wrap
+from ...core.extend import Tensor, wrap
 from ..elementwise.arithmetic import pow
 from ..indexing.basic_index import unpacked
 from ..indexing.index import advanced_index

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.declare.batch_rules import along, counted_from_right, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import ALWAYS
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import ALWAYS, LINEAR, Tensor, along, counted_from_right, defop, rank
 from ..indexing.basic_index import from_right, unpacked, wrap_dim
 
 

@@ -10,11 +10,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import int32, int64
 from ...backend.arrays.memory_format import copy_order
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import LEADING, along, counted_from_right, one_by_one, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LEADING, LINEAR, Tensor, along, counted_from_right, defop, one_by_one, other_words, rank
 from ..indexing.basic_index import FULL, from_right, unpacked, wrap_dim
 from ..indexing.index import advanced_index
 from .permute import transpose

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend, errors
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import counted_from_right, example, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import ALWAYS
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import ALWAYS, LINEAR, Tensor, counted_from_right, defop, example, other_words, rank
 from ..indexing.basic_index import from_right, unpacked, wrap_dim
 
 

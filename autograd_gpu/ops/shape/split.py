@@ -8,12 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...backend.arrays.dtypes import int64
-from ...core.codegen.keywords import as_number, other_words
-from ...core.declare.batch_rules import example, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import ALWAYS
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import ALWAYS, LINEAR, Tensor, as_number, defop, example, other_words, rank
 from ..indexing.basic_index import FULL, basic_index, from_right, key_along, wrap_dim
 
 

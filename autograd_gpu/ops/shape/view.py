@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes, strides
-from ...core.declare.batch_rules import counted_from_right, rank
-from ...core.declare.jvp_rules import LINEAR
-from ...core.declare.op import ALWAYS
-from ...core.dispatch import defop
-from ...core.graph.storage import shares_memory, storage_of
-from ...core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ...core.extend import (
+    ALWAYS,
+    LINEAR,
+    StorageTensor,
+    Tensor,
+    counted_from_right,
+    defop,
+    rank,
+    shares_memory,
+    storage_of,
+    wrap,
+    wrap_codes,
+)
 from ..indexing.basic_index import FULL, from_right, unpacked, wrap_dim
 from ..indexing.flat_index import sums_at
 from .reshape import reshape

@@ -9,10 +9,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.declare.batch_rules import LOOP, one_by_one
-from ...core.declare.jvp_rules import LINEAR
-from ...core.dispatch import defop
-from ...core.tensor import Tensor, wrap
+from ...core.extend import LINEAR, LOOP, Tensor, defop, one_by_one, wrap
 
 
 def _bincount(xp, x, weights=None, *, minlength=0):

@@ -11,10 +11,7 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import numpy_ops
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import LEADING, along, rank
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LEADING, Tensor, along, defop, other_words, rank
 from ..indexing.basic_index import wrap_dim
 from ..reduction.cumulative import running
 from ..reduction.minmax import back_to_place, refuse_empty, tangent_at_place

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes
-from ...core.codegen.keywords import other_words
-from ...core.tensor import Tensor
+from ...core.extend import Tensor, other_words
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import lerp, where
 from ..elementwise.clamp import clamp

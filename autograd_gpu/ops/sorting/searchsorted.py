@@ -7,10 +7,7 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.declare.batch_rules import expanded, rank
-from ...core.declare.op import PROMOTE
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import PROMOTE, Tensor, defop, expanded, rank
 from ..creation.factories import as_tensor
 from ..indexing.gather import gather
 

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes
-from ...core.declare.batch_rules import LOOP, along, impossible
-from ...core.declare.op import PROMOTE
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import LOOP, PROMOTE, Tensor, along, defop, impossible
 from ..indexing.basic_index import FULL, from_right, wrap_dim
 from ..indexing.flat_index import picked
 from ..shape.reshape import reshape

@@ -9,10 +9,7 @@ from typing import Any
 
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.codegen.keywords import other_words
-from ...core.declare.batch_rules import impossible
-from ...core.dispatch import defop
-from ...core.tensor import Tensor
+from ...core.extend import Tensor, defop, impossible, other_words
 from ..indexing.basic_index import wrap_dim
 
 SIZE = "how many different elements there are depends on the values"

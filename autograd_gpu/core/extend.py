@@ -1,0 +1,119 @@
+"""What declares ops and works beside them: the one door through which the files of `ops/` import from core.
+
+A family of ops needs `defop` with the specs of its block, and `public` for functions made of ops. The rest serves
+in-place operations, indexing and conversions, which handle tensors, their storage and their history themselves.
+"""
+
+from .codegen.keywords import as_number, as_numbers, other_words
+from .codegen.node_class import OpNode
+from .codegen.source import Source, deferred, materialize
+from .declare.batch_rules import (
+    BROADCASTING,
+    LEADING,
+    LOOP,
+    MATRICES,
+    REDUCING,
+    BatchWord,
+    aligned,
+    along,
+    call,
+    counted_from_right,
+    example,
+    expanded,
+    impossible,
+    moved,
+    one_by_one,
+    rank,
+)
+from .declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR, JvpWord, added
+from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, PROMOTE, RAW, RECORD, SAME, ZERO, OpDef
+from .declare.public import method, public
+from .dispatch import defop, operator
+from .graph.rebase import check_recordable, freshen, give_memory, overwrite, rebase, rewrite
+from .graph.saved import SavedIntoView, SavedOutput, plain
+from .graph.saved_tensor_hooks import EnoughSaved, give, withholding
+from .graph.storage import (
+    INFERENCE_STORAGE,
+    FollowingStorage,
+    Storage,
+    about_to_write,
+    bump_version,
+    shares_memory,
+    storage_of,
+    version_of,
+)
+from .size import Size
+from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
+
+__all__ = [
+    "ALWAYS",
+    "ANY",
+    "BROADCASTING",
+    "BY_VALUE",
+    "ELEMENTWISE",
+    "FITTING",
+    "FLOAT",
+    "INFERENCE_STORAGE",
+    "LEADING",
+    "LINEAR",
+    "LOOP",
+    "MATRICES",
+    "MULTILINEAR",
+    "PROMOTE",
+    "RAW",
+    "RECORD",
+    "REDUCING",
+    "SAME",
+    "ZERO",
+    "BatchWord",
+    "EnoughSaved",
+    "FollowingStorage",
+    "JvpWord",
+    "OpDef",
+    "OpNode",
+    "SavedIntoView",
+    "SavedOutput",
+    "Size",
+    "Source",
+    "Storage",
+    "StorageTensor",
+    "Tensor",
+    "about_to_write",
+    "added",
+    "alias",
+    "aligned",
+    "along",
+    "as_number",
+    "as_numbers",
+    "bump_version",
+    "call",
+    "check_recordable",
+    "counted_from_right",
+    "deferred",
+    "defop",
+    "example",
+    "expanded",
+    "freshen",
+    "give",
+    "give_memory",
+    "impossible",
+    "materialize",
+    "method",
+    "moved",
+    "one_by_one",
+    "operator",
+    "other_words",
+    "overwrite",
+    "plain",
+    "public",
+    "rank",
+    "rebase",
+    "rewrite",
+    "shares_memory",
+    "storage_of",
+    "version_of",
+    "withholding",
+    "wrap",
+    "wrap_codes",
+    "wrap_given",
+]  # fmt: skip
