@@ -1,6 +1,6 @@
 """Written by ci/write_stubs.py; do not edit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np

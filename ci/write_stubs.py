@@ -1,7 +1,8 @@
-"""Writes core/tensor.pyi, ops/__init__.pyi, linalg.pyi and special.pyi: what type checkers and editors see.
+"""Writes the stubs of tensor, ops, linalg, special and nn.functional: what type checkers and editors see.
 
-Tensor's methods are bound from a table at import, and a class decorator turns each op's block into a function: neither
-is visible to a type checker. `python ci/write_stubs.py` writes the files anew; with --check it fails if they differ.
+Tensor's methods and the public functions are derived from the ops' declarations at import, and a class decorator turns
+each op's block into a function: neither is visible to a type checker. `python ci/write_stubs.py` writes the files
+anew; with --check it fails if they differ.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ sys.path.insert(0, str(ROOT))
 from autograd_gpu import linalg, ops, special  # noqa: E402
 from autograd_gpu.core.codegen import keywords  # noqa: E402
 from autograd_gpu.core.declare.op import OpDef  # noqa: E402
+from autograd_gpu.nn import functional  # noqa: E402
 from autograd_gpu.ops import binding  # noqa: E402
 
 REQUIRED = inspect.Parameter.empty
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
 LINALG, SPECIAL = ROOT / "autograd_gpu/linalg.pyi", ROOT / "autograd_gpu/special.pyi"
+FUNCTIONAL = ROOT / "autograd_gpu/nn/functional.pyi"
 
 
 def of_op(op: OpDef, method: bool) -> str:
@@ -96,9 +99,8 @@ def signature_of(function: Any, method: bool) -> str:
 
 def bound_methods() -> list[str]:
     """The lines of Tensor's bound methods."""
-    named = {name: getattr(module, name) for module, names in binding.SAME_NAME.items() for name in names}
-    named.update(binding.RENAMED)
-    lines = [f"def {name}{signature_of(function, True)}: ..." for name, function in named.items()]
+    named = {**binding.METHODS, **{f"__{name}__": function for name, function in binding.OPERATORS.items()}}
+    lines = [f"def {name}{signature_of(function, True)}: ..." for name, function in sorted(named.items())]
     operators = [*binding.BINARY, *[f"r{name}" for name in binding.BINARY], *binding.COMPARISONS]
     operators += [*[f"i{name}" for name in binding.IN_PLACE], "matmul", "rmatmul"]
     lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ..." for name in operators]
@@ -144,7 +146,7 @@ def functions_stub(module: Any, package: str) -> str:
     errors = [f"from {package}errors import {name}\n" for name, value in found.items() if isinstance(value, type)]
     functions = [(name, value) for name, value in found.items() if not isinstance(value, type)]
     lines = [f"def {name}{signature_of(value, False)}: ..." for name, value in functions]
-    head = ("from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
+    head = ("from collections.abc import Callable, Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
             f"from {package}backend.arrays.device import Device\nfrom {package}core.tensor import Tensor\n"
             f"{''.join(errors)}from {package}random import Generator\n\nTensorLike = Any\n\n")
     return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {list(found)!r}\n"
@@ -154,7 +156,7 @@ def main() -> int:
     stale = []
     texts = {
         TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), LINALG: functions_stub(linalg, "."),
-        SPECIAL: functions_stub(special, "."),
+        SPECIAL: functions_stub(special, "."), FUNCTIONAL: functions_stub(functional, ".."),
     }  # fmt: skip
     for path, text in texts.items():
         if not path.exists() or path.read_text() != text:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.ops import binding
+from autograd_gpu.core.declare.op import REGISTRY
+from autograd_gpu.core.declare.public import NAMED
 
 FLOAT, WHOLE = np.array([[0.25, 0.5], [0.75, 0.125]]), np.array([[5, 2], [7, 4]])
-WITH_INTEGERS = {"gcd", "lcm", *binding.SAME_NAME[binding.bitwise]}
+WITH_INTEGERS = {"gcd", "lcm", *(op for op in REGISTRY if op.startswith("bitwise_"))}
 # what a method takes beside its tensor, where that is not one more tensor or nothing
 ARGUMENTS = {
     "addbmm": ([[[1.0, 2.0]] * 2], [[[1.0, 2.0]] * 2]), "baddbmm": ([[[1.0, 2.0]] * 2], [[[1.0, 2.0]] * 2]),
@@ -24,8 +25,11 @@ BINARY = {
     "logical_xor", "floor_divide", "fmod", "remainder", "igamma", "igammac", "xlogy", "gcd", "lcm", "bitwise_and",
     "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
 }  # fmt: skip
-TESTED_ELSEWHERE = {binding.diagonal, binding.masked, binding.index_put, binding.scatter}  # in test_placing.py
-NAMES = [name for module, names in binding.WRITTEN_BACK.items() if module not in TESTED_ELSEWHERE for name in names]
+ELSEWHERE = ("shape.diagonal", "indexing.masked", "indexing.index_put", "indexing.scatter")  # in test_placing.py
+WRITTEN_BACK = [named for named in NAMED if named.inplace and not named.view]
+TESTED_HERE = [named for named in WRITTEN_BACK if not named.function.__module__.endswith(ELSEWHERE)]
+NAMES = [name[:-1] for named in TESTED_HERE for name in named.inplace]
+VIEWED = [name[:-1] for named in NAMED if named.view for name in named.inplace]
 
 
 def arguments(name, device):
@@ -46,7 +50,7 @@ def test_written_back(name, device):
     np.testing.assert_array_equal(x.numpy(force=True), expected.numpy(force=True))
 
 
-@pytest.mark.parametrize("name", [name for names in binding.VIEWED.values() for name in names])
+@pytest.mark.parametrize("name", VIEWED)
 def test_viewed(name, device):
     x = ag.ones(1, 3, device=device)
     args = {"t": (), "squeeze": (), "unsqueeze": (0,), "as_strided": ((3, 1), (1, 1))}.get(name, (0, 1))

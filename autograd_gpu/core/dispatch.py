@@ -21,6 +21,7 @@ from ..backend.arrays.dtypes import FLOATS
 from ..config import INTERCEPTED, MODES, SAVING
 from .codegen import call, keywords, list_call
 from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .declare.public import add_names
 from .graph.anomaly import noted
 from .graph.saved_tensor_hooks import hand_over
 from .graph.storage import shares_memory, storage_of
@@ -38,6 +39,7 @@ def defop(block: type) -> Any:
     public.__signature__ = call.shown_signature(op)
     public.op = op
     REGISTRY[op.name] = op
+    add_names(public, op.name, *op.names, view=bool(op.view))
     setattr(RAW, op.name, op.raw)
     setattr(RECORD, op.name, public)
     return public
@@ -58,7 +60,9 @@ def operator(op: OpDef) -> Any:
                 return NotImplemented
         return general(op, args, attributes)
 
-    return call.make_public(op, general_or_defer, is_operator=True)
+    method: Any = call.make_public(op, general_or_defer, is_operator=True)
+    method.__doc__, method.__signature__ = op.doc, call.operator_signature(op)
+    return method
 
 
 def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:

@@ -14,27 +14,12 @@ from ..backend.arrays.dtypes import FLOATS, as_dtype, wide
 from ..backend.quantization.formats import FORMATS, needs_scale
 from ..backend.quantization.quantize import Quantized, dequantize
 from ..backend.quantization.quantize import quantize as quantized
+from ..core.declare.op import REGISTRY
 from ..core.tensor import Tensor
 from ..errors import check_count
 from .base import MemoryHook
 from .codec import Array, Codec, Condition, Stage, checked_predicate
 from .memory_layout import owner
-
-# Their derivatives look for elements that equal the result, or order two tensors: rounded, none might, or others.
-COMPARING = frozenset((
-    "amax", "amin", "aminmax", "clamp", "fmax", "fmin", "l1_loss", "maximum", "median_all", "minimum", "norm",
-    "scatter_extreme",
-))  # fmt: skip
-# Their derivatives have a pole, which a number may be rounded to, or take the exponential of a difference.
-SENSITIVE = frozenset((
-    "acos", "acosh", "addcdiv", "asin", "atan2", "atanh", "binary_cross_entropy", "digamma", "div", "entr",
-    "erfinv", "euclidean_distances", "gaussian_nll", "hypot", "kl_div", "lgamma", "log", "log10", "log1p", "log2",
-    "logaddexp", "logaddexp2", "logcumsumexp", "logit", "logsumexp", "mvlgamma", "ndtri", "polygamma", "pow", "sinc",
-    "sqrt", "std", "std_mean", "xlog1py", "xlogy", "zeta",
-    "cholesky", "det", "eig", "eigh", "eigvals", "inv", "least_squares", "lu_factor_ex", "pinv", "qr_factors",
-    "slogdet", "solve", "solve_triangular", "svd", "svdvals",
-))  # fmt: skip
-STATISTICS = frozenset(("mean", "rstd", "var"))  # of norms: the gradients of a row or a channel hang on them
 
 
 class Coded(Quantized):
@@ -94,10 +79,10 @@ def no_leaf(tensor: Tensor, info: SaveInfo) -> bool:
 
 
 def bears_rounding(tensor: Tensor, info: SaveInfo) -> bool:
-    """Whether the derivative that reads the tensor changes little if that does."""
-    if info.name in STATISTICS:
-        return not info.op.startswith("native_")
-    return info.op not in COMPARING and info.op not in SENSITIVE
+    """Whether the derivative that reads the tensor changes little if that does: `sensitive` of the op's block."""
+    op = REGISTRY.get(info.op)
+    sensitive = op.sensitive if op is not None else False
+    return not (info.name in sensitive if isinstance(sensitive, tuple) else sensitive)
 
 
 class quantize(MemoryHook):

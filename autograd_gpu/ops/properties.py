@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import dtypes, strides
-from ..core.extend import Tensor, other_words
+from ..core.extend import Tensor, method, other_words, public
 from .indexing.basic_index import wrap_dim
 
 
+@public()
 def is_tensor(obj: Any) -> bool:
     """Whether `obj` is a Tensor.
 
@@ -21,6 +22,7 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
+@public(methods="nelement")
 def numel(input: Tensor) -> int:
     """How many elements input has.
 
@@ -30,6 +32,7 @@ def numel(input: Tensor) -> int:
     return input.numel()
 
 
+@method()
 def ndimension(x: Tensor) -> int:
     """How many dimensions x has."""
     return x.ndim
@@ -43,6 +46,7 @@ def _at(values: tuple[int, ...], dim: int | None) -> Any:
     return values[wrap_dim(dim, len(values))]
 
 
+@method()
 @other_words
 def size(x: Tensor, dim: int | None = None) -> Any:
     """The shape, or the length of one dimension.
@@ -53,6 +57,7 @@ def size(x: Tensor, dim: int | None = None) -> Any:
     return x.shape if dim is None else _at(x._array.shape, dim)
 
 
+@method()
 @other_words
 def stride(x: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours along each dimension, or along one; row-major if there are none.
@@ -66,6 +71,7 @@ def stride(x: Tensor, dim: int | None = None) -> Any:
     return _at(tuple(s // x._array.itemsize for s in x._array.strides), dim)
 
 
+@public()
 def is_floating_point(input: Tensor) -> bool:
     """Whether input has a floating-point dtype.
 
@@ -75,6 +81,7 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+@public()
 def is_inference(input: Tensor) -> bool:
     """Whether input was made in `ag.inference_mode`.
 
@@ -88,6 +95,7 @@ def is_inference(input: Tensor) -> bool:
     return input.is_inference()
 
 
+@public(methods=True)
 def is_complex(input: Tensor) -> bool:
     """False: no dtype is complex.
 
@@ -97,6 +105,7 @@ def is_complex(input: Tensor) -> bool:
     return False
 
 
+@public(methods=True)
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype of input has negative numbers.
 
@@ -106,6 +115,7 @@ def is_signed(input: Tensor) -> bool:
     return input.dtype.kind != "u" and input.dtype != dtypes.bool_
 
 
+@public(methods=True)
 def is_nonzero(input: Tensor) -> bool:
     """Whether the one element of input is not zero; RuntimeError for more or less elements.
 
@@ -115,6 +125,7 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input)
 
 
+@public(methods=True)
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether the two have the same shape.
 
@@ -124,6 +135,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input.shape == other.shape
 
 
+@public()
 def result_type(tensor: Any, other: Any) -> np.dtype:
     """The dtype of an operation between a and b, tensors or numbers: 0-d tensors, and below them numbers, count only by
     a higher category (bool, integer, floating point).
@@ -136,6 +148,7 @@ def result_type(tensor: Any, other: Any) -> np.dtype:
     return dtypes.result_type([x.dtype for x in tensors if x.ndim], [x.dtype for x in tensors if not x.ndim], numbers)
 
 
+@public(methods=True)
 def get_device(input: Tensor) -> int:
     """The ordinal of input's CUDA device; -1 on the CPU.
 
@@ -145,11 +158,13 @@ def get_device(input: Tensor) -> int:
     return -1 if input.device.index is None else input.device.index
 
 
+@method()
 def data_ptr(x: Tensor) -> int:
     """The address of the first element of x."""
     return strides.address(x._array)
 
 
+@method()
 def storage_offset(x: Tensor) -> int:
     """How many elements of the storage lie before the first element of x.
 

@@ -36,6 +36,12 @@ def shown_signature(op: OpDef) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
+def operator_signature(op: OpDef) -> inspect.Signature:
+    """The same of the operator: no `out`."""
+    shown = shown_signature(op)
+    return shown.replace(parameters=[p for name, p in shown.parameters.items() if name != "out"])
+
+
 def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
     """The parameter list: the inputs by these names, then attributes, positional or by keyword, and NumPy's `words`."""
     changed, added = keywords.written_defaults(op.attributes) if words else ({}, {})

@@ -49,6 +49,10 @@ Other words of a block
     nondiff          inputs, nondiff_outputs: results, without a derivative
     differentiable   a condition on the attributes under which there is a derivative
     takes_out        False: the public function has no `out`, as PyTorch's (ops/_support/out.py)
+    public, methods, inplace, ufunc
+                     where users find the op (core/declare/public.py)
+    sensitive        quantizing memory hooks leave alone what it saves, since its derivative compares, has a pole or
+                     takes an exponential: True, or the names of what is saved
 """
 
 from __future__ import annotations
@@ -64,6 +68,7 @@ from typing import Any, ClassVar
 from ...errors import OpDeclarationError
 from ..graph.node import Node
 from .jvp_rules import LINEAR, JvpWord
+from .public import Spec
 
 # What `types` may say: how the inputs' dtypes are brought together before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
@@ -126,9 +131,11 @@ class OpDef:
     in_numpy: Callable[..., Any] | None
     elsewhere: tuple[tuple[str, Callable[..., Any]], ...]
     takes_out: bool
+    sensitive: bool | tuple[str, ...]
     jvp: Any
     batch: Any
     called: dict[str, str]  # input -> the parameter's name in the public function
+    names: list[Spec]  # public, methods, inplace, ufunc: core/declare/public.py
     result: Any = None  # the namedtuple of several named outputs
     raw: Callable[..., Any] = None  # type: ignore[assignment]
     cores: dict[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
@@ -196,7 +203,7 @@ class OpDef:
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
     "chooses": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (),
-    "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True,
+    "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False,
 }  # fmt: skip
 
 
@@ -213,6 +220,7 @@ def parse(block: type) -> OpDef:
     adders = {key[4:]: body.pop(key) for key in list(body) if key.startswith("add_")}
     nondiff, joint, fused = frozenset(body.pop("nondiff", ())), body.pop("grads", None), body.pop("fused", None)
     nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
+    found_by = [body.pop(key, False) for key in ("public", "methods", "inplace", "ufunc")]
     called = _called(name, [p.name for p in inputs], body.pop("called", ()))
     unknown = [key for key in body if not key.startswith("__")]
     if unknown:
@@ -224,7 +232,7 @@ def parse(block: type) -> OpDef:
         optional=frozenset(p.name for p in inputs if p.default is None),
         attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
         rules=rules, joint=joint, adders=adders, fused=fused, nondiff_outputs=nondiff_outputs,
-        promoted=tuple(promoted) if promoted is not None else names, called=called, **words,
+        promoted=tuple(promoted) if promoted is not None else names, called=called, names=found_by, **words,
     )  # fmt: skip
     _check(op, nondiff)
     op.takes_out = op.takes_out and _may_take_out(op)

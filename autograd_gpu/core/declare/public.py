@@ -8,6 +8,7 @@ The block of an op says it by the specs of this name, any other function by the 
     inplace   in-place methods; True: those of `methods`, with "_" behind.
     ufunc     NumPy's and CuPy's ufuncs that call it for tensors; True: its own name.
     out       of a function that is no op: it takes `out`.
+    view      of a function that is no op: its result is a view, and its in-place method makes the tensor that view.
 
 `ops/binding.py` derives Tensor's methods and what the public modules contain from the list NAMED, `ci/write_stubs.py`
 the stubs.
@@ -33,14 +34,16 @@ class Named(NamedTuple):
     inplace: tuple[str, ...]
     ufunc: tuple[str, ...]
     out: bool
+    view: bool
 
 
 NAMED: list[Named] = []
 
 
 def add_names(
-    function: Callable[..., Any], name: str, public: Spec, methods: Spec, inplace: Spec, ufunc: Spec, out: bool = False
-) -> None:
+    function: Callable[..., Any], name: str, public: Spec, methods: Spec, inplace: Spec, ufunc: Spec, out: bool = False,
+    view: bool = False,
+) -> None:  # fmt: skip
     """Appends `function`, whose own name is `name`, to NAMED; specs are as at the head of this file."""
     names = _names(public, (name,))
     bound = _names(methods, tuple(n for n in names if "." not in n and not n.endswith("_")))
@@ -50,7 +53,7 @@ def add_names(
     for n in written:
         if not n.endswith("_"):
             raise OpDeclarationError(f"{name}: the in-place method {n!r} has to end in '_'")
-    NAMED.append(Named(function, names, bound, written, _names(ufunc, (name,)), out))
+    NAMED.append(Named(function, names, bound, written, _names(ufunc, (name,)), out, view))
 
 
 def _names(spec: Spec, own: tuple[str, ...]) -> tuple[str, ...]:
@@ -60,12 +63,13 @@ def _names(spec: Spec, own: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def public(
-    *names: str, methods: Spec = False, inplace: Spec = False, ufunc: Spec = False, out: bool = False
+    *names: str, methods: Spec = False, inplace: Spec = False, ufunc: Spec = False, out: bool = False,
+    view: bool = False,
 ) -> Callable[[Function], Function]:
     """Decorates a function that is made of ops: users find it by `names`, by default its own."""
 
     def decorate(function: Function) -> Function:
-        add_names(function, function.__name__, names or True, methods, inplace, ufunc, out)
+        add_names(function, function.__name__, names or True, methods, inplace, ufunc, out, view)
         return function
 
     return decorate

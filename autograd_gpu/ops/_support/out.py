@@ -132,29 +132,6 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
     return list(inspect.signature(bare).parameters.values())
 
 
-# Functions made of ops that PyTorch gives `out`, as the packages show them.
-OPS = (
-    "addbmm", "aminmax", "bernoulli", "bucketize", "chain_matmul", "cholesky_inverse", "cholesky_solve",
-    "clamp_max", "clamp_min", "column_stack", "diag", "diff", "dstack", "float_power", "gather",
-    "histogram", "hstack", "index_add", "index_copy", "index_reduce", "index_select", "inner", "ldexp", "masked_select",
-    "matrix_power", "max", "median", "min", "msort", "multinomial", "nanmedian", "nanquantile", "narrow_copy",
-    "nonzero", "normal", "normalize", "polygamma", "quantile", "renorm", "row_stack", "scatter", "scatter_add",
-    "scatter_reduce", "searchsorted", "slice_scatter", "std_mean", "take", "take_along_dim", "tensordot",
-    "var_mean", "vstack", "where",
-)
-LINALG = (
-    "cholesky_ex", "cond", "cross", "inv_ex", "lstsq", "lu", "lu_factor", "lu_solve", "matrix_norm", "matrix_power",
-    "matrix_rank", "multi_dot", "norm", "qr", "solve_ex", "solve_triangular", "tensorinv", "tensorsolve", "vector_norm",
-)
-
-
-def take_out(functions: dict[str, Any], names: tuple[str, ...]) -> None:
-    """In the dictionary of a package: puts `taking_out` around `names`."""
-    for name in names:
-        if not hasattr(functions[name], "op"):
-            functions[name] = taking_out(functions[name], name, functions["__name__"])
-
-
 class Default:
     """The name of a default in the generated text."""
 

@@ -20,6 +20,8 @@ from ...core.extend import (
     StorageTensor,
     Tensor,
     defop,
+    method,
+    public,
     storage_of,
     wrap,
     wrap_codes,
@@ -58,6 +60,7 @@ class clone:
     elsewhere = (("memory_format", _clone_in),)
     jvp, batch = LINEAR, BROADCASTING
     takes_out = False
+    public = methods = True
 
 
 @defop
@@ -74,6 +77,7 @@ class contiguous_copy:
     jvp, batch = LINEAR, BROADCASTING
 
 
+@public(methods=True)
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """x in C order: itself if it is already, else a copy.
 
@@ -102,6 +106,7 @@ class to_device:
     jvp, batch = LINEAR, BROADCASTING
 
 
+@public(methods=True)
 def to(
     x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
     memory_format: Any = None,
@@ -153,11 +158,13 @@ def convert(x: Tensor, dtype: np.dtype) -> Tensor:
     return cast(x, dtype)
 
 
+@method()
 def cpu(x: Tensor, memory_format: Any = None) -> Tensor:
     """x on the CPU."""
     return to(x, "cpu", memory_format=memory_format)
 
 
+@method()
 def cuda(x: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """x on a CUDA device: an ordinal, "cuda", "cuda:1"; ImportError or RuntimeError that says what is missing."""
     home = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
@@ -169,6 +176,7 @@ def itself(x: Tensor) -> Tensor:
     return x
 
 
+@public()
 def detach(input: Tensor) -> Tensor:
     """The same memory and version counter, without history; does not require grad.
 
@@ -178,6 +186,7 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
+@public(methods="detach_")
 def detach_(input: Tensor) -> Tensor:
     """Cuts input off its history, in place; whoever saved it for backward before raises there.
 
@@ -192,21 +201,31 @@ def detach_(input: Tensor) -> Tensor:
     return x
 
 
+@method()
 def type_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the dtype of `other`."""
     return x if x.dtype == other.dtype else to(x, other.dtype)
 
 
-def to_named(dtype: np.dtype) -> Any:
-    """The method that converts to one dtype: float(), long(), ..."""
+def _to_named(name: str, dtype: np.dtype) -> None:
+    """Gives Tensor the method `name`, which converts to one dtype."""
 
-    def method(x: Tensor, memory_format: Any = None) -> Tensor:
+    @method(name)
+    def convert_to(x: Tensor, memory_format: Any = None) -> Tensor:
         return to(x, dtype, memory_format=memory_format)
 
-    method.__doc__ = f"x as {dtype}."
-    return method
+    convert_to.__doc__ = f"x as {dtype}."
 
 
+for _name, _dtype in (
+    ("bfloat16", dtypes.bfloat16), ("bool", dtypes.bool_), ("byte", dtypes.uint8), ("char", dtypes.int8),
+    ("double", dtypes.float64), ("float", dtypes.float32), ("half", dtypes.float16), ("int", dtypes.int32),
+    ("long", dtypes.int64), ("short", dtypes.int16),
+):  # fmt: skip
+    _to_named(_name, _dtype)
+
+
+@method("type")
 def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
     """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
 

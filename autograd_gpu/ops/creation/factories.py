@@ -20,6 +20,7 @@ from ...core.extend import (
     alias,
     as_numbers,
     defop,
+    public,
     shares_memory,
     wrap,
     wrap_codes,
@@ -31,6 +32,7 @@ _NUMBERS = frozenset((bool, int, float))
 _PYTHON = _NUMBERS | {list, tuple}
 
 
+@public()
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
 
@@ -62,6 +64,7 @@ def _shares(array: Any, data: Any) -> bool:
     return array is source or shares_memory(array, source) or backend.may_share_memory(array, source)
 
 
+@public()
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory with an array of the wanted dtype and device.
 
@@ -85,6 +88,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return result.to(home, wanted or result.dtype)  # type: ignore[attr-defined]
 
 
+@public()
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -172,6 +176,7 @@ def _holds_float64(data: Any) -> bool:
     return isinstance(data, (np.ndarray, np.generic)) and data.dtype == np.float64
 
 
+@public()
 def from_numpy(array: np.ndarray) -> Tensor:
     """A CPU tensor that shares the memory of a NumPy array.
 
@@ -183,6 +188,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return as_tensor(array, device=CPU)
 
 
+@public()
 def from_dlpack(exporter: Any) -> Tensor:
     """A tensor that shares the memory of any DLPack object: PyTorch, JAX, CuPy and NumPy arrays.
 
@@ -222,6 +228,7 @@ def in_numpy(name: str, shape: tuple[int, ...], dtype: np.dtype, fill: Any = 1) 
     return array
 
 
+@public()
 def zeros(
     *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     out: Tensor | None = None,
@@ -236,6 +243,7 @@ def zeros(
     return make("zeros", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
+@public()
 def ones(
     *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     out: Tensor | None = None,
@@ -250,6 +258,7 @@ def ones(
     return make("ones", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
+@public()
 def empty(
     *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None,
@@ -267,6 +276,7 @@ def empty(
     return make("empty", sizes_of(sizes, size), dtype, device, requires_grad)
 
 
+@public()
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     out: Tensor | None = None,
@@ -286,6 +296,7 @@ def full(
     return make("full", sizes_of((size,)), inferred, device, requires_grad, value)
 
 
+@public()
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -313,6 +324,7 @@ def arange(
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
+@public()
 def linspace(
     start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     out: Tensor | None = None,
@@ -332,6 +344,7 @@ def linspace(
     return wrap(values.astype(wanted, copy=False)).requires_grad_(requires_grad)
 
 
+@public()
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -357,6 +370,7 @@ def _check_steps(steps: int) -> None:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
 
 
+@public()
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     out: Tensor | None = None,

@@ -9,7 +9,7 @@ import numpy as np
 from ...backend import is_array
 from ...backend.arrays import dtypes
 from ...backend.arrays.memory_format import is_contiguous_format, memory_order
-from ...core.extend import Size, StorageTensor, Tensor, wrap
+from ...core.extend import Size, StorageTensor, Tensor, method, public, wrap
 from .factories import empty, full, in_numpy, make, ones, tensor, zeros
 
 
@@ -34,6 +34,7 @@ def _in_order(name: str, x: Tensor, dtype: Any, device: Any, *fill: Any) -> Tens
     return result
 
 
+@public()
 def zeros_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
@@ -45,6 +46,7 @@ def zeros_like(
     return _like("zeros", input, dtype, device, requires_grad, memory_format)
 
 
+@public()
 def ones_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
@@ -56,6 +58,7 @@ def ones_like(
     return _like("ones", input, dtype, device, requires_grad, memory_format)
 
 
+@public()
 def empty_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
@@ -67,6 +70,7 @@ def empty_like(
     return _like("empty", input, dtype, device, requires_grad, memory_format)
 
 
+@public()
 def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None,
@@ -82,6 +86,7 @@ def full_like(
     return _like("full", input, dtype, device, requires_grad, memory_format, value)
 
 
+@method()
 def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`, by default in the dtype and on the device of x.
 
@@ -91,6 +96,7 @@ def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, r
     return tensor(data, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
+@method()
 def new(x: Tensor, *sizes: Any, size: Any = None, device: Any = None) -> Tensor:
     """PyTorch's old constructor, in the dtype and on the device of x.
 
@@ -114,6 +120,7 @@ def new(x: Tensor, *sizes: Any, size: Any = None, device: Any = None) -> Tensor:
     return new_tensor(x, data, device=device)
 
 
+@method()
 def new_zeros(
     x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -122,6 +129,7 @@ def new_zeros(
     return zeros(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@method()
 def new_ones(
     x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -130,6 +138,7 @@ def new_ones(
     return ones(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@method()
 def new_empty(
     x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -138,6 +147,7 @@ def new_empty(
     return empty(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@method()
 def new_full(
     x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:

@@ -7,9 +7,10 @@ from typing import Any
 from ... import backend
 from ...backend.arrays import dtypes, strides
 from ...backend.arrays.device import or_default
-from ...core.extend import Tensor, wrap
+from ...core.extend import Tensor, method, public, wrap
 
 
+@public()
 def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:  # fmt: skip
@@ -33,6 +34,7 @@ def empty_strided(
     return wrap(array).requires_grad_(requires_grad)
 
 
+@method()
 def new_empty_strided(
     x: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:  # fmt: skip

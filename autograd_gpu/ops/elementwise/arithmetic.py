@@ -21,6 +21,7 @@ from ...core.extend import (
     ZERO,
     Tensor,
     defop,
+    public,
 )
 from .._support.half_precision import in_float32
 from .._support.powers import power
@@ -57,6 +58,7 @@ class add:
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = LINEAR, BROADCASTING
+    public = methods = ufunc = True
 
 
 def _minus(xp, a, b, *, alpha=1):
@@ -82,8 +84,12 @@ class sub:
     types, broadcasts, numbers = PROMOTE, True, True
     scalars = ("a",)
     jvp, batch = LINEAR, BROADCASTING
+    public = "sub", "subtract"
+    methods = True
+    ufunc = "subtract"
 
 
+@public()
 def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """other - alpha * input, broadcasting.
 
@@ -106,6 +112,9 @@ class mul:
     def grad_b(F, g, a): return g * a
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = MULTILINEAR, BROADCASTING
+    public = "mul", "multiply"
+    methods = True
+    ufunc = "multiply"
 
 
 def _power_base(F, g, base, exponent):
@@ -141,6 +150,8 @@ class pow:
     types, broadcasts, numbers = PROMOTE, True, FITTING
     scalars = ("base", "exponent")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    ufunc = "power"
+    public = methods = inplace = sensitive = True
 
 
 def _over_square(F, g, side, a, b):
@@ -163,6 +174,9 @@ class atan2:
     def grad_b(F, g, a, b): return _over_square(F, -g, a, a, b)
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "atan2", "arctan2"
+    ufunc = "arctan2"
+    methods = inplace = sensitive = True
 
 
 # One expression each: NumPy then computes a large one in place.
@@ -192,6 +206,7 @@ class lerp:
     types, broadcasts, numbers = PROMOTE, True, True
     scalars = ("weight",)
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = True
 
 
 @defop
@@ -210,6 +225,7 @@ class addcmul:
     called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = True
 
 
 @defop
@@ -228,6 +244,7 @@ class addcdiv:
     called = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = sensitive = True
 
 
 @defop
@@ -243,6 +260,7 @@ class hypot:
     def grad_b(F, g, b, out): return g * (b / out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = ufunc = sensitive = True
 
 
 @defop
@@ -259,6 +277,7 @@ class copysign:
     types, broadcasts, numbers = FLOAT, True, True
     scalars = ("b",)
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -274,6 +293,7 @@ class nextafter:
     grad_b = ZERO
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -289,8 +309,10 @@ class heaviside:
     def grad_values(F, g, x): return F.where(x == 0, g, 0.0)
     types, broadcasts = SAME, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
+@public("ldexp", "ldexp_", methods=True, inplace=True, out=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other, broadcasting; integers give the default float dtype.
 
@@ -303,6 +325,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return mul(input, exp2(other))
 
 
+@public(methods=True, inplace=True, out=True)
 def float_power(input: Any, exponent: Any) -> Tensor:
     """base ** exponent in float64, broadcasting; one of the two may be a number.
 

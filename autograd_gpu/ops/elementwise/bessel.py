@@ -27,6 +27,8 @@ class i0:
     def grad_x(F, g, x): return g * F.i1(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "i0", "i0_", "special.i0"
+    methods = inplace = True
 
 
 @defop
@@ -41,6 +43,7 @@ class i0e:
     def grad_x(F, g, x, out): return g * (F.i1e(x) - F.sign(x) * out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.i0e"
 
 
 @defop
@@ -55,6 +58,7 @@ class i1:
     def grad_x(F, g, x): return g * ((F.i0(x) + F.higher_bessel(x, 2, False)) * 0.5)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.i1"
 
 
 @defop
@@ -69,6 +73,7 @@ class i1e:
     def grad_x(F, g, x, out): return g * ((F.i0e(x) + F.higher_bessel(x, 2, True)) * 0.5 - F.sign(x) * out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.i1e"
 
 
 # ---- other orders -------------------------------------------------------------------------------------

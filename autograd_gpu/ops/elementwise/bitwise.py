@@ -27,6 +27,7 @@ class bitwise_and:
     def forward(xp, a, b): return xp.bitwise_and(*integers("bitwise_and", a, b))
     types, numbers = PROMOTE, True
     batch = BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -40,6 +41,7 @@ class bitwise_or:
     def forward(xp, a, b): return xp.bitwise_or(*integers("bitwise_or", a, b))
     types, numbers = PROMOTE, True
     batch = BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -53,6 +55,7 @@ class bitwise_xor:
     def forward(xp, a, b): return xp.bitwise_xor(*integers("bitwise_xor", a, b))
     types, numbers = PROMOTE, True
     batch = BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -65,6 +68,8 @@ class bitwise_not:
 
     def forward(xp, x): return xp.bitwise_not(*integers("bitwise_not", x))
     batch = BROADCASTING
+    ufunc = "invert"
+    public = methods = inplace = True
 
 
 # ---- shifts ------------------------------------------------------------------------------------------
@@ -99,6 +104,8 @@ class bitwise_left_shift:
     def forward(xp, a, b): return _shifted(xp, "left_shift", a, b)
     types, numbers = PROMOTE, True
     batch = BROADCASTING
+    ufunc = "left_shift"
+    public = methods = inplace = True
 
 
 @defop
@@ -112,3 +119,5 @@ class bitwise_right_shift:
     def forward(xp, a, b): return _shifted(xp, "right_shift", a, b)
     types, numbers = PROMOTE, True
     batch = BROADCASTING
+    ufunc = "right_shift"
+    public = methods = inplace = True

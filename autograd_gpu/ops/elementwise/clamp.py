@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FULL_FLOATS
 from ...backend.cpu import numpy_ops
-from ...core.extend import BROADCASTING, ELEMENTWISE, FITTING, PROMOTE, Tensor, defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FITTING, PROMOTE, Tensor, defop, public
 
 
 @defop
@@ -24,6 +24,7 @@ class maximum:
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = ufunc = sensitive = True
 
 
 @defop
@@ -39,6 +40,7 @@ class minimum:
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = ufunc = sensitive = True
 
 
 @defop
@@ -54,6 +56,7 @@ class fmax:
     def grad_b(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), 0.0, g)
     types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = ufunc = sensitive = True
 
 
 @defop
@@ -69,6 +72,7 @@ class fmin:
     def grad_b(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), 0.0, g)
     types, broadcasts, numbers, chooses = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = ufunc = sensitive = True
 
 
 # ---- limits ------------------------------------------------------------------------------------------
@@ -122,8 +126,11 @@ class clamp:
     types, broadcasts, numbers, chooses = PROMOTE, True, FITTING, True
     scalars = ("min", "max")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "clamp", "clip", "clamp_", "clip_"
+    methods = inplace = sensitive = True
 
 
+@public("clamp_min", "clamp_min_", methods=True, inplace=True, out=True)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """input limited from below by `min`, a number or a tensor.
 
@@ -133,6 +140,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
     return clamp(input, min, None)
 
 
+@public("clamp_max", "clamp_max_", methods=True, inplace=True, out=True)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """input limited from above by `max`, a number or a tensor.
 

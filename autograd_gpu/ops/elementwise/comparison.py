@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
 from ...backend.cpu import numpy_ops
-from ...core.extend import ANY, BROADCASTING, BY_VALUE, PROMOTE, SAME, Tensor, defop
+from ...core.extend import ANY, BROADCASTING, BY_VALUE, PROMOTE, SAME, Tensor, defop, public
 
 
 @defop
@@ -22,6 +22,8 @@ class eq:
     def forward(xp, a, b): return xp.equal(a, b)
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
+    ufunc = "equal"
+    public = methods = inplace = True
 
 
 @defop
@@ -35,6 +37,9 @@ class ne:
     def forward(xp, a, b): return xp.not_equal(a, b)
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
+    public = "ne", "not_equal"
+    ufunc = "not_equal"
+    methods = inplace = True
 
 
 @defop
@@ -48,6 +53,9 @@ class lt:
     def forward(xp, a, b): return xp.less(a, b)
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
+    public = "lt", "less"
+    ufunc = "less"
+    methods = inplace = True
 
 
 @defop
@@ -61,6 +69,9 @@ class le:
     def forward(xp, a, b): return xp.less_equal(a, b)
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
+    public = "le", "less_equal"
+    ufunc = "less_equal"
+    methods = inplace = True
 
 
 @defop
@@ -74,6 +85,9 @@ class gt:
     def forward(xp, a, b): return xp.greater(a, b)
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
+    public = "gt", "greater"
+    ufunc = "greater"
+    methods = inplace = True
 
 
 @defop
@@ -87,6 +101,9 @@ class ge:
     def forward(xp, a, b): return xp.greater_equal(a, b)
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
+    public = "ge", "greater_equal"
+    ufunc = "greater_equal"
+    methods = inplace = True
 
 
 @defop
@@ -100,6 +117,7 @@ class logical_and:
     def forward(xp, a, b): return xp.logical_and(a, b)
     types, numbers = ANY, True
     batch = BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -113,6 +131,7 @@ class logical_or:
     def forward(xp, a, b): return xp.logical_or(a, b)
     types, numbers = ANY, True
     batch = BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -125,6 +144,7 @@ class logical_not:
 
     def forward(xp, x): return xp.logical_not(x)
     batch = BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -138,6 +158,7 @@ class isnan:
     def forward(xp, x): return xp.isnan(x)
     batch = BROADCASTING
     takes_out = False
+    public = methods = ufunc = True
 
 
 @defop
@@ -151,6 +172,7 @@ class isfinite:
     def forward(xp, x): return xp.isfinite(x)
     batch = BROADCASTING
     takes_out = False
+    public = methods = ufunc = True
 
 
 @defop
@@ -164,6 +186,7 @@ class logical_xor:
     def forward(xp, a, b): return xp.logical_xor(a, b)
     types, numbers = ANY, True
     batch = BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -177,6 +200,7 @@ class isinf:
     def forward(xp, x): return xp.isinf(x)
     batch = BROADCASTING
     takes_out = False
+    public = methods = ufunc = True
 
 
 def _equals(xp, x, value):
@@ -193,6 +217,7 @@ class isposinf:
 
     def forward(xp, x): return _equals(xp, x, math.inf)
     batch = BROADCASTING
+    public = methods = True
 
 
 @defop
@@ -205,6 +230,7 @@ class isneginf:
 
     def forward(xp, x): return _equals(xp, x, -math.inf)
     batch = BROADCASTING
+    public = methods = True
 
 
 @defop
@@ -218,6 +244,7 @@ class isreal:
     def forward(xp, x): return xp.logical_not(xp.zeros(x.shape, bool))
     batch = BROADCASTING
     takes_out = False
+    public = methods = True
 
 
 @defop
@@ -230,6 +257,7 @@ class signbit:
 
     def forward(xp, x): return xp.signbit(x) if x.dtype in FLOATS else x < 0
     batch = BROADCASTING
+    public = methods = ufunc = True
 
 
 # ---- nearly equal, all equal -------------------------------------------------------------------------
@@ -263,8 +291,10 @@ class isclose:
     types = SAME
     batch = BROADCASTING
     takes_out = False
+    public = methods = True
 
 
+@public(methods=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether `isclose` holds everywhere, as a Python bool (synchronises a CUDA device).
 
@@ -274,6 +304,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
 
 
+@public(methods=True)
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether a and b have one shape and equal elements, as a Python bool (synchronises a CUDA device).
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS
 from ...backend.cuda import exact
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, PROMOTE, RECORD, ZERO, Tensor, defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, PROMOTE, RECORD, ZERO, Tensor, defop, public
 from .bitwise import integers
 
 
@@ -25,6 +25,9 @@ class div:
     def grad_b(F, g, a, b): return -g * (a / b) / b  # the result is not saved: it may be written to
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "true_divide"
+    ufunc = "divide", "true_divide"
+    methods = sensitive = True
 
 
 def _divisor(xp, a, b):
@@ -48,6 +51,7 @@ class floor_divide:
     grad_a = grad_b = ZERO
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 @defop
@@ -64,6 +68,7 @@ class remainder:
     types, broadcasts, numbers = PROMOTE, True, True
     scalars = ("a", "b")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 def _truncated(xp, a, b):
@@ -87,6 +92,7 @@ class trunc_divide:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+@public("divide", "div", methods=True)
 def divide(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """a / b, broadcasting; rounded towards minus infinity ("floor") or towards zero ("trunc") on demand.
 
@@ -121,6 +127,7 @@ class fmod:
     types, broadcasts, numbers = PROMOTE, True, True
     scalars = ("b",)
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = inplace = ufunc = True
 
 
 # ---- common divisors and multiples of integers -------------------------------------------------------
@@ -137,6 +144,8 @@ class gcd:
     def forward(xp, a, b): return xp.gcd(*integers("gcd", a, b))
     types = PROMOTE
     batch = BROADCASTING
+    public = "gcd", "gcd_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -150,3 +159,5 @@ class lcm:
     def forward(xp, a, b): return xp.lcm(*integers("lcm", a, b))
     types = PROMOTE
     batch = BROADCASTING
+    public = "lcm", "lcm_"
+    methods = inplace = ufunc = True

@@ -26,6 +26,8 @@ class erf:
     def grad_x(F, g, x): return g * F.exp(-(x * x)) * TWO_OVER_SQRT_PI
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "erf", "erf_", "special.erf"
+    methods = inplace = True
 
 
 @defop
@@ -40,6 +42,8 @@ class erfc:
     def grad_x(F, g, x): return g * F.exp(-(x * x)) * -TWO_OVER_SQRT_PI
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "erfc", "erfc_", "special.erfc"
+    methods = inplace = True
 
 
 @defop
@@ -54,6 +58,7 @@ class erfcx:
     def grad_x(F, g, x, out): return g * (F.erfc_ratio(x, 1) * out * -2)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.erfcx"
 
 
 def _erfc_ratio(xp, x, order):
@@ -104,6 +109,8 @@ class erfinv:
     def grad_x(F, g, x): return g * F.exp(F.square(F.erfinv(x))) * (math.sqrt(math.pi) / 2)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "erfinv", "special.erfinv"
+    methods = inplace = sensitive = True
 
 
 # ---- the normal distribution -------------------------------------------------------------------------
@@ -121,6 +128,7 @@ class ndtr:
     def grad_x(F, g, x): return g * F.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.ndtr"
 
 
 @defop
@@ -135,6 +143,7 @@ class log_ndtr:
     def grad_x(F, g, x): return g * F.log_ndtr_slope(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.log_ndtr"
 
 
 @defop
@@ -165,3 +174,5 @@ class ndtri:
     def grad_x(F, g, out): return g * F.exp(out * out * 0.5) * math.sqrt(2 * math.pi)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.ndtri"
+    sensitive = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import backend
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, Tensor, defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, Tensor, defop, public
 from .._support.half_precision import in_float32
 from .._support.scipy_forwards import of_scipy, of_two
 
@@ -24,6 +24,8 @@ class lgamma:
     def grad_x(F, g, x): return g * F.digamma(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "lgamma", "special.gammaln"
+    methods = inplace = sensitive = True
 
 
 @defop
@@ -38,6 +40,8 @@ class digamma:
     def grad_x(F, g, x): return g * F.polygamma(x, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "digamma", "special.digamma", "special.psi"
+    methods = inplace = sensitive = True
 
 
 def _polygamma(xp, x, *, n):
@@ -61,8 +65,11 @@ class polygamma:
     def grad_x(F, g, x, n): return g * F.polygamma(x, n + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    methods = "polygamma"
+    inplace = sensitive = True
 
 
+@public("polygamma", "special.polygamma", out=True)
 def polygamma_of(n: int, input: Tensor) -> Tensor:
     """The derivative of order n >= 0 of digamma at input: n comes first, as in PyTorch's function.
 
@@ -103,6 +110,8 @@ class mvlgamma:
     grad_x = _mvlgamma_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "mvlgamma", "special.multigammaln"
+    methods = inplace = sensitive = True
 
 
 # ---- Hurwitz' zeta -----------------------------------------------------------------------------------
@@ -132,6 +141,8 @@ class zeta:
     types, broadcasts, numbers = FLOAT, True, True
     scalars = ("x", "q")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.zeta"
+    sensitive = True
 
 
 # ---- the incomplete gamma functions --------------------------------------------------------------------
@@ -169,6 +180,8 @@ class gammainc:
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "igamma", "special.gammainc"
+    methods = inplace = True
 
 
 @defop
@@ -184,3 +197,5 @@ class gammaincc:
     called = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "igammac", "special.gammaincc"
+    methods = inplace = True

@@ -25,6 +25,7 @@ class logaddexp:
     def grad_b(F, g, a, b): return g * F.sigmoid(b - a)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = ufunc = sensitive = True
 
 
 @defop
@@ -40,6 +41,7 @@ class logaddexp2:
     def grad_b(F, g, a, b): return g * F.sigmoid((b - a) * math.log(2.0))
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = methods = ufunc = sensitive = True
 
 
 @defop
@@ -57,6 +59,8 @@ class xlogy:
     types, broadcasts, numbers = FLOAT, True, True
     scalars = ("x", "y")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "xlogy", "xlogy_", "special.xlogy"
+    methods = inplace = sensitive = True
 
 
 @defop
@@ -74,6 +78,8 @@ class xlog1py:
     types, broadcasts, numbers = FLOAT, True, True
     scalars = ("x", "y")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.xlog1py"
+    sensitive = True
 
 
 @defop
@@ -88,6 +94,8 @@ class entr:
     def grad_x(F, g, x): return g * (-1 - F.log(x))
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "special.entr"
+    sensitive = True
 
 
 def _logit(xp, x, *, eps=None):
@@ -115,3 +123,5 @@ class logit:
     grad_x = _logit_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "logit", "logit_", "special.logit"
+    methods = inplace = sensitive = True

@@ -21,6 +21,8 @@ class floor:
     def forward(xp, x): return xp.floor(x).astype(x.dtype, copy=False)
     grad_x = ZERO
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "floor", "floor_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -34,6 +36,8 @@ class ceil:
     def forward(xp, x): return xp.ceil(x).astype(x.dtype, copy=False)
     grad_x = ZERO
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "ceil", "ceil_"
+    methods = inplace = ufunc = True
 
 
 def _round(xp, x, *, decimals=0):
@@ -67,6 +71,9 @@ class round:
     forward = _round
     grad_x = ZERO
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "round", "round_", "special.round"
+    ufunc = "rint"
+    methods = inplace = True
 
 
 @defop
@@ -80,6 +87,8 @@ class trunc:
     def forward(xp, x): return xp.trunc(x).astype(x.dtype, copy=False)
     grad_x = ZERO
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "trunc", "fix", "fix_", "trunc_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -94,3 +103,5 @@ class frac:
     def grad_x(F, g): return g
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "frac", "frac_"
+    methods = inplace = True

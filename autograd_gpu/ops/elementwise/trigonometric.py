@@ -24,6 +24,8 @@ class sin:
     def grad_x(F, g, x): return g * F.cos(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "sin", "sin_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -38,6 +40,8 @@ class cos:
     def grad_x(F, g, x): return -g * F.sin(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "cos", "cos_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -52,6 +56,8 @@ class tan:
     def grad_x(F, g, out): return g * (out * out + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "tan", "tan_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -66,6 +72,9 @@ class asin:
     def grad_x(F, g, x): return g * F.rsqrt(1 - x * x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "asin", "arcsin", "arcsin_", "asin_"
+    ufunc = "arcsin"
+    methods = inplace = sensitive = True
 
 
 @defop
@@ -80,6 +89,9 @@ class acos:
     def grad_x(F, g, x): return -g * F.rsqrt(1 - x * x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "acos", "arccos", "acos_", "arccos_"
+    ufunc = "arccos"
+    methods = inplace = sensitive = True
 
 
 @defop
@@ -94,6 +106,9 @@ class atan:
     def grad_x(F, g, x): return g / (x * x + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "atan", "arctan", "arctan_", "atan_"
+    ufunc = "arctan"
+    methods = inplace = True
 
 
 @defop
@@ -108,6 +123,8 @@ class sinh:
     def grad_x(F, g, x): return g * F.cosh(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "sinh", "sinh_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -122,6 +139,8 @@ class cosh:
     def grad_x(F, g, x): return g * F.sinh(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "cosh", "cosh_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -136,6 +155,9 @@ class asinh:
     def grad_x(F, g, x): return g * F.rsqrt(x * x + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "asinh", "arcsinh", "arcsinh_", "asinh_"
+    ufunc = "arcsinh"
+    methods = inplace = True
 
 
 @defop
@@ -150,6 +172,9 @@ class acosh:
     def grad_x(F, g, x): return g * F.rsqrt(x * x - 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "acosh", "arccosh", "acosh_", "arccosh_"
+    ufunc = "arccosh"
+    methods = inplace = sensitive = True
 
 
 @defop
@@ -164,6 +189,9 @@ class atanh:
     def grad_x(F, g, x): return g / (1 - x * x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "atanh", "arctanh", "arctanh_", "atanh_"
+    ufunc = "arctanh"
+    methods = inplace = sensitive = True
 
 
 # ---- angles, and sin(x) / x ----------------------------------------------------------------------------
@@ -182,6 +210,9 @@ class deg2rad:
     def grad_x(F, g): return g * (math.pi / 180)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "deg2rad", "deg2rad_"
+    ufunc = "deg2rad", "radians"
+    methods = inplace = True
 
 
 @defop
@@ -197,6 +228,9 @@ class rad2deg:
     def grad_x(F, g): return g * (180 / math.pi)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "rad2deg", "rad2deg_"
+    ufunc = "degrees", "rad2deg"
+    methods = inplace = True
 
 
 @in_float32
@@ -220,3 +254,5 @@ class sinc:
     def grad_x(F, g, x): return g * F.spherical_bessel(x * math.pi, 1) * -math.pi
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "sinc", "sinc_", "special.sinc"
+    methods = inplace = sensitive = True

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS, int64
 from ...backend.cpu import numpy_ops
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, public
 
 
 @defop
@@ -27,8 +27,12 @@ class neg:
 
     def grad_x(F, g): return -g
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "neg", "negative", "neg_", "negative_"
+    ufunc = "negative"
+    methods = inplace = True
 
 
+@public(methods=True)
 def conj(input: Tensor) -> Tensor:
     """input itself: there are no complex tensors.
 
@@ -49,8 +53,11 @@ class conj_physical:
     def forward(xp, x): return xp.array(x)
     def grad_x(F, g): return g
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "conj_physical", "conj_physical_"
+    methods = inplace = True
 
 
+@public(methods=True, ufunc=True)
 def positive(input: Tensor) -> Tensor:
     """input itself; bools are refused.
 
@@ -73,6 +80,9 @@ class abs:
     def forward(xp, x): return xp.absolute(x)
     def grad_x(F, g, x): return g * F.sign(x)
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "abs", "absolute", "abs_"
+    ufunc = "absolute"
+    methods = inplace = True
 
 
 def _sign(xp, x):
@@ -92,6 +102,8 @@ class sign:
     forward = _sign
     grad_x = ZERO
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "sign", "sgn"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -106,6 +118,8 @@ class reciprocal:
     def grad_x(F, g, out): return -g * (out * out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "reciprocal", "reciprocal_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -119,6 +133,8 @@ class square:
     def forward(xp, x): return xp.square(x if x.dtype.kind != "b" else x.astype(int64))
     def grad_x(F, g, x): return g * x * 2
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "square", "square_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -133,6 +149,8 @@ class sqrt:
     def grad_x(F, g, out): return g / (out * 2)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "sqrt", "sqrt_"
+    methods = inplace = ufunc = sensitive = True
 
 
 @defop
@@ -147,6 +165,8 @@ class rsqrt:
     def grad_x(F, g, out): return g * (out * out * out) * -0.5
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "rsqrt", "rsqrt_"
+    methods = inplace = True
 
 
 @defop
@@ -161,6 +181,8 @@ class exp:
     def grad_x(F, g, out): return g * out
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "exp", "exp_"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -175,6 +197,8 @@ class exp2:
     def grad_x(F, g, out): return g * out * math.log(2.0)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "exp2", "exp2_", "special.exp2"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -189,6 +213,8 @@ class expm1:
     def grad_x(F, g, out): return g * (out + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "expm1", "expm1_", "special.expm1"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -203,6 +229,8 @@ class log:
     def grad_x(F, g, x): return g / x
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "log", "log_"
+    methods = inplace = ufunc = sensitive = True
 
 
 @defop
@@ -217,6 +245,8 @@ class log2:
     def grad_x(F, g, x): return g / (x * math.log(2.0))
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "log2", "log2_"
+    methods = inplace = ufunc = sensitive = True
 
 
 @defop
@@ -231,6 +261,8 @@ class log10:
     def grad_x(F, g, x): return g / (x * math.log(10.0))
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "log10", "log10_"
+    methods = inplace = ufunc = sensitive = True
 
 
 @defop
@@ -245,6 +277,8 @@ class log1p:
     def grad_x(F, g, x): return g / (x + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "log1p", "log1p_", "special.log1p"
+    methods = inplace = ufunc = sensitive = True
 
 
 def _frexp(xp, x):
@@ -266,3 +300,4 @@ class frexp:
     def jvp(F, t, exponent): return t / F.exp2(F.cast(exponent, t.dtype)), None
     outputs, nondiff_outputs = ("mantissa", "exponent"), ("exponent",)
     batch = BROADCASTING
+    public = methods = True

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backend.cpu import numpy_ops
 from ...backend.cuda import exact
-from ...core.extend import ALWAYS, LINEAR, RECORD, SAME, Tensor, defop, example, expanded, other_words, rank
+from ...core.extend import ALWAYS, LINEAR, RECORD, SAME, Tensor, defop, example, expanded, other_words, public, rank
 
 FULL = slice(None)
 
@@ -134,6 +134,7 @@ class basic_set:
     jvp, batch = LINEAR, _basic_set_batch
 
 
+@public(methods=True)
 @other_words
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """The view of input whose dimension `dim` is limited to [start, start + length).
@@ -155,6 +156,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return basic_index(input, key_along(dim - input.ndim, slice(start, start + length)))
 
 
+@public(methods=True)
 @other_words
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The view of input at position `index` of dimension `dim`, which is dropped.
@@ -181,6 +183,7 @@ def key_along(dim: int, part: Any) -> tuple[Any, ...]:
     return (..., part, *[FULL] * (-1 - dim))
 
 
+@public(methods=True, out=True)
 @other_words
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """narrow(input, dim, start, length) as a copy.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...backend.arrays.dtypes import int64
-from ...core.extend import LINEAR, Tensor, along, defop, expanded, other_words
+from ...core.extend import LINEAR, Tensor, along, defop, expanded, other_words, public
 from ..shape.reshape import common_shape, expand, ravel, reshape
 from .basic_index import basic_index, refuse_negative, wrap_dim
 from .flat_index import grid, picked, sums_at
@@ -92,6 +92,7 @@ def corner(src: Tensor, index: Tensor) -> Tensor:
     return src if same else basic_index(src, tuple([slice(size) for size in index.shape]))
 
 
+@public(methods=True, out=True)
 @other_words
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The elements of input that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0 of a matrix.
@@ -110,6 +111,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return result if index.ndim else reshape(result, ())
 
 
+@public(methods=True, out=True)
 @other_words
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """The elements of input that `indices` name along `dim`, the other dimensions broadcasting; without `dim` of input

@@ -21,6 +21,7 @@ from ...core.extend import (
     moved,
     one_by_one,
     other_words,
+    public,
     rank,
     storage_of,
     wrap,
@@ -293,6 +294,7 @@ def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
     return index if array.ndim else reshape(index, (1,))
 
 
+@public(methods=True, out=True)
 @other_words
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """input at the positions `index`, a vector of integers, of dimension `dim`. A copy.
@@ -365,6 +367,7 @@ class embedding:
     nondiff = ("x",)
     jvp, batch = _embedding_jvp, _embedding_batch
     takes_out = False
+    public = True
 
 
 def _one_hot(xp, x, *, num_classes=-1):
@@ -397,3 +400,4 @@ class one_hot:
     forward = _one_hot
     batch = _one_hot_batch
     takes_out = False
+    public = "one_hot", "nn.functional.one_hot"

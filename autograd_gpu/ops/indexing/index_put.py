@@ -12,7 +12,20 @@ import numpy as np
 from ... import backend
 from ...backend.arrays.dtypes import bool_, fitting, int32, int64
 from ...backend.cuda import exact
-from ...core.extend import LINEAR, RECORD, SAME, Tensor, aligned, defop, expanded, one_by_one, other_words, rank, wrap
+from ...core.extend import (
+    LINEAR,
+    RECORD,
+    SAME,
+    Tensor,
+    aligned,
+    defop,
+    expanded,
+    one_by_one,
+    other_words,
+    public,
+    rank,
+    wrap,
+)
 from ..creation.convert import to
 from ..creation.factories import zeros
 from ..shape.reshape import reshape
@@ -123,6 +136,7 @@ class advanced_add:
     nondiff, promoted, types = ("i0", "i1", "i2", "i3"), ("x", "values"), SAME
 
 
+@public(methods=True)
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """input with `values`, broadcasting, where input[indices] reads; with `accumulate` they are added, as often
     as a place is named. `indices` holds tensors of integers or bools, None for a whole dimension. Without
@@ -192,6 +206,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> T
     return index
 
 
+@public(methods=True, inplace=True, out=True)
 @other_words
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """input plus alpha * source[k] at position index[k] of dimension `dim`, for every k; out of place.
@@ -203,6 +218,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return _along(advanced_add, input, dim, index, source if alpha == 1 else source * alpha)
 
 
+@public(methods=True, inplace=True, out=True)
 @other_words
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """input with source[k] at position index[k] of dimension `dim`, for every k; out of place.
@@ -215,6 +231,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return _along(advanced_set, input, dim, _checked("index_copy", input, dim, index, source), source)
 
 
+@public(methods=True)
 @other_words
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """input with `value`, a number or 0-d tensor, at the positions `index` of dimension `dim`; out of place.
@@ -244,6 +261,7 @@ def _flat_index(name: str, x: Tensor, index: Tensor) -> None:
         raise IndexError(f"{name}(): tried to reach an element of an empty tensor")
 
 
+@public(methods=True, out=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of input, taken as flat, that `index`, a tensor of integers, names; in the shape of `index`.
 
@@ -257,6 +275,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         raise IndexError(in_our_words(str(error))) from None
 
 
+@public(methods=True, inplace=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """input with the elements of `source` at the numbers `index` of its elements, taken as flat; out of place. With
     `accumulate` they are added; else, where `index` names an element twice, one of the two wins.
@@ -288,6 +307,7 @@ def _replaced(x: Tensor, src: Tensor, key: tuple[Any, ...]) -> Tensor:
     return basic_set(x, to(src, x.dtype), key)
 
 
+@public(methods=True)
 @other_words
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """input with `src` in the place of select(input, dim, index), whose shape it has; out of place, in input's dtype.
@@ -299,6 +319,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced(input, src, select_key(input, dim, index))
 
 
+@public(methods=True, out=True)
 @other_words
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays.dtypes import bool_, fitting
-from ...core.extend import LINEAR, Tensor, defop, rank
+from ...core.extend import LINEAR, Tensor, defop, method, public, rank
 from ..elementwise.arithmetic import where as choice
 from ..shape.reshape import common_shape, expand, reshape
 from ..sorting.sort import nonzero
@@ -58,6 +58,7 @@ class masked_fill:
     nondiff, broadcasts, numbers = ("mask",), True, True
     scalars = ("value",)
     takes_out = False
+    public = methods = True
 
 
 def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -65,6 +66,7 @@ def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x._array.shape == shape else expand(x, shape)
 
 
+@public(methods=True, out=True)
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of input where `mask` is True, as a vector; mask and input broadcast.
 
@@ -77,6 +79,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return advanced_index(stretched(input, shape), stretched(mask, shape), dims=(-len(shape),))
 
 
+@public(methods=True, inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """input with the elements of `source`, one after the other, where `mask` is True; both broadcast. Out of place.
 
@@ -100,6 +103,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return advanced_set(stretched(input, shape), values, mask, dims=(-len(shape),))
 
 
+@public(out=True)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the bool tensor `condition` holds, else other; all three broadcast, and the two may be numbers. The
     gradient of the branch not taken is zero. With `condition` alone: nonzero(condition, as_tuple=True).
@@ -119,6 +123,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return choice(condition, input, other)
 
 
+@method("where")
 def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:
     """x where the bool tensor `condition` holds, else `other`, see ag.where."""
     return where(condition, x, other)

@@ -11,7 +11,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.cuda import exact
-from ...core.extend import LEADING, LINEAR, RECORD, SAME, Tensor, defop, other_words, wrap
+from ...core.extend import LEADING, LINEAR, RECORD, SAME, Tensor, defop, other_words, public, wrap
 from ..creation.factories import as_tensor, constant_like, full
 from ..shape.reshape import expand, reshape
 from .basic_index import wrap_dim
@@ -171,6 +171,7 @@ class scatter_extreme:
     grads = _extreme_back
     nondiff, promoted, types = ("index",), ("x", "src"), SAME
     jvp, batch = _extreme_jvp, LEADING
+    sensitive = True
 
 
 # ---- the public functions ------------------------------------------------------------------------------
@@ -181,6 +182,7 @@ def as_source(src: Any) -> Any:
     return as_tensor(src) if backend.is_array(src) else src
 
 
+@public(methods=True, inplace=True, out=True)
 @other_words
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
@@ -212,6 +214,7 @@ def scatter(
     return result if input.ndim else reshape(result, ())
 
 
+@public(methods=True, inplace=True, out=True)
 @other_words
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input plus the elements of `src` at the places that `index` names along `dim`; out of place.
@@ -284,6 +287,7 @@ def _reduced(x: Tensor, index: Tensor, src: Tensor, dim: int, reduce: str, inclu
     return scatter_extreme(x, index, src, dim, reduce == "amax")
 
 
+@public(methods=True, inplace=True, out=True)
 @other_words
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
@@ -313,6 +317,7 @@ def _distinct(index: Tensor) -> bool:
     return min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers)
 
 
+@public(methods=True, inplace=True, out=True)
 @other_words
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True

@@ -12,7 +12,7 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays import dtypes, strides
-from ...core.extend import Tensor, bump_version
+from ...core.extend import Tensor, bump_version, method, public
 from ..creation.factories import as_tensor
 from ..indexing.basic_index import FULL, wrap_dim
 from ..indexing.index_put import index_fill, index_put
@@ -26,7 +26,7 @@ def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any
     """`name`: as in_place makes it, but of an expanded x only x[key_of(x, ...)] is written to."""
     ordinary = in_place(function, name)
 
-    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
         if not strides.is_stretched(x._array) or is_recorded(x, (*args, *kwargs.values())):
             return ordinary(x, *args, **kwargs)
@@ -40,7 +40,7 @@ def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any
         target[at] = values[same]
         return x
 
-    return named(method, function, name, ordinary.__doc__)
+    return named(written, function, name, ordinary.__doc__)
 
 
 def _by_mask(x: Tensor, mask: Any, value: Any) -> Any:
@@ -55,11 +55,14 @@ def _by_indices(x: Tensor, indices: Sequence[Any], values: Any, accumulate: bool
     return tuple([FULL if index is None else index for index in indices])
 
 
-masked_fill_ = _in_place_by_key(masked_fill, "masked_fill_", _by_mask, "tensor[mask] = scalar")
-index_fill_ = _in_place_by_key(index_fill, "index_fill_", _by_index, "tensor[mask] = scalar")
-index_put_ = _in_place_by_key(index_put, "index_put_", _by_indices, "tensor[indices] = tensor")
+masked_fill_ = method()(_in_place_by_key(masked_fill, "masked_fill_", _by_mask, "tensor[mask] = scalar"))
+index_fill_ = method()(_in_place_by_key(index_fill, "index_fill_", _by_index, "tensor[mask] = scalar"))
+index_put_ = public(methods="index_put_")(
+    _in_place_by_key(index_put, "index_put_", _by_indices, "tensor[indices] = tensor")
+)
 
 
+@method()
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """`fill_value` on the main diagonal of x, of two or more dimensions, all equal if more than two; with `wrap` the
     diagonal of a tall matrix starts again, one row further down.

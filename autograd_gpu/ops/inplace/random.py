@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.extend import Tensor, as_number, as_numbers
+from ...core.extend import Tensor, as_number, as_numbers, method
 from ...random import Generator, bernoulli_mask
 from ...random.factories import floats
 from ...random.generator import source
@@ -41,6 +41,7 @@ def _positive(name: str, what: str, value: float) -> None:
 # ---- continuous ---------------------------------------------------------------------------------------
 
 
+@method()
 def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Normally distributed numbers into x.
 
@@ -54,6 +55,7 @@ def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator 
     return put(x, floats("standard_normal", x.shape, x.dtype, stream, std, mean), recorded)
 
 
+@method()
 def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Numbers uniform on [start, to) into x.
 
@@ -67,6 +69,7 @@ def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator
     return put(x, floats("random", x.shape, x.dtype, stream, to - start, start), recorded)
 
 
+@method()
 def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Numbers with the density lambd * exp(-lambd * x) into x.
 
@@ -79,6 +82,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
     return put(x, floats("standard_exponential", x.shape, x.dtype, stream, 1 / lambd), recorded)
 
 
+@method()
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """exp of normally distributed numbers into x; mean and std are those of the logarithm.
 
@@ -92,6 +96,7 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
     return put(x, backend.namespace(x._array).exp(values), recorded)
 
 
+@method()
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Numbers with the density sigma / (pi * ((x - median) ** 2 + sigma ** 2)) into x.
 
@@ -108,6 +113,7 @@ def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Genera
 # ---- discrete -----------------------------------------------------------------------------------------
 
 
+@method()
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """1 with probability p, a number or a tensor that broadcasts to x, else 0, into x of any dtype.
 
@@ -122,6 +128,7 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
     return put(x, bernoulli_mask(x.shape, p, None, stream), recorded)
 
 
+@method()
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """The number of trials of probability p until one succeeds, 1 or more, into x.
 
@@ -144,6 +151,7 @@ def _largest(dtype: np.dtype) -> int:
     return 1 if dtype == dtypes.bool_ else min(int(np.iinfo(dtype).max), 2**63 - 1)
 
 
+@method()
 def random_(
     x: Tensor, start: int | None = None, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip

@@ -31,8 +31,10 @@ from ...core.extend import (
     check_recordable,
     freshen,
     give,
+    method,
     overwrite,
     plain,
+    public,
     rebase,
     storage_of,
     withholding,
@@ -161,6 +163,7 @@ def _scaled(name: str, x: Tensor, value: Any, alpha: Any) -> Any:
     return dtypes.wrapped(scaled, x.dtype) if type(scaled) is int and x.dtype in dtypes.INTEGERS else scaled
 
 
+@method()
 def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     if check_writable("add_", x, other):
@@ -169,6 +172,7 @@ def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     return _update(x, "add", value if type(alpha) is int and alpha == 1 else _scaled("add_", x, value, alpha))
 
 
+@method("sub_", "subtract_")
 def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
     if check_writable("sub_", x, other):
@@ -177,6 +181,7 @@ def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     return _update(x, "subtract", value if type(alpha) is int and alpha == 1 else _scaled("sub_", x, value, alpha))
 
 
+@method("mul_", "multiply_")
 def mul_(x: Tensor, other: Any) -> Tensor:
     """x *= other."""
     if check_writable("mul_", x, other):
@@ -184,6 +189,7 @@ def mul_(x: Tensor, other: Any) -> Tensor:
     return _update(x, "multiply", _operand("mul_", x, other))
 
 
+@method("div_", "divide_", "true_divide_")
 def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """x /= other, or rounded as ag.div does with `rounding_mode`; without it x must be floating point."""
     if rounding_mode is not None:
@@ -195,6 +201,7 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     return _update(x, "true_divide", _operand("div_", x, other))
 
 
+@method()
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """The values of `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
     recorded = check_writable("copy_", x, other)
@@ -219,6 +226,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return x
 
 
+@public(methods="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, everywhere in input."""
     x = input
@@ -238,6 +246,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return x
 
 
+@public(methods="zero_")
 def zero_(input: Tensor) -> Tensor:
     """Zeros everywhere in input."""
     return put(input, 0, check_writable("zero_", input, stretched=True))

@@ -77,6 +77,7 @@ class addmm:
     types, broadcasts = SAME, ALWAYS
     def jvp(F, t, mat1, mat2, beta, alpha): return _pushed(t, F.mm, F.addmm, mat1, mat2, beta, alpha)
     batch = _batch_addmm
+    public = methods = inplace = True
 
 
 def _batch_baddbmm(F, n, batched, input, batch1, batch2, *, beta, alpha):
@@ -100,6 +101,7 @@ class baddbmm:
     types, broadcasts = SAME, ALWAYS
     def jvp(F, t, batch1, batch2, beta, alpha): return _pushed(t, F.bmm, F.baddbmm, batch1, batch2, beta, alpha)
     batch = _batch_baddbmm
+    public = methods = inplace = True
 
 
 SUMMED = "bij,bjk->ik"  # what addbmm multiplies
@@ -150,6 +152,7 @@ class addbmm:
         return _pushed(t, functools.partial(F.contract, equation=SUMMED), F.addbmm, batch1, batch2, beta, alpha)
 
     batch = _batch_addbmm
+    public = methods = inplace = True
 
 
 # ---- vectors -----------------------------------------------------------------------------------------
@@ -187,6 +190,8 @@ class addmv:
     types, broadcasts = SAME, ALWAYS
     def jvp(F, t, mat, vec, beta, alpha): return _pushed(t, F.mv, F.addmv, mat, vec, beta, alpha)
     batch = _batch_addmv
+    public = "addmv", "addmv_"
+    methods = inplace = True
 
 
 def _check_vectors(vec1, vec2):
@@ -221,3 +226,4 @@ class addr:
     types, broadcasts = PROMOTE, ALWAYS
     def jvp(F, t, vec1, vec2, beta, alpha): return _pushed(t, F.outer, F.addr, vec1, vec2, beta, alpha)
     batch = _batch_addr
+    public = methods = inplace = True

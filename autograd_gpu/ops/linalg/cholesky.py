@@ -6,7 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, rank, wrap
+from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, public, rank, wrap
 from ..creation.factories import as_tensor, eye
 from ..shape.permute import mT
 from .checks import check_square, check_system, info_array, refuse, solutions
@@ -71,6 +71,8 @@ class solve_triangular:
     called = ("input", "B")
     types, broadcasts = SAME, ALWAYS
     jvp, batch = _solve_triangular_jvp, _solve_triangular_batch
+    public = "linalg.solve_triangular"
+    sensitive = True
 
 
 # ---- Cholesky -----------------------------------------------------------------------------------------
@@ -122,11 +124,14 @@ class cholesky:
     forward = _cholesky
     grad_a = _cholesky_back
     jvp, batch = _cholesky_jvp, MATRICES
+    public = "cholesky", "linalg.cholesky"
+    methods = sensitive = True
 
 
 cholesky_result = namedtuple("cholesky_result", ("L", "info"))
 
 
+@public("linalg.cholesky_ex", out=True)
 def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info) of `linalg.cholesky`: info is 0, or the order of the first leading minor that is not positive.
 
@@ -143,6 +148,7 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     return cholesky_result(cholesky(input, upper, False), wrap(info_array(info, input._array)))
 
 
+@public(methods=True, out=True)
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """x with a @ x = input, from Cholesky's factor `input2` of a, the lower or `upper` triangle.
 
@@ -162,6 +168,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return solve_triangular(second, solve_triangular(first, input, upper=False), upper=True)
 
 
+@public(methods=True, out=True)
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a, from Cholesky's factor of a, the lower or `upper` triangle.
 

@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from ... import backend
-from ...core.extend import MATRICES, RAW, SAME, Tensor, added, defop
+from ...core.extend import MATRICES, RAW, SAME, Tensor, added, defop, public
 from ..elementwise.arithmetic import where
 from .checks import check_square
 
@@ -58,6 +58,8 @@ class det:
     def grad_a(F, g, a): return _matrices(F, g) * F.cofactor(a)
     def jvp(F, t, a): return F.sum(t * F.cofactor(a), (-2, -1))
     batch = MATRICES
+    public = "det", "linalg.det"
+    methods = sensitive = True
 
 
 def _slogdet(xp, a):
@@ -85,8 +87,11 @@ class slogdet:
     called = ("A",)
     outputs = ("sign", "logabsdet")
     batch = MATRICES
+    public = "slogdet", "linalg.slogdet"
+    methods = sensitive = True
 
 
+@public(methods=True)
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where that is negative, -inf where it is 0.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.extend import FLOAT, LINEAR, MATRICES, Tensor, defop, one_by_one, other_words, wrap
+from ...core.extend import FLOAT, LINEAR, MATRICES, Tensor, defop, one_by_one, other_words, public, wrap
 from .._support.half_precision import in_float32
 from ..elementwise.arithmetic import where
 from ..reduction.sum import axes, norm
@@ -17,6 +17,7 @@ from ..shape.reshape import unsqueeze
 MANY = 25  # from so many points on either side, distances come from products, as in PyTorch
 
 
+@public(methods=True)
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of a - b, broadcasting; where it is 0 its derivative is 0.
 
@@ -78,11 +79,13 @@ class euclidean_distances:
     grad_x2 = _euclidean_x2
     jvp, batch = _euclidean_jvp, MATRICES
     types, broadcasts = FLOAT, True
+    sensitive = True
 
 
 MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
+@public()
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:  # fmt: skip
@@ -146,6 +149,7 @@ def _pairs(xp: Any, n: int) -> list[Tensor]:
 _few_pairs = functools.lru_cache(MANY + 1)(lambda n: np.triu_indices(n, 1))
 
 
+@public("pdist", "nn.functional.pdist")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norm distances between every two rows of a matrix of n rows, as a vector of n (n - 1) / 2.
 
@@ -162,6 +166,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     return norm(row_differences(input, rows, columns), float(p), -1)
 
 
+@public(methods=True, inplace=True, out=True)
 @other_words
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """input with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.

@@ -73,6 +73,8 @@ class eigh:
     grad_a = _eigh_back
     outputs = ("eigenvalues", "eigenvectors")
     jvp, batch = _eigh_jvp, MATRICES
+    public = "linalg.eigh"
+    sensitive = True
 
 
 def _eigvalsh(xp, a, *, UPLO="L"):
@@ -104,6 +106,7 @@ class eigvalsh:
     forward = _eigvalsh
     grad_a = _eigvalsh_back
     jvp, batch = _eigvalsh_jvp, MATRICES
+    public = "linalg.eigvalsh"
 
 
 # ---- any square matrix --------------------------------------------------------------------------------
@@ -159,6 +162,8 @@ class eig:
     grad_a = _eig_back
     outputs = ("eigenvalues", "eigenvectors")
     jvp, batch = _eig_jvp, MATRICES
+    public = "linalg.eig"
+    sensitive = True
 
 
 def _eigvals_back(F, g, a):
@@ -182,3 +187,5 @@ class eigvals:
     def forward(xp, a): return _real(xp, "linalg.eigvals", a)[0]
     grad_a = _eigvals_back
     jvp, batch = _eigvals_jvp, MATRICES
+    public = "linalg.eigvals"
+    sensitive = True

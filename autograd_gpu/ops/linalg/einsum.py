@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.extend import MULTILINEAR, PROMOTE, Tensor, defop
+from ...core.extend import MULTILINEAR, PROMOTE, Tensor, defop, public
 from ..reduction.sum import sum as sum_over
 from ..shape.diagonal import diagonal
 from ..shape.permute import permute
@@ -284,6 +284,7 @@ def _multiplied(a: Operand, b: Operand, needed: str, output: str) -> Operand:
     return contract(x, y, equation=f"{x_subs},{y_subs}->{out}"), out
 
 
+@public()
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum of products that `equation` names, such as "bij,bjk->bik"; subscripts are letters, "..." broadcasts.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.extend import LEADING, MATRICES, RAW, RECORD, Tensor, defop, expanded, one_by_one, rank
+from ...core.extend import LEADING, MATRICES, RAW, RECORD, Tensor, defop, expanded, one_by_one, public, rank
 from ..shape.permute import mT
 from .checks import check_matrix, check_system, info_array, refuse
 from .cholesky import solve_triangular
@@ -114,6 +114,8 @@ class lu_factor_ex:
     called = ("A",)
     outputs, nondiff_outputs = ("LU", "pivots", "info"), ("pivots", "info")
     jvp, batch = _packed_jvp, MATRICES
+    public = "linalg.lu_factor_ex"
+    sensitive = True
 
 
 def _exchanged(rows, swaps):
@@ -209,11 +211,13 @@ class lu_unpack:
     called = ("LU_data", "LU_pivots")
     outputs, nondiff_outputs = ("P", "L", "U"), ("P",)
     jvp, batch = _unpacked_jvp, _unpacked_batch
+    public = True
 
 
 lu_factor_result = namedtuple("lu_factor_result", ("LU", "pivots"))
 
 
+@public("linalg.lu_factor", out=True)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(LU, pivots) of `linalg.lu_factor_ex`; RuntimeError for a matrix whose factor U has a zero on its diagonal.
 
@@ -225,6 +229,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     return lu_factor_result(factors, pivots)
 
 
+@public("linalg.lu", out=True)
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with P @ L @ U = a: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
 
@@ -236,6 +241,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
     return lu_unpack(factors, pivots)
 
 
+@public("linalg.lu_solve", out=True)
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """x with a @ x = B, or x @ a = B if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
 

@@ -191,6 +191,8 @@ class matmul:
     add_b = _add_matmul_right
     types, broadcasts = SAME, ALWAYS
     jvp, batch = MULTILINEAR, _batch_matmul
+    public = "matmul", "linalg.matmul"
+    methods = ufunc = True
 
 
 # ---- products of fixed rank --------------------------------------------------------------------------
@@ -229,6 +231,7 @@ class mm:
     called = ("input", "mat2")
     types = SAME
     jvp, batch = MULTILINEAR, batch_mm
+    public = methods = True
 
 
 def _check_bmm(a, b):
@@ -264,6 +267,7 @@ class bmm:
     called = ("input", "mat2")
     types = SAME
     jvp, batch = MULTILINEAR, batch_bmm
+    public = methods = True
 
 
 def _check_mv(mat, vec):
@@ -297,6 +301,7 @@ class mv:
     called = ("input", "vec")
     types = SAME
     jvp, batch = MULTILINEAR, batch_mv
+    public = methods = True
 
 
 # ---- what is added to a product ----------------------------------------------------------------------

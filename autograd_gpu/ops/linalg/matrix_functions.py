@@ -1,9 +1,9 @@
-"""Functions of a square matrix: powers and the exponential; and the matrix of powers of a vector."""
+"""Functions of a square matrix: powers and the exponential; the powers of the elements of a vector."""
 
 from __future__ import annotations
 
 from ... import backend
-from ...core.extend import MATRICES, RECORD, Tensor, defop
+from ...core.extend import MATRICES, RECORD, Tensor, defop, public
 from ..creation.factories import arange, as_tensor, eye
 from ..elementwise.arithmetic import pow
 from ..shape.reshape import unsqueeze
@@ -39,8 +39,11 @@ class matrix_exp:
     def grad_a(F, g, a): return _matrix_exp_jvp(F, g, F.mT(a))
     jvp, batch = _matrix_exp_jvp, MATRICES
     takes_out = False
+    public = "matrix_exp", "linalg.matrix_exp"
+    methods = True
 
 
+@public("matrix_power", "linalg.matrix_power", methods=True, out=True)
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The product of n factors a by repeated squaring, of the inverse for n < 0; the identity for n = 0.
 
@@ -68,18 +71,16 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         square = matmul(square, square)
 
 
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers 0 to N - 1 (default: as many as elements) of each element of a vector, along a new last dimension.
+@public("linalg.vander")
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """The powers 0, 1, ... N - 1 (default: as many as elements) of each element, along a new last dimension.
 
-    Falling from N - 1 on, unless `increasing`; `ag.linalg.vander` is always increasing.
-
-    >>> ag.vander(ag.tensor([1.0, 2.0, 3.0]))
-    tensor([[1., 1., 1.],
-            [4., 2., 1.],
-            [9., 3., 1.]])
+    >>> ag.linalg.vander(ag.tensor([2.0, 3.0]), N=3)
+    tensor([[1., 2., 4.],
+            [1., 3., 9.]])
     """
     x = as_tensor(x)
-    if x.ndim != 1:
-        raise RuntimeError("x must be a one-dimensional tensor.")
-    powers = arange(len(x) if N is None else N, device=x.device)
-    return pow(unsqueeze(x, -1), powers if increasing else powers.flip(0))
+    size = (x.shape[-1] if x.ndim else 0) if N is None else N
+    if size <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    return pow(unsqueeze(x, -1), arange(size, device=x.device))

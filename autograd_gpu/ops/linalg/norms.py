@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backend.arrays import dtypes
-from ...core.extend import Tensor, as_number, other_words
+from ...core.extend import Tensor, as_number, other_words, public
 from ..creation.convert import to
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import where
@@ -23,6 +23,7 @@ from .solve import inv_ex
 from .svd import svdvals
 
 
+@public("linalg.vector_norm", out=True)
 @other_words
 def vector_norm(
     x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None
@@ -57,6 +58,7 @@ def _two(name: str, x: Tensor, dim: Any) -> tuple[int, int]:
     return rows, columns
 
 
+@public("linalg.matrix_norm", out=True)
 @other_words
 def matrix_norm(
     input: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
@@ -94,6 +96,7 @@ def matrix_norm(
     return out
 
 
+@public("linalg.norm", out=True)
 @other_words
 def norm(
     input: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
@@ -119,6 +122,7 @@ def norm(
     return vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
+@public("linalg.cond", out=True)
 def cond(input: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number in the matrix norm `p`, by default 2: norm(a) * norm(inv(a)).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import backend
-from ...core.extend import SAME, Tensor, defop, expanded, one_by_one, rank
+from ...core.extend import SAME, Tensor, defop, expanded, one_by_one, public, rank
 from .checks import check_matrix
 
 MODES = ("reduced", "complete", "r")
@@ -94,8 +94,10 @@ class qr_factors:
     grad_a = _qr_back
     outputs = ("Q", "R")
     jvp, batch = _qr_jvp, _qr_batch
+    sensitive = True
 
 
+@public("linalg.qr", out=True)
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) with Q @ R = a, orthonormal columns in Q and an upper triangle R; float32 or float64.
 
@@ -192,3 +194,4 @@ class householder_product:
         return F.householder_product(*expanded(F, n, batched, (a, tau)))
     grads, jvp = _householder_back, _householder_jvp
     types = SAME
+    public = "linalg.householder_product"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, rank, wrap
+from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, public, rank, wrap
 from ..creation.factories import as_tensor
 from ..shape.permute import movedim
 from ..shape.reshape import ravel, reshape
@@ -48,12 +48,15 @@ class inv:
     def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
     def jvp(F, t, out): return -F.gemm(F.gemm(out, t), out)
     batch = MATRICES
+    public = "inverse", "linalg.inv"
+    methods = sensitive = True
 
 
 inverse = inv
 inv_result = namedtuple("inv_result", ("inverse", "info"))
 
 
+@public("linalg.inv_ex", out=True)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): info is 0, or the number of the first zero pivot of a matrix that has no inverse, which is NaN.
 
@@ -70,6 +73,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     return inv_result(inv(A, False), wrap(info_array(info, A._array)))
 
 
+@public("linalg.tensorinv", out=True)
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of a as a map between its first `ind` dimensions and the others: tensordot(a_inv, a, ind) is one.
 
@@ -163,11 +167,14 @@ class solve:
     called = ("A", "B")
     types, broadcasts = SAME, ALWAYS
     jvp, batch = _solve_jvp, _solve_batch
+    public = "linalg.solve"
+    sensitive = True
 
 
 solve_result = namedtuple("solve_result", ("result", "info"))
 
 
+@public("linalg.solve_ex", out=True)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(result, info) of `linalg.solve`: info is 0, or the number of the first zero pivot where the result is NaN.
 
@@ -182,6 +189,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return solve_result(solve(A, B, left, False), wrap(info_array(info, A._array)))
 
 
+@public("linalg.tensorsolve", out=True)
 def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """x with tensordot(input, x, x.ndim) = other, after the dimensions `dims` of input have been moved to its end.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, aligned, defop, expanded, one_by_one, rank, wrap
+from ...core.extend import MATRICES, SAME, Tensor, aligned, defop, expanded, one_by_one, public, rank, wrap
 from ..creation.factories import as_tensor, empty
 from ..reduction.sum import sum as sum_over
 from ..shape.reshape import reshape, squeeze, unsqueeze
@@ -129,6 +129,8 @@ class svd:
     jvp, batch = _svd_jvp, MATRICES
     called = ("A",)
     outputs = ("U", "S", "Vh")
+    public = "linalg.svd"
+    sensitive = True
 
 
 def _svdvals(xp, a, *, driver=None):
@@ -159,6 +161,8 @@ class svdvals:
     called = ("A",)
     grad_a = _svdvals_back
     jvp, batch = _svdvals_jvp, MATRICES
+    public = "linalg.svdvals"
+    sensitive = True
 
 
 # ---- pseudoinverse ------------------------------------------------------------------------------------
@@ -220,8 +224,11 @@ class pinv:
     def grad_a(F, g, a, out): return _pinv_back(F, g, a, out)
     def jvp(F, t, a, out): return _pinv_jvp(F, t, a, out)
     batch = MATRICES
+    public = "linalg.pinv"
+    sensitive = True
 
 
+@public(methods=True)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with rtol = rcond.
 
@@ -231,6 +238,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rtol=rcond)
 
 
+@public("linalg.matrix_rank", out=True)
 def matrix_rank(
     input: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
 ) -> Tensor:  # fmt: skip
@@ -306,12 +314,14 @@ class least_squares:
     types, broadcasts = SAME, ALWAYS
     outputs, nondiff_outputs = ("solution", "rank", "singular_values"), ("rank", "singular_values")
     jvp, batch = _least_squares_jvp, _least_squares_batch
+    sensitive = True
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 lstsq_result = namedtuple("lstsq_result", ("solution", "residuals", "rank", "singular_values"))
 
 
+@public("linalg.lstsq", out=True)
 def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of the least squares problem of input and b; batches broadcast.
 

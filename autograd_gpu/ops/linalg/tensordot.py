@@ -8,7 +8,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.extend import MULTILINEAR, PROMOTE, Tensor, defop
+from ...core.extend import MULTILINEAR, PROMOTE, Tensor, defop, public
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import mul
 from ..indexing.basic_index import wrap_dim
@@ -49,6 +49,7 @@ def _equation(a_ndim: int, b_ndim: int, first: tuple[int, ...], second: tuple[in
     return f"{a},{''.join(b)}->{''.join(out)}"
 
 
+@public(out=True)
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     """The sum of products over the last `dims` dimensions of a and the first of b, or over (dims of a, dims of b).
 
@@ -70,6 +71,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     return contract(a, b, _equation(a.ndim, b.ndim, first, second))
 
 
+@public(methods=True, out=True)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The inner products over the last dimension of both: out[..., i, ..., j] = sum(a[..., i, :] * b[..., j, :]).
 
@@ -146,6 +148,7 @@ class kron:
     def grad_b(F, g, a, b_shape): return _kron_back(F, g, a, a.shape, b_shape, False)
     types = PROMOTE
     jvp, batch = MULTILINEAR, _batch_kron
+    public = methods = True
 
 
 # ---- a chain of matrices -----------------------------------------------------------------------------
@@ -185,6 +188,7 @@ def _check_chain(tensors: Sequence[Tensor]) -> None:
                                "cannot be multiplied")
 
 
+@public("linalg.multi_dot", out=True)
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the order of the least work; the first and the last may be vectors.
 
@@ -207,6 +211,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return squeeze(out, 0) if row else out
 
 
+@public(out=True)
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """`linalg.multi_dot` of its arguments; one alone is returned as it is.
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from ... import backend
-from ...core.extend import MULTILINEAR, PROMOTE, SAME, aligned, counted_from_right, defop, example, expanded, rank
+from ...core.extend import (
+    MULTILINEAR,
+    PROMOTE,
+    SAME,
+    Tensor,
+    aligned,
+    counted_from_right,
+    defop,
+    example,
+    expanded,
+    other_words,
+    public,
+    rank,
+)
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
 from ..reduction.sum import reduced
@@ -48,6 +61,8 @@ class dot:
     called = ("input", "tensor")
     types = SAME
     jvp, batch = MULTILINEAR, _dot_batch
+    public = "dot", "vdot"
+    methods = True
 
 
 vdot = dot  # they differ in complex numbers only
@@ -93,6 +108,7 @@ class vecdot:
     called = ("x", "y")
     types, broadcasts = PROMOTE, ALWAYS
     jvp, batch = MULTILINEAR, _vecdot_batch
+    public = "linalg.vecdot"
 
 
 # ---- outer -------------------------------------------------------------------------------------------
@@ -129,6 +145,8 @@ class outer:
     called = ("input", "vec2")
     types = PROMOTE
     jvp, batch = MULTILINEAR, _outer_batch
+    public = "outer", "ger"
+    methods = True
 
 
 ger = outer
@@ -184,7 +202,19 @@ class cross:
     def grad_b(F, g, a, dim): return F.cross(g, a, _named_axis(a.shape, dim))
     types, broadcasts = PROMOTE, ALWAYS
     jvp, batch = MULTILINEAR, _cross_batch
+    public = methods = True
 
 
 def _named_axis(shape, dim):
     return from_right(shape.index(3) if dim is None else dim, len(shape))
+
+
+@public("linalg.cross", out=True)
+@other_words
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross products of the vectors of three elements along `dim`; the other dimensions broadcast.
+
+    >>> ag.linalg.cross(ag.tensor([1.0, 0.0, 0.0]), ag.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    return cross(input, other, dim)

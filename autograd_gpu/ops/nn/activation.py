@@ -78,6 +78,8 @@ class relu:
     def grad_x(F, g, out): return F.relu_grad(g, out)
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "relu", "relu_", "nn.functional.relu_"
+    methods = inplace = True
 
 
 @defop
@@ -134,6 +136,8 @@ class sigmoid:
     def grad_x(F, g, out): return F.sigmoid_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "sigmoid", "sigmoid_", "special.expit", "nn.functional.sigmoid"
+    methods = inplace = True
 
 
 @defop
@@ -171,6 +175,8 @@ class tanh:
     def grad_x(F, g, out): return F.tanh_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "tanh", "tanh_", "nn.functional.tanh"
+    methods = inplace = ufunc = True
 
 
 @defop
@@ -228,6 +234,7 @@ class silu:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = True
 
 
 @defop
@@ -269,6 +276,7 @@ class softsign:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "softsign", "nn.functional.softsign"
 
 
 @defop
@@ -285,3 +293,4 @@ class tanhshrink:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "tanhshrink", "nn.functional.tanhshrink"

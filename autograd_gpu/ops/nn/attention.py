@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from ...backend.arrays.dtypes import FLOATS
-from ...core.extend import RECORD, Tensor
+from ...core.extend import RECORD, Tensor, public
 from ..creation.factories import ones
 from .dropout import dropout
 
 
+@public("scaled_dot_product_attention", "nn.functional.scaled_dot_product_attention")
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,

@@ -13,7 +13,7 @@ import math
 from ... import backend
 from ...backend.arrays.dtypes import wide
 from ...config import no_grad
-from ...core.extend import FLOAT, RECORD, Tensor, added, defop, example, moved
+from ...core.extend import FLOAT, RECORD, Tensor, added, defop, example, moved, public
 from ...errors import ArgumentError
 from ..inplace.write import add_, mul_
 from ..shape.reshape import reshape
@@ -154,9 +154,11 @@ class native_batch_norm:
     def forward(xp, x, weight=None, bias=None, *, eps=1e-5): return _batch_norm(xp, x, weight, bias, eps)
     grads = _batch_norm_back
     outputs, types = ("out", "mean", "var"), FLOAT
+    sensitive = "mean", "var"  # the gradients of a row or a channel depend on it
     jvp, batch = _batch_norm_push, _batch_batch_norm
 
 
+@public("batch_norm", "nn.functional.batch_norm")
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
@@ -243,6 +245,7 @@ def _by_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None
     return out if bias is None else RECORD.add(out, _channels_of(bias, x.ndim))
 
 
+@public("group_norm", "nn.functional.group_norm")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -268,6 +271,7 @@ def group_norm(
     return kept_half(_by_group(input, num_groups, weight, bias, eps), input)
 
 
+@public("instance_norm", "nn.functional.instance_norm")
 def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ...core.extend import RECORD, Tensor
+from ...core.extend import RECORD, Tensor, public
 
 
+@public("bilinear", "nn.functional.bilinear")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ weight[k] input2 + bias[k] for each k: (..., A), (..., B), (K, A, B), (K,) -> (..., K).
 

@@ -15,7 +15,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, wide
-from ...core.extend import FLOAT, LINEAR, RECORD, Tensor, added, defop, other_words
+from ...core.extend import FLOAT, LINEAR, RECORD, Tensor, added, defop, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
 from ..reduction.sum import reduced
@@ -272,6 +272,7 @@ def _check_weight(weight: Tensor | None, classes: int) -> None:
                            f"weight tensor of shape: {list(weight.shape)}")
 
 
+@public("nll_loss", "nn.functional.nll_loss")
 @other_words
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
@@ -295,6 +296,7 @@ def nll_loss(
     return RECORD.class_nll(last, target, weight, ignore_index, reduction)
 
 
+@public("cross_entropy", "nn.functional.cross_entropy")
 @other_words
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",

@@ -9,7 +9,19 @@ import numpy as np
 from ... import backend, random
 from ...backend import kernels
 from ...backend.arrays.dtypes import float32, float64
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, LEADING, LINEAR, RECORD, Tensor, defop, other_words, wrap
+from ...core.extend import (
+    BROADCASTING,
+    ELEMENTWISE,
+    FLOAT,
+    LEADING,
+    LINEAR,
+    RECORD,
+    Tensor,
+    defop,
+    other_words,
+    public,
+    wrap,
+)
 from ...errors import ArgumentError, warn_user
 from .exponential_activations import SELU_ALPHA, SELU_SCALE
 from .piecewise_activations import leaky_relu
@@ -128,6 +140,7 @@ def _drops(p: float, training: bool) -> bool:
     return training and p > 0
 
 
+@public("dropout", "dropout_")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """In training, zero with probability p for each element and input / (1 - p) otherwise; else input itself.
 
@@ -137,6 +150,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return random_dropout(input, p) if _drops(p, training) else input
 
 
+@public("feature_dropout", "feature_dropout_")
 def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels, the first two dimensions of input; RuntimeError if it has fewer.
 
@@ -154,6 +168,7 @@ def _check_features(x: Tensor) -> None:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
 
 
+@public()
 def dropout1d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of x (N, C, L) or (C, L); RuntimeError for another number of dimensions.
 
@@ -167,6 +182,7 @@ def dropout1d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return feature_dropout(x, p, training) if x.ndim == 3 else feature_dropout(x.unsqueeze(0), p, training).squeeze(0)
 
 
+@public()
 def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of x (N, C, H, W); warns about another number of dimensions.
 
@@ -181,6 +197,7 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return feature_dropout(x, p, training)
 
 
+@public()
 def dropout3d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of x (N, C, D, H, W) or (C, D, H, W); warns about another number of dimensions.
 
@@ -193,6 +210,7 @@ def dropout3d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return feature_dropout(x.unsqueeze(0), p, training).squeeze(0) if x.ndim == 4 else feature_dropout(x, p, training)
 
 
+@public("alpha_dropout", "alpha_dropout_")
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """Dropout for selu (Klambauer et al. 2017): dropped elements are selu's lowest value; mean 0 and variance 1 stay.
 
@@ -202,6 +220,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     return random_alpha_dropout(input, p) if _drops(p, training) else input
 
 
+@public("feature_alpha_dropout", "feature_alpha_dropout_")
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels, the first two dimensions of input.
 
@@ -239,6 +258,7 @@ class random_rrelu:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+@public("rrelu", "rrelu_", "nn.functional.rrelu_")
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
     """input where it is positive, else times a slope: in training drawn for each element from [lower, upper), else
     their mean.
@@ -252,6 +272,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
 # ---- a random class ----------------------------------------------------------------------------------
 
 
+@public("gumbel_softmax", "nn.functional.gumbel_softmax")
 @other_words
 def gumbel_softmax(
     logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1

@@ -7,12 +7,13 @@ import math
 import numpy as np
 
 from ... import backend
-from ...core.extend import RECORD, Tensor, wrap
+from ...core.extend import RECORD, Tensor, public, wrap
 from ...errors import ArgumentError
 
 MODES = ("sum", "mean", "max")
 
 
+@public()
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, mode: str = "mean",
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,

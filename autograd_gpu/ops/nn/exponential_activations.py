@@ -61,6 +61,7 @@ class elu:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "elu", "elu_", "nn.functional.elu_"
 
 
 def _celu(xp, x, *, alpha=1.0):
@@ -86,6 +87,7 @@ class celu:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "celu", "celu_", "nn.functional.celu_"
 
 
 @defop
@@ -102,6 +104,7 @@ class selu:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "selu", "selu_", "nn.functional.selu_"
 
 
 # ---- softplus and its kin ----------------------------------------------------------------------------
@@ -149,6 +152,7 @@ class softplus:
     grad_x = softplus_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "softplus", "nn.functional.softplus"
 
 
 def _logsigmoid(xp, x):
@@ -171,6 +175,7 @@ class logsigmoid:
     def grad_x(F, g, x): return g * F.sigmoid(-x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "logsigmoid", "nn.functional.logsigmoid"
 
 
 def _mish(xp, x):
@@ -202,3 +207,4 @@ class mish:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = True

@@ -128,6 +128,7 @@ class gelu:
     def grad_x(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "gelu", "nn.functional.gelu"
 
 
 @defop

@@ -52,3 +52,4 @@ class glu:
     jvp, batch = _glu_jvp, along("dim")
     types = FLOAT
     takes_out = False
+    public = "glu", "nn.functional.glu"

@@ -10,7 +10,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, get_default_dtype, wide
-from ...core.extend import FLOAT, RECORD, Tensor, aligned, as_number, defop, example, expanded
+from ...core.extend import FLOAT, RECORD, Tensor, aligned, as_number, defop, example, expanded, public
 
 
 def _axes(x, shape):
@@ -197,8 +197,10 @@ class native_layer_norm:
         def run(weight, bias): return F.native_layer_norm(x, weight, bias, shape=shape, eps=eps)
         return _in_examples(F, run, n, batched, x, weight, bias, shape)
     outputs, types = ("out", "mean", "rstd"), FLOAT
+    sensitive = "mean", "rstd"  # the gradients of a row or a channel depend on it
 
 
+@public("layer_norm", "nn.functional.layer_norm")
 def layer_norm(
     input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
@@ -290,8 +292,10 @@ class native_rms_norm:
         def run(weight, bias): return F.native_rms_norm(x, weight, shape=shape, eps=eps)
         return _in_examples(F, run, n, (*batched, False), x, weight, None, shape)
     outputs, types = ("out", "rstd"), FLOAT
+    sensitive = ("rstd",)  # the gradients of a row or a channel depend on it
 
 
+@public("rms_norm", "nn.functional.rms_norm")
 def rms_norm(
     input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:

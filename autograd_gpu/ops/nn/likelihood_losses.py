@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
-from ...core.extend import FLOAT, RECORD, Tensor, defop, example, other_words
+from ...core.extend import FLOAT, RECORD, Tensor, defop, example, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
 from ..reduction.sum import divided
@@ -64,6 +64,7 @@ class binary_cross_entropy_with_logits:
     types = FLOAT
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
+    public = "binary_cross_entropy_with_logits", "nn.functional.binary_cross_entropy_with_logits"
 
 
 def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
@@ -106,6 +107,8 @@ class binary_cross_entropy:
     nondiff, types = ("weight",), FLOAT
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
+    public = "binary_cross_entropy", "nn.functional.binary_cross_entropy"
+    sensitive = True
 
 
 # ---- Kullback-Leibler divergence ---------------------------------------------------------------------
@@ -165,6 +168,8 @@ class kl_div:
     types, broadcasts = FLOAT, ALWAYS
     jvp, batch = LOSS_JVP, _kl_batch
     takes_out = False
+    public = "kl_div", "nn.functional.kl_div"
+    sensitive = True
 
 
 # ---- Gaussian and Poisson ----------------------------------------------------------------------------
@@ -202,8 +207,10 @@ class gaussian_nll:
     grad_var = _gaussian_var
     types, broadcasts = FLOAT, ALWAYS
     jvp, batch = LOSS_JVP, LOSS_BATCH
+    sensitive = True
 
 
+@public("gaussian_nll_loss", "nn.functional.gaussian_nll_loss")
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -230,6 +237,7 @@ def gaussian_nll_loss(
     return gaussian_nll(input, target, lift(var, eps), full, reduction)
 
 
+@public("poisson_nll_loss", "nn.functional.poisson_nll_loss")
 @other_words
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8,

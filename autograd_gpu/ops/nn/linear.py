@@ -103,3 +103,4 @@ class linear:
     add_weight = _linear_add_weight
     types = SAME
     jvp, batch = _linear_jvp, _batch_linear
+    public = "linear", "nn.functional.linear"

@@ -19,7 +19,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, float32
-from ...core.extend import RAW, RECORD, SAME, ZERO, Tensor, aligned, defop, expanded
+from ...core.extend import RAW, RECORD, SAME, ZERO, Tensor, aligned, defop, expanded, public
 from .activation import BLOCK
 from .activation_formulas import CURVES, parameters_of
 from .linear import linear, sum_rows
@@ -226,6 +226,7 @@ class curved_grad:
     jvp, batch = _push_grad, _batch_grad
 
 
+@public("nn.functional.linear_activation")
 def linear_activation(
     input: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "relu", **parameters: Any
 ) -> Tensor:

@@ -15,7 +15,7 @@ from ... import backend
 from ...backend import constant
 from ...backend.arrays.dtypes import float64, int64
 from ...backend.cpu import numpy_ops
-from ...core.extend import FLOAT, RECORD, Tensor, defop, expanded, other_words
+from ...core.extend import FLOAT, RECORD, Tensor, defop, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from ..reduction.sum import added, divided
@@ -34,6 +34,7 @@ def _shapes(**tensors: Tensor) -> str:
 # ---- two inputs --------------------------------------------------------------------------------------
 
 
+@public("margin_ranking_loss", "nn.functional.margin_ranking_loss")
 @other_words
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
@@ -49,6 +50,7 @@ def margin_ranking_loss(
     return settle((margin - target * (input1 - input2)).clamp(0), reduction)
 
 
+@public("hinge_embedding_loss", "nn.functional.hinge_embedding_loss")
 @other_words
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1; broadcasting.
@@ -60,6 +62,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return settle(far + RECORD.where(RECORD.ne(target, -1), input, 0.0), reduction)
 
 
+@public("cosine_embedding_loss", "nn.functional.cosine_embedding_loss")
 @other_words
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
@@ -82,6 +85,7 @@ def cosine_embedding_loss(
     return settle(alike + RECORD.where(RECORD.eq(target, -1), (cosine - margin).clamp(0), 0.0), reduction)
 
 
+@public("soft_margin_loss", "nn.functional.soft_margin_loss")
 @other_words
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)), broadcasting; targets are 1 and -1. Large arguments do not overflow.
@@ -95,6 +99,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 # ---- triplets ----------------------------------------------------------------------------------------
 
 
+@public("triplet_margin_loss", "nn.functional.triplet_margin_loss")
 @other_words
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
@@ -117,6 +122,7 @@ def triplet_margin_loss(
     )
 
 
+@public("triplet_margin_with_distance_loss", "nn.functional.triplet_margin_with_distance_loss")
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *,
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
@@ -261,6 +267,7 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     return target
 
 
+@public("multi_margin_loss", "nn.functional.multi_margin_loss")
 @other_words
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
@@ -291,6 +298,7 @@ def multi_margin_loss(
     return settle(losses if input.ndim == 2 else losses.reshape(()), reduction)
 
 
+@public("multilabel_margin_loss", "nn.functional.multilabel_margin_loss")
 @other_words
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The sum over labels y and classes i that are no label of max(0, 1 - input[y] + input[i]), divided by C.
@@ -313,6 +321,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     return settle(losses if input.ndim == 2 else losses.reshape(()), reduction)
 
 
+@public("multilabel_soft_margin_loss", "nn.functional.multilabel_soft_margin_loss")
 @other_words
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"

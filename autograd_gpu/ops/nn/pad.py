@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ... import backend
 from ...backend.arrays.dtypes import HALF, float32
-from ...core.extend import LEADING, LINEAR, Tensor, defop, rank
+from ...core.extend import LEADING, LINEAR, Tensor, defop, public, rank
 from ..indexing.basic_index import FULL
 
 # `pad` goes by pairs (before, after) from the last dimension on; a negative number crops.
@@ -130,6 +130,7 @@ class border_pad_backward:
     jvp, batch = LINEAR, LEADING
 
 
+@public("pad", "nn.functional.pad")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """input with more elements around it: pad[0] before and pad[1] after along the last dimension, pad[2] and pad[3]
     along the one before it, and so on. A negative size crops.

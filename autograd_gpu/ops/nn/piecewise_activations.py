@@ -21,6 +21,7 @@ from ...core.extend import (
     aligned,
     defop,
     expanded,
+    public,
 )
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
@@ -85,6 +86,7 @@ class leaky_relu:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "leaky_relu", "leaky_relu_", "nn.functional.leaky_relu_"
 
 
 @defop
@@ -104,6 +106,7 @@ class prelu_kernel:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+@public("prelu", "nn.functional.prelu", methods=True)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where input > 0, else weight * input, with one weight for all or one per channel (dimension 1 of input).
 
@@ -164,8 +167,10 @@ class hardtanh:
     grad_x = _hardtanh_back
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = "hardtanh", "hardtanh_", "nn.functional.hardtanh_"
 
 
+@public()
 def relu6(x: Tensor) -> Tensor:
     """x limited to [0, 6]; at the limits the derivative is 0.
 
@@ -195,6 +200,7 @@ class hardsigmoid:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = True
 
 
 def _hardswish_back(F, g, x):
@@ -215,6 +221,7 @@ class hardswish:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = True
 
 
 # ---- thresholds --------------------------------------------------------------------------------------
@@ -240,6 +247,8 @@ class hardshrink:
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "hardshrink", "nn.functional.hardshrink"
+    methods = True
 
 
 def _softshrink(xp, x, *, lambd=0.5):
@@ -263,6 +272,7 @@ class softshrink:
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "softshrink", "nn.functional.softshrink"
 
 
 def _threshold(xp, x, *, threshold, value):
@@ -281,3 +291,4 @@ class threshold:
     def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
     types = PROMOTE
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "threshold", "threshold_", "nn.functional.threshold_"

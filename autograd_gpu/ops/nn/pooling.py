@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
-from ...core.extend import LEADING, LINEAR, RECORD, Tensor, defop, wrap
+from ...core.extend import LEADING, LINEAR, RECORD, Tensor, defop, public, wrap
 
 # ---- windows -----------------------------------------------------------------------------------------
 
@@ -104,6 +104,7 @@ class window_spread:
     jvp, batch = LINEAR, LEADING
 
 
+@public("avg_pool1d", "nn.functional.avg_pool1d")
 def avg_pool1d(
     input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -135,6 +136,7 @@ def _constant(values: np.ndarray, like: Tensor) -> Tensor:
     return wrap(backend.to_device(values, like.device)).to(like.dtype)
 
 
+@public("adaptive_avg_pool1d", "nn.functional.adaptive_avg_pool1d")
 def adaptive_avg_pool1d(input: Tensor, output_size: int) -> Tensor:
     """The means of `output_size` windows that cover the input (N, C, L) or (C, L) evenly: [i L / n, (i + 1) L / n).
 
@@ -158,6 +160,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int) -> Tensor:
 # ---- maxima ------------------------------------------------------------------------------------------
 
 
+@public("max_pool1d", "nn.functional.max_pool1d")
 def max_pool1d(
     input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -197,6 +200,7 @@ def _places(length: int, size: int, stride: int, padding: int, dilation: int, co
 # ---- pixels ------------------------------------------------------------------------------------------
 
 
+@public("pixel_shuffle", "nn.functional.pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., C r r, H, W) -> (..., C, H r, W r): blocks of r x r pixels out of r * r channels (Shi et al. 2016).
 
@@ -217,6 +221,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return blocks.reshape(*lead, channels // (r * r), height * r, width * r)
 
 
+@public("pixel_unshuffle", "nn.functional.pixel_unshuffle")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(..., C, H r, W r) -> (..., C r r, H, W): the inverse of `pixel_shuffle`.
 

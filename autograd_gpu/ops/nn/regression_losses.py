@@ -22,6 +22,7 @@ from ...core.extend import (
     example,
     expanded,
     other_words,
+    public,
 )
 from ...errors import ArgumentError, warn_user
 from ..reduction.sum import reduced
@@ -136,6 +137,7 @@ class mse_loss:
     types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
+    public = True
 
 
 def _l1(xp, input, target, *, reduction="mean"):
@@ -164,6 +166,7 @@ class l1_loss:
     types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
+    public = sensitive = True
 
 
 def _huber(xp, input, target, *, reduction="mean", delta=1.0):
@@ -197,8 +200,10 @@ class huber_loss:
     types, broadcasts, expanded = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
+    public = True
 
 
+@public("smooth_l1_loss", "nn.functional.smooth_l1_loss")
 @other_words
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...backend.arrays.dtypes import FLOATS, promote_types
-from ...core.extend import BROADCASTING, ELEMENTWISE, RECORD, Tensor, defop, other_words
+from ...core.extend import BROADCASTING, ELEMENTWISE, RECORD, Tensor, defop, other_words, public
 from ..shape.reshape import common_shape
 
 
@@ -21,6 +21,7 @@ class lift:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+@public("normalize", "nn.functional.normalize", out=True)
 @other_words
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """input / max(p-norm of input over `dim`, eps): vectors of length 1 along `dim`, an int or a tuple.
@@ -31,6 +32,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     return input / input.norm(p, dim, True).clamp(eps)
 
 
+@public("cosine_similarity", "nn.functional.cosine_similarity")
 @other_words
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim` of the broadcast inputs; lengths are taken as eps at least.
@@ -50,6 +52,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return RECORD.sum(x1 * x2, dim) / (lift(x1.norm(2, dim), eps) * lift(x2.norm(2, dim), eps))
 
 
+@public("pairwise_distance", "nn.functional.pairwise_distance")
 @other_words
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension, broadcasting.

@@ -12,7 +12,7 @@ from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import numpy_ops
-from ...core.extend import FLOAT, RECORD, Tensor, added, along, defop, other_words
+from ...core.extend import FLOAT, RECORD, Tensor, added, along, defop, other_words, public
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
 
@@ -156,6 +156,8 @@ class softmax:
     grad_x = _softmax_back
     types = FLOAT
     jvp, batch = _softmax_push, along("dim")
+    public = "softmax", "special.softmax", "nn.functional.softmax"
+    methods = True
 
 
 @in_float32
@@ -190,6 +192,7 @@ class safe_softmax:
     batch = along("dim")
 
 
+@public("softmin", "nn.functional.softmin")
 @other_words
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(-input) / sum(exp(-input)) over `dim`, of input converted to `dtype` if there is one.
@@ -245,6 +248,8 @@ class log_softmax:
     grad_x = _log_softmax_back
     types = FLOAT
     jvp, batch = _log_softmax_push, along("dim")
+    public = "log_softmax", "special.log_softmax", "nn.functional.log_softmax"
+    methods = True
 
 
 def _log_softmax_grad_push(F, t, h, out, dim):

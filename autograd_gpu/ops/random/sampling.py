@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.extend import ANY, BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, wrap
+from ...core.extend import ANY, BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, public, wrap
 from ...random import Generator, bernoulli_mask
 from ...random import normal as normal_of
 from ...random.factories import floats, sizes_of
@@ -67,6 +67,7 @@ class random_bernoulli:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+@public(methods=True, out=True)
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability in each element of input, else 0, of its shape and dtype; with `p` that for all.
 
@@ -109,6 +110,7 @@ class poisson:
     types = ANY
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
+    public = True
 
 
 def _normal(xp, mean, std, *, generator=None):
@@ -139,6 +141,7 @@ class random_normal:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
+@public(out=True)
 def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
     device: Any = None, requires_grad: bool = False,
@@ -218,6 +221,7 @@ def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator
     return found
 
 
+@public(methods=True, out=True)
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip

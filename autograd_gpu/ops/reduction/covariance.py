@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.extend import Tensor, other_words
+from ...core.extend import Tensor, other_words, public
 from ..elementwise.clamp import clamp, clamp_min
 from ..elementwise.unary import sqrt
 from ..linalg.matmul import matmul
@@ -15,6 +15,7 @@ from . import pairs
 from .sum import mean, sum
 
 
+@public(out=True)
 @other_words
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
@@ -28,6 +29,7 @@ def var_mean(
     return tuple(pairs.var_mean(input, dim, unbiased, keepdim, correction))
 
 
+@public(out=True)
 @other_words
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
@@ -61,6 +63,7 @@ def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
+@public(methods=True)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:  # fmt: skip
@@ -97,6 +100,7 @@ def cov(
     return reshape(result, ()) if rows.shape[0] == 1 else result
 
 
+@public(methods=True)
 def corrcoef(input: Tensor) -> Tensor:
     """Pearson's correlation coefficients of variables, input's rows, over observations, its columns, within [-1, 1].
 

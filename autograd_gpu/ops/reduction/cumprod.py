@@ -55,6 +55,7 @@ class cumprod:
     grad_x = _cumprod_back
     def differentiable(dim, dtype): return stays_float(dim, None, dtype)
     jvp, batch = _cumprod_push, along("dim")
+    public = methods = inplace = True
 
 
 def _parts(xp, x, dim):

@@ -79,6 +79,7 @@ class prod:
     def jvp(F, t, x, dim, keepdim, dtype): return F.sum(_prod_of_others(F, x, dim) * t, dim, keepdim, dtype)
     batch = _prod_batch
     differentiable = stays_float
+    public = methods = True
 
 
 def _exclusive_prod(xp, x, *, dim=-1):
@@ -145,6 +146,7 @@ class cumsum:
     grad_x = _cumsum_back
     def differentiable(dim, dtype, reverse): return stays_float(dim, None, dtype)
     jvp, batch = LINEAR, along("dim")
+    public = methods = inplace = True
 
 
 # ---- cumulative sums of exponentials -----------------------------------------------------------------
@@ -187,6 +189,7 @@ class logcumsumexp:
     grad_x = _logcumsumexp_back
     def jvp(F, t, x, out, dim, reverse): return F.exp_cumsum(t, x, out, from_right(dim, x.ndim), reverse)
     types, batch = FLOAT, along("dim")
+    public = methods = sensitive = True
 
 
 def _exp_cumsum(xp, h, x, y, *, dim, reverse):
@@ -254,6 +257,7 @@ class cummax:
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")
+    public = methods = True
 
 
 @defop
@@ -268,3 +272,4 @@ class cummin:
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")
+    public = methods = True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backend.arrays.dtypes import bool_
-from ...core.extend import BROADCASTING, FLOAT, LINEAR, RECORD, Tensor, along, defop, other_words
+from ...core.extend import BROADCASTING, FLOAT, LINEAR, RECORD, Tensor, along, defop, other_words, public
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import key_along, narrow, wrap_dim
 from ..shape.concat import cat
@@ -63,6 +63,7 @@ class differences:
     jvp, batch = LINEAR, along("dim")
 
 
+@public(methods=True, out=True)
 @other_words
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
@@ -112,6 +113,7 @@ def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
     return cat([first, inner, last], dim)
 
 
+@public()
 @other_words
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
@@ -166,6 +168,7 @@ def _halved(areas: Tensor, dx: Any) -> Tensor:
     return scaled(areas * dx, 1, 2) if isinstance(dx, Tensor) else scaled(areas, 1 if dx is None else dx, 2)
 
 
+@public("trapezoid", "trapz")
 @other_words
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral of y along `dim` by the trapezoidal rule; the points at x, or dx (1) apart.
@@ -177,6 +180,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     return _halved(sum(_trapezoids("trapezoid", y, x, dx, at), at - y.ndim), dx)
 
 
+@public()
 @other_words
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals of y along `dim` up to its second, third, ... point, see ag.trapezoid.

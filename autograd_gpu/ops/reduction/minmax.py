@@ -9,7 +9,18 @@ import numpy as np
 
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
-from ...core.extend import RECORD, REDUCING, Tensor, along, counted_from_right, defop, example, other_words, rank
+from ...core.extend import (
+    RECORD,
+    REDUCING,
+    Tensor,
+    along,
+    counted_from_right,
+    defop,
+    example,
+    other_words,
+    public,
+    rank,
+)
 from ..elementwise.clamp import maximum, minimum
 from ..indexing.basic_index import from_right, wrap_dim
 from .sum import axes, axis_of, kept
@@ -80,6 +91,7 @@ class amax:
     forward = _amax
     def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amax(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
+    public = methods = sensitive = True
 
 
 @defop
@@ -93,8 +105,10 @@ class amin:
     forward = _amin
     def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amin(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
+    public = methods = sensitive = True
 
 
+@public(methods=True, out=True)
 @other_words
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """(min, max): the smallest and the largest element over `dim` (None for all); ties share the gradient equally.
@@ -149,6 +163,7 @@ class argmax:
 
     def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmax", x, dim, keepdim)
     def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmax", n, x, dim, keepdim)
+    public = methods = True
 
 
 @defop
@@ -161,6 +176,7 @@ class argmin:
 
     def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmin", x, dim, keepdim)
     def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmin", n, x, dim, keepdim)
+    public = methods = True
 
 
 def _along(xp, name, x, dim, keepdim):
@@ -220,6 +236,7 @@ class min_dim:
     jvp, batch = tangent_at_place, along("dim")
 
 
+@public(methods=True, out=True)
 @other_words
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
@@ -235,6 +252,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     return amax(input) if dim is None else max_dim(input, dim, keepdim)
 
 
+@public(methods=True, out=True)
 @other_words
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
@@ -284,6 +302,7 @@ class any:
 
     def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "any", x, dim, keepdim)
     def batch(F, n, batched, x, *, dim, keepdim): return F.any(x, _dims_of_examples(x, dim), keepdim)
+    public = methods = True
 
 
 @defop
@@ -298,3 +317,4 @@ class all:
 
     def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "all", x, dim, keepdim)
     def batch(F, n, batched, x, *, dim, keepdim): return F.all(x, _dims_of_examples(x, dim), keepdim)
+    public = methods = True

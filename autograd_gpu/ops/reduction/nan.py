@@ -39,6 +39,8 @@ class nan_to_num:
     forward = _nan_to_num
     def grad_x(F, g, x): return F.where(F.isfinite(x), g, 0.0)
     jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "nan_to_num", "nan_to_num_"
+    methods = inplace = True
 
 
 def _without(xp, x):
@@ -74,6 +76,7 @@ class nansum:
     grad_x = _nansum_back
     def differentiable(dim, keepdim, dtype): return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS
     jvp, batch = _nansum_jvp, REDUCING
+    public = methods = True
 
 
 def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
@@ -114,3 +117,4 @@ class nanmean:
     grad_x = _nanmean_back
     saved = ("found",)
     jvp, batch = _nanmean_jvp, REDUCING
+    public = methods = True

@@ -69,6 +69,7 @@ class std_mean:
     def jvp(F, t, x, std, dim, unbiased, keepdim, correction):
         return _std_jvp(F, t, x, std, dim, unbiased, keepdim, correction), _mean_jvp(F, t, dim, keepdim)
     outputs, batch = ("std", "mean"), std.op.batch
+    sensitive = True
 
 
 @defop
@@ -87,3 +88,4 @@ class aminmax:
     def jvp(F, t, x, min, max, dim, keepdim):
         return amin.op.jvp(F, t, x, min, dim, keepdim), amax.op.jvp(F, t, x, max, dim, keepdim)
     outputs, batch = ("min", "max"), REDUCING
+    sensitive = True

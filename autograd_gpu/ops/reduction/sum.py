@@ -14,7 +14,7 @@ from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import numpy_ops, sums
 from ...backend.cuda import sums as device_sums
-from ...core.extend import FLOAT, LINEAR, REDUCING, Tensor, defop
+from ...core.extend import FLOAT, LINEAR, REDUCING, Tensor, defop, public
 from ..indexing.basic_index import from_right, wrap_dim
 from ..shape.diagonal import diagonal
 
@@ -148,6 +148,7 @@ class sum:
     grad_x = _sum_back
     differentiable = _stays_float
     jvp, batch = LINEAR, REDUCING
+    public = methods = True
 
 
 def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
@@ -185,6 +186,7 @@ class mean:
     forward = _mean
     grad_x = _mean_back
     jvp, batch = LINEAR, REDUCING
+    public = methods = True
 
 
 # ---- counts and the trace ------------------------------------------------------------------------------
@@ -207,8 +209,10 @@ class count_nonzero:
     forward = _count_nonzero
     batch = REDUCING
     takes_out = False
+    public = methods = True
 
 
+@public(methods=True)
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
@@ -259,6 +263,8 @@ class logsumexp:
     grad_x = _logsumexp_back
     types = FLOAT
     jvp, batch = _logsumexp_jvp, REDUCING
+    public = "logsumexp", "special.logsumexp"
+    methods = sensitive = True
 
 
 def _order(p):
@@ -350,3 +356,4 @@ class norm:
     forward = _norm
     grad_x = _norm_back
     jvp, batch = _norm_jvp, REDUCING
+    public = methods = sensitive = True

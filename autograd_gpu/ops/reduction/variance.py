@@ -116,6 +116,7 @@ class var:
     forward = _var
     grad_x = _var_back
     jvp, batch = _var_jvp, _SPREAD
+    public = methods = True
 
 
 def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
@@ -148,3 +149,4 @@ class std:
     forward = _std
     grad_x = _std_back
     jvp, batch = _std_jvp, _SPREAD
+    public = methods = sensitive = True

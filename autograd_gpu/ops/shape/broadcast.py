@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.extend import Tensor
+from ...core.extend import Tensor, method, public
 from ..indexing.basic_index import unpacked
 from .reshape import expand, reshape, sum_to
 
 
+@public()
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape that tensors of these shapes broadcast to; RuntimeError if they do not.
 
@@ -25,6 +26,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
                            "dimension on") from None
 
 
+@public()
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors stretched to the shape that they broadcast to, without copying.
 
@@ -36,6 +38,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple([expand(x, shape) for x in tensors])
 
 
+@method()
 def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     """x.sum_to_size(1, 3) or x.sum_to_size((1, 3)): x summed to a shape that broadcasts to that of x.
 
@@ -57,6 +60,7 @@ def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
     return tuple([function(x) for x in unpacked(tensors)])
 
 
+@public()
 def atleast_1d(*tensors: Any) -> Any:
     """Each tensor as it is, a 0-d one as a vector; a tuple if several are given.
 
@@ -66,6 +70,7 @@ def atleast_1d(*tensors: Any) -> Any:
     return _each(lambda x: x if x.ndim else reshape(x, (1,)), tensors)
 
 
+@public()
 def atleast_2d(*tensors: Any) -> Any:
     """Each tensor as it is, a vector or 0-d one as a row; a tuple if several are given.
 
@@ -75,6 +80,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return _each(lambda x: x if x.ndim > 1 else reshape(x, (1, -1)), tensors)
 
 
+@public()
 def atleast_3d(*tensors: Any) -> Any:
     """Each tensor as it is, a matrix as (m, n, 1), a vector as (1, n, 1); a tuple if several are given.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core.extend import LINEAR, PROMOTE, Tensor, counted_from_right, defop, expanded, rank
+from ...core.extend import LINEAR, PROMOTE, Tensor, counted_from_right, defop, expanded, public, rank
 from ..creation.factories import zeros
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from .broadcast import atleast_3d
@@ -78,6 +78,7 @@ class cat:
     jvp, batch = LINEAR, _cat_batch
     types = PROMOTE
     storage_ok = True
+    public = "cat", "concat", "concatenate"
 
 
 def _stack(xp, *tensors, dim=0):
@@ -121,8 +122,10 @@ class stack:
     jvp = LINEAR
     types = PROMOTE
     storage_ok = True
+    public = True
 
 
+@public(out=True)
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors side by side: along dimension 1, vectors along dimension 0.
 
@@ -134,6 +137,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(raised, 0 if raised and raised[0].ndim == 1 else 1)
 
 
+@public("vstack", "row_stack", out=True)
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one below the other: along dimension 0, vectors as rows.
 
@@ -144,6 +148,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([x if x.ndim > 1 else reshape(x, (1, -1)) for x in tensors], 0)
 
 
+@public(out=True)
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one behind the other: along dimension 2; vectors as rows (1, n, 1), matrices as (m, n, 1).
 
@@ -154,6 +159,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([atleast_3d(x) for x in tensors], 2)
 
 
+@public(out=True)
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors side by side, vectors and 0-d tensors as columns.
 
@@ -223,6 +229,7 @@ class stack_diagonally:
     types = PROMOTE
 
 
+@public()
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrices on the diagonal of a matrix of zeros; vectors as rows, 0-d tensors as 1 x 1.
 

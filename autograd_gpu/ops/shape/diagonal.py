@@ -11,7 +11,19 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.device import or_default
 from ...backend.cuda import exact
-from ...core.extend import ALWAYS, LINEAR, MATRICES, RECORD, SAME, Tensor, along, counted_from_right, defop, wrap
+from ...core.extend import (
+    ALWAYS,
+    LINEAR,
+    MATRICES,
+    RECORD,
+    SAME,
+    Tensor,
+    along,
+    counted_from_right,
+    defop,
+    public,
+    wrap,
+)
 from ..creation.convert import clone, to
 from ..indexing.basic_index import from_right, wrap_dim
 from .reshape import reshape
@@ -48,6 +60,7 @@ class diagonal:
     view = ALWAYS
     storage_ok = True
     jvp, batch = LINEAR, along("dim1", "dim2")
+    public = methods = True
 
 
 def _diagonal_backward(xp, g, *, shape, offset=0, dim1=0, dim2=1):
@@ -103,6 +116,7 @@ class diagonal_set:
     jvp, batch = LINEAR, along("dim1", "dim2")
 
 
+@public(methods=True)
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """input with `src` in the place of diagonal(input, offset, dim1, dim2), whose shape it has; out of place.
 
@@ -114,6 +128,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return diagonal_set(input, to(src, input.dtype), offset, dim1, dim2)
 
 
+@public(methods=True)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last dimension of input on diagonal number `offset` of the new dimensions dim1 and dim2.
 
@@ -131,6 +146,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return diagonal_backward(input, tuple(shape), offset, at1 - ndim, at2 - ndim)
 
 
+@public(methods=True, out=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The matrix with the vector input on diagonal number `diagonal`; or that diagonal of the matrix input, as a copy.
 
@@ -147,6 +163,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
 
 
+@public(methods=True)
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with the elements of input, of any shape, on diagonal number `offset`.
 
@@ -212,6 +229,7 @@ class tril:
     def forward(xp, x, *, diagonal=0): return _triangle(xp, "tril", x, diagonal)
     def grad_x(F, g, diagonal): return F.tril(g, diagonal)
     jvp, batch = LINEAR, MATRICES
+    public = methods = inplace = True
 
 
 @defop
@@ -226,6 +244,7 @@ class triu:
     def forward(xp, x, *, diagonal=0): return _triangle(xp, "triu", x, diagonal)
     def grad_x(F, g, diagonal): return F.triu(g, diagonal)
     jvp, batch = LINEAR, MATRICES
+    public = methods = inplace = True
 
 
 def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
@@ -251,6 +270,7 @@ def _few_corner_indices(name: str, row: int, col: int, offset: int) -> np.ndarra
     return np.stack(_corner(name, np.arange(row), np.arange(col), offset))
 
 
+@public()
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
     """(2, n): rows and columns of the elements of a row x col matrix that `tril(x, offset)` keeps.
 
@@ -261,6 +281,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
     return _corner_indices("tril_indices", row, col, offset, dtype, device)
 
 
+@public()
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
     """(2, n): rows and columns of the elements of a row x col matrix that `triu(x, offset)` keeps.
 
@@ -269,3 +290,13 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
             [0, 1, 1]])
     """
     return _corner_indices("triu_indices", row, col, offset, dtype, device)
+
+
+@public("linalg.diagonal")
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonal number `offset` of each matrix of a batch, a view; the matrices lie in dim1 and dim2.
+
+    >>> ag.linalg.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 4.])
+    """
+    return diagonal(A, offset, dim1, dim2)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import INTEGERS, int64
-from ...core.extend import Tensor, wrap
+from ...core.extend import Tensor, public, wrap
 from ..elementwise.arithmetic import pow
 from ..indexing.basic_index import unpacked
 from ..indexing.index import advanced_index
@@ -18,6 +18,7 @@ from .concat import stack
 from .reshape import expand, reshape
 
 
+@public()
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """For n vectors n views of n dimensions: result k holds vector k along its dimension k, stretched along the others.
 
@@ -53,6 +54,7 @@ def _check_vector(x: Tensor) -> None:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
 
 
+@public()
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All tuples of one element from each vector, one per row, in the order of itertools.product; one vector as it is.
 
@@ -69,6 +71,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return stack([reshape(x, (-1,)) for x in meshgrid(*tensors)], 1)
 
 
+@public()
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of r elements of the vector input, one per row, in the order of itertools.combinations, or
     combinations_with_replacement.
@@ -88,6 +91,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return advanced_index(input, wrap(backend.to_device(places, input.device)), dims=(-1,))
 
 
+@public()
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers 0 to N - 1 (default: as many as x is long) of each element of the vector x, one element per row; the
     highest comes first unless `increasing`.
@@ -107,6 +111,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return pow(base, wrap(backend.to_device(powers, x.device)).to(base.dtype))
 
 
+@public()
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension, of the elements of a tensor of `shape` with these numbers.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.extend import ALWAYS, LINEAR, Tensor, along, counted_from_right, defop, rank
+from ...core.extend import ALWAYS, LINEAR, Tensor, along, counted_from_right, defop, method, public, rank
 from ..indexing.basic_index import from_right, unpacked, wrap_dim
 
 
@@ -42,6 +42,7 @@ class permute:
     jvp = LINEAR
     view = ALWAYS
     storage_ok = True
+    public = True
 
 
 def _transpose(xp, x, *, dim0, dim1):
@@ -69,6 +70,8 @@ class transpose:
     jvp, batch = LINEAR, along("dim0", "dim1")
     view = ALWAYS
     storage_ok = True
+    public = "transpose", "swapdims"
+    methods = inplace = True
 
 
 def _matrix_transpose(xp, x):
@@ -101,6 +104,7 @@ class mT:
     storage_ok = True
 
 
+@method("permute")
 def permute_method(x: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """x.permute(1, 0) or x.permute((1, 0)), see ag.permute."""
     return permute(x, unpacked(order, dims))
@@ -113,6 +117,7 @@ def transpose_all(x: Tensor) -> Tensor:
     return permute(x, tuple(range(x.ndim - 1, -1, -1)))
 
 
+@public(methods=True)
 def adjoint(input: Tensor) -> Tensor:
     """input with its last two dimensions swapped, and conjugated, which changes no real number. A view.
 
@@ -134,6 +139,7 @@ def hermitian(x: Tensor) -> Tensor:
     return adjoint(x)
 
 
+@public(methods=True, inplace=True, view=True)
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; a vector or 0-d tensor as it is.
 
@@ -145,6 +151,7 @@ def t(input: Tensor) -> Tensor:
     return transpose_all(input)
 
 
+@public("movedim", "moveaxis", methods=True)
 def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
     """input with the dimensions `source` moved to the places `destination`; the others keep their order. A view.
 
@@ -171,6 +178,7 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
 moveaxis, swapdims = movedim, transpose
 
 
+@public(methods=True, inplace=True, view=True)
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """input with the dimensions axis0 and axis1 swapped, see ag.transpose.
 

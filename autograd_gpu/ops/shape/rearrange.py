@@ -10,7 +10,19 @@ import numpy as np
 
 from ...backend.arrays.dtypes import int32, int64
 from ...backend.arrays.memory_format import copy_order
-from ...core.extend import LEADING, LINEAR, Tensor, along, counted_from_right, defop, one_by_one, other_words, rank
+from ...core.extend import (
+    LEADING,
+    LINEAR,
+    Tensor,
+    along,
+    counted_from_right,
+    defop,
+    method,
+    one_by_one,
+    other_words,
+    public,
+    rank,
+)
 from ..indexing.basic_index import FULL, from_right, unpacked, wrap_dim
 from ..indexing.index import advanced_index
 from .permute import transpose
@@ -52,8 +64,10 @@ class flip:
     jvp, batch = LINEAR, along("dims")
     storage_ok = True
     takes_out = False
+    public = True
 
 
+@method("flip")
 def flip_method(x: Tensor, *along: Any, dims: Any = None) -> Tensor:
     """x.flip(0, 1) or x.flip((0, 1)), see ag.flip."""
     return flip(x, unpacked(along, dims))
@@ -108,6 +122,7 @@ class roll:
     jvp, batch = LINEAR, _roll_batch
     storage_ok = True
     takes_out = False
+    public = methods = True
 
 
 def _repeat(xp, x, *, sizes):
@@ -143,13 +158,16 @@ class repeat:
     jvp, batch = LINEAR, _repeat_batch
     storage_ok = True
     takes_out = False
+    public = True
 
 
+@method("repeat")
 def repeat_method(x: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """x.repeat(2, 3) or x.repeat((2, 3)): x repeated 2 times along dimension 0 and 3 times along dimension 1."""
     return repeat(x, unpacked(sizes, repeats))
 
 
+@public()
 def tile(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     """input repeated along its last dimensions; like repeat, with ones for the dimensions that `dims` does not reach.
 
@@ -160,6 +178,7 @@ def tile(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
+@method("tile")
 def tile_method(x: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
     """x.tile(2, 3) or x.tile((2, 3)), see ag.tile."""
     return tile(x, unpacked(sizes, dims))
@@ -223,6 +242,7 @@ class repeat_positions:
     batch = _repeat_positions_batch
 
 
+@public(methods=True)
 @other_words
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
@@ -259,6 +279,7 @@ def repeat_interleave(
 # ---- made of flip --------------------------------------------------------------------------------------
 
 
+@public(methods=True)
 def fliplr(input: Tensor) -> Tensor:
     """input with the order of its columns, dimension 1, reversed.
 
@@ -271,6 +292,7 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(input, (1,))
 
 
+@public(methods=True)
 def flipud(input: Tensor) -> Tensor:
     """input with the order of its rows, dimension 0, reversed.
 
@@ -283,6 +305,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, (0,))
 
 
+@public(methods=True)
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
     """input turned by k quarters in the plane of `dims`, from the first towards the second.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend, errors
-from ...core.extend import ALWAYS, LINEAR, Tensor, counted_from_right, defop, example, other_words, rank
+from ...core.extend import ALWAYS, LINEAR, Tensor, counted_from_right, defop, example, method, other_words, public, rank
 from ..indexing.basic_index import from_right, unpacked, wrap_dim
 
 
@@ -76,6 +76,7 @@ class expand:
     view = ALWAYS
     storage_ok = True
     jvp, batch = LINEAR, _expand_batch
+    public = True
 
 
 def _sum_to_batch(F, n, batched, x, *, shape):
@@ -96,13 +97,16 @@ class sum_to:
     def grad_x(F, g, x_shape): return F.expand(g, x_shape)
     view = True
     jvp, batch = LINEAR, _sum_to_batch
+    public = methods = True
 
 
+@method("expand")
 def expand_method(x: Tensor, *shape: Any, size: Any = None) -> Tensor:
     """x.expand(2, 3) or x.expand((2, 3)), see ag.expand."""
     return expand(x, unpacked(shape, size))
 
 
+@public(methods=True)
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """input stretched to `size` without copying.
 
@@ -112,6 +116,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     return expand(input, tuple(size))
 
 
+@public(methods=True)
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """x stretched to the shape of `other` without copying."""
     return expand(x, other.shape)
@@ -156,13 +161,16 @@ class reshape:
     storage_ok = True
     def batch(F, n, batched, x, *, shape): return F.reshape(x, (n, *_reshape(np, example(x), shape=shape).shape))
     jvp = LINEAR
+    public = True
 
 
+@method("reshape")
 def reshape_method(x: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """x.reshape(2, 3) or x.reshape((2, 3)), see ag.reshape."""
     return reshape(x, unpacked(sizes, shape))
 
 
+@public(methods=True)
 def ravel(input: Tensor) -> Tensor:
     """input as one dimension.
 
@@ -172,6 +180,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape(input, (-1,))
 
 
+@public(methods=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """input with the dimensions from `start_dim` to `end_dim`, both included, as one.
 
@@ -189,6 +198,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
+@public(methods=True)
 @other_words
 def unflatten(input: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
     """input with dimension `dim` split into `sizes`, one of which may be -1.
@@ -240,6 +250,7 @@ class squeeze:
     storage_ok = True
     def batch(F, n, batched, x, *, dim): return F.reshape(x, (n, *_squeezed(np, example(x), dim=dim).shape))
     jvp = LINEAR
+    public = methods = inplace = True
 
 
 @defop
@@ -256,3 +267,4 @@ class unsqueeze:
     storage_ok = True
     def batch(F, n, batched, x, *, dim): return F.unsqueeze(x, counted_from_right(dim, x.ndim))
     jvp = LINEAR
+    public = methods = inplace = True

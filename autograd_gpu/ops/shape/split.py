@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...backend.arrays.dtypes import int64
-from ...core.extend import ALWAYS, LINEAR, Tensor, as_number, defop, example, other_words, rank
+from ...core.extend import ALWAYS, LINEAR, Tensor, as_number, defop, example, method, other_words, public, rank
 from ..indexing.basic_index import FULL, basic_index, from_right, key_along, wrap_dim
 
 
@@ -62,8 +62,10 @@ class split_with_sizes:
     outputs, view = ("*",), ALWAYS
     storage_ok = True
     jvp, batch = LINEAR, _split_batch
+    public = methods = True
 
 
+@public()
 @other_words
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """The tensor cut along `dim` into views of the given size (the last may be smaller), or of the given sizes.
@@ -86,12 +88,14 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     return split_with_sizes(tensor, tuple(min(step, length - start) for start in starts), dim)
 
 
+@method("split")
 @other_words
 def split_method(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """See ag.split."""
     return split(x, split_size, dim)
 
 
+@public(methods=True)
 @other_words
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """input cut along `dim` into at most `chunks` views of equal size, the last may be smaller.
@@ -144,11 +148,13 @@ class unbind:
     outputs, view = ("*",), ALWAYS
     storage_ok = True
     jvp, batch = LINEAR, _unbind_batch
+    public = methods = True
 
 
 # ---- at given places, or into so many parts ------------------------------------------------------------
 
 
+@public(methods=True)
 @other_words
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """input cut along `dim` into so many views, the first ones longer by one if they do not come out even; or before
@@ -194,6 +200,7 @@ def _even_split(
     return tensor_split(x, sections, dim)
 
 
+@public(methods=True)
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """input cut into columns: along dimension 1, a vector along dimension 0; see tensor_split. A number must divide.
 
@@ -203,6 +210,7 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     return _even_split("hsplit", input, indices_or_sections, 0 if input.ndim < 2 else 1, 1)
 
 
+@public(methods=True)
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """input cut into rows: along dimension 0; see tensor_split. A number must divide.
 
@@ -212,6 +220,7 @@ def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     return _even_split("vsplit", input, indices_or_sections, 0, 2)
 
 
+@public(methods=True)
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """input cut in depth: along dimension 2; see tensor_split. A number must divide.
 
@@ -233,6 +242,7 @@ def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return parts
 
 
+@public(methods=True)
 @other_words
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split, whose results may be written to while recording: they share memory with input, and nobody looks.
@@ -246,6 +256,7 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
     return _unsafe(split(input, split_size, dim))
 
 
+@public(methods=True)
 @other_words
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """split_with_sizes, whose results may be written to while recording: see unsafe_split.
@@ -256,6 +267,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
     return _unsafe(split_with_sizes(input, tuple(split_sizes), dim))
 
 
+@public(methods=True)
 @other_words
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """chunk, whose results may be written to while recording: see unsafe_split.

@@ -14,6 +14,8 @@ from ...core.extend import (
     Tensor,
     counted_from_right,
     defop,
+    method,
+    public,
     rank,
     shares_memory,
     storage_of,
@@ -27,6 +29,7 @@ from .reshape import reshape
 # ---- view ----------------------------------------------------------------------------------------------
 
 
+@method("view")
 def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """x.view(2, 3) or x.view((2, 3)): the same memory in another shape, RuntimeError where that would need a copy.
     x.view(dtype): the same bytes read as another dtype, not differentiable.
@@ -50,6 +53,7 @@ def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> 
     return result
 
 
+@method()
 def view_as(x: Tensor, other: Tensor) -> Tensor:
     """The view of x in the shape of `other`; RuntimeError where that would need a copy.
 
@@ -59,6 +63,7 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
     return view_method(x, other.shape)
 
 
+@method()
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the shape of `other`, a view where the strides allow it.
 
@@ -185,6 +190,7 @@ class unfold:
     view = ALWAYS
     storage_ok = True
     jvp, batch = LINEAR, _unfold_batch
+    methods = "unfold"
 
 
 @defop
@@ -349,6 +355,7 @@ class erase:
     jvp, batch = LINEAR, _erase_batch
 
 
+@public("as_strided", "as_strided_", methods=True, inplace=True, view=True)
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """The view of input's storage with these sizes, strides and offset (default: that of input), in elements.
 

@@ -9,7 +9,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.extend import LINEAR, LOOP, Tensor, defop, one_by_one, wrap
+from ...core.extend import LINEAR, LOOP, Tensor, defop, one_by_one, public, wrap
 
 
 def _bincount(xp, x, weights=None, *, minlength=0):
@@ -50,6 +50,7 @@ class bincount:
     nondiff = ("x",)
     jvp, batch = LINEAR, _bincount_batch
     takes_out = False
+    public = methods = True
 
 
 # ---- histograms ----------------------------------------------------------------------------------------
@@ -102,6 +103,7 @@ class histc:
 
     forward = _histc
     batch = LOOP
+    public = methods = True
 
 
 class histogram_result(NamedTuple):
@@ -127,6 +129,7 @@ def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
     return xp.linspace(low, high, bins + 1).astype(wide(x.dtype)), bins
 
 
+@public(methods=True, out=True)
 def histogram(
     input: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
     density: bool = False,

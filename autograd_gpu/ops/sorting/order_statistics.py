@@ -11,7 +11,7 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import numpy_ops
-from ...core.extend import LEADING, Tensor, along, defop, other_words, rank
+from ...core.extend import LEADING, Tensor, along, defop, other_words, public, rank
 from ..indexing.basic_index import wrap_dim
 from ..reduction.cumulative import running
 from ..reduction.minmax import back_to_place, refuse_empty, tangent_at_place
@@ -67,6 +67,7 @@ class kthvalue:
     grad_x = back_to_place
     jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    public = methods = True
 
 
 def _at_ranks(xp, x, *, ranks):
@@ -121,6 +122,7 @@ class mode:
     grad_x = back_to_place
     jvp, batch = tangent_at_place, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
+    public = methods = True
 
 
 # ---- the median ----------------------------------------------------------------------------------------
@@ -197,6 +199,7 @@ class median_all:
     forward = _median_all
     grad_x = _median_back
     jvp, batch = _median_jvp, _median_batch
+    sensitive = True
 
 
 def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
@@ -233,6 +236,7 @@ class median_dim:
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
+@public(methods=True, out=True)
 @other_words
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median, the lower of two in the middle; with `dim` a pair (values, indices) along it. NaN where one is.
@@ -243,6 +247,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return median_all(input) if dim is None else median_dim(input, dim, keepdim)
 
 
+@public(methods=True, out=True)
 @other_words
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of what is not NaN; with `dim` a pair (values, indices) along it.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes
-from ...core.extend import Tensor, other_words
+from ...core.extend import Tensor, other_words, public
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import lerp, where
 from ..elementwise.clamp import clamp
@@ -101,6 +101,7 @@ def _quantile(
     return result if q.ndim else squeeze(result, 0)
 
 
+@public(methods=True, out=True)
 @other_words
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
@@ -116,6 +117,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
+@public(methods=True, out=True)
 @other_words
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.extend import PROMOTE, Tensor, defop, expanded, rank
+from ...core.extend import PROMOTE, Tensor, defop, expanded, public, rank
 from ..creation.factories import as_tensor
 from ..indexing.gather import gather
 
@@ -58,6 +58,7 @@ class sorted_places:
     types, batch = PROMOTE, _places_batch
 
 
+@public(out=True)
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
@@ -92,6 +93,7 @@ def searchsorted(
     return sorted_places(sorted_sequence, wanted, right=right or side == "right", out_int32=out_int32)
 
 
+@public(out=True)
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """For each element of input, a tensor or a number, the i with boundaries[i - 1] < input <= boundaries[i].
 

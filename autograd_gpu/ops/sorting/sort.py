@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes
-from ...core.extend import LOOP, PROMOTE, Tensor, along, defop, impossible
+from ...core.extend import LOOP, PROMOTE, Tensor, along, defop, impossible, public
 from ..indexing.basic_index import FULL, from_right, wrap_dim
 from ..indexing.flat_index import picked
 from ..shape.reshape import reshape
@@ -87,6 +87,7 @@ class sort:
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")
+    public = methods = True
 
 
 @defop
@@ -101,6 +102,7 @@ class topk:
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")
+    public = methods = True
 
 
 @defop
@@ -113,8 +115,10 @@ class argsort:
 
     def forward(xp, x, *, dim=-1, descending=False, stable=True): return _order(xp, x, dim, descending)
     batch = along("dim")
+    public = methods = True
 
 
+@public(methods=True, out=True)
 def msort(input: Tensor) -> Tensor:
     """input in ascending order along its first dimension.
 
@@ -157,6 +161,7 @@ class isin:
 
     forward = _isin
     types, numbers, batch = PROMOTE, True, _isin_batch
+    public = methods = True
 
 
 @defop
@@ -171,6 +176,7 @@ class argwhere:
     def forward(xp, x): return np.array(x.nonzero()).T if xp is np and x.ndim else xp.argwhere(x)
     batch = impossible(COUNT)
     takes_out = False
+    public = methods = True
 
 
 @defop
@@ -185,6 +191,7 @@ class nonzero_places:
     outputs, batch = ("*",), impossible(COUNT)
 
 
+@public(methods=True, out=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: one per row, or with `as_tuple` one vector per dimension.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.extend import Tensor, defop, impossible, other_words
+from ...core.extend import Tensor, defop, impossible, other_words, public
 from ..indexing.basic_index import wrap_dim
 
 SIZE = "how many different elements there are depends on the values"
@@ -101,6 +101,7 @@ def _chosen(found: Any, return_inverse: bool, return_counts: bool) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
+@public(methods=True)
 @other_words
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
@@ -123,6 +124,7 @@ def unique(
     return _chosen(unique_all(input, dim), return_inverse, return_counts)
 
 
+@public(methods=True)
 @other_words
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
