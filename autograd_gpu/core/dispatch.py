@@ -39,7 +39,7 @@ def defop(block: type) -> Any:
     public.__signature__ = call.shown_signature(op)
     public.op = op
     REGISTRY[op.name] = op
-    add_names(public, op.name, *op.names, view=bool(op.view))
+    add_names(public, op.name, **op.names, view=bool(op.view))
     setattr(RAW, op.name, op.raw)
     setattr(RECORD, op.name, public)
     return public

@@ -68,7 +68,7 @@ from typing import Any, ClassVar
 from ...errors import OpDeclarationError
 from ..graph.node import Node
 from .jvp_rules import LINEAR, JvpWord
-from .public import Spec
+from .public import Specs
 
 # What `types` may say: how the inputs' dtypes are brought together before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
@@ -135,7 +135,7 @@ class OpDef:
     jvp: Any
     batch: Any
     called: dict[str, str]  # input -> the parameter's name in the public function
-    names: list[Spec]  # public, methods, inplace, ufunc: core/declare/public.py
+    names: Specs
     result: Any = None  # the namedtuple of several named outputs
     raw: Callable[..., Any] = None  # type: ignore[assignment]
     cores: dict[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
@@ -220,7 +220,10 @@ def parse(block: type) -> OpDef:
     adders = {key[4:]: body.pop(key) for key in list(body) if key.startswith("add_")}
     nondiff, joint, fused = frozenset(body.pop("nondiff", ())), body.pop("grads", None), body.pop("fused", None)
     nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
-    found_by = [body.pop(key, False) for key in ("public", "methods", "inplace", "ufunc")]
+    found_by: Specs = {
+        "public": body.pop("public", False), "methods": body.pop("methods", False),
+        "inplace": body.pop("inplace", False), "ufunc": body.pop("ufunc", False),
+    }  # fmt: skip
     called = _called(name, [p.name for p in inputs], body.pop("called", ()))
     unknown = [key for key in body if not key.startswith("__")]
     if unknown:

@@ -17,12 +17,21 @@ the stubs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from ...errors import OpDeclarationError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Spec = bool | str | tuple[str, ...]
+
+
+class Specs(TypedDict):
+    """What the block of an op says."""
+
+    public: Spec
+    methods: Spec
+    inplace: Spec
+    ufunc: Spec
 
 
 class Named(NamedTuple):
