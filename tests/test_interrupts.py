@@ -16,7 +16,7 @@ from interrupting import Interrupts
 import autograd_gpu as ag
 from autograd_gpu.autograd.function import RUNNING
 from autograd_gpu.core.declare.op import RAW, RECORD
-from autograd_gpu.core.engine.state import MAX_NESTED, NESTING
+from autograd_gpu.core.thread_state import MAX_NESTED, NESTING
 
 
 @pytest.mark.cpu

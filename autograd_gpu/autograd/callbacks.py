@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.engine.final_callbacks import late_of, running_task
-from ..core.engine.state import NESTING
 from ..core.graph.hooks import RemovableHandle, add
 from ..core.graph.node import Node
+from ..core.thread_state import NESTING
 
 
 def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:

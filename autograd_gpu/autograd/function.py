@@ -19,15 +19,15 @@ from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.declare.op import RECORD
-from ..core.engine.state import user_code
-from ..core.graph.anomaly import note
 from ..core.graph.bitmask import bits_of, mask_of
 from ..core.graph.node import Node, next_sequence_nr
-from ..core.graph.rebase import freshen, rebase
-from ..core.graph.saved import FREED, SavedTensor, handles, save_output, saved_for_user
-from ..core.graph.saved_tensor_hooks import hand_over
 from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, storage_of
+from ..core.history.anomaly import note
+from ..core.history.rebase import freshen, rebase
+from ..core.saved.saved_tensor import FREED, SavedTensor, handles, save_output, saved_for_user
+from ..core.saved.saved_tensor_hooks import hand_over
 from ..core.tensor import Tensor, alias, wrap, wrap_given
+from ..core.thread_state import user_code
 from ..errors import MissingRuleError
 from .context import RUNNING, FunctionCtx
 from .function_calls import by_place, check_dirty, rule_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import GRAD_OFF, MODES
 from ..core.graph.node import AccumulateGrad
-from ..core.graph.rebase import check_recordable
 from ..core.graph.storage import bump_version
+from ..core.history.rebase import check_recordable
 
 if TYPE_CHECKING:
     from .function import Function, FunctionNode

@@ -16,8 +16,8 @@ from ..backend.arrays.memory_format import lies_in
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from .graph import hooks
 from .graph.node import AccumulateGrad, Node
-from .graph.rebase import give_memory, refresh
 from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
+from .history.rebase import give_memory, refresh
 from .interop import Exchange
 from .printing import tensor_repr
 from .size import KNOWN_SIZES, Size, new_size
@@ -45,7 +45,7 @@ class Tensor(Exchange):
     _grad: Tensor | None
     _base: Tensor | None  # of a view: the tensor, itself no view, whose memory it shows
     _made: int  # of a view: how, see core/graph/storage.py
-    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/graph/rebase.py
+    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/history/rebase.py
     _frozen: AccumulateGrad  # set only while a leaf with hooks does not require grad
 
     __hash__ = object.__hash__

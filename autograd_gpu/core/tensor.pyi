@@ -26,9 +26,9 @@ from .graph import hooks
 
 from .graph.node import AccumulateGrad, Node
 
-from .graph.rebase import give_memory, refresh
-
 from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
+
+from .history.rebase import give_memory, refresh
 
 from .interop import Exchange
 

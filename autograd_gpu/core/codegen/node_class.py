@@ -12,7 +12,7 @@ from typing import Any
 from ...backend import is_array
 from ..declare.op import OpDef
 from ..graph.node import Node
-from ..graph.saved import NOTHING, SavedTensor, constant, handles, saved
+from ..saved.saved_tensor import NOTHING, SavedTensor, constant, handles, saved
 from .source import Source, write_refresh
 
 PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d", "extra": "e"}

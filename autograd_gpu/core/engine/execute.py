@@ -10,10 +10,10 @@ from typing import Any
 
 from ...backend.cuda.thread_state import ThreadState
 from ...config import MODES, SAVING, enable_grad, modes_here
-from ..graph.anomaly import explain
 from ..graph.node import Node
+from ..history.anomaly import explain
 from ..tensor import Tensor, alias
-from .state import MAX_NESTED, NESTING, Here
+from ..thread_state import MAX_NESTED, NESTING, Here
 from .task import Capture, GraphTask
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .state import NESTING, user_code
+from ..thread_state import NESTING, user_code
 
 if TYPE_CHECKING:
     from ..graph.node import Node

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..declare.op import RAW, RECORD
 from ..graph import hooks
-from ..graph.anomaly import check_nan
 from ..graph.node import Node
+from ..history.anomaly import check_nan
 from ..tensor import wrap
+from ..thread_state import NESTING, user_code
 from .grad_buffers import as_array
-from .state import NESTING, user_code
 
 if TYPE_CHECKING:
     from .task import GraphTask

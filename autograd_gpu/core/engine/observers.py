@@ -12,7 +12,7 @@ from ...backend.arrays.dtypes import short_name
 from ..graph.hooks import NONE, NodeExtra
 from ..graph.node import Node
 from ..tensor import Tensor
-from .state import NESTING, user_code
+from ..thread_state import NESTING, user_code
 
 if TYPE_CHECKING:
     from .task import GraphTask

@@ -26,14 +26,14 @@ from ..declare.op import RAW, RECORD
 from ..graph import hooks
 from ..graph.bitmask import FEW, mask_of
 from ..graph.node import AccumulateGrad, Node
-from ..graph.saved import plain
+from ..saved.saved_tensor import plain
 from ..tensor import Tensor, wrap
+from ..thread_state import Here, user_code
 from .final_callbacks import Late
 from .grad_accumulation import run_adding
 from .grad_buffers import added, as_array, dense_order, inverse, lies_as, own, zeros
 from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .observers import LOGGER, observe
-from .state import Here, user_code
 
 _by_sequence = attrgetter("sequence_nr")
 

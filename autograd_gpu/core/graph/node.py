@@ -12,8 +12,8 @@ from . import hooks
 from .storage import before_write, bump_version
 
 if TYPE_CHECKING:
+    from ..saved.saved_tensor import SavedTensor
     from ..tensor import Tensor
-    from .saved import SavedTensor
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
 next_sequence_nr = itertools.count().__next__

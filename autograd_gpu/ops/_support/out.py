@@ -17,8 +17,8 @@ from ...backend.arrays import dtypes
 from ...config import GRAD_OFF, INFERENCE, MODES
 from ...core.codegen.source import Source
 from ...core.declare.op import RECORD, OpDef
-from ...core.graph.rebase import give_memory
 from ...core.graph.storage import bump_version
+from ...core.history.rebase import give_memory
 from ...core.tensor import Tensor, wrap
 from ..inplace.write import check_writable, refuse_storage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.graph.rebase import check_recordable, rewrite
 from ...core.graph.storage import bump_version, version_of
+from ...core.history.rebase import check_recordable, rewrite
 from ...core.tensor import Tensor
 from .write import announce, is_recorded, named
 

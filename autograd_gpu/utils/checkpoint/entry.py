@@ -9,8 +9,8 @@ from typing import Any
 
 from ...autograd import is_grad_enabled
 from ...autograd.graph import saved_tensors_hooks
-from ...core.engine.state import ModesBefore
 from ...core.interpret.interception import intercept
+from ...core.thread_state import ModesBefore
 from ...random.replay import Places
 from .determinism import DEBUG, NAME, Check, OpLog, check_of, explained
 from .frame import EARLY_STOP, Frame

@@ -24,9 +24,9 @@ from ... import errors
 from ...autograd import inference_mode
 from ...autograd.graph import saved_tensors_hooks
 from ...config import ANOMALY, MODES
-from ...core.graph.saved import SavedTensor
-from ...core.graph.saved_tensor_hooks import EnoughSaved, keep
 from ...core.graph.storage import version_of
+from ...core.saved.saved_tensor import SavedTensor
+from ...core.saved.saved_tensor_hooks import EnoughSaved, keep
 from ...core.tensor import Tensor
 from ...random.replay import Places
 from . import determinism

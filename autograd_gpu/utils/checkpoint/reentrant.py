@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from ...autograd import Function, backward, inference_mode, no_grad, once_differentiable
-from ...core.engine.state import NESTING, ModesBefore
 from ...core.tensor import Tensor
+from ...core.thread_state import NESTING, ModesBefore
 from ...random.replay import Places
 from .recomputation import repeated
 

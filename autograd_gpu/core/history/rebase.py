@@ -22,10 +22,9 @@ from ...backend import may_share_memory
 from ...backend.arrays import strides
 from ...backend.arrays.strides import Place
 from ..declare.op import RAW, RECORD
-from .anomaly import note
-from .hooks import extra_of
-from .node import AccumulateGrad, Node, next_sequence_nr
-from .storage import (
+from ..graph.hooks import extra_of
+from ..graph.node import AccumulateGrad, Node, next_sequence_nr
+from ..graph.storage import (
     IN_FUNCTION,
     IN_INFERENCE,
     IN_INFERENCE_NO_GRAD,
@@ -35,6 +34,7 @@ from .storage import (
     FollowingStorage,
     Storage,
 )
+from .anomaly import note
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import errors
 from ...config import ANOMALY, GRAD_OFF, MODES
-from ..engine.state import ModesBefore, user_code
+from ..graph.storage import FollowingStorage, Storage, version_of
+from ..history.rebase import freshen
 from ..tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
-from .rebase import freshen
-from .storage import FollowingStorage, Storage, version_of
+from ..thread_state import ModesBefore, user_code
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..graph.node import Node
 
 _new = object.__new__
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...config import MODES, SAVING
+from ..graph.node import AccumulateGrad, next_sequence_nr
+from ..graph.storage import Storage, storage_of
 from ..tensor import Parameter, Tensor
-from .node import AccumulateGrad, next_sequence_nr
-from .saved import SavedOutput, SavedTensor, saved_for_user
-from .storage import Storage, storage_of
+from .saved_tensor import SavedOutput, SavedTensor, saved_for_user
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..graph.node import Node
 
 
 class SaveInfo(NamedTuple):

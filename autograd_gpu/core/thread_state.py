@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ...config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
-from ..graph.hooks import Hooks
+from ..config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
+from .graph.hooks import Hooks
 
 if TYPE_CHECKING:
-    from .task import GraphTask
+    from .engine.task import GraphTask
 
 MAX_NESTED = 30  # backward calls inside user code on one thread before the next gets a helper thread and its stack
 
