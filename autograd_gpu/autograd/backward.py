@@ -14,7 +14,8 @@ from ..core.declare.op import RECORD
 from ..core.engine.execute import execute
 from ..core.engine.grad_buffers import zeros
 from ..core.engine.task import Capture
-from ..core.graph.node import AccumulateGrad, Node
+from ..core.graph.leaf import AccumulateGrad
+from ..core.graph.node import Node
 from ..core.tensor import Tensor, wrap, wrap_given
 from .edges import GradientEdge, capture_of, internal_nr
 

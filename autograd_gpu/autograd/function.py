@@ -20,11 +20,11 @@ from ..backend.arrays.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.declare.op import RECORD
 from ..core.graph.bitmask import bits_of, mask_of
-from ..core.graph.node import Node, next_sequence_nr
+from ..core.graph.node import next_sequence_nr
 from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, storage_of
 from ..core.history.anomaly import note
 from ..core.history.rebase import freshen, rebase
-from ..core.saved.saved_tensor import FREED, SavedTensor, handles, save_output, saved_for_user
+from ..core.saved.saved_tensor import FREED, SavedTensor, SavingNode, handles, save_output, saved_for_user
 from ..core.saved.saved_tensor_hooks import hand_over
 from ..core.tensor import Tensor, alias, wrap, wrap_given
 from ..core.thread_state import user_code
@@ -33,7 +33,7 @@ from .context import RUNNING, FunctionCtx
 from .function_calls import by_place, check_dirty, rule_of
 
 
-class FunctionNode(Node):
+class FunctionNode(SavingNode):
     """The node of a custom Function. `attributes`: what a user sets on ctx; `__dict__`: what is set on grad_fn."""
 
     __slots__ = (

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..config import GRAD_OFF, MODES
-from ..core.graph.node import AccumulateGrad
+from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import bump_version
 from ..core.history.rebase import check_recordable
 

@@ -14,27 +14,23 @@ import numpy as np
 
 from .. import backend, errors
 
-from ..backend.arrays.device import Device
-
 from ..backend.arrays.dtypes import FLOATS, OURS, STORAGE, as_dtype
-
-from ..backend.arrays.memory_format import lies_in
 
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 
 from .graph import hooks
 
-from .graph.node import AccumulateGrad, Node
+from .graph.leaf import AccumulateGrad, add_leaf_hook
 
-from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
+from .graph.node import Node, add_tensor_hook, extra_of
+
+from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, writes_to
 
 from .history.rebase import give_memory, refresh
 
 from .interop import Exchange
 
 from .printing import tensor_repr
-
-from .size import KNOWN_SIZES, Size, new_size
 
 import builtins
 from collections.abc import Iterator, Sequence
@@ -44,21 +40,10 @@ from ..random import Generator
 TensorLike = Any
 
 class Tensor(Exchange):
-    _array: Any
-    _fn: Node | None
-    _nr: builtins.int
-    _storage: Storage | None
     _grad: Tensor | None
     _base: Tensor | None
-    _made: builtins.int
-    _seen: builtins.int
-    _frozen: AccumulateGrad
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        ...
-
-    @property
-    def array(self) -> Any:
         ...
 
     @property
@@ -71,49 +56,6 @@ class Tensor(Exchange):
 
     @data.deleter
     def data(self) -> None:
-        ...
-
-    @property
-    def shape(self) -> Size:
-        ...
-
-    @property
-    def dtype(self) -> np.dtype:
-        ...
-
-    @property
-    def device(self) -> Device:
-        ...
-
-    @property
-    def is_cuda(self) -> builtins.bool:
-        ...
-
-    @property
-    def ndim(self) -> builtins.int:
-        ...
-
-    def dim(self) -> builtins.int:
-        ...
-
-    @property
-    def itemsize(self) -> builtins.int:
-        ...
-
-    @property
-    def nbytes(self) -> builtins.int:
-        ...
-
-    def numel(self) -> builtins.int:
-        ...
-
-    def element_size(self) -> builtins.int:
-        ...
-
-    def is_contiguous(self, memory_format: Any=None) -> builtins.bool:
-        ...
-
-    def is_floating_point(self) -> builtins.bool:
         ...
 
     @property
@@ -160,12 +102,6 @@ class Tensor(Exchange):
 
     @property
     def _version(self) -> builtins.int:
-        ...
-
-    def is_inference(self) -> builtins.bool:
-        ...
-
-    def _is_view(self) -> builtins.bool:
         ...
 
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:

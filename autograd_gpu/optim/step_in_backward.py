@@ -7,7 +7,7 @@ import weakref
 
 from ..core.engine.final_callbacks import late_of, running_task
 from ..core.graph.hooks import MultiHandle
-from ..core.graph.node import AccumulateGrad
+from ..core.graph.leaf import AccumulateGrad
 from ..core.tensor import Tensor
 from .hooks import AFTER, BEFORE
 from .optimizer import Optimizer

@@ -23,15 +23,16 @@ from ... import backend
 from ...backend import counters
 from ...backend.arrays.dtypes import NATIVE_FLOATS
 from ..declare.op import RAW, RECORD
-from ..graph import hooks
 from ..graph.bitmask import FEW, mask_of
-from ..graph.node import AccumulateGrad, Node
+from ..graph.leaf import AccumulateGrad
+from ..graph.node import Node, has_hooks
 from ..saved.saved_tensor import plain
 from ..tensor import Tensor, wrap
 from ..thread_state import Here, user_code
 from .final_callbacks import Late
 from .grad_accumulation import run_adding
 from .grad_buffers import added, as_array, dense_order, inverse, lies_as, own, zeros
+from .hook_calls import call_post_accumulate_hooks, call_post_hooks
 from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .observers import LOGGER, observe
 
@@ -138,7 +139,7 @@ class GraphTask:
             if any(child in leads for child in node.edges) or any(child in leads for _, child, _ in node.zero_edges):
                 leads.add(node)
                 above.add(node)
-        self.watchers = {n for n in self.nodes if n in above and (n.materialize or hooks.watch(n))}
+        self.watchers = {n for n in self.nodes if n in above and (n.materialize or has_hooks(n))}
 
     def _exec_info(self, wanted: set[Node]) -> None:
         needs: dict[Node, int] = {}
@@ -180,7 +181,7 @@ class GraphTask:
         like = next(g for b in self.buffers.values() for g in (b if isinstance(b, list) else [b]) if g is not None)
         self.xp = backend.namespace(like._array if isinstance(like, Tensor) else like)
         self.beyond = {n for n in seen - live if n.topological_nr}
-        watched = [n for n in self.beyond if n.materialize or hooks.watch(n)]
+        watched = [n for n in self.beyond if n.materialize or has_hooks(n)]
         if watched:
             self._run_on_zeros(roots, watched)
 
@@ -319,7 +320,7 @@ class GraphTask:
     def _zeros_for(self, leaf: Any) -> Any:
         """What a leaf without a gradient gets behind ZERO edges, if anyone would notice."""
         variable = leaf.living() if self.used and (leaf, 0) in self.used else None
-        if variable is None or (variable._grad is not None and not hooks.watch(leaf)):
+        if variable is None or (variable._grad is not None and not has_hooks(leaf)):
             return None
         return wrap(zeros(variable._array)) if self.recording else zeros(variable._array)
 
@@ -398,7 +399,7 @@ def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recordi
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(recording):
             if variable is not None:
-                hooks.run_post_accumulate_hooks(leaf, variable)
-            hooks.run_post_hooks(leaf, (), (g,))
+                call_post_accumulate_hooks(leaf, variable)
+            call_post_hooks(leaf, (), (g,))
         if extra.stands_in and not recording:
             extra.leaf._grad = variable._grad  # type: ignore[union-attr]
