@@ -5,7 +5,7 @@ Hooks get tensors whatever the task runs on; the task hands over what it has and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..declare.op import RAW, RECORD
 from ..graph.hooks import NodeExtra
@@ -15,12 +15,10 @@ from ..tensor import wrap
 from ..thread_state import NESTING, user_code
 from .grad_buffers import as_array
 from .hook_calls import call_post_hooks, call_pre_hooks, call_tensor_hooks
-
-if TYPE_CHECKING:
-    from .task import GraphTask
+from .task_state import TaskState
 
 
-def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: NodeExtra) -> Any:
+def run_with_hooks(task: TaskState, node: Node, g: Any, need: int, extra: NodeExtra) -> Any:
     """Pre-hooks, the node, post-hooks."""
     recording = task.recording
     gs = tuple([to_tensor(task, x) for x in g]) if node.outputs != 1 else (to_tensor(task, g),)
@@ -48,7 +46,7 @@ def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: NodeEx
     return grads
 
 
-def run_tensor_hooks(task: GraphTask, node: Node, g: Any) -> Any:
+def run_tensor_hooks(task: TaskState, node: Node, g: Any) -> Any:
     """Tensor hooks and retain_grad of each output of `node`."""
     extra = node.extra
     assert extra is not None
@@ -62,15 +60,15 @@ def run_tensor_hooks(task: GraphTask, node: Node, g: Any) -> Any:
         return [from_tensor(task, call_tensor_hooks(node, nr, to_tensor(task, x))) for nr, x in enumerate(g, 1)]
 
 
-def run_leaf_pre_hooks(task: GraphTask, leaf: Node, g: Any) -> Any:
+def run_leaf_pre_hooks(task: TaskState, leaf: Node, g: Any) -> Any:
     """Pre-hooks of an AccumulateGrad."""
     with user_code(task.recording):
         return from_tensor(task, call_pre_hooks(leaf, (to_tensor(task, g),))[0])
 
 
-def to_tensor(task: GraphTask, g: Any) -> Any:
+def to_tensor(task: TaskState, g: Any) -> Any:
     return g if task.recording or g is None else wrap(as_array(g))
 
 
-def from_tensor(task: GraphTask, g: Any) -> Any:
+def from_tensor(task: TaskState, g: Any) -> Any:
     return g if task.recording or g is None else g._array

@@ -12,7 +12,8 @@ import warnings
 from ...backend.arrays.dtypes import wide
 from ...core.codegen.keywords import other_words
 from ...core.declare.batch_rules import LOOP, BatchWord, aligned, call, example, expanded
-from ...core.declare.jvp_rules import ELEMENTWISE, JvpWord
+from ...core.declare.jvp_rules import ELEMENTWISE
+from ...core.declare.jvp_word import JvpWord
 from ...core.declare.op import FLOAT, RECORD
 from ...core.dispatch import defop
 from ...core.tensor import Tensor

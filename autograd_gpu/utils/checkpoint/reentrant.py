@@ -8,8 +8,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from ...autograd import Function, backward, inference_mode, no_grad, once_differentiable
+from ...core.engine.task_state import running_task
 from ...core.tensor import Tensor
-from ...core.thread_state import NESTING, ModesBefore
+from ...core.thread_state import ModesBefore
 from ...random.replay import Places
 from .recomputation import repeated
 
@@ -69,7 +70,7 @@ class CheckpointFunction(Function):
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs; those of other leaves that run_function reads go to their `.grad`."""
-        task = NESTING.here.task
+        task = running_task()
         if task is not None and (task.only is not None or not task.accumulate):
             raise RuntimeError("When use_reentrant=True, autograd_gpu.utils.checkpoint is incompatible with .grad() "
                                "or passing an `inputs` parameter to .backward(). To resolve this error, you can either "
