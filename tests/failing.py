@@ -6,7 +6,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import nn
-from autograd_gpu.autograd.function import RUNNING
+from autograd_gpu.autograd.context import RUNNING
 from autograd_gpu.backend import fault_injection, to_numpy
 from autograd_gpu.core.graph.node import Node
 from autograd_gpu.core.saved.saved_tensor import SavedTensor

@@ -35,7 +35,7 @@ from .printing import tensor_repr
 import builtins
 from collections.abc import Iterator, Sequence
 
-from ..random import Generator
+from .generator import GeneratorLike
 
 TensorLike = Any
 
@@ -645,28 +645,28 @@ class Tensor(Exchange):
     def zero_(self) -> Tensor:
         ...
 
-    def bernoulli_(self, p: Any=0.5, *, generator: Generator | None=None) -> Tensor:
+    def bernoulli_(self, p: Any=0.5, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def cauchy_(self, median: builtins.float=0, sigma: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def cauchy_(self, median: builtins.float=0, sigma: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def exponential_(self, lambd: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def exponential_(self, lambd: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def geometric_(self, p: builtins.float, *, generator: Generator | None=None) -> Tensor:
+    def geometric_(self, p: builtins.float, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def log_normal_(self, mean: builtins.float=1, std: builtins.float=2, *, generator: Generator | None=None) -> Tensor:
+    def log_normal_(self, mean: builtins.float=1, std: builtins.float=2, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def normal_(self, mean: builtins.float=0, std: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def normal_(self, mean: builtins.float=0, std: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def random_(self, start: builtins.int | None=None, to: builtins.int | None=None, *, generator: Generator | None=None) -> Tensor:
+    def random_(self, start: builtins.int | None=None, to: builtins.int | None=None, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def uniform_(self, start: builtins.float=0, to: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def uniform_(self, start: builtins.float=0, to: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def inverse(self, check_errors: Any=True) -> Tensor:
@@ -882,10 +882,10 @@ class Tensor(Exchange):
     def trunc(self) -> Tensor:
         ...
 
-    def bernoulli(self, p: builtins.float | None=None, *, generator: Generator | None=None) -> Tensor:
+    def bernoulli(self, p: builtins.float | None=None, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool=False, *, generator: Generator | None=None) -> Tensor:
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool=False, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def cummax(self, dim: Any=..., axis: Any=...) -> tuple[Tensor, ...]:
