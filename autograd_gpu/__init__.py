@@ -58,7 +58,7 @@ from .backend.arrays.memory_format import MemoryFormat as memory_format
 from .backend.arrays.memory_format import channels_last, channels_last_3d, contiguous_format, preserve_format
 from .backend.arrays.tensor_types import set_default_tensor_type
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
-from .core.graph.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from .core.history.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
 from .core.size import Size
 from .core.tensor import Tensor

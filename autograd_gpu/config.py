@@ -26,7 +26,7 @@ class _Modes(threading.local):
     bits = 0
     saving: tuple[Any, ...] = ()  # pairs of saved-tensor hooks, innermost last
     saving_refused: str | None = None  # why hooks may not be set
-    withheld: list[Any] | None = None  # outputs that wait to be handed to hooks, see core/graph/saved_tensor_hooks.py
+    withheld: list[Any] | None = None  # outputs that wait to be handed to hooks, see core/saved/saved_tensor_hooks.py
     interceptors: tuple[Any, ...] = ()  # innermost last, see core/interpret/interception.py
     drawing: tuple[Any, ...] = ()  # blocks of random numbers, innermost last, see random/replay.py
 

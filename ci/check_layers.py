@@ -1,9 +1,13 @@
 """Fail on any import that breaks the layers of autograd_gpu: python ci/check_layers.py [repository root].
 
-1. A module imports its own unit (a package, or a file at the top) or a unit with a LOWER number.
+1. A module imports its own unit (a package, or a file at the top) or a unit with a LOWER number. Inside core each
+   package and each file is a unit of its own.
 2. No circle of imports at module level (one is shown at a time).
 3. No import of autograd_gpu inside a function: that is how circles hide.
 4. Only backend/cuda/runtime.py imports CuPy, so that one file knows whether there is a GPU.
+
+A type-only import (`if TYPE_CHECKING:`) obeys the same rules, and so does a stub: the imports of `x.pyi` are imports of
+the module x.
 """
 
 import ast
@@ -13,7 +17,12 @@ from pathlib import Path
 
 PACKAGE, CUPY = "autograd_gpu", {"cupy", "cupyx", "cupy_backends"}
 LAYERS = {
-    "errors": 0, "config": 0, "backend": 1, "core": 2, "random": 3.1, "ops": 3.2,
+    "errors": 0, "config": 0, "backend": 1,
+    "core": 2, "core.generator": 2.1, "core.size": 2.1, "core.graph": 2.2, "core.declare": 2.3,
+    "core.thread_state": 2.3, "core.history": 2.4, "core.interpret": 2.4, "core.interop": 2.5, "core.printing": 2.5,
+    "core.tensor": 2.6, "core.saved": 2.7, "core.codegen": 2.8, "core.engine": 2.8, "core.dispatch": 2.9,
+    "core.extend": 2.95,
+    "random": 3.1, "ops": 3.2,
     "autograd": 4.1, "func": 4.2, "hooks": 4.3,
     "backends": 5, "compile": 5, "cuda": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5,
     "testing": 5, "nn": 6, "utils": 6, "distributed": 6, "optim": 6.1,
@@ -22,7 +31,8 @@ LAYERS = {
 
 
 def unit(module):
-    return module.split(".")[1] if "." in module else ""
+    parts = module.split(".")[1:]
+    return ".".join(parts[: 2 if parts[:1] == ["core"] else 1])
 
 
 def targets(node, package, known):
@@ -34,24 +44,26 @@ def targets(node, package, known):
     return [full if (full := f"{base}.{alias.name}") in known else base for alias in node.names]
 
 
-def below(tree, kind, part=lambda node: [node]):
-    return {n for top in ast.walk(tree) if isinstance(top, kind) for p in part(top) for n in ast.walk(p)}
+def in_functions(tree):
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {n for function in functions for n in ast.walk(function)}
 
 
 def check(root):
     """Return the violations below `root` as sorted (file, line, message) rows."""
-    paths = sorted((root / PACKAGE).rglob("*.py"))
-    files = {".".join(p.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): p for p in paths}
-    found, graph = [], {module: {} for module in files}
-    for module, path in files.items():
+    package = root / PACKAGE
+    files = {}  # module -> its file and its stub
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyi")]):
+        module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        files.setdefault(module, []).append(path)
+    found, graph = [], {module: {} for module in files}  # module -> what it imports -> (file, line)
+    for module, path in [(module, path) for module, paths in files.items() for path in paths]:
         own, where = unit(module), path.relative_to(root).as_posix()
         if own not in LAYERS:
             found.append((where, 1, f"{own} has no layer: give it a number in ci/check_layers.py"))
         tree = ast.parse(path.read_text(encoding="utf-8"), where)
-        deferred = below(tree, ast.FunctionDef | ast.AsyncFunctionDef)
-        # A type-only import obeys the layers, but never runs and so closes no circle.
-        type_only = below(tree, ast.If, lambda i: i.body if ast.unparse(i.test) == "TYPE_CHECKING" else [])
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        deferred = in_functions(tree)
+        package = module if path.stem == "__init__" else module.rpartition(".")[0]
         statements = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
         for node, target in [(n, t) for n in statements for t in targets(n, package, files)]:
             top, there = target.split(".")[0], unit(target)
@@ -61,8 +73,8 @@ def check(root):
                 continue
             if node in deferred:
                 found.append((where, node.lineno, f"imports {target} inside a function, not at the top"))
-            elif node not in type_only:
-                graph[module].setdefault(target, node.lineno)
+            else:
+                graph[module].setdefault(target, (where, node.lineno))
             if own != there and LAYERS.get(own, 0) <= LAYERS.get(there, 9):
                 numbers = f"layer {LAYERS.get(own)} imports {target} of layer {LAYERS.get(there)}"
                 found.append((where, node.lineno, numbers))
@@ -70,8 +82,7 @@ def check(root):
         TopologicalSorter(graph).prepare()
     except CycleError as error:  # graphlib lists a circle from the imported to the importer
         circle = error.args[1][::-1]
-        where = files[circle[0]].relative_to(root).as_posix()
-        found.append((where, graph[circle[0]][circle[1]], "circular import: " + " -> ".join(circle)))
+        found.append((*graph[circle[0]][circle[1]], "circular import: " + " -> ".join(circle)))
     return sorted(found)
 
 

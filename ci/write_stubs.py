@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -132,8 +133,9 @@ def tensor_stub() -> str:
     tree = ast.parse((ROOT / "autograd_gpu/core/tensor.py").read_text())
     kept = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef))]
     body = "\n\n".join(ast.unparse(Stubber().visit(n)) for n in kept)
-    extra = ("import builtins\nfrom collections.abc import Iterator, Sequence\n\nfrom ..random import Generator\n\n"
-             "TensorLike = Any\n\n")
+    extra = ("import builtins\nfrom collections.abc import Iterator, Sequence\n\n"
+             "from .generator import GeneratorLike\n\nTensorLike = Any\n\n")
+    body = re.sub(r"\bGenerator\b", "GeneratorLike", body)  # the class itself is in a layer above
     for name in ("__eq__", "__ne__"):  # elementwise, where object promises a bool
         line = f"    def {name}(self, other: TensorLike) -> Tensor:"
         body = body.replace(line, f"{line}  # type: ignore[override]")

@@ -6,11 +6,11 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import nn
-from autograd_gpu.autograd.function import RUNNING
+from autograd_gpu.autograd.context import RUNNING
 from autograd_gpu.backend import fault_injection, to_numpy
-from autograd_gpu.core.engine.state import NESTING
 from autograd_gpu.core.graph.node import Node
-from autograd_gpu.core.graph.saved import SavedTensor
+from autograd_gpu.core.saved.saved_tensor import SavedTensor
+from autograd_gpu.core.thread_state import NESTING
 from autograd_gpu.nn import functional as F
 
 

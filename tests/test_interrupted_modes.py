@@ -10,7 +10,7 @@ from interrupting import Interrupts
 import autograd_gpu as ag
 from autograd_gpu.autograd.context import RUNNING
 from autograd_gpu.config import modes_here, restore_modes
-from autograd_gpu.core.engine.state import NESTING
+from autograd_gpu.core.thread_state import NESTING
 from autograd_gpu.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 pytestmark = pytest.mark.cpu

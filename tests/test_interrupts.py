@@ -14,9 +14,9 @@ from failing import Expected, Trouble, World, check_next, leftovers
 from interrupting import Interrupts
 
 import autograd_gpu as ag
-from autograd_gpu.autograd.function import RUNNING
+from autograd_gpu.autograd.context import RUNNING
 from autograd_gpu.core.declare.op import RAW, RECORD
-from autograd_gpu.core.engine.state import MAX_NESTED, NESTING
+from autograd_gpu.core.thread_state import MAX_NESTED, NESTING
 
 
 @pytest.mark.cpu

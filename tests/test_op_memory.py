@@ -11,8 +11,8 @@ from op_checks import asked, check, subsets
 from op_db import BETWEEN_RUNS, Call, assert_close, values
 
 from autograd_gpu.autograd.backward import grad
-from autograd_gpu.core.graph.saved import FREED
 from autograd_gpu.core.graph.storage import bump_version
+from autograd_gpu.core.saved.saved_tensor import FREED
 
 
 @check("saved")

@@ -12,7 +12,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.arrays.dtypes import bfloat16
-from autograd_gpu.random.replay import Places, Repeat
+from autograd_gpu.random.replay import GeneratorReplay, GeneratorSnapshot
 
 
 def test_manual_seed_repeats(device):
@@ -312,7 +312,7 @@ def test_blocks_whose_numbers_come_again(device):
     def states():
         return ag.get_rng_state(device), own.get_state()
 
-    outer, inner, deeper = Places(), Places(), Places()
+    outer, inner, deeper = GeneratorSnapshot(), GeneratorSnapshot(), GeneratorSnapshot()
     with outer:
         before = draw()
         with inner:
@@ -320,20 +320,20 @@ def test_blocks_whose_numbers_come_again(device):
         assert set(inner.noted) == set(outer.noted) == {own, ag.random.default_generator(device)}
         after = draw()
     where = states()
-    with Repeat(inner):
+    with GeneratorReplay(inner):
         assert draw() == first
         assert own.initial_seed() == inner.noted[own][0]
-    with Repeat(outer):
+    with GeneratorReplay(outer):
         assert draw() == before
         with deeper:
             assert draw() == first
-        with Repeat(deeper):  # noted in a repeat, repeated in one
+        with GeneratorReplay(deeper):  # noted in a repeat, repeated in one
             assert draw() == first
         assert draw() == after
         ag.manual_seed(3)
         own.manual_seed(4)
     np.testing.assert_equal(states(), where)
-    with Repeat(Places()):  # which noted nothing: the numbers go on
+    with GeneratorReplay(GeneratorSnapshot()):  # which noted nothing: the numbers go on
         further = draw()
     np.testing.assert_equal(states(), where)
     assert draw() == further
@@ -341,21 +341,21 @@ def test_blocks_whose_numbers_come_again(device):
 
 def test_a_generator_first_used_in_a_block_repeats_from_its_seed(device):
     own = ag.Generator(device).manual_seed(5)
-    places = Places()
-    with places:
+    snapshot = GeneratorSnapshot()
+    with snapshot:
         first = ag.rand(3, generator=own).tolist()
         own.manual_seed(6)
-    with Repeat(places):
+    with GeneratorReplay(snapshot):
         assert ag.rand(3, generator=own).tolist() == first
         assert own.initial_seed() == 5
     assert own.initial_seed() == 6
 
 
 def test_a_repeat_is_of_one_thread(device):
-    places = Places()
-    with places:
+    snapshot = GeneratorSnapshot()
+    with snapshot:
         first = ag.rand(2, device=device).tolist()
-    with Repeat(places), concurrent.futures.ThreadPoolExecutor(1) as pool:
+    with GeneratorReplay(snapshot), concurrent.futures.ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: ag.rand(2, device=device).tolist()).result() != first
         assert ag.rand(2, device=device).tolist() == first
 

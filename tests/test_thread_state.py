@@ -13,7 +13,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.cuda import thread_state
-from autograd_gpu.core.engine.state import MAX_NESTED
+from autograd_gpu.core.thread_state import MAX_NESTED
 
 ROOT = Path(__file__).resolve().parent.parent
 STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 
 from ..config import ANOMALY, MODES
-from ..core.engine.state import NESTING
-from ..core.graph.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from ..core.history.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from ..core.thread_state import NESTING
 
 
 class _Anomaly:

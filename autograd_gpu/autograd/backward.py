@@ -13,8 +13,9 @@ from ..backend.arrays.dtypes import STORAGE
 from ..core.declare.op import RECORD
 from ..core.engine.execute import execute
 from ..core.engine.grad_buffers import zeros
-from ..core.engine.task import Capture
-from ..core.graph.node import AccumulateGrad, Node
+from ..core.engine.task_state import Capture
+from ..core.graph.leaf import AccumulateGrad
+from ..core.graph.node import Node
 from ..core.tensor import Tensor, wrap, wrap_given
 from .edges import GradientEdge, capture_of, internal_nr
 

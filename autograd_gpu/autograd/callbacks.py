@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.engine.final_callbacks import late_of, running_task
-from ..core.engine.state import NESTING
+from ..core.engine.task_state import final_callbacks_of, running_task
 from ..core.graph.hooks import RemovableHandle, add
 from ..core.graph.node import Node
+from ..core.thread_state import NESTING
 
 
 def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:
@@ -44,4 +44,4 @@ def queue_callback(fn: Callable[[], Any]) -> None:
     task = running_task()
     if task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
-    late_of(task).callbacks.append(fn)
+    final_callbacks_of(task).callbacks.append(fn)

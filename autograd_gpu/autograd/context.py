@@ -1,19 +1,32 @@
-"""FunctionCtx: the `ctx` of a Function, which is its node as the user sees it.
+"""FunctionNode, and FunctionCtx: the `ctx` of a Function, which is its node as the user sees it.
 
 The node owns what the user puts on ctx, and ctx holds the node: so there is no cycle, and whoever keeps ctx keeps what
 was saved. The node remembers its ctx weakly, and makes another if that is gone.
+
+The engine runs the node like any other. `ctx.needs_input_grad` answers, inside backward, for the call
+that is running: the engine's exec_info, not the graph. One node may be run by several threads at a time, so the answer
+lives in the thread (`RUNNING`), not on the node.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..core.tensor import Tensor
+import numpy as np
 
-if TYPE_CHECKING:
-    from .function import FunctionNode
+from ..backend import is_array, make
+from ..backend.arrays.device import Device
+from ..backend.arrays.dtypes import FLOATS
+from ..core.declare.op import RECORD
+from ..core.graph.bitmask import bits_of, mask_of
+from ..core.graph.node import next_sequence_nr
+from ..core.history.rebase import freshen
+from ..core.saved.saved_tensor import FREED, SavedTensor, SavingNode, handles
+from ..core.tensor import Tensor, wrap
+from ..core.thread_state import user_code
+from .function_calls import FunctionMethods, as_result, rule_of
 
 # What ctx has of its node, unless the user gives it an attribute of that name.
 OF_NODE = frozenset({
@@ -111,3 +124,152 @@ class FunctionCtx:
 
     def __repr__(self) -> str:
         return repr(self.__node)
+
+
+class FunctionNode(SavingNode):
+    """The node of a custom Function. `attributes`: what a user sets on ctx; `__dict__`: what is set on grad_fn."""
+
+    __slots__ = (
+        "arguments", "attributes", "dirty", "dtypes", "facade", "homes", "materialize_grads", "non_differentiable",
+        "outputs", "positions", "requiring", "saved", "to_save",
+    )  # fmt: skip
+
+    function: type[FunctionMethods]
+    materialize = True
+    facade: weakref.ref[FunctionCtx]
+    shapes: tuple[tuple[int, ...], ...]
+    homes: tuple[Device | None, ...]  # of the outputs, None of what is no tensor
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self.requiring = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+        self.arguments = len(args)  # of forward
+        self.attributes: dict[str, Any] = {}
+        self.to_save: tuple[Tensor | None, ...] = ()
+        self.dirty: tuple[Tensor, ...] = ()
+        self.non_differentiable: tuple[Tensor, ...] = ()
+        self.materialize_grads = True
+        self.saved: Any = ()
+        self.edges, self.nrs, self.extra = (), None, None
+
+    def connect(self, args: tuple[Any, ...]) -> None:
+        """Edges to what made the arguments: before forward, which may write to them or to what they show."""
+        self.positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])  # argument of each edge
+        linked = [args[i] for i in self.positions]
+        for a in linked:
+            freshen(a)
+        self.shapes = tuple([a._array.shape for a in linked])
+        self.dtypes = tuple([a.dtype for a in linked])
+        self.edges = tuple([a._fn for a in linked])
+        nrs = tuple([a._nr for a in linked])
+        self.nrs = nrs if any(nrs) else None
+        self.mask = mask_of([child is not None for child in self.edges])
+        self.topological_nr = 1 + max([child.topological_nr for child in self.edges if child is not None])
+        self.sequence_nr = next_sequence_nr()
+
+    @property
+    def ctx(self) -> FunctionCtx:
+        """What forward and backward get: one object as long as somebody keeps it."""
+        living = self.facade()
+        return FunctionCtx(self) if living is None else living
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """Per argument: in backward whether THIS call needs its gradient, else whether it requires one."""
+        for node, need in reversed(RUNNING.stack):
+            if node is self:
+                return need
+        return self.requiring
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What forward gave to save_for_backward."""
+        if self.saved is FREED:
+            FREED.unpack(self)
+        return tuple(None if s is None else s.unpack(self) for s in self.saved)
+
+    @property
+    def _raw_saved_tensors(self) -> Any:
+        """Per saved tensor where its hooks are set."""
+        if self.saved is FREED:
+            FREED.unpack(self)
+        return handles(self, "saved")
+
+    def __getattr__(self, name: str) -> Any:
+        """What the user put on ctx, which in PyTorch is the node."""
+        if name != "attributes" and name in self.attributes:
+            return self.attributes[name]
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+
+    def op_name(self) -> str:
+        return self.function.__name__
+
+    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
+        kept = () if self.saved is FREED else self.saved
+        return [(f"saved_tensors[{i}]", s) for i, s in enumerate(kept) if s is not None]
+
+    def input_name(self, i: int) -> str:
+        return f"input {self.positions[i]}"
+
+    def rules(self, need: int) -> list[str]:
+        return [f"{self.function.__name__}.backward"]
+
+    def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
+        gs = g if self.outputs != 1 else (g,)
+        wrapped = [None if x is None else wrap(x if is_array(x) else np.asarray(x)) for x in gs]
+        grads = self._backward(wrapped, need, release, False)
+        return tuple([None if x is None else x._array for x in grads])
+
+    def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
+        return self._backward(list(g) if self.outputs != 1 else [g], need, release, True)
+
+    def _backward(self, gs: list[Tensor | None], need: int, release: bool, recording: bool) -> tuple[Any, ...]:
+        if self.materialize_grads:
+            shapes, dtypes = (self.shape, self.dtype) if self.outputs != 1 else ((self.shape,), (self.dtype,))
+            gs = [wrap(make(home, "zeros", s, d)) if x is None and home is not None else x
+                  for x, home, s, d in zip(gs, self.homes, shapes, dtypes, strict=True)]
+        wanted = [False] * self.arguments
+        for position, bit in zip(self.positions, bits_of(need, len(self.positions)), strict=True):
+            wanted[position] = bit
+        running = RUNNING.stack
+        depth = len(running)
+        try:
+            running.append((self, tuple(wanted)))
+            with user_code(recording):
+                result = rule_of(self.function)(self.ctx, *gs)
+                grads = self._checked(result if isinstance(result, tuple) else (result,), need)
+        finally:
+            del running[depth:]
+        if release and self.saved:
+            self.saved = FREED
+        return grads
+
+    def _checked(self, result: tuple[Any, ...], need: int) -> tuple[Tensor | None, ...]:
+        """backward's answer per edge, in the input's dtype."""
+        expected = self.arguments
+        if len(result) > expected and all(extra is None for extra in result[expected:]):
+            result = result[:expected]
+        if len(result) != expected:
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients "
+                               f"(expected {expected}, got {len(result)})")
+        others = {*range(expected)}.difference(self.positions) if len(self.positions) < expected else ()
+        for position in others:
+            if result[position] is not None:
+                raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
+                                   f"{position}, but the corresponding forward input was not a Tensor")
+        grads = [self._fitted(result[position], i) for i, position in enumerate(self.positions)]
+        return tuple([g if wanted else None for wanted, g in zip(bits_of(need, len(grads)), grads, strict=True)])
+
+    def _fitted(self, g: Any, i: int) -> Tensor | None:
+        """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
+        if g is None:
+            return None
+        g = as_result(g)
+        position, shape, dtype = self.positions[i], self.shapes[i], self.dtypes[i]
+        if not isinstance(g, Tensor):
+            raise TypeError(f"{self.function.__name__}.backward returned a {type(g).__name__} for argument {position}; "
+                            "expected a Tensor or None")
+        padded = (1,) * (g.ndim - len(shape)) + tuple(shape)
+        if g.ndim < len(shape) or any(want not in (1, got) for want, got in zip(padded, g.shape, strict=True)):
+            raise RuntimeError(f"Function {self.name()} returned an invalid gradient at index {position} - got "
+                               f"{list(g.shape)} but expected shape compatible with {list(shape)}")
+        return RECORD.cast(g, dtype) if g.dtype != dtype and dtype in FLOATS else g

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..backend.arrays.device import Device
-from ..core.engine.task import Capture
+from ..core.engine.task_state import Capture
 from ..core.graph.node import Node
 from ..core.tensor import Tensor
 

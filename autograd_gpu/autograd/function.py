@@ -1,188 +1,25 @@
-"""Function: an operation with a derivative written by the user.
-
-A Function's node is run by the engine like any other. `ctx.needs_input_grad` answers, inside backward, for the call
-that is running: the engine's exec_info, not the graph. One node may be run by several threads at a time, so the answer
-lives in the thread (`RUNNING`), not on the node.
-"""
+"""Function: an operation with a derivative written by the user."""
 
 from __future__ import annotations
 
 import functools
-import weakref
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ..backend import is_array, make
-from ..backend.arrays.device import Device
-from ..backend.arrays.dtypes import FLOATS
 from ..config import GRAD_OFF, MODES, SAVING, no_grad
-from ..core.declare.op import RECORD
-from ..core.engine.state import user_code
-from ..core.graph.anomaly import note
-from ..core.graph.bitmask import bits_of, mask_of
-from ..core.graph.node import Node, next_sequence_nr
-from ..core.graph.rebase import freshen, rebase
-from ..core.graph.saved import FREED, SavedTensor, handles, save_output, saved_for_user
-from ..core.graph.saved_tensor_hooks import hand_over
-from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, storage_of
-from ..core.tensor import Tensor, alias, wrap, wrap_given
-from ..errors import MissingRuleError
-from .context import RUNNING, FunctionCtx
-from .function_calls import by_place, check_dirty, rule_of
+from ..core.graph.leaf import AccumulateGrad
+from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, bump_version, storage_of
+from ..core.history.anomaly import note
+from ..core.history.rebase import check_recordable, rebase
+from ..core.saved.saved_tensor import save_output, saved_for_user
+from ..core.saved.saved_tensor_hooks import hand_over
+from ..core.tensor import Tensor, alias, wrap
+from .context import FunctionCtx, FunctionNode
+from .function_calls import FunctionMethods, as_result, by_place
 
 
-class FunctionNode(Node):
-    """The node of a custom Function. `attributes`: what a user sets on ctx; `__dict__`: what is set on grad_fn."""
-
-    __slots__ = (
-        "arguments", "attributes", "dirty", "dtypes", "facade", "homes", "materialize_grads", "non_differentiable",
-        "outputs", "positions", "requiring", "saved", "to_save",
-    )  # fmt: skip
-
-    function: type[Function]
-    materialize = True
-    facade: weakref.ref[FunctionCtx]
-    shapes: tuple[tuple[int, ...], ...]
-    homes: tuple[Device | None, ...]  # of the outputs, None of what is no tensor
-
-    def __init__(self, args: tuple[Any, ...]) -> None:
-        self.requiring = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
-        self.arguments = len(args)  # of forward
-        self.attributes: dict[str, Any] = {}
-        self.to_save: tuple[Tensor | None, ...] = ()
-        self.dirty: tuple[Tensor, ...] = ()
-        self.non_differentiable: tuple[Tensor, ...] = ()
-        self.materialize_grads = True
-        self.saved: Any = ()
-        self.edges, self.nrs, self.extra = (), None, None
-
-    def connect(self, args: tuple[Any, ...]) -> None:
-        """Edges to what made the arguments: before forward, which may write to them or to what they show."""
-        self.positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])  # argument of each edge
-        linked = [args[i] for i in self.positions]
-        for a in linked:
-            freshen(a)
-        self.shapes = tuple([a._array.shape for a in linked])
-        self.dtypes = tuple([a.dtype for a in linked])
-        self.edges = tuple([a._fn for a in linked])
-        nrs = tuple([a._nr for a in linked])
-        self.nrs = nrs if any(nrs) else None
-        self.mask = mask_of([child is not None for child in self.edges])
-        self.topological_nr = 1 + max([child.topological_nr for child in self.edges if child is not None])
-        self.sequence_nr = next_sequence_nr()
-
-    @property
-    def ctx(self) -> FunctionCtx:
-        """What forward and backward get: one object as long as somebody keeps it."""
-        living = self.facade()
-        return FunctionCtx(self) if living is None else living
-
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        """Per argument: in backward whether THIS call needs its gradient, else whether it requires one."""
-        for node, need in reversed(RUNNING.stack):
-            if node is self:
-                return need
-        return self.requiring
-
-    @property
-    def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What forward gave to save_for_backward."""
-        if self.saved is FREED:
-            FREED.unpack(self)
-        return tuple(None if s is None else s.unpack(self) for s in self.saved)
-
-    @property
-    def _raw_saved_tensors(self) -> Any:
-        """Per saved tensor where its hooks are set."""
-        if self.saved is FREED:
-            FREED.unpack(self)
-        return handles(self, "saved")
-
-    def __getattr__(self, name: str) -> Any:
-        """What the user put on ctx, which in PyTorch is the node."""
-        if name != "attributes" and name in self.attributes:
-            return self.attributes[name]
-        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
-
-    def op_name(self) -> str:
-        return self.function.__name__
-
-    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
-        kept = () if self.saved is FREED else self.saved
-        return [(f"saved_tensors[{i}]", s) for i, s in enumerate(kept) if s is not None]
-
-    def input_name(self, i: int) -> str:
-        return f"input {self.positions[i]}"
-
-    def rules(self, need: int) -> list[str]:
-        return [f"{self.function.__name__}.backward"]
-
-    def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        gs = g if self.outputs != 1 else (g,)
-        wrapped = [None if x is None else wrap(x if is_array(x) else np.asarray(x)) for x in gs]
-        grads = self._backward(wrapped, need, release, False)
-        return tuple([None if x is None else x._array for x in grads])
-
-    def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        return self._backward(list(g) if self.outputs != 1 else [g], need, release, True)
-
-    def _backward(self, gs: list[Tensor | None], need: int, release: bool, recording: bool) -> tuple[Any, ...]:
-        if self.materialize_grads:
-            shapes, dtypes = (self.shape, self.dtype) if self.outputs != 1 else ((self.shape,), (self.dtype,))
-            gs = [wrap(make(home, "zeros", s, d)) if x is None and home is not None else x
-                  for x, home, s, d in zip(gs, self.homes, shapes, dtypes, strict=True)]
-        wanted = [False] * self.arguments
-        for position, bit in zip(self.positions, bits_of(need, len(self.positions)), strict=True):
-            wanted[position] = bit
-        running = RUNNING.stack
-        depth = len(running)
-        try:
-            running.append((self, tuple(wanted)))
-            with user_code(recording):
-                result = rule_of(self.function, Function)(self.ctx, *gs)
-                grads = self._checked(result if isinstance(result, tuple) else (result,), need)
-        finally:
-            del running[depth:]
-        if release and self.saved:
-            self.saved = FREED
-        return grads
-
-    def _checked(self, result: tuple[Any, ...], need: int) -> tuple[Tensor | None, ...]:
-        """backward's answer per edge, in the input's dtype."""
-        expected = self.arguments
-        if len(result) > expected and all(extra is None for extra in result[expected:]):
-            result = result[:expected]
-        if len(result) != expected:
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients "
-                               f"(expected {expected}, got {len(result)})")
-        others = {*range(expected)}.difference(self.positions) if len(self.positions) < expected else ()
-        for position in others:
-            if result[position] is not None:
-                raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
-                                   f"{position}, but the corresponding forward input was not a Tensor")
-        grads = [self._fitted(result[position], i) for i, position in enumerate(self.positions)]
-        return tuple([g if wanted else None for wanted, g in zip(bits_of(need, len(grads)), grads, strict=True)])
-
-    def _fitted(self, g: Any, i: int) -> Tensor | None:
-        """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
-        if g is None:
-            return None
-        g = as_result(g)
-        position, shape, dtype = self.positions[i], self.shapes[i], self.dtypes[i]
-        if not isinstance(g, Tensor):
-            raise TypeError(f"{self.function.__name__}.backward returned a {type(g).__name__} for argument {position}; "
-                            "expected a Tensor or None")
-        padded = (1,) * (g.ndim - len(shape)) + tuple(shape)
-        if g.ndim < len(shape) or any(want not in (1, got) for want, got in zip(padded, g.shape, strict=True)):
-            raise RuntimeError(f"Function {self.name()} returned an invalid gradient at index {position} - got "
-                               f"{list(g.shape)} but expected shape compatible with {list(shape)}")
-        return RECORD.cast(g, dtype) if g.dtype != dtype and dtype in FLOATS else g
-
-
-class Function:
+class Function(FunctionMethods):
     """Base class of operations with a backward of their own.
 
     Write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
@@ -210,24 +47,6 @@ class Function:
         body = {"function": cls, "__module__": cls.__module__}
         cls._node_class = type(f"{cls.__name__}Backward", (FunctionNode,), body)
 
-    @staticmethod
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        """The operation; runs without recording. Returns a tensor or an array, or a tuple of such and other things."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Saves for backward, when forward does not take ctx."""
-        raise NotImplementedError("setup_context is not implemented.")
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradients of the arguments from those of the outputs."""
-        raise MissingRuleError("You must implement either the backward or vjp method for your custom autograd.Function "
-                               "to use it with backward mode AD.")
-
-    vjp = backward
-
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward and records a node whose backward is the class's. Keywords count among the arguments."""
@@ -248,17 +67,28 @@ class Function:
         finally:
             MODES.bits = MODES.bits & ~GRAD_OFF | bits & GRAD_OFF
         outputs = output if isinstance(output, tuple) else (output,)
-        check_dirty(node, args, outputs)
+        _check_dirty(node, args, outputs)
         outputs = _record(node, args, outputs) if recording else _unrecorded(node, args, outputs)
         node.to_save = node.non_differentiable = node.dirty = ()
         return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
-def as_result(value: Any) -> Any:
-    """What a user's forward or backward returned, an array as tensor; other things stay as they are."""
-    if isinstance(value, np.generic):  # NumPy's sum of an array, where CuPy's is an array of no dimensions
-        value = np.asarray(value)
-    return wrap_given(value) if is_array(value) else value
+def _check_dirty(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+    """What mark_dirty asks for: inputs, that are returned, and no leaves."""
+    for t in node.dirty:
+        bump_version(t)
+        if not any(t is a for a in args):
+            warnings.warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+                          "mutated should be passed to ctx.mark_dirty().", UserWarning, stacklevel=3)
+        if not any(t is o for o in outputs):
+            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
+                               "The inputs that are modified inplace must all be outputs of the Function.")
+        hidden = t._base is not None and t._made and t._base._fn is not None  # a view that may not be rewritten
+        if not MODES.bits & GRAD_OFF and (hidden or any(node.requiring)):
+            if type(t._fn) is AccumulateGrad and t._base is None:
+                raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation. Wrap "
+                                   f"the call of {node.op_name()} in ag.no_grad(), or give it a clone() of the leaf.")
+            check_recordable("ctx.mark_dirty", t)
 
 
 def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:

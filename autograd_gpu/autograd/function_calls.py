@@ -1,21 +1,42 @@
-"""How a Function's methods are called, and whether forward did what it said."""
+"""How a Function's methods are called."""
 
 from __future__ import annotations
 
 import inspect
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..config import GRAD_OFF, MODES
-from ..core.graph.node import AccumulateGrad
-from ..core.graph.rebase import check_recordable
-from ..core.graph.storage import bump_version
+import numpy as np
 
-if TYPE_CHECKING:
-    from .function import Function, FunctionNode
+from ..backend import is_array
+from ..core.tensor import wrap_given
+from ..errors import MissingRuleError
 
 
-def by_place(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool) -> tuple[Any, ...]:
+class FunctionMethods:
+    """What a Function defines; these say what is missing."""
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """The operation; runs without recording. Returns a tensor or an array, or a tuple of such and other things."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Saves for backward, when forward does not take ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of the arguments from those of the outputs."""
+        raise MissingRuleError("You must implement either the backward or vjp method for your custom autograd.Function "
+                               "to use it with backward mode AD.")
+
+    vjp = backward
+
+
+def by_place(
+    cls: type[FunctionMethods], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool
+) -> tuple[Any, ...]:
     """The arguments in forward's order: backward and needs_input_grad know them by their places."""
     try:
         bound = inspect.signature(cls.forward).bind(*(() if separate else (None,)), *args, **kwargs)
@@ -30,29 +51,18 @@ def by_place(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any],
     return bound.args if separate else bound.args[1:]
 
 
-def rule_of(cls: type[Function], base: type[Function]) -> Any:
-    """The class's backward, or vjp, which is another name for it; those of `base` say that there is none."""
-    if cls.vjp is base.vjp:
+def rule_of(cls: type[FunctionMethods]) -> Any:
+    """The class's backward, or vjp, which is another name for it; those of FunctionMethods say that there is none."""
+    if cls.vjp is FunctionMethods.vjp:
         return cls.backward
-    if cls.backward is not base.backward:
+    if cls.backward is not FunctionMethods.backward:
         raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
                            "only implement one of them.")
     return cls.vjp
 
 
-def check_dirty(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-    """What mark_dirty asks for: inputs, that are returned, and no leaves."""
-    for t in node.dirty:
-        bump_version(t)
-        if not any(t is a for a in args):
-            warnings.warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
-                          "mutated should be passed to ctx.mark_dirty().", UserWarning, stacklevel=3)
-        if not any(t is o for o in outputs):
-            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
-                               "The inputs that are modified inplace must all be outputs of the Function.")
-        hidden = t._base is not None and t._made and t._base._fn is not None  # a view that may not be rewritten
-        if not MODES.bits & GRAD_OFF and (hidden or any(node.requiring)):
-            if type(t._fn) is AccumulateGrad and t._base is None:
-                raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation. Wrap "
-                                   f"the call of {node.op_name()} in ag.no_grad(), or give it a clone() of the leaf.")
-            check_recordable("ctx.mark_dirty", t)
+def as_result(value: Any) -> Any:
+    """What a user's forward or backward returned, an array as tensor; other things stay as they are."""
+    if isinstance(value, np.generic):  # NumPy's sum of an array, where CuPy's is an array of no dimensions
+        value = np.asarray(value)
+    return wrap_given(value) if is_array(value) else value

@@ -1,7 +1,7 @@
 """The graph itself: nodes and edges, what is saved in it, and who wants to hear of it."""
 
 from ..core.graph.node import Node
-from ..core.graph.saved_tensor_hooks import SaveInfo
+from ..core.saved.saved_tensor_hooks import SaveInfo
 from .callbacks import on_node_start, queue_callback
 from .edges import GradientEdge, get_gradient_edge
 from .multi_grad_hook import register_multi_grad_hook

@@ -6,8 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.engine.final_callbacks import late_of, running_task, will_reach
-from ..core.engine.task import GraphTask
+from ..core.engine.task_state import TaskState, final_callbacks_of, running_task, will_reach
 from ..core.graph.hooks import MultiHandle
 from ..core.graph.node import Node
 from ..core.tensor import Tensor
@@ -54,7 +53,7 @@ class _First:
     def __call__(self, g: Tensor) -> None:
         task = running_task()
         assert task is not None
-        gathered = late_of(task).gathered
+        gathered = final_callbacks_of(task).gathered
         if self not in gathered:
             gathered[self] = self
             self.fn(g)
@@ -69,15 +68,15 @@ class _Gather:
     def __init__(self, fn: Callable[[Any], None], outputs: list[tuple[weakref.ref[Node], int]]) -> None:
         self.fn, self.outputs = fn, outputs
 
-    def passed_over(self, task: GraphTask, i: int) -> bool:
+    def passed_over(self, task: TaskState, i: int) -> bool:
         """Whether output `i` is what `task` began with, and leads to nothing that it asks for."""
         ref, nr = self.outputs[i]
         node = ref()
         return node is not None and node is task.root and not will_reach(task, node, nr)
 
-    def of(self, task: GraphTask, i: int) -> _Gathered:
+    def of(self, task: TaskState, i: int) -> _Gathered:
         """What has arrived in `task`; made at the first arrival, that of output `i`."""
-        gathered = late_of(task).gathered
+        gathered = final_callbacks_of(task).gathered
         if self not in gathered:
             ref, nr = self.outputs[i]
             here = (ref(), nr)

@@ -9,12 +9,9 @@ from __future__ import annotations
 import bisect
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from ..core.engine.final_callbacks import late_of, running_task
-
-if TYPE_CHECKING:
-    from ..core.engine.task import GraphTask
+from ..core.engine.task_state import TaskState, final_callbacks_of, running_task
 
 _FEW = 64
 
@@ -33,7 +30,7 @@ class _Window:
 
     __slots__ = ("coming", "found", "nodes")
 
-    def __init__(self, task: GraphTask) -> None:
+    def __init__(self, task: TaskState) -> None:
         self.nodes = {node.sequence_nr for node in task.nodes}
         self.coming: dict[Packed, int] = {}
         self.found: dict[Packed, Any] = {}
@@ -107,7 +104,7 @@ class Order:
         task = running_task()
         if not self.ahead or task is None:
             return
-        windows = late_of(task).windows
+        windows = final_callbacks_of(task).windows
         window = windows.get(self)
         if window is None:
             window = windows[self] = _Window(task)
@@ -116,7 +113,7 @@ class Order:
     def hold(self, packed: Packed, node_seq: int, found: Any) -> None:
         """Node `node_seq` has unpacked `found`: kept for the next node that needs it, if that is soon."""
         task = running_task()
-        window = late_of(task).windows.get(self) if self.ahead and task is not None else None
+        window = final_callbacks_of(task).windows.get(self) if self.ahead and task is not None else None
         if window is not None:
             if window.coming.get(packed, node_seq) == node_seq:
                 window.found.pop(packed, None)

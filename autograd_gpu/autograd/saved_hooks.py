@@ -16,9 +16,9 @@ from .. import errors
 from ..backend.cuda import runtime
 from ..backend.transfer import offload
 from ..config import ANOMALY, MODES
-from ..core.graph import saved_tensor_hooks
-from ..core.graph.saved import copied
 from ..core.graph.storage import bump_version, save_before_write, storage_of, version_of
+from ..core.saved import saved_tensor_hooks
+from ..core.saved.saved_tensor import copied
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from .prefetch import Order
 

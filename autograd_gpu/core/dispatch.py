@@ -22,10 +22,10 @@ from ..config import INTERCEPTED, MODES, SAVING
 from .codegen import call, keywords, list_call
 from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .declare.public import add_names
-from .graph.anomaly import noted
-from .graph.saved_tensor_hooks import hand_over
 from .graph.storage import shares_memory, storage_of
+from .history.anomaly import noted
 from .interpret.interception import intercepted
+from .saved.saved_tensor_hooks import hand_over
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_given
 
 

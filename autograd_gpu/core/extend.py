@@ -25,13 +25,11 @@ from .declare.batch_rules import (
     one_by_one,
     rank,
 )
-from .declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR, JvpWord, added
+from .declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR, added
+from .declare.jvp_word import JvpWord
 from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, PROMOTE, RAW, RECORD, SAME, ZERO, OpDef
 from .declare.public import method, public
 from .dispatch import defop, operator
-from .graph.rebase import check_recordable, freshen, give_memory, overwrite, rebase, rewrite
-from .graph.saved import SavedIntoView, SavedOutput, plain
-from .graph.saved_tensor_hooks import EnoughSaved, give, withholding
 from .graph.storage import (
     INFERENCE_STORAGE,
     FollowingStorage,
@@ -42,6 +40,9 @@ from .graph.storage import (
     storage_of,
     version_of,
 )
+from .history.rebase import check_recordable, freshen, give_memory, overwrite, rebase, rewrite
+from .saved.saved_tensor import SavedIntoView, SavedOutput, plain
+from .saved.saved_tensor_hooks import EnoughSaved, give, withholding
 from .size import Size
 from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
 

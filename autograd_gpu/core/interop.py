@@ -9,16 +9,18 @@ import numpy as np
 from .. import backend, errors
 from ..backend.arrays.dtypes import STORAGE, bfloat16
 from ..config import GRAD_OFF, MODES
+from .graph.tensor_base import TensorBase
+from .history.rebase import node_of
 
 _NOT_EXPORTED = STORAGE | {bfloat16}
 
 
-class Exchange:
+class Exchange(TensorBase):
     """Tensor's methods for it."""
 
     __slots__ = ()
 
-    def numpy(self: Any, *, force: bool = False) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as a NumPy array: shared memory on the CPU.
 
         RuntimeError if the tensor requires grad, but under `no_grad` and `inference_mode`; TypeError if it is on a CUDA
@@ -27,27 +29,27 @@ class Exchange:
         >>> ag.ones(2).numpy()
         array([1., 1.], dtype=float32)
         """
-        if not force and not MODES.bits & GRAD_OFF and self._node is not None:
+        if not force and not MODES.bits & GRAD_OFF and node_of(self) is not None:
             raise errors.needs_detach()
         if not force and self.is_cuda:
             raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
         return backend.to_numpy(self._array)
 
-    def item(self: Any) -> Any:
+    def item(self) -> Any:
         """The value of a one-element tensor as a Python number (synchronises a CUDA device)."""
         if self._array.size != 1:
             raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
         return self.numpy(force=True).item()
 
-    def tolist(self: Any) -> Any:
+    def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
         return self.numpy(force=True).tolist()
 
-    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
         return np.array(array, dtype=dtype, copy=copy)
 
-    def __dlpack__(self: Any, **kwargs: Any) -> Any:
+    def __dlpack__(self, **kwargs: Any) -> Any:
         """The memory for another library; of a tensor with negative strides a copy, since PyTorch aborts at them.
 
         BufferError for bfloat16 and float8, which NumPy and CuPy do not export, and where copy=False forbids the copy.
@@ -63,16 +65,16 @@ class Exchange:
             array = array.copy()
         return array.__dlpack__(**kwargs)
 
-    def __dlpack_device__(self: Any) -> tuple[int, int]:
+    def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()
 
     @property
-    def __cuda_array_interface__(self: Any) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, Any]:
         if not self.is_cuda:
             raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy() or .cuda()")
         self._check_exportable()
         return self._array.__cuda_array_interface__
 
-    def _check_exportable(self: Any) -> None:
-        if self._node is not None:
+    def _check_exportable(self) -> None:
+        if node_of(self) is not None:
             raise errors.NotExportable("Can't export tensors that require gradient, use tensor.detach()")

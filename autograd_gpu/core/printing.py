@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import backend
 from ..backend.arrays import dtypes
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
+from .graph.leaf import AccumulateGrad
+from .graph.tensor_base import TensorBase
+from .history.rebase import node_of
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
@@ -59,7 +59,7 @@ def get_printoptions() -> dict[str, Any]:
 _IMPLIED = (dtypes.int64, dtypes.bool_)  # not printed, like the default float dtype
 
 
-def tensor_repr(tensor: Tensor) -> str:
+def tensor_repr(tensor: TensorBase) -> str:
     text = _text(tensor)
     notes = []
     if tensor.numel() == 0 and tensor.shape != (0,):
@@ -71,16 +71,14 @@ def tensor_repr(tensor: Tensor) -> str:
     if tensor._base is not None and tensor._made:  # a view that is out of date may not be asked for its node
         if tensor._fn is not None:
             notes.append("grad_fn=<Invalid>")
-    elif tensor.grad_fn is not None:
-        notes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
-    elif tensor.requires_grad:
-        notes.append("requires_grad=True")
+    elif (node := node_of(tensor)) is not None:
+        notes.append("requires_grad=True" if type(node) is AccumulateGrad else f"grad_fn=<{node.name()}>")
     joint = ", ".join([text, *notes])
     name = "tensor" if type(tensor).__name__ != "Parameter" else "Parameter containing:\ntensor"
     return f"{name}({joint})"
 
 
-def _text(tensor: Tensor) -> str:
+def _text(tensor: TensorBase) -> str:
     """The elements; of more than `threshold` those at the ends, and no others are read or copied to the host."""
     array, ends = tensor._array, max(_options["edgeitems"], 1)
     cut = [d for d, size in enumerate(array.shape) if size > 2 * ends] if array.size > _options["threshold"] else []

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
-from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS, OURS, STORAGE, as_dtype
-from ..backend.arrays.memory_format import lies_in
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from .graph import hooks
-from .graph.node import AccumulateGrad, Node
-from .graph.rebase import give_memory, refresh
-from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
+from .graph.leaf import AccumulateGrad, add_leaf_hook
+from .graph.node import Node, add_tensor_hook, extra_of
+from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, writes_to
+from .history.rebase import give_memory, refresh
 from .interop import Exchange
 from .printing import tensor_repr
-from .size import KNOWN_SIZES, Size, new_size
 
 
 class Tensor(Exchange):
@@ -34,19 +32,10 @@ class Tensor(Exchange):
     tensor([2., 4.])
     """
 
-    __slots__ = (
-        "__weakref__", "_array", "_base", "_fn", "_frozen", "_grad", "_made", "_nr", "_seen", "_storage",
-    )  # fmt: skip
+    __slots__ = ()
 
-    _array: Any
-    _fn: Node | None  # grad_fn of a result, AccumulateGrad of a leaf that requires grad, None for a constant
-    _nr: int  # 0: sole output of its node; k > 0: output k - 1 of several
-    _storage: Storage | None
     _grad: Tensor | None
-    _base: Tensor | None  # of a view: the tensor, itself no view, whose memory it shows
-    _made: int  # of a view: how, see core/graph/storage.py
-    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/graph/rebase.py
-    _frozen: AccumulateGrad  # set only while a leaf with hooks does not require grad
+    _base: Tensor | None
 
     __hash__ = object.__hash__
     __array_priority__ = 1000.0  # CuPy arrays defer to us in `array * tensor`
@@ -55,11 +44,6 @@ class Tensor(Exchange):
         raise TypeError("Tensor is not called directly; use ag.tensor(data) to copy or ag.as_tensor(data) to share")
 
     # ---- the array -----------------------------------------------------------------------------
-
-    @property
-    def array(self) -> Any:
-        """The NumPy or CuPy array itself, not a copy. After a write to it call `graph.increment_version(tensor)`."""
-        return self._array
 
     @property
     def data(self) -> Tensor:
@@ -83,52 +67,6 @@ class Tensor(Exchange):
     @data.deleter
     def data(self) -> None:
         raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
-
-    @property
-    def shape(self) -> Size:
-        try:
-            return KNOWN_SIZES[self._array.shape]
-        except KeyError:
-            return new_size(self._array.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._array.dtype
-
-    @property
-    def device(self) -> Device:
-        return backend.device_of(self._array)
-
-    @property
-    def is_cuda(self) -> bool:
-        return backend.is_cuda(self._array)
-
-    @property
-    def ndim(self) -> int:
-        return self._array.ndim
-
-    def dim(self) -> int:
-        return self._array.ndim
-
-    @property
-    def itemsize(self) -> int:
-        return self._array.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self._array.nbytes
-
-    def numel(self) -> int:
-        return self._array.size
-
-    def element_size(self) -> int:
-        return self._array.itemsize
-
-    def is_contiguous(self, memory_format: Any = None) -> bool:
-        return self._array.flags.c_contiguous if memory_format is None else lies_in(self._array, memory_format)
-
-    def is_floating_point(self) -> bool:
-        return self.dtype in FLOATS or self.dtype in STORAGE
 
     # ---- autograd ------------------------------------------------------------------------------
 
@@ -226,32 +164,25 @@ class Tensor(Exchange):
             raise RuntimeError("Inference tensors do not track version counter.")
         return writes_to(self)
 
-    def is_inference(self) -> bool:
-        """Whether this tensor was made in `ag.inference_mode`."""
-        return self._storage is INFERENCE_STORAGE
-
-    def _is_view(self) -> bool:
-        return self._base is not None
-
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(grad)` each time this tensor's gradient is computed; a returned tensor replaces it."""
         if self._node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        return hooks.add_to_tensor(self._fn, self._nr, hook)
+        return add_tensor_hook(self._fn, self._nr, hook)
 
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(tensor)` as soon as the gradient of this leaf has been accumulated, in mid-backward."""
         if type(self._node) is not AccumulateGrad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient" if self._fn is None
                                else "post accumulate grad hooks cannot be registered on non-leaf tensors")
-        return hooks.add_to_leaf(self._fn, self, hook)
+        return add_leaf_hook(self._fn, self, hook)
 
     def retain_grad(self) -> None:
         """Keeps `.grad` of this tensor although it is not a leaf."""
         if self._node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if not self.is_leaf:
-            hooks.extra_of(self._fn).retained[self._nr] = weakref.ref(self)
+            extra_of(self._fn).retained[self._nr] = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:

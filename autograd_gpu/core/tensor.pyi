@@ -14,51 +14,36 @@ import numpy as np
 
 from .. import backend, errors
 
-from ..backend.arrays.device import Device
-
 from ..backend.arrays.dtypes import FLOATS, OURS, STORAGE, as_dtype
-
-from ..backend.arrays.memory_format import lies_in
 
 from ..config import INFERENCE, MODES, is_inference_mode_enabled
 
 from .graph import hooks
 
-from .graph.node import AccumulateGrad, Node
+from .graph.leaf import AccumulateGrad, add_leaf_hook
 
-from .graph.rebase import give_memory, refresh
+from .graph.node import Node, add_tensor_hook, extra_of
 
-from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, Storage, storage_of, writes_to
+from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, writes_to
+
+from .history.rebase import give_memory, refresh
 
 from .interop import Exchange
 
 from .printing import tensor_repr
 
-from .size import KNOWN_SIZES, Size, new_size
-
 import builtins
 from collections.abc import Iterator, Sequence
 
-from ..random import Generator
+from .generator import GeneratorLike
 
 TensorLike = Any
 
 class Tensor(Exchange):
-    _array: Any
-    _fn: Node | None
-    _nr: builtins.int
-    _storage: Storage | None
     _grad: Tensor | None
     _base: Tensor | None
-    _made: builtins.int
-    _seen: builtins.int
-    _frozen: AccumulateGrad
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        ...
-
-    @property
-    def array(self) -> Any:
         ...
 
     @property
@@ -71,49 +56,6 @@ class Tensor(Exchange):
 
     @data.deleter
     def data(self) -> None:
-        ...
-
-    @property
-    def shape(self) -> Size:
-        ...
-
-    @property
-    def dtype(self) -> np.dtype:
-        ...
-
-    @property
-    def device(self) -> Device:
-        ...
-
-    @property
-    def is_cuda(self) -> builtins.bool:
-        ...
-
-    @property
-    def ndim(self) -> builtins.int:
-        ...
-
-    def dim(self) -> builtins.int:
-        ...
-
-    @property
-    def itemsize(self) -> builtins.int:
-        ...
-
-    @property
-    def nbytes(self) -> builtins.int:
-        ...
-
-    def numel(self) -> builtins.int:
-        ...
-
-    def element_size(self) -> builtins.int:
-        ...
-
-    def is_contiguous(self, memory_format: Any=None) -> builtins.bool:
-        ...
-
-    def is_floating_point(self) -> builtins.bool:
         ...
 
     @property
@@ -160,12 +102,6 @@ class Tensor(Exchange):
 
     @property
     def _version(self) -> builtins.int:
-        ...
-
-    def is_inference(self) -> builtins.bool:
-        ...
-
-    def _is_view(self) -> builtins.bool:
         ...
 
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
@@ -415,10 +351,10 @@ class Tensor(Exchange):
     def baddbmm_(self, batch1: Any, batch2: Any, beta: Any=1, alpha: Any=1, *, out: Any=None) -> Any:
         ...
 
-    def bernoulli(self, p: builtins.float | None=None, *, generator: Generator | None=None) -> Tensor:
+    def bernoulli(self, p: builtins.float | None=None, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
-    def bernoulli_(self, p: Any=0.5, *, generator: Generator | None=None) -> Tensor:
+    def bernoulli_(self, p: Any=0.5, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def bfloat16(self, memory_format: Any=None) -> Tensor:
@@ -475,7 +411,7 @@ class Tensor(Exchange):
     def byte(self, memory_format: Any=None) -> Tensor:
         ...
 
-    def cauchy_(self, median: builtins.float=0, sigma: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def cauchy_(self, median: builtins.float=0, sigma: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def ceil(self) -> Tensor:
@@ -709,7 +645,7 @@ class Tensor(Exchange):
     def expm1_(self, *, out: Any=None) -> Any:
         ...
 
-    def exponential_(self, lambd: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def exponential_(self, lambd: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def fill_(self, value: Any) -> Tensor:
@@ -793,7 +729,7 @@ class Tensor(Exchange):
     def ge_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
-    def geometric_(self, p: builtins.float, *, generator: Generator | None=None) -> Tensor:
+    def geometric_(self, p: builtins.float, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def ger(self, vec2: TensorLike) -> Tensor:
@@ -1015,7 +951,7 @@ class Tensor(Exchange):
     def log_(self, *, out: Any=None) -> Any:
         ...
 
-    def log_normal_(self, mean: builtins.float=1, std: builtins.float=2, *, generator: Generator | None=None) -> Tensor:
+    def log_normal_(self, mean: builtins.float=1, std: builtins.float=2, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def log_softmax(self, dim: Any=..., dtype: Any=None, axis: Any=...) -> Tensor:
@@ -1138,7 +1074,7 @@ class Tensor(Exchange):
     def mul_(self, other: Any) -> Tensor:
         ...
 
-    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool=False, *, generator: Generator | None=None) -> Tensor:
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool=False, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def multiply(self, other: TensorLike) -> Tensor:
@@ -1237,7 +1173,7 @@ class Tensor(Exchange):
     def norm(self, p: Any='fro', dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
-    def normal_(self, mean: builtins.float=0, std: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def normal_(self, mean: builtins.float=0, std: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def not_equal(self, other: TensorLike) -> Tensor:
@@ -1291,7 +1227,7 @@ class Tensor(Exchange):
     def rad2deg_(self, *, out: Any=None) -> Any:
         ...
 
-    def random_(self, start: builtins.int | None=None, to: builtins.int | None=None, *, generator: Generator | None=None) -> Tensor:
+    def random_(self, start: builtins.int | None=None, to: builtins.int | None=None, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def ravel(self) -> Tensor:
@@ -1582,7 +1518,7 @@ class Tensor(Exchange):
     def unfold(self, dimension: Any, size: Any, step: Any) -> Tensor:
         ...
 
-    def uniform_(self, start: builtins.float=0, to: builtins.float=1, *, generator: Generator | None=None) -> Tensor:
+    def uniform_(self, start: builtins.float=0, to: builtins.float=1, *, generator: GeneratorLike | None=None) -> Tensor:
         ...
 
     def unique(self, sorted: builtins.bool=True, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: builtins.int | None=None, *, axis: Any=...) -> Any:

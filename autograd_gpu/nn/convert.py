@@ -13,12 +13,12 @@ from ..backend.arrays.memory_format import is_contiguous_format
 from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor
 from .parameter import is_lazy
-from .traversal import Tree
+from .traversal import M, Tree
 
 Self = TypeVar("Self", bound="Movable")
 
 
-class Movable(Tree):
+class Movable(Tree[M]):
     """The part of Module that converts."""
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
@@ -85,7 +85,7 @@ def parse(
     return (None if device is None else Device(device)), wanted
 
 
-def convert(root: Tree, device: Device | None, dtype: np.dtype | None) -> None:
+def convert(root: Tree[Any], device: Device | None, dtype: np.dtype | None) -> None:
     """Converts every parameter, its gradient and every buffer below `root`, all or (if one fails) none."""
     tensors: list[Tensor] = []
     lazy: list[Any] = []

@@ -34,7 +34,7 @@ __all__ = [
 Self = TypeVar("Self", bound="Module")
 
 
-class Module(Movable, Stateful, Hookable):
+class Module(Movable["Module"], Stateful["Module"], Hookable):
     """Base of all layers and networks: subclass it, make layers in `__init__`, compute in `forward`.
 
     A Parameter, Buffer or Module that is assigned to an attribute is registered under that name. Calling the module

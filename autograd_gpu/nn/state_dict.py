@@ -11,7 +11,7 @@ from ..core.tensor import Parameter, Tensor
 from .parameter import UninitializedParameter, is_lazy
 from .registry import BUFFER, MODULE, PARAMETER
 from .torch_interop import as_own
-from .traversal import Tree
+from .traversal import M, Tree
 
 SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST = "state_dict_pre", "state_dict", "load_state_dict_pre", "load_state_dict"
 EXTRA = "_extra_state"  # the key, after the module's prefix, of what get_extra_state returns
@@ -36,7 +36,7 @@ class StateDict(dict[str, Any]):
         self._metadata: dict[str, dict[str, Any]] = {}  # by the module's dotted name
 
 
-class Stateful(Tree):
+class Stateful(Tree[M]):
     """The part of Module that saves and loads."""
 
     _version = 1  # of the layout of a class's state, handed to the hooks in `local_metadata`

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..core.tensor import Parameter, Tensor
 from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT, Registry
 
-if TYPE_CHECKING:
-    from .module import Module
-
-Self = TypeVar("Self", bound="Tree")
+M = TypeVar("M", bound="Tree[Any]")
+Self = TypeVar("Self", bound="Tree[Any]")
 
 
-class Tree(Registry):
-    """A module as the root of a tree of modules."""
+class Tree(Registry, Generic[M]):
+    """A module as the root of a tree of modules, which are of class M."""
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
+    def named_children(self) -> Iterator[tuple[str, M]]:
         """The modules directly below this one, each once."""
-        seen: set[Module] = set()
+        seen: set[M] = set()
         for name, module in self._ag_members(MODULE):
             if module not in seen:
                 seen.add(module)
                 yield name, module
 
-    def children(self) -> Iterator[Module]:
+    def children(self) -> Iterator[M]:
         """The modules directly below this one, each once."""
         for _, module in self.named_children():
             yield module
@@ -43,7 +41,7 @@ class Tree(Registry):
         for name, module in self._ag_members(MODULE):
             yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[M]:
         """This module and all below it, each once, or with `remove_duplicate=False` at each of its places."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
@@ -109,7 +107,7 @@ class Tree(Registry):
 
     # ---- by name -------------------------------------------------------------------------------
 
-    def get_submodule(self, target: str) -> Module:
+    def get_submodule(self, target: str) -> M:
         """The module of that dotted name; AttributeError, naming what is missing or is no module.
 
         >>> ag.nn.Sequential(ag.nn.Sequential(ag.nn.ReLU())).get_submodule("0.0")
@@ -124,7 +122,7 @@ class Tree(Registry):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: M, strict: bool = False) -> None:
         """Puts `module` in the place of that dotted name; with `strict` there must be one already.
 
         >>> net = ag.nn.Sequential(ag.nn.ReLU())

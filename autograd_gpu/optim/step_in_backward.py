@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 
-from ..core.engine.final_callbacks import late_of, running_task
+from ..core.engine.task_state import final_callbacks_of, running_task
 from ..core.graph.hooks import MultiHandle
-from ..core.graph.node import AccumulateGrad
+from ..core.graph.leaf import AccumulateGrad
 from ..core.tensor import Tensor
 from .hooks import AFTER, BEFORE
 from .optimizer import Optimizer
@@ -69,7 +69,7 @@ class _Stepper:
         """Steps `param` of group `number`."""
         optimizer, task = self.optimizer(), running_task()
         assert task is not None
-        gathered = late_of(task).gathered
+        gathered = final_callbacks_of(task).gathered
         if self not in gathered:
             gathered[self] = self  # the task calls `finish` at its end
             for hook in optimizer._ag_hooks_of(BEFORE):

@@ -14,8 +14,9 @@ import numpy as np
 from .. import backend
 from ..backend.arrays.device import CPU, Device, or_default
 from ..config import MODES
+from ..core.generator import StreamPosition
 from .philox import PhiloxStream
-from .replay import Place, used
+from .replay import used
 
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
 
@@ -101,17 +102,17 @@ class Generator:
         """
         self.return_to((self.initial_seed(), state))
 
-    def place(self) -> Place:
+    def place(self) -> StreamPosition:
         """Seed and state, for `return_to`."""
         return (used(self) if MODES.drawing else self)._place()
 
-    def _place(self) -> Place:
+    def _place(self) -> StreamPosition:
         with self._lock:
             if self.device == CPU:
                 return self._seed, copy.deepcopy(self._stream.bit_generator.state)
             return self._seed, self._stream.state
 
-    def return_to(self, place: Place) -> None:
+    def return_to(self, place: StreamPosition) -> None:
         """Goes on from a `place`.
 
         >>> g = ag.random.Generator()
@@ -122,7 +123,7 @@ class Generator:
         """
         (used(self) if MODES.drawing else self)._return_to(place)
 
-    def _return_to(self, place: Place) -> None:
+    def _return_to(self, place: StreamPosition) -> None:
         with self._lock:
             seed, state = place
             if self.device == CPU:
@@ -131,7 +132,7 @@ class Generator:
                 self._stream.state = state
                 self._seed = self._stream.seed
 
-    def at(self, place: Place) -> Generator:
+    def at(self, place: StreamPosition) -> Generator:
         """Another generator on the same device, at `place`."""
         result = object.__new__(Generator)
         result.__setstate__({"device": self.device, "seed": place[0], "state": place[1]})

@@ -13,7 +13,7 @@ from typing import Any
 from ...backend import is_array
 from ..declare.op import OpDef
 from ..graph.node import Node
-from ..graph.saved import NOTHING, SavedTensor, constant, handles, saved
+from ..saved.saved_tensor import NOTHING, SavedTensor, SavingNode, constant, handles, saved
 from .source import Source, write_refresh
 
 PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d", "extra": "e"}
@@ -210,7 +210,7 @@ def _shown(op: OpDef, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
     return None if order == list(range(len(op.inputs))) else tuple(order)
 
 
-class OpNode(Node):
+class OpNode(SavingNode):
     """Node of a declared op."""
 
     __slots__ = ()

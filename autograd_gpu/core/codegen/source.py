@@ -17,9 +17,9 @@ from ...errors import check_bool
 from ..declare.op import ALWAYS, RAW, RECORD, OpDef
 from ..graph.bitmask import bits_of, mask_of
 from ..graph.node import next_sequence_nr
-from ..graph.rebase import refresh
-from ..graph.saved import FREED, NOTHING, SavedTensor, plain, save_output, saved
 from ..graph.storage import INFERENCE_STORAGE, OF_SUCH_A_VIEW, ONE_OF_SEVERAL, shares_memory, storage_of
+from ..history.rebase import refresh
+from ..saved.saved_tensor import FREED, NOTHING, SavedTensor, plain, save_output, saved
 from ..tensor import Parameter, Tensor, wrap
 
 SCOPE: dict[str, Any] = {
@@ -92,7 +92,7 @@ def materialize(function: Any) -> Any:
 
 
 def write_refresh(w: Source, name: str) -> None:
-    """Before `_fn` of a tensor is read, where that counts: Note [Stale views] in core/graph/rebase.py."""
+    """Before `_fn` of a tensor is read, where that counts: Note [Stale views] in core/history/rebase.py."""
     w(f"if {name}._base is not None and mode == 0 and {name}._seen != {name}._storage.version: refresh({name})")
 
 

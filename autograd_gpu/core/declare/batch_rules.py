@@ -17,12 +17,11 @@ A batched input has its examples along a new leading dimension of size n, and so
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .op import OpDef
+from .op import OpDef
 
 
 class BatchWord:

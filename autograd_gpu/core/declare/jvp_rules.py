@@ -14,22 +14,10 @@ An op without derivative rules has no such word: its results are constants.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .op import OpDef
-
-Tangents = tuple[Any, ...]
-
-
-class JvpWord:
-    """A word with its meaning: push(F, call, tangents) -> the outputs' tangents."""
-
-    def __init__(self, name: str, push: Callable[..., Tangents]) -> None:
-        self.name, self.push = name, push
-
-    def __repr__(self) -> str:
-        return self.name
+from .jvp_word import JvpWord, Tangents
+from .op import OpDef
 
 
 class Call:
@@ -144,5 +132,5 @@ def added(total: Any, term: Any) -> Any:
 
 
 ELEMENTWISE = JvpWord("ELEMENTWISE", _by_rules)
-LINEAR = JvpWord("LINEAR", _by_op)
+LINEAR = JvpWord("LINEAR", _by_op, several_outputs=True)
 MULTILINEAR = JvpWord("MULTILINEAR", _by_turns)

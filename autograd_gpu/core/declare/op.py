@@ -67,7 +67,7 @@ from typing import Any, ClassVar
 
 from ...errors import OpDeclarationError
 from ..graph.node import Node
-from .jvp_rules import LINEAR, JvpWord
+from .jvp_word import JvpWord
 from .public import Specs
 
 # What `types` may say: how the inputs' dtypes are brought together before forward.
@@ -318,5 +318,5 @@ def _check_jvp(op: OpDef) -> None:
         raise OpDeclarationError(f"op {op.name} has no derivative rules, so tangents end there; leave jvp out")
     if not isinstance(op.jvp, JvpWord):
         op.asked(op.jvp)  # raises for a misspelt name
-    elif op.jvp is not LINEAR and not op.single:
+    elif not op.single and not op.jvp.several_outputs:
         raise OpDeclarationError(f"op {op.name}: jvp = {op.jvp} is for ops with one output; write a function")

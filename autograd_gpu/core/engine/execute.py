@@ -10,11 +10,12 @@ from typing import Any
 
 from ...backend.cuda.thread_state import ThreadState
 from ...config import MODES, SAVING, enable_grad, modes_here
-from ..graph.anomaly import explain
 from ..graph.node import Node
+from ..history.anomaly import explain
 from ..tensor import Tensor, alias
-from .state import MAX_NESTED, NESTING, Here
-from .task import Capture, GraphTask
+from ..thread_state import MAX_NESTED, NESTING, Here
+from .task import GraphTask
+from .task_state import Capture
 
 
 def execute(
@@ -48,8 +49,9 @@ def execute(
         else:
             task.run(here)
         found = task.collect(captures) if captures and not accumulate else []
-        if task.late is not None:
-            task.late.run(task)
+        if task.final_callbacks is not None:
+            task.current = None
+            task.final_callbacks.run(recording)
     except BaseException as error:
         # an interrupt may have kept a context manager from its __exit__
         MODES.bits, MODES.saving, here.depth = bits, saving, depth
@@ -58,8 +60,8 @@ def execute(
         raise
     finally:
         here.task, MODES.saving_refused = outer, refused
-        if task.late is not None:
-            task.late.close()
+        if task.final_callbacks is not None:
+            task.final_callbacks.close()
     return found if recording or not found else _handed_through(found, roots)
 
 

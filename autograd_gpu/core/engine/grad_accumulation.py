@@ -5,19 +5,17 @@ There are two such gradients: a leaf's `.grad`, and the sum that a task makes fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import backend
 from ..graph.node import Node
 from ..graph.storage import before_write, bump_version
 from ..tensor import Tensor
 from .observers import report
-
-if TYPE_CHECKING:
-    from .task import GraphTask
+from .task_state import TaskState
 
 
-def run_adding(task: GraphTask, node: Node, g: Any, need: int) -> tuple[Any, ...]:
+def run_adding(task: TaskState, node: Node, g: Any, need: int) -> tuple[Any, ...]:
     """Runs `node`; its rules add where they can, and answer None there."""
     if node.shows_memory:
         whole: Any = node.edges[0]
@@ -27,7 +25,7 @@ def run_adding(task: GraphTask, node: Node, g: Any, need: int) -> tuple[Any, ...
     return _run_into_grads(task, node, g, need, into) if into else node.run_raw(g, need, not task.keep)
 
 
-def _addable_grads(task: GraphTask, node: Node, g: Any, need: int) -> dict[int, Tensor]:
+def _addable_grads(task: TaskState, node: Node, g: Any, need: int) -> dict[int, Tensor]:
     """Input -> its leaf's `.grad`, where the node's rule can add into it: the leaf waits for nothing else.
 
     Not with a hook, which wants to see what arrives, nor where the user gave the `.grad` itself as `g`: the node's
@@ -43,7 +41,7 @@ def _addable_grads(task: GraphTask, node: Node, g: Any, need: int) -> dict[int, 
     return found
 
 
-def _run_into_grads(task: GraphTask, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:
+def _run_into_grads(task: TaskState, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:
     """Runs `node`, whose rules do for the gradients `into` what their leaves' AccumulateGrad would have done."""
     before_write(into.values())
     try:

@@ -5,27 +5,26 @@ Hooks get tensors whatever the task runs on; the task hands over what it has and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..declare.op import RAW, RECORD
-from ..graph import hooks
-from ..graph.anomaly import check_nan
+from ..graph.hooks import NodeExtra
 from ..graph.node import Node
+from ..history.anomaly import check_nan
 from ..tensor import wrap
+from ..thread_state import NESTING, user_code
 from .grad_buffers import as_array
-from .state import NESTING, user_code
-
-if TYPE_CHECKING:
-    from .task import GraphTask
+from .hook_calls import call_post_hooks, call_pre_hooks, call_tensor_hooks
+from .task_state import TaskState
 
 
-def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: hooks.NodeExtra) -> Any:
+def run_with_hooks(task: TaskState, node: Node, g: Any, need: int, extra: NodeExtra) -> Any:
     """Pre-hooks, the node, post-hooks."""
     recording = task.recording
     gs = tuple([to_tensor(task, x) for x in g]) if node.outputs != 1 else (to_tensor(task, g),)
     if extra.pre:
         with user_code(recording):
-            gs = hooks.run_pre_hooks(node, gs)
+            gs = call_pre_hooks(node, gs)
         g = [from_tensor(task, x) for x in gs] if node.outputs != 1 else from_tensor(task, gs[0])
     if not node.materialize and all(x is None for x in gs):  # the hooks took the gradients away
         grads: Any = (None,) * len(node.edges)
@@ -39,7 +38,7 @@ def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: hooks.
                  for x, s in zip(grads, shapes, strict=False)]
         shown = node.shown or range(len(grads))
         with user_code(recording):
-            done = hooks.run_post_hooks(node, tuple([to_tensor(task, grads[i]) for i in shown]), gs)
+            done = call_post_hooks(node, tuple([to_tensor(task, grads[i]) for i in shown]), gs)
         found = dict(zip(shown, done, strict=True))
         grads = tuple([from_tensor(task, found.get(i)) for i in range(len(grads))])
     if NESTING.here.anomaly:
@@ -47,7 +46,7 @@ def run_with_hooks(task: GraphTask, node: Node, g: Any, need: int, extra: hooks.
     return grads
 
 
-def run_tensor_hooks(task: GraphTask, node: Node, g: Any) -> Any:
+def run_tensor_hooks(task: TaskState, node: Node, g: Any) -> Any:
     """Tensor hooks and retain_grad of each output of `node`."""
     extra = node.extra
     assert extra is not None
@@ -57,19 +56,19 @@ def run_tensor_hooks(task: GraphTask, node: Node, g: Any) -> Any:
         task.current = node
     with user_code(task.recording):
         if node.outputs == 1:
-            return from_tensor(task, hooks.run_tensor_hooks(node, 0, to_tensor(task, g)))
-        return [from_tensor(task, hooks.run_tensor_hooks(node, nr, to_tensor(task, x))) for nr, x in enumerate(g, 1)]
+            return from_tensor(task, call_tensor_hooks(node, 0, to_tensor(task, g)))
+        return [from_tensor(task, call_tensor_hooks(node, nr, to_tensor(task, x))) for nr, x in enumerate(g, 1)]
 
 
-def run_leaf_pre_hooks(task: GraphTask, leaf: Node, g: Any) -> Any:
+def run_leaf_pre_hooks(task: TaskState, leaf: Node, g: Any) -> Any:
     """Pre-hooks of an AccumulateGrad."""
     with user_code(task.recording):
-        return from_tensor(task, hooks.run_pre_hooks(leaf, (to_tensor(task, g),))[0])
+        return from_tensor(task, call_pre_hooks(leaf, (to_tensor(task, g),))[0])
 
 
-def to_tensor(task: GraphTask, g: Any) -> Any:
+def to_tensor(task: TaskState, g: Any) -> Any:
     return g if task.recording or g is None else wrap(as_array(g))
 
 
-def from_tensor(task: GraphTask, g: Any) -> Any:
+def from_tensor(task: TaskState, g: Any) -> Any:
     return g if task.recording or g is None else g._array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,13 @@ from ...backend.arrays.dtypes import short_name
 from ..graph.hooks import NONE, NodeExtra
 from ..graph.node import Node
 from ..tensor import Tensor
-from .state import NESTING, user_code
-
-if TYPE_CHECKING:
-    from .task import GraphTask
+from ..thread_state import NESTING, user_code
+from .task_state import TaskState
 
 LOGGER = logging.getLogger("autograd_gpu.autograd.graph")
 
 
-def observe(task: GraphTask, node: Node, g: Any, need: int) -> NodeExtra | None:
+def observe(task: TaskState, node: Node, g: Any, need: int) -> NodeExtra | None:
     """Called before `node` runs, if anyone wants to know; answers with the hooks that the node is to be run with."""
     here = NESTING.here
     if here.anomaly:

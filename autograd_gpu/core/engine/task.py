@@ -23,64 +23,26 @@ from ... import backend
 from ...backend import counters
 from ...backend.arrays.dtypes import NATIVE_FLOATS
 from ..declare.op import RAW, RECORD
-from ..graph import hooks
 from ..graph.bitmask import FEW, mask_of
-from ..graph.node import AccumulateGrad, Node
-from ..graph.saved import plain
+from ..graph.leaf import AccumulateGrad
+from ..graph.node import Node, has_hooks
+from ..saved.saved_tensor import plain
 from ..tensor import Tensor, wrap
-from .final_callbacks import Late
+from ..thread_state import Here, user_code
 from .grad_accumulation import run_adding
 from .grad_buffers import added, as_array, dense_order, inverse, lies_as, own, zeros
+from .hook_calls import call_post_accumulate_hooks, call_post_hooks
 from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .observers import LOGGER, observe
-from .state import Here, user_code
+from .task_state import Capture, TaskState
 
 _by_sequence = attrgetter("sequence_nr")
 
-# What grad() asks for: (node, nr, like), `like` having the shape and dtype of the tensor at that edge.
-Capture = tuple[Node, int, Any]
 
+class GraphTask(TaskState):
+    """One call, and what it does."""
 
-class GraphTask:
-    """The state of one call."""
-
-    __slots__ = (
-        "accumulate", "beyond", "buffers", "captures", "current", "floor", "keep", "late", "leaves", "needs", "nodes",
-        "only", "owned", "prune", "recording", "results", "root", "used", "watched", "watchers", "xp",
-    )  # fmt: skip
-
-    def __init__(
-        self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool, only: set[Node] | None
-    ) -> None:
-        self.accumulate, self.keep, self.recording = accumulate, keep, recording
-        self.only = only  # the leaves of backward(inputs=...)
-        self.root: Node | None = None  # the only one, whose tensor hooks run whether it leads to an input or not
-        self.current: Node | None = None  # the node that runs, if anyone asks
-        self.late: Late | None = None
-        self.buffers: dict[Node, Any] = {}  # gradient so far: bare, or a list for several outputs
-        self.owned: set[Any] = set()  # buffers that this task made itself and may add into
-        self.nodes: list[Node] = []  # ascending by sequence number, leaves excluded
-        self.leaves: dict[Node, int] = {}  # contributions that AccumulateGrad nodes still wait for
-        self.prune = False  # whether some reached leaf is not asked for
-        self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
-        self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
-        self.beyond: set[Node] | tuple[()] = ()  # nodes that only ZERO edges reach
-        self.watchers: set[Node] | tuple[()] = ()  # nodes that run though nothing behind them is needed
-        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with output numbers
-        self.floor = 0
-        if captures:
-            self.results: list[Any] = [None] * len(captures)
-            captured = self.captures
-            floor = captures[0][0].topological_nr
-            for i, (node, nr, _) in enumerate(captures):
-                depth = node.topological_nr
-                if depth < floor:
-                    floor = depth
-                if depth == 0 or node not in captured:
-                    captured[node] = [(i, nr)]  # a leaf's gradient is read at the end, from its buffer
-                else:
-                    captured[node].append((i, nr))
-            self.floor = 0 if only else floor
+    __slots__ = ()
 
     # ---- 1, 2: discovery ---------------------------------------------------------------------------
 
@@ -138,7 +100,7 @@ class GraphTask:
             if any(child in leads for child in node.edges) or any(child in leads for _, child, _ in node.zero_edges):
                 leads.add(node)
                 above.add(node)
-        self.watchers = {n for n in self.nodes if n in above and (n.materialize or hooks.watch(n))}
+        self.watchers = {n for n in self.nodes if n in above and (n.materialize or has_hooks(n))}
 
     def _exec_info(self, wanted: set[Node]) -> None:
         needs: dict[Node, int] = {}
@@ -180,7 +142,7 @@ class GraphTask:
         like = next(g for b in self.buffers.values() for g in (b if isinstance(b, list) else [b]) if g is not None)
         self.xp = backend.namespace(like._array if isinstance(like, Tensor) else like)
         self.beyond = {n for n in seen - live if n.topological_nr}
-        watched = [n for n in self.beyond if n.materialize or hooks.watch(n)]
+        watched = [n for n in self.beyond if n.materialize or has_hooks(n)]
         if watched:
             self._run_on_zeros(roots, watched)
 
@@ -319,7 +281,7 @@ class GraphTask:
     def _zeros_for(self, leaf: Any) -> Any:
         """What a leaf without a gradient gets behind ZERO edges, if anyone would notice."""
         variable = leaf.living() if self.used and (leaf, 0) in self.used else None
-        if variable is None or (variable._grad is not None and not hooks.watch(leaf)):
+        if variable is None or (variable._grad is not None and not has_hooks(leaf)):
             return None
         return wrap(zeros(variable._array)) if self.recording else zeros(variable._array)
 
@@ -398,7 +360,7 @@ def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recordi
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(recording):
             if variable is not None:
-                hooks.run_post_accumulate_hooks(leaf, variable)
-            hooks.run_post_hooks(leaf, (), (g,))
+                call_post_accumulate_hooks(leaf, variable)
+            call_post_hooks(leaf, (), (g,))
         if extra.stands_in and not recording:
             extra.leaf._grad = variable._grad  # type: ignore[union-attr]

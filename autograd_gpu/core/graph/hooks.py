@@ -1,4 +1,4 @@
-"""Hooks on the graph, and the order in which they run.
+"""Hooks on the graph, their handles, and the order in which they run.
 
 For one node of one task: tensor hooks, retain_grad, the capture for grad(inputs=...), node pre-hooks, the node,
 node post-hooks; of a leaf: tensor hooks, node pre-hooks, the addition to `.grad`, post-accumulate hooks, and last the
@@ -14,11 +14,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
-    from .node import Node
+from typing import Any, Protocol
 
 Hook = Callable[..., Any]
 
@@ -98,122 +94,29 @@ def add(hooks: Hooks, hook: Any, prepend: bool = False) -> RemovableHandle:
     return handle
 
 
+class HasGrad(Protocol):
+    """What `retain_grad` needs of a tensor."""
+
+    _grad: Any
+
+
 class NodeExtra:
     """The rare state of a node: its hooks by kind, and the user's metadata."""
 
-    __slots__ = ("leaf", "lock", "metadata", "post", "post_accumulate", "pre", "retained", "stands_in", "tensor")
+    __slots__ = ("lock", "metadata", "post", "post_accumulate", "pre", "retained", "tensor")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # of additions to the `.grad` of what is retained
         self.tensor: dict[int, Hooks] = {}  # output number -> hooks of that tensor
-        self.retained: dict[int, weakref.ref[Tensor]] = {}
+        self.retained: dict[int, weakref.ref[HasGrad]] = {}
         self.pre = Hooks()
         self.post = Hooks()
         self.post_accumulate = Hooks()
         self.metadata: dict[Any, Any] = {}
-        self.leaf: Tensor | None = None  # shares the memory of a leaf with post-accumulate hooks, for when it is gone
-        self.stands_in = False  # once it is
 
     def any(self) -> bool:
         """Whether a hook is left that a node pruned by ZERO would have to run for."""
         return bool(any(self.tensor.values()) or self.retained or self.pre or self.post or self.post_accumulate)
 
 
-_LOCK = threading.Lock()
 NONE = NodeExtra()  # of a node that is treated as one with hooks, but has none
-
-
-def watch(node: Node) -> bool:
-    """Whether a user's hook sits on `node`."""
-    return node.extra is not None and node.extra.any()
-
-
-def extra_of(node: Node) -> NodeExtra:
-    if node.extra is None:
-        with _LOCK:  # two threads must not give one node two
-            if node.extra is None:
-                node.extra = NodeExtra()
-    return node.extra
-
-
-def add_to_tensor(node: Node, nr: int, hook: Hook) -> RemovableHandle:
-    """A hook on output `nr` (as Tensor._nr) of `node`."""
-    by_output = extra_of(node).tensor
-    if nr not in by_output:
-        by_output[nr] = Hooks()
-    return add(by_output[nr], hook)
-
-
-def add_to_leaf(node: Node, leaf: Tensor, hook: Hook) -> RemovableHandle:
-    """A post-accumulate hook of `leaf`, whose AccumulateGrad is `node`."""
-    extra = extra_of(node)
-    extra.leaf = leaf.detach()
-    return add(extra.post_accumulate, hook)
-
-
-def run_tensor_hooks(node: Node, nr: int, g: Tensor | None) -> Tensor | None:
-    """The gradient of output `nr` after its tensor hooks and retain_grad; None if there is none in this task."""
-    extra = node.extra
-    assert extra is not None
-    for hook in list(extra.tensor.get(nr, {}).values()):
-        if g is not None or getattr(hook, "takes_none", False):
-            g = _replaced(g, hook(g), hook)
-    if g is not None and nr in extra.retained:
-        tensor = extra.retained[nr]()
-        if tensor is not None:
-            with extra.lock:
-                tensor._grad = g.clone() if tensor._grad is None else tensor._grad + g
-    return g
-
-
-def run_pre_hooks(node: Node, gs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    for hook in list(node.extra.pre.values()):  # type: ignore[union-attr]
-        gs = _replaced_tuple(gs, hook(gs), hook)
-    return gs
-
-
-def run_post_hooks(
-    node: Node, grads: tuple[Tensor | None, ...], gs: tuple[Tensor | None, ...]
-) -> tuple[Tensor | None, ...]:
-    for hook in list(node.extra.post.values()):  # type: ignore[union-attr]
-        grads = _replaced_tuple(grads, hook(grads, gs), hook)
-    return grads
-
-
-def run_post_accumulate_hooks(node: Node, leaf: Tensor) -> None:
-    for hook in list(node.extra.post_accumulate.values()):  # type: ignore[union-attr]
-        if hook(leaf) is not None:
-            raise RuntimeError(f"Tensor post accumulate grad hooks should return None; '{_name(hook)}' did not")
-
-
-def _replaced(g: Any, result: Any, hook: Hook) -> Any:
-    """The gradient after a hook that answered `result` for `g`."""
-    if result is None:
-        return g
-    if g is None:
-        raise RuntimeError("can't replace a None gradient with a non-None value")
-    if not isinstance(result, type(g)):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}': "
-                        f"'{_name(hook)}' must return a Tensor or None")
-    for what, mine, theirs in (("type", g.dtype, result.dtype), ("device", g.device, result.device),
-                               ("size", list(g.shape), list(result.shape))):
-        if mine != theirs:
-            raise RuntimeError(f"hook '{_name(hook)}' has changed the {what} of value (was {mine} got {theirs})")
-    return result
-
-
-def _replaced_tuple(gs: tuple[Any, ...], result: Any, hook: Hook) -> tuple[Any, ...]:
-    """The same for a hook that takes all gradients of a node; None in the answer takes a gradient away."""
-    if result is None:
-        return gs
-    if not isinstance(result, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}': '{_name(hook)}' must return "
-                        "one value per gradient, or None")
-    if len(result) != len(gs):
-        raise RuntimeError(f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(result)}, "
-                           f"but expected {len(gs)})")
-    return tuple([None if r is None else _replaced(g, r, hook) for g, r in zip(gs, result, strict=True)])
-
-
-def _name(hook: Hook) -> str:
-    return getattr(hook, "__name__", type(hook).__name__)

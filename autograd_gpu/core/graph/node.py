@@ -1,19 +1,15 @@
-"""Nodes of the graph: one per recorded call, and AccumulateGrad at every leaf."""
+"""Nodes of the graph: one per recorded call."""
 
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
-import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from . import hooks
-from .storage import before_write, bump_version
 
-if TYPE_CHECKING:
-    from ..tensor import Tensor
-    from .saved import SavedTensor
+_LOCK = threading.Lock()
 
 # Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
 next_sequence_nr = itertools.count().__next__
@@ -59,6 +55,7 @@ class Node:
     input_names: tuple[str, ...] = ()
     shown: tuple[int, ...] | None = None  # the inputs that next_functions and hooks show, in this order; None: all
     adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
+    extra_type: type[hooks.NodeExtra] = hooks.NodeExtra
 
     def __init__(self) -> None:
         raise TypeError("Node is the base of the graph's nodes, which operations make; it has no objects of its own")
@@ -71,12 +68,9 @@ class Node:
         """What hooks and logs call the operation."""
         return self.name()
 
-    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
-        """(name, SavedTensor) of everything that this node keeps for backward."""
-        return []
-
-    def keep_extras(self) -> None:
-        """What else a forward left for backward becomes saved tensors."""
+    def saved_by_name(self) -> Sequence[tuple[str, object]]:
+        """(name, saved tensor) of everything that this node keeps for backward."""
+        return ()
 
     def input_name(self, i: int) -> str:
         """What input `i` is called where the op is declared."""
@@ -97,7 +91,7 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for the user's own notes on this node."""
-        return hooks.extra_of(self).metadata
+        return extra_of(self).metadata
 
     @property
     def _input_metadata(self) -> list[InputMetadata]:
@@ -118,11 +112,11 @@ class Node:
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
-        return hooks.add(hooks.extra_of(self).post, fn)
+        return hooks.add(extra_of(self).post, fn)
 
     def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `fn(grad_outputs)` before the node runs; a returned tuple replaces them."""
-        return hooks.add(hooks.extra_of(self).pre, fn)
+        return hooks.add(extra_of(self).pre, fn)
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         """The gradients of the inputs in `need`, on arrays; `release` frees the buffers afterwards."""
@@ -141,78 +135,23 @@ class Node:
         return [f"{self.name()}.grad_{i}" for i in range(len(self.edges)) if need >> i & 1]
 
 
-class AccumulateGrad(Node):
-    """The node of a leaf that requires grad: adds what arrives to the leaf's `.grad`.
+def has_hooks(node: Node) -> bool:
+    """Whether a user's hook sits on `node`."""
+    return node.extra is not None and node.extra.any()
 
-    It holds the leaf weakly: the leaf owns it.
-    """
 
-    __slots__ = ("_lock", "_ref")
+def extra_of(node: Node) -> hooks.NodeExtra:
+    """The rare state of `node`, made if it has none yet."""
+    if node.extra is None:
+        with _LOCK:  # two threads must not give one node two
+            if node.extra is None:
+                node.extra = node.extra_type()
+    return node.extra
 
-    edges = ()
-    nrs = shapes = None
-    mask = topological_nr = 0
-    sequence_nr = sys.maxsize  # runs as soon as its contributions are complete
 
-    def __init__(self, leaf: Tensor) -> None:
-        self._ref = weakref.ref(leaf)
-        self._lock = threading.Lock()
-        self.extra = None
-
-    @property
-    def variable(self) -> Tensor | None:
-        """The leaf, None if it is gone."""
-        return self._ref()
-
-    @property
-    def shape(self) -> Any:
-        leaf = self._ref()
-        return None if leaf is None else leaf.shape
-
-    @property
-    def dtype(self) -> Any:
-        leaf = self._ref()
-        return None if leaf is None else leaf.dtype
-
-    def addable_grad(self) -> Tensor | None:
-        """The leaf's `.grad` if a derivative rule may add into its memory: on CUDA, where that saves a launch."""
-        leaf = self._ref()
-        if leaf is None or leaf._grad is None:
-            return None
-        grad = leaf._grad
-        return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
-
-    def living(self) -> Tensor | None:
-        """The leaf. If it is gone and left post-accumulate hooks: another with its memory, and the `.grad` of such."""
-        with self._lock:
-            leaf, extra = self._ref(), self.extra
-            if extra is None or extra.leaf is None:
-                return leaf
-            if leaf is None:
-                leaf = extra.leaf.detach()
-                leaf._fn, leaf._grad = self, extra.leaf._grad
-                self._ref, extra.stands_in = weakref.ref(leaf), True
-            elif leaf._array is not extra.leaf._array:  # given other memory since
-                extra.leaf = leaf.detach()
-            return leaf
-
-    def standstill(self) -> threading.Lock:
-        """A lock: while it is held no other backward adds to the leaf's `.grad`."""
-        return self._lock
-
-    def accumulate(self, leaf: Tensor, g: Tensor, recording: bool) -> None:
-        """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
-        with self._lock:
-            grad = leaf._grad
-            if grad is None:
-                leaf._grad = g
-            elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
-                leaf._grad = grad + g
-            else:
-                array = grad._array
-                if array.shape != g._array.shape:
-                    raise RuntimeError(f"a leaf's gradient of shape {list(g.shape)} cannot be added to its .grad of "
-                                       f"shape {list(array.shape)}; set .grad to None where the leaf's shape changes")
-                before_write([grad])
-                array += g._array
-                bump_version(grad)
+def add_tensor_hook(node: Node, nr: int, hook: hooks.Hook) -> hooks.RemovableHandle:
+    """A hook on output `nr` (as Tensor._nr) of `node`."""
+    by_output = extra_of(node).tensor
+    if nr not in by_output:
+        by_output[nr] = hooks.Hooks()
+    return hooks.add(by_output[nr], hook)

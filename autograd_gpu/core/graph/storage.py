@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ... import errors
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 _LOCK = threading.Lock()
 
@@ -21,16 +18,22 @@ ONE_OF_SEVERAL, IN_FUNCTION = 4, 5
 OF_SUCH_A_VIEW = 8  # the bit that is set for views of such a view
 
 
+class Saver(Protocol):
+    """Keeps the content of a buffer: takes a copy before the next write, or one that another saver put in `copies`."""
+
+    def keep(self, copies: dict[int, Any]) -> None: ...  # by the id of the array, which its saver still holds
+
+
 class Storage:
     """Identity and version of one buffer.
 
     Made lazily: a tensor that was never viewed, saved as an output or written to has none, and is at version 0.
-    `savers`: whoever has to `keep()` a copy before the buffer is written to.
+    `savers`: those that `keep()` a copy before the buffer is written to.
     """
 
     __slots__ = ("__weakref__", "savers", "version")
 
-    savers: weakref.WeakSet[Any] | None
+    savers: weakref.WeakSet[Saver] | None
 
     def __init__(self) -> None:
         self.version = 0
@@ -61,18 +64,18 @@ class FollowingStorage(Storage):
         self.origin.version = value - self.ahead
 
     @property
-    def savers(self) -> weakref.WeakSet[Any] | None:
+    def savers(self) -> weakref.WeakSet[Saver] | None:
         return self.origin.savers
 
     @savers.setter
-    def savers(self, value: weakref.WeakSet[Any] | None) -> None:
+    def savers(self, value: weakref.WeakSet[Saver] | None) -> None:
         self.origin.savers = value
 
 
 class _NoWriters:
     """The savers of memory that nobody may write to: none has to keep anything, and a write raises."""
 
-    def add(self, saver: Any) -> None: ...
+    def add(self, saver: Saver) -> None: ...
 
     def __iter__(self) -> Any:
         raise errors.read_only()
@@ -91,7 +94,7 @@ class ReadOnlyStorage(Storage):
         return _NO_WRITERS
 
     @savers.setter
-    def savers(self, value: weakref.WeakSet[Any] | None) -> None: ...
+    def savers(self, value: weakref.WeakSet[Saver] | None) -> None: ...
 
 
 _NO_WRITERS = _NoWriters()
@@ -113,7 +116,14 @@ class _InferenceStorage(Storage):
 INFERENCE_STORAGE = _InferenceStorage()
 
 
-def storage_of(tensor: Tensor) -> Storage:
+
+class HasStorage(Protocol):
+    """What this module needs of a tensor."""
+
+    _storage: Storage | None
+
+
+def storage_of(tensor: HasStorage) -> Storage:
     """The storage of `tensor`, made if it has none yet."""
     storage = tensor._storage
     if storage is None:
@@ -124,12 +134,12 @@ def storage_of(tensor: Tensor) -> Storage:
     return storage
 
 
-def version_of(tensor: Tensor) -> int:
+def version_of(tensor: HasStorage) -> int:
     storage = tensor._storage
     return 0 if storage is None else storage.version
 
 
-def writes_to(tensor: Tensor) -> int:
+def writes_to(tensor: HasStorage) -> int:
     """How often the memory was written to: its version, but for what `detach_()` added."""
     storage = tensor._storage
     if isinstance(storage, FollowingStorage):
@@ -137,7 +147,7 @@ def writes_to(tensor: Tensor) -> int:
     return 0 if storage is None else storage.version
 
 
-def save_before_write(storage: Storage, saver: Any) -> None:
+def save_before_write(storage: Storage, saver: Saver) -> None:
     """`saver.keep(copies)` is called before the next in-place operation writes to the buffer, once."""
     if storage.savers is None:
         storage.savers = weakref.WeakSet()
@@ -147,12 +157,12 @@ def save_before_write(storage: Storage, saver: Any) -> None:
 def about_to_write(storage: Storage) -> None:
     """Whoever saved the buffer for its present content takes a copy."""
     savers, storage.savers = storage.savers, None
-    copies: dict[int, Tensor] = {}  # by the id of the array, which its saver still holds
+    copies: dict[int, Any] = {}
     for saver in list(savers or ()):  # raises for a read-only array
         saver.keep(copies)
 
 
-def before_write(tensors: Iterable[Tensor]) -> None:
+def before_write(tensors: Iterable[HasStorage]) -> None:
     """`about_to_write` for all of them, by code that writes to arrays."""
     for tensor in tensors:
         storage = tensor._storage
@@ -160,7 +170,7 @@ def before_write(tensors: Iterable[Tensor]) -> None:
             about_to_write(storage)
 
 
-def bump_version(tensor: Tensor) -> None:
+def bump_version(tensor: HasStorage) -> None:
     """Says that `tensor`'s memory was written to: whoever saved it for backward will notice."""
     storage = tensor._storage or storage_of(tensor)
     if storage is not INFERENCE_STORAGE:

@@ -1,7 +1,7 @@
 """Operations that write into their first operand.
 
 Each moves the version on before it writes, so that backward notices a saved tensor that changed, or may have. Where it
-has to be recorded, the op runs out of place on what the tensor was, and core/graph/rebase.py rewrites its history.
+has to be recorded, the op runs out of place on what the tensor was, and core/history/rebase.py rewrites its history.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ ALONE = _calibrate()
 
 
 def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """Writes function(x, ...) into x and makes its node the one of x (core/graph/rebase.py, steps 1 to 3).
+    """Writes function(x, ...) into x and makes its node the one of x (core/history/rebase.py, steps 1 to 3).
 
     What x was lives on as `original` in the nodes of the function, with memory of its own if one of them saved it.
     Other than in PyTorch it also stands for x among the arguments: x.mul_(x) has its gradient.

@@ -9,9 +9,9 @@ from typing import Any
 
 from ...autograd import is_grad_enabled
 from ...autograd.graph import saved_tensors_hooks
-from ...core.engine.state import ModesBefore
 from ...core.interpret.interception import intercept
-from ...random.replay import Places
+from ...core.thread_state import ModesBefore
+from ...random.replay import GeneratorSnapshot
 from .determinism import DEBUG, NAME, Check, OpLog, check_of, explained
 from .frame import EARLY_STOP, Frame
 from .recomputation import Anew
@@ -60,7 +60,7 @@ def checkpoint(
         if not is_grad_enabled():
             return function(*args, **kwargs)
         frame.early_stop = early_stop if EARLY_STOP.enabled is None else EARLY_STOP.enabled
-        frame.places = Places() if preserve_rng_state else None
+        frame.snapshot = GeneratorSnapshot() if preserve_rng_state else None
         return _run(frame, function, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
@@ -104,7 +104,7 @@ def _run(frame: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwar
     frame.keep(function, args, kwargs)
     before = ModesBefore()
     try:
-        with saved_tensors_hooks(frame.pack, frame.unpack), frame.places or nullcontext(), frame.forward:
+        with saved_tensors_hooks(frame.pack, frame.unpack), frame.snapshot or nullcontext(), frame.forward:
             result = function(*args, **kwargs)
             frame.complete = True
     except BaseException:

@@ -24,11 +24,11 @@ from ... import errors
 from ...autograd import inference_mode
 from ...autograd.graph import saved_tensors_hooks
 from ...config import ANOMALY, MODES
-from ...core.graph.saved import SavedTensor
-from ...core.graph.saved_tensor_hooks import EnoughSaved, keep
 from ...core.graph.storage import version_of
+from ...core.saved.saved_tensor import SavedTensor
+from ...core.saved.saved_tensor_hooks import EnoughSaved, keep
 from ...core.tensor import Tensor
-from ...random.replay import Places
+from ...random.replay import GeneratorSnapshot
 from . import determinism
 from .determinism import Metadata
 from .recomputation import repeated
@@ -95,7 +95,7 @@ class Frame:
 
     function: Callable[..., Any]
     arguments: Arguments
-    places: Places | None = None
+    snapshot: GeneratorSnapshot | None = None
     early_stop = True
     complete = False  # the forward pass is over
 
@@ -153,7 +153,8 @@ class Recomputation:
         frame = self.frame
         args, kwargs = frame.arguments.unpack()
         try:
-            with saved_tensors_hooks(self.pack, _as_it_is), inference_mode(False), repeated(frame.places), frame.again:
+            hooks = saved_tensors_hooks(self.pack, _as_it_is)
+            with hooks, inference_mode(False), repeated(frame.snapshot), frame.again:
                 frame.function(*args, **kwargs)
         except StopRecomputation as stop:
             if stop.args[0] is not self:

@@ -8,16 +8,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from ...core.interpret.interception import intercept
-from ...random.replay import Places, Repeat
+from ...random.replay import GeneratorReplay, GeneratorSnapshot
 
 
 @contextmanager
-def repeated(places: Places | None) -> Iterator[None]:
-    """The random numbers of `places` come again, without places just more of them.
+def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
+    """The random numbers of `snapshot` come again, without a snapshot just more of them.
 
     Whoever watches the calls of ops outside does not see those inside: they are no part of the forward pass.
     """
-    with intercept(), nullcontext() if places is None else Repeat(places):
+    with intercept(), nullcontext() if snapshot is None else GeneratorReplay(snapshot):
         yield
 
 

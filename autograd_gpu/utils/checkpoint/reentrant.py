@@ -8,9 +8,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from ...autograd import Function, backward, inference_mode, no_grad, once_differentiable
-from ...core.engine.state import NESTING, ModesBefore
+from ...core.engine.task_state import running_task
 from ...core.tensor import Tensor
-from ...random.replay import Places
+from ...core.thread_state import ModesBefore
+from ...random.replay import GeneratorSnapshot
 from .recomputation import repeated
 
 
@@ -53,13 +54,13 @@ class CheckpointFunction(Function):
         """run_function(*args), without recording."""
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.places = Places() if preserve_rng_state else None
+        ctx.snapshot = GeneratorSnapshot() if preserve_rng_state else None
         ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
         ctx.tensor_indices = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*[args[i] for i in ctx.tensor_indices])
         before = ModesBefore()
         try:
-            with no_grad(), ctx.places or nullcontext():
+            with no_grad(), ctx.snapshot or nullcontext():
                 return run_function(*args)
         except BaseException:
             before.put_back()
@@ -69,7 +70,7 @@ class CheckpointFunction(Function):
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs; those of other leaves that run_function reads go to their `.grad`."""
-        task = NESTING.here.task
+        task = running_task()
         if task is not None and (task.only is not None or not task.accumulate):
             raise RuntimeError("When use_reentrant=True, autograd_gpu.utils.checkpoint is incompatible with .grad() "
                                "or passing an `inputs` parameter to .backward(). To resolve this error, you can either "
@@ -80,7 +81,7 @@ class CheckpointFunction(Function):
         leaves = detach_variable(tuple(inputs))
         before = ModesBefore()
         try:
-            with repeated(ctx.places), inference_mode(False):
+            with repeated(ctx.snapshot), inference_mode(False):
                 outputs = ctx.run_function(*leaves)
         except BaseException:
             before.put_back()

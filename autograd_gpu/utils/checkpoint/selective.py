@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from ... import backend
 from ...core.declare.op import ALWAYS, RECORD, REGISTRY, OpDef
+from ...core.generator import GeneratorLike, StreamPosition
 from ...core.graph.storage import Storage, shares_memory, storage_of
 from ...core.interpret.interception import intercept
 from ...core.tensor import Tensor
-from ...random import Generator
-from ...random.replay import Places, is_repeating
+from ...random.replay import GeneratorSnapshot, is_replaying
 from .recomputation import Anew
 
 Policy = Callable[..., Any]
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
 
     result: Any
     versions: list[tuple[Storage, int]]
-    after: dict[Generator, tuple[int, Any]]
+    after: dict[GeneratorLike, StreamPosition]
     home: Any  # the device to move the result back to, None if it stayed there
 
 
@@ -88,10 +88,10 @@ class Caching:
 
     def around(self, op: OpDef, args: list[Any], attributes: dict[str, Any], forward: Any) -> tuple[Any, Any]:
         results: list[Any] = []
-        places = Places()
+        snapshot = GeneratorSnapshot()
 
         def noting(xp: Any, *arrays: Any, **named: Any) -> Any:
-            with places:
+            with snapshot:
                 results.append(forward(xp, *arrays, **named))
             return results[0]
 
@@ -105,7 +105,7 @@ class Caching:
             if policy is True or policy in SAVE or policy in OFFLOAD:
                 outs = (out,) if isinstance(out, Tensor) else out
                 if not _is_view(op, outs, args):
-                    entry = Entry(results[0], [(s, s.version) for s in map(storage_of, outs)], places.now(), None)
+                    entry = Entry(results[0], [(s, s.version) for s in map(storage_of, outs)], snapshot.now(), None)
                     kept.entries[op.name, number] = _on_host(entry) if policy in OFFLOAD else entry
 
         return noting, done
@@ -131,7 +131,7 @@ class Cached:
             raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
 
         def recall(xp: Any, *arrays: Any, **named: Any) -> Any:
-            if is_repeating():  # what draws next draws what came next
+            if is_replaying():  # what draws next draws what came next
                 for generator, place in entry.after.items():
                     generator.return_to(place)
             if entry.home is None:

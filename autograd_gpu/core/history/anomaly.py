@@ -13,8 +13,8 @@ from typing import Any
 
 from ...config import ANOMALY, MODES
 from ..declare.op import RAW
-from ..engine.state import NESTING
-from .node import Node
+from ..graph.node import Node
+from ..thread_state import NESTING
 
 TRACEBACK, PARENT = "traceback_", "parent_"
 OURS = (f"{Path(__file__).parents[2]}{os.sep}", "<generated ")  # files of the library itself

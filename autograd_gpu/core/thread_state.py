@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
-from ...config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
-from ..graph.hooks import Hooks
-
-if TYPE_CHECKING:
-    from .task import GraphTask
+from ..config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
+from .graph.hooks import Hooks
+from .graph.node import Node
 
 MAX_NESTED = 30  # backward calls inside user code on one thread before the next gets a helper thread and its stack
+
+
+class RunningTask:
+    """What code below the engine knows of a task."""
+
+    __slots__ = ("current",)
+
+    current: Node | None  # the node that runs, if anyone asks
 
 
 class Here:
@@ -21,7 +26,7 @@ class Here:
 
     def __init__(self) -> None:
         self.depth = 0  # of user code inside backward
-        self.task: GraphTask | None = None  # the innermost that runs
+        self.task: RunningTask | None = None  # the innermost that runs
         self.starts = Hooks()  # of on_node_start
         self.anomaly = False  # as config.ANOMALY in MODES.bits
         self.check_nan = True

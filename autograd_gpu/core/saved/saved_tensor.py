@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ... import errors
 from ...config import ANOMALY, GRAD_OFF, MODES
-from ..engine.state import ModesBefore, user_code
+from ..graph.node import Node
+from ..graph.storage import FollowingStorage, Storage, version_of
+from ..history.rebase import freshen
 from ..tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
-from .rebase import freshen
-from .storage import FollowingStorage, Storage, version_of
-
-if TYPE_CHECKING:
-    from .node import Node
+from ..thread_state import ModesBefore, user_code
 
 _new = object.__new__
 
@@ -123,6 +121,18 @@ class SavedTensor:
         result = alias(found)
         result._fn, result._nr = fn, nr
         return result
+
+
+class SavingNode(Node):
+    """A node that keeps tensors for backward."""
+
+    __slots__ = ()
+
+    def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
+        raise NotImplementedError(self.name())
+
+    def keep_extras(self) -> None:
+        """What else a forward left for backward becomes saved tensors."""
 
 
 def saved(tensor: Tensor) -> SavedTensor:

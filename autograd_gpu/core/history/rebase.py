@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import weakref
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...backend import may_share_memory
 from ...backend.arrays import strides
 from ...backend.arrays.strides import Place
 from ..declare.op import RAW, RECORD
-from .anomaly import note
-from .hooks import extra_of
-from .node import AccumulateGrad, Node, next_sequence_nr
-from .storage import (
+from ..graph.leaf import AccumulateGrad
+from ..graph.node import Node, extra_of, next_sequence_nr
+from ..graph.storage import (
     IN_FUNCTION,
     IN_INFERENCE,
     IN_INFERENCE_NO_GRAD,
@@ -35,10 +34,8 @@ from .storage import (
     FollowingStorage,
     Storage,
 )
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
-
+from ..graph.tensor_base import TensorBase
+from .anomaly import note
 
 Edge = tuple[Node | None, int]  # a node and the `_nr` of one of its outputs
 
@@ -48,7 +45,7 @@ class Whole:
 
     __slots__ = ("dtype", "edge", "place", "start")
 
-    def __init__(self, x: Tensor) -> None:
+    def __init__(self, x: TensorBase) -> None:
         self.edge: Edge = x._fn, x._nr
         self.dtype, self.start = x._array.dtype, strides.address(x._array)
         self.place = strides.place_of(x._array, self.start)
@@ -98,7 +95,7 @@ class CopySlices(ViewNode):
     __slots__ = ()
     input_names = ("base", "values")
 
-    def __init__(self, base: Tensor, view: Any, values: Edge) -> None:
+    def __init__(self, base: TensorBase, view: Any, values: Edge) -> None:
         array = base._array
         self._link(array, (base._fn, base._nr), values)
         start = strides.address(array)
@@ -130,7 +127,7 @@ class CopyBackward0(HistoryNode):
     __slots__ = ("zero_edges",)
     input_names = ("self", "src")
 
-    def __init__(self, x: Tensor, src: Tensor | None) -> None:
+    def __init__(self, x: TensorBase, src: TensorBase | None) -> None:
         self._link(x._array, (None, 0), (None, 0) if src is None else (src._fn, src._nr))
         if src is not None and src._array.shape != x._array.shape:
             self.shapes = (None, src._array.shape)
@@ -143,7 +140,7 @@ class CopyBackward0(HistoryNode):
         return None, g
 
 
-def refresh(view: Tensor) -> None:
+def refresh(view: TensorBase) -> None:
     """Gives a stale view the node that its base's present history implies (step 4)."""
     base, storage = view._base, view._storage
     assert base is not None
@@ -160,23 +157,29 @@ def refresh(view: Tensor) -> None:
     view._seen = version  # last: until then another thread finds the view stale and does the same
 
 
-def _has_history(view: Tensor) -> bool:
-    return type(view._fn) not in (NoneType, AccumulateGrad)
+def _has_history(x: TensorBase) -> bool:
+    return type(x._fn) not in (NoneType, AccumulateGrad)
 
 
-def parted(view: Tensor) -> bool:
+def parted(view: TensorBase) -> bool:
     """Whether a view and its base have nothing to do with each other any more: `.data` was set, or a module moved."""
     base = view._base
     return base is not None and view._array.size > 0 and not may_share_memory(view._array, base._array)
 
 
-def freshen(x: Tensor) -> None:
+def freshen(x: TensorBase) -> None:
     """Makes sure that `_fn` holds, in particular before a write: afterwards a stale view means something else."""
     if x._base is not None and x._seen != x._storage.version:  # type: ignore[union-attr]
         refresh(x)
 
 
-def give_memory(x: Tensor, value: Tensor) -> None:
+def node_of(x: TensorBase) -> Node | None:
+    """What `Tensor._node` is: `_fn`, up to date also of a view whose base was written to."""
+    freshen(x)
+    return x._fn
+
+
+def give_memory(x: TensorBase, value: TensorBase) -> None:
     """x shows the memory of `value` from now on, and keeps its history and the count of its version."""
     freshen(x)
     if x.is_inference() or value.is_inference():
@@ -189,7 +192,7 @@ def give_memory(x: Tensor, value: Tensor) -> None:
     x._array = value._array
 
 
-def rewrite(x: Tensor, node: Node, nr: int) -> None:
+def rewrite(x: TensorBase, node: Node, nr: int) -> None:
     """`node` becomes what made x; `retain_grad` goes along, tensor hooks stay with the value that they were set on."""
     old = x._fn
     if old is not None and old.extra is not None:
@@ -199,7 +202,7 @@ def rewrite(x: Tensor, node: Node, nr: int) -> None:
     x._fn, x._nr = node, nr
 
 
-def rebase(x: Tensor, node: Node | None, nr: int) -> None:
+def rebase(x: TensorBase, node: Node | None, nr: int) -> None:
     """x's memory holds output `nr` of `node` now, or constants (steps 2 and 3); its version has moved on already."""
     if parted(x):
         x._base = None
@@ -211,7 +214,7 @@ def rebase(x: Tensor, node: Node | None, nr: int) -> None:
         rewrite(x, node, nr)
 
 
-def overwrite(x: Tensor, src: Tensor | None) -> None:
+def overwrite(x: TensorBase, src: TensorBase | None) -> None:
     """x's memory holds the values of `src`, broadcasting, or constants now, whatever it held before; if in a graph.
 
     Both were made fresh before the write.
@@ -222,24 +225,24 @@ def overwrite(x: Tensor, src: Tensor | None) -> None:
     rebase(x, None if constant and x._base is not None else CopyBackward0(x, src), 0)
 
 
-def check_recordable(name: str, x: Tensor) -> None:
+def check_recordable(name: str, x: TensorBase) -> None:
     """RuntimeError where an in-place operation on x cannot be recorded: on a leaf, on some views."""
     base = x._base
     if base is not None:
         if x._made:  # before `_node` is read: of a stale view that says something else
             raise forbidden(x, "is being")
-        if base.is_leaf and (base._fn is not None or x._node is not None):
+        if not _has_history(base) and (base._fn is not None or node_of(x) is not None):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
                                f"wrap {name} in ag.no_grad(), or work on a clone() of the leaf")
         if base._array.dtype is not x._array.dtype and not parted(x):
             raise RuntimeError(f"{name}: this view shows memory of dtype {base.dtype} as {x.dtype}, and gradients do "
                                "not flow through that; write to a clone() of it")
-    if type(x._node) is AccumulateGrad:
+    if type(node_of(x)) is AccumulateGrad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
                            f"wrap {name} in ag.no_grad(), or work on a clone() of it")
 
 
-def forbidden(view: Tensor, what: str) -> RuntimeError:
+def forbidden(view: TensorBase, what: str) -> RuntimeError:
     """A view whose history may not be rewritten, because of how it was made; `what`: "is being"."""
     made, base = view._made & ~OF_SUCH_A_VIEW, view._base
     in_mode = made in (NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD)

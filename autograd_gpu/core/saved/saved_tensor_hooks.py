@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...config import MODES, SAVING
+from ..graph.leaf import AccumulateGrad
+from ..graph.node import Node, next_sequence_nr
+from ..graph.storage import Storage, storage_of
+from ..graph.tensor_base import TensorBase
 from ..tensor import Parameter, Tensor
-from .node import AccumulateGrad, next_sequence_nr
-from .saved import SavedOutput, SavedTensor, saved_for_user
-from .storage import Storage, storage_of
-
-if TYPE_CHECKING:
-    from .node import Node
+from .saved_tensor import SavedOutput, SavedTensor, SavingNode, saved_for_user
 
 
 class SaveInfo(NamedTuple):
@@ -52,7 +51,7 @@ class Pair(NamedTuple):
     with_info: bool
 
 
-Withheld = tuple[SavedOutput, "Node", str]
+Withheld = tuple[SavedOutput, Node, str]
 
 
 def push(pair: Pair) -> None:
@@ -69,7 +68,7 @@ def pop() -> None:
         MODES.bits &= ~SAVING
 
 
-def hand_over(node: Node, exempt: Sequence[Tensor]) -> None:
+def hand_over(node: SavingNode, exempt: Sequence[Tensor]) -> None:
     """Gives what `node`, just made, saves to the innermost pair of hooks, but for the tensors in `exempt`."""
     node.keep_extras()
     withheld = MODES.withheld
@@ -117,7 +116,7 @@ def _pack(kept: SavedTensor, op: str, name: str, node_seq: int) -> None:
     kept.hand_to(pair.pack, pair.unpack, info)
 
 
-def _leaf_behind(view: Tensor) -> Tensor | None:
+def _leaf_behind(view: Tensor) -> TensorBase | None:
     """The leaf that `view`, as a node keeps it, is a view of."""
     node = view._fn
     while node is not None and node.shows_memory:

@@ -1,0 +1,82 @@
+"""TaskState: what one call of backward or grad knows, read by the modules that run its nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..graph.node import Node
+from ..thread_state import NESTING, RunningTask
+from .final_callbacks import FinalCallbacks
+
+# What grad() asks for: (node, nr, like), `like` having the shape and dtype of the tensor at that edge.
+Capture = tuple[Node, int, Any]
+
+
+class TaskState(RunningTask):
+    """The state of one call."""
+
+    __slots__ = (
+        "accumulate", "beyond", "buffers", "captures", "final_callbacks", "floor", "keep", "leaves", "needs", "nodes",
+        "only", "owned", "prune", "recording", "results", "root", "used", "watched", "watchers", "xp",
+    )  # fmt: skip
+
+    watched: bool  # whether an observer wants to know of each node; set when the task runs
+
+    def __init__(
+        self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool, only: set[Node] | None
+    ) -> None:
+        self.accumulate, self.keep, self.recording = accumulate, keep, recording
+        self.only = only  # the leaves of backward(inputs=...)
+        self.root: Node | None = None  # the only one, whose tensor hooks run whether it leads to an input or not
+        self.current = None
+        self.final_callbacks: FinalCallbacks | None = None
+        self.buffers: dict[Node, Any] = {}  # gradient so far: bare, or a list for several outputs
+        self.owned: set[Any] = set()  # buffers that this task made itself and may add into
+        self.nodes: list[Node] = []  # ascending by sequence number, leaves excluded
+        self.leaves: dict[Node, int] = {}  # contributions that AccumulateGrad nodes still wait for
+        self.prune = False  # whether some reached leaf is not asked for
+        self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
+        self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
+        self.beyond: set[Node] | tuple[()] = ()  # nodes that only ZERO edges reach
+        self.watchers: set[Node] | tuple[()] = ()  # nodes that run though nothing behind them is needed
+        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with output numbers
+        self.floor = 0
+        if captures:
+            self.results: list[Any] = [None] * len(captures)
+            captured = self.captures
+            floor = captures[0][0].topological_nr
+            for i, (node, nr, _) in enumerate(captures):
+                depth = node.topological_nr
+                if depth < floor:
+                    floor = depth
+                if depth == 0 or node not in captured:
+                    captured[node] = [(i, nr)]  # a leaf's gradient is read at the end, from its buffer
+                else:
+                    captured[node].append((i, nr))
+            self.floor = 0 if only else floor
+
+
+def final_callbacks_of(task: TaskState) -> FinalCallbacks:
+    """What `task` does at its end, made if there is nothing yet."""
+    if task.final_callbacks is None:
+        task.final_callbacks = FinalCallbacks()
+    return task.final_callbacks
+
+
+def running_task() -> TaskState | None:
+    """The innermost task that runs on this thread."""
+    task = NESTING.here.task
+    return task if isinstance(task, TaskState) else None
+
+
+def will_reach(task: TaskState, node: Node, nr: int) -> bool:
+    """Whether a gradient is to come to output `nr` (as Tensor._nr) of `node`: as far as can be known before it has."""
+    if node.topological_nr == 0:
+        return node in task.leaves if task.accumulate else node in task.captures
+    final = final_callbacks_of(task)
+    if final.reached is None:
+        final.reached = set(task.nodes)
+    if node not in final.reached:
+        return False
+    needed = bool(node.mask) if task.needs is None else node in task.needs
+    return needed or node in task.captures or node in task.watchers

@@ -1,0 +1,111 @@
+"""AccumulateGrad: the node of a leaf, where its gradient arrives."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import Any
+
+from . import hooks
+from .node import Node, extra_of
+from .storage import before_write, bump_version
+from .tensor_base import TensorBase
+
+
+class LeafExtra(hooks.NodeExtra):
+    """The rare state of an AccumulateGrad."""
+
+    __slots__ = ("leaf", "stands_in")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaf: TensorBase | None = None  # shares the memory of a leaf with post-accumulate hooks, for when it dies
+        self.stands_in = False  # once it has
+
+
+class AccumulateGrad(Node):
+    """The node of a leaf that requires grad: adds what arrives to the leaf's `.grad`.
+
+    It holds the leaf weakly: the leaf owns it.
+    """
+
+    __slots__ = ("_lock", "_ref")
+
+    extra: LeafExtra | None
+    extra_type = LeafExtra
+    edges = ()
+    nrs = shapes = None
+    mask = topological_nr = 0
+    sequence_nr = sys.maxsize  # runs as soon as its contributions are complete
+
+    def __init__(self, leaf: TensorBase) -> None:
+        self._ref = weakref.ref(leaf)
+        self._lock = threading.Lock()
+        self.extra = None
+
+    @property
+    def variable(self) -> TensorBase | None:
+        """The leaf, None if it is gone."""
+        return self._ref()
+
+    @property
+    def shape(self) -> Any:
+        leaf = self._ref()
+        return None if leaf is None else leaf.shape
+
+    @property
+    def dtype(self) -> Any:
+        leaf = self._ref()
+        return None if leaf is None else leaf.dtype
+
+    def addable_grad(self) -> TensorBase | None:
+        """The leaf's `.grad` if a derivative rule may add into its memory: on CUDA, where that saves a launch."""
+        leaf = self._ref()
+        if leaf is None or leaf._grad is None:
+            return None
+        grad = leaf._grad
+        return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
+
+    def living(self) -> TensorBase | None:
+        """The leaf. If it is gone and left post-accumulate hooks: another with its memory, and the `.grad` of such."""
+        with self._lock:
+            leaf, extra = self._ref(), self.extra
+            if extra is None or extra.leaf is None:
+                return leaf
+            if leaf is None:
+                leaf = extra.leaf.detach()
+                leaf._fn, leaf._grad = self, extra.leaf._grad
+                self._ref, extra.stands_in = weakref.ref(leaf), True
+            elif leaf._array is not extra.leaf._array:  # given other memory since
+                extra.leaf = leaf.detach()
+            return leaf
+
+    def standstill(self) -> threading.Lock:
+        """A lock: while it is held no other backward adds to the leaf's `.grad`."""
+        return self._lock
+
+    def accumulate(self, leaf: TensorBase, g: TensorBase, recording: bool) -> None:
+        """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
+        with self._lock:
+            grad = leaf._grad
+            if grad is None:
+                leaf._grad = g
+            elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
+                leaf._grad = grad + g
+            else:
+                array = grad._array
+                if array.shape != g._array.shape:
+                    raise RuntimeError(f"a leaf's gradient of shape {list(g.shape)} cannot be added to its .grad of "
+                                       f"shape {list(array.shape)}; set .grad to None where the leaf's shape changes")
+                before_write([grad])
+                array += g._array
+                bump_version(grad)
+
+
+def add_leaf_hook(node: AccumulateGrad, leaf: TensorBase, hook: hooks.Hook) -> hooks.RemovableHandle:
+    """A post-accumulate hook of `leaf`, whose AccumulateGrad is `node`."""
+    extra = extra_of(node)
+    assert isinstance(extra, LeafExtra)
+    extra.leaf = leaf.detach()
+    return hooks.add(extra.post_accumulate, hook)

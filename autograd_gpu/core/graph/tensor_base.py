@@ -1,0 +1,102 @@
+"""TensorBase: what the graph knows of a tensor, its slots and what can be read from its array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.device import Device
+from ...backend.arrays.dtypes import FLOATS, STORAGE
+from ...backend.arrays.memory_format import lies_in
+from ..size import KNOWN_SIZES, Size, new_size
+from .node import Node
+from .storage import INFERENCE_STORAGE, Storage
+
+
+class TensorBase:
+    """The base of Tensor, which alone has objects: code below core/tensor.py works with tensors by this name."""
+
+    __slots__ = (
+        "__weakref__", "_array", "_base", "_fn", "_frozen", "_grad", "_made", "_nr", "_seen", "_storage",
+    )  # fmt: skip
+
+    _array: Any
+    _fn: Node | None  # grad_fn of a result, AccumulateGrad of a leaf that requires grad, None for a constant
+    _nr: int  # 0: sole output of its node; k > 0: output k - 1 of several
+    _storage: Storage | None
+    _grad: TensorBase | None
+    _base: TensorBase | None  # of a view: the tensor, itself no view, whose memory it shows
+    _made: int  # of a view: how, see core/graph/storage.py
+    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/history/rebase.py
+    _frozen: Node  # the AccumulateGrad of a leaf with hooks, set only while the leaf does not require grad
+
+    # ---- the array -----------------------------------------------------------------------------
+
+    @property
+    def array(self) -> Any:
+        """The NumPy or CuPy array itself, not a copy. After a write to it call `graph.increment_version(tensor)`."""
+        return self._array
+
+    @property
+    def shape(self) -> Size:
+        try:
+            return KNOWN_SIZES[self._array.shape]
+        except KeyError:
+            return new_size(self._array.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._array.dtype
+
+    @property
+    def device(self) -> Device:
+        return backend.device_of(self._array)
+
+    @property
+    def is_cuda(self) -> bool:
+        return backend.is_cuda(self._array)
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    def dim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def numel(self) -> int:
+        return self._array.size
+
+    def element_size(self) -> int:
+        return self._array.itemsize
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return self._array.flags.c_contiguous if memory_format is None else lies_in(self._array, memory_format)
+
+    def is_floating_point(self) -> bool:
+        return self.dtype in FLOATS or self.dtype in STORAGE
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in `ag.inference_mode`."""
+        return self._storage is INFERENCE_STORAGE
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    # ---- what Tensor defines -------------------------------------------------------------------
+
+    def detach(self) -> TensorBase:
+        """The same memory and version counter, without history; does not require grad."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> TensorBase:
+        raise NotImplementedError
