@@ -4,6 +4,7 @@ import pytest
 
 from autograd_gpu.core.declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR
 from autograd_gpu.core.declare.op import REGISTRY, ZERO
+from autograd_gpu.core.declare.public import NAMED
 from autograd_gpu.core.dispatch import defop
 from autograd_gpu.errors import OpDeclarationError
 
@@ -39,7 +40,10 @@ def asks_for_nothing_known(F, g, resutl): return g
     (block(fused=lambda F, g, need, y: None), "op bad: fused needs rules grad_<input> that ask for what it asks for"),
     (block(types="wide"), "op bad: types is one of promote, float, same, any; got 'wide'"),
     (block("mul"), "op mul is declared twice"),
-    (without("grad_x", "grad_y", jvp=LINEAR), "op bad has no derivative rules, so tangents end there; leave jvp out"),
+    (without("grad_x", "grad_y"), "op bad has no derivative rule, and its results would be constants without a word; "
+     "write its rules, or nondiff = True"),
+    (without("grad_x", "grad_y", nondiff=("x",)), "op bad has no derivative rule"),
+    (without("grad_x", "grad_y", nondiff=True, jvp=LINEAR), "op bad has no derivative rules, so tangents end there; leave jvp out"),
     (block(jvp=ELEMENTWISE, outputs=("a", "b")), "op bad: jvp = ELEMENTWISE is for ops with one output; write a func"),
     (block(jvp=MULTILINEAR, outputs=("*",)), "op bad: jvp = MULTILINEAR is for ops with one output"),
     (block(jvp=asks_for_nothing_known), r"bad.asks_for_nothing_known asks for 'resutl'; it may ask for x, y, out"),
@@ -48,6 +52,19 @@ def test_refused(bad, match):
     with pytest.raises(OpDeclarationError, match=match):
         defop(bad)
     assert "bad" not in REGISTRY
+
+
+@pytest.mark.parametrize(("specs", "match"), [
+    ({"methods": True}, "bad: methods = True stands for its public names, of which it has none"),
+    ({"public": "linalg.bad", "methods": True}, "bad: methods = True stands for its public names, of which it has none"),
+    ({"inplace": "bad"}, "bad: the in-place method 'bad' has to end in '_'"),
+])
+def test_names_that_users_would_not_find(specs, match):
+    named = len(NAMED)
+    with pytest.raises(OpDeclarationError, match=match):
+        defop(block(**specs))
+    assert "bad" not in REGISTRY
+    assert len(NAMED) == named
 
 
 def test_names_that_the_generated_code_uses():

@@ -38,8 +38,8 @@ def defop(block: type) -> Any:
     public.__name__ = public.__qualname__ = op.name
     public.__signature__ = call.shown_signature(op)
     public.op = op
-    REGISTRY[op.name] = op
     add_names(public, op.name, **op.names, view=bool(op.view))
+    REGISTRY[op.name] = op
     setattr(RAW, op.name, op.raw)
     setattr(RECORD, op.name, public)
     return public

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import MissingRuleError
 from .op import OpDef
 
 
@@ -39,10 +40,10 @@ def run_batched(
 ) -> Any:
     """The op on n examples; `inputs` are the elements of a list input, else the arguments.
 
-    TypeError if the op has no batching word; RuntimeError, with the reason, if it cannot be batched.
+    MissingRuleError if its block has no `batch`; RuntimeError, with the reason, if it cannot be batched.
     """
     if op.batch is None:
-        raise TypeError(f"{op.name} has no batching rule; give its block a batch word, or loop over the examples")
+        raise MissingRuleError(f"{op.name} has no batching rule; give its block a batch rule, or loop over the batch")
     attributes = op.filled(attributes)
     if isinstance(op.batch, BatchWord):
         return op.batch.run(F, op, n, tuple(batched), tuple(inputs), attributes)

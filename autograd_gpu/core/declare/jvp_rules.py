@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...errors import MissingRuleError
 from .jvp_word import JvpWord, Tangents
 from .op import OpDef
 
@@ -60,13 +61,13 @@ class Call:
 def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
     """The tangents of a call's outputs from those of its inputs; None means zero on both sides.
 
-    TypeError if the op has derivatives, and no word that says how they go forward.
+    MissingRuleError if the op has derivatives, and its block has no `jvp`.
     """
     op = call.op
     if not op.has_rules or all(t is None for t in tangents) or not _differentiable(call):
         return (None,) * len(call.outs)
     if op.jvp is None:
-        raise TypeError(f"{op.name} has no forward-mode derivative; give its block a jvp word, or use reverse mode")
+        raise MissingRuleError(f"{op.name} has no forward-mode derivative; give its block a jvp, or use reverse mode")
     if isinstance(op.jvp, JvpWord):
         found = op.jvp.push(F, call, tuple(tangents))
     else:

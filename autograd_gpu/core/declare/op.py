@@ -46,7 +46,8 @@ Other words of a block
     storage_ok       it only moves elements, so that it runs on the codes of float8 tensors
     chooses          the result's elements are the inputs' own: half types beside a number need no float32
     outputs          the names of several results, or ("*",) for a list
-    nondiff          inputs, nondiff_outputs: results, without a derivative
+    nondiff          the inputs without a derivative; True: all of them, and the results are constants
+    nondiff_outputs  the results without a derivative
     differentiable   a condition on the attributes under which there is a derivative
     takes_out        False: the public function has no `out`, as PyTorch's (ops/_support/out.py)
     public, methods, inplace, ufunc
@@ -218,7 +219,7 @@ def parse(block: type) -> OpDef:
     words = {key: body.pop(key, default) for key, default in _WORDS.items()}
     rules = {key[5:]: _rule(body.pop(key)) for key in list(body) if key.startswith("grad_")}
     adders = {key[4:]: body.pop(key) for key in list(body) if key.startswith("add_")}
-    nondiff, joint, fused = frozenset(body.pop("nondiff", ())), body.pop("grads", None), body.pop("fused", None)
+    nondiff, joint, fused = body.pop("nondiff", ()), body.pop("grads", None), body.pop("fused", None)
     nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
     found_by: Specs = {
         "public": body.pop("public", False), "methods": body.pop("methods", False),
@@ -237,7 +238,7 @@ def parse(block: type) -> OpDef:
         rules=rules, joint=joint, adders=adders, fused=fused, nondiff_outputs=nondiff_outputs,
         promoted=tuple(promoted) if promoted is not None else names, called=called, names=found_by, **words,
     )  # fmt: skip
-    _check(op, nondiff)
+    _check(op, frozenset(names if nondiff is True else nondiff))
     op.takes_out = op.takes_out and _may_take_out(op)
     if op.outputs is not None and op.outputs != ("*",):
         op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]
@@ -278,6 +279,9 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
             raise OpDeclarationError(f"op {op.name}: {name!r} is not an input; inputs are {', '.join(op.inputs)}")
     if op.variadic and op.rules:
         raise OpDeclarationError(f"op {op.name} has a list input; write a joint rule grads(F, g, need, ...)")
+    if not op.has_rules and nondiff != known:
+        raise OpDeclarationError(f"op {op.name} has no derivative rule, and its results would be constants without a "
+                                 "word; write its rules, or nondiff = True")
     if op.has_rules and op.joint is None:
         for name in op.inputs:
             if name not in op.rules and name not in nondiff:

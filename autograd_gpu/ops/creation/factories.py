@@ -399,4 +399,5 @@ class constant_like:
     """
 
     def forward(xp, x, *, value): return xp.full(x.shape, value, x.dtype)
+    nondiff = True
     batch = BROADCASTING

@@ -25,6 +25,7 @@ class bitwise_and:
     """
 
     def forward(xp, a, b): return xp.bitwise_and(*integers("bitwise_and", a, b))
+    nondiff = True
     types, numbers = PROMOTE, True
     batch = BROADCASTING
     public = methods = inplace = ufunc = True
@@ -39,6 +40,7 @@ class bitwise_or:
     """
 
     def forward(xp, a, b): return xp.bitwise_or(*integers("bitwise_or", a, b))
+    nondiff = True
     types, numbers = PROMOTE, True
     batch = BROADCASTING
     public = methods = inplace = ufunc = True
@@ -53,6 +55,7 @@ class bitwise_xor:
     """
 
     def forward(xp, a, b): return xp.bitwise_xor(*integers("bitwise_xor", a, b))
+    nondiff = True
     types, numbers = PROMOTE, True
     batch = BROADCASTING
     public = methods = inplace = ufunc = True
@@ -67,6 +70,7 @@ class bitwise_not:
     """
 
     def forward(xp, x): return xp.bitwise_not(*integers("bitwise_not", x))
+    nondiff = True
     batch = BROADCASTING
     ufunc = "invert"
     public = methods = inplace = True
@@ -102,6 +106,7 @@ class bitwise_left_shift:
     """
 
     def forward(xp, a, b): return _shifted(xp, "left_shift", a, b)
+    nondiff = True
     types, numbers = PROMOTE, True
     batch = BROADCASTING
     ufunc = "left_shift"
@@ -117,6 +122,7 @@ class bitwise_right_shift:
     """
 
     def forward(xp, a, b): return _shifted(xp, "right_shift", a, b)
+    nondiff = True
     types, numbers = PROMOTE, True
     batch = BROADCASTING
     ufunc = "right_shift"

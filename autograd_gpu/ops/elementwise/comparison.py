@@ -20,6 +20,7 @@ class eq:
     """
 
     def forward(xp, a, b): return xp.equal(a, b)
+    nondiff = True
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
     ufunc = "equal"
@@ -35,6 +36,7 @@ class ne:
     """
 
     def forward(xp, a, b): return xp.not_equal(a, b)
+    nondiff = True
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
     public = "ne", "not_equal"
@@ -51,6 +53,7 @@ class lt:
     """
 
     def forward(xp, a, b): return xp.less(a, b)
+    nondiff = True
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
     public = "lt", "less"
@@ -67,6 +70,7 @@ class le:
     """
 
     def forward(xp, a, b): return xp.less_equal(a, b)
+    nondiff = True
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
     public = "le", "less_equal"
@@ -83,6 +87,7 @@ class gt:
     """
 
     def forward(xp, a, b): return xp.greater(a, b)
+    nondiff = True
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
     public = "gt", "greater"
@@ -99,6 +104,7 @@ class ge:
     """
 
     def forward(xp, a, b): return xp.greater_equal(a, b)
+    nondiff = True
     types, numbers = PROMOTE, BY_VALUE
     batch = BROADCASTING
     public = "ge", "greater_equal"
@@ -115,6 +121,7 @@ class logical_and:
     """
 
     def forward(xp, a, b): return xp.logical_and(a, b)
+    nondiff = True
     types, numbers = ANY, True
     batch = BROADCASTING
     public = methods = inplace = ufunc = True
@@ -129,6 +136,7 @@ class logical_or:
     """
 
     def forward(xp, a, b): return xp.logical_or(a, b)
+    nondiff = True
     types, numbers = ANY, True
     batch = BROADCASTING
     public = methods = inplace = ufunc = True
@@ -143,6 +151,7 @@ class logical_not:
     """
 
     def forward(xp, x): return xp.logical_not(x)
+    nondiff = True
     batch = BROADCASTING
     public = methods = inplace = ufunc = True
 
@@ -156,6 +165,7 @@ class isnan:
     """
 
     def forward(xp, x): return xp.isnan(x)
+    nondiff = True
     batch = BROADCASTING
     takes_out = False
     public = methods = ufunc = True
@@ -170,6 +180,7 @@ class isfinite:
     """
 
     def forward(xp, x): return xp.isfinite(x)
+    nondiff = True
     batch = BROADCASTING
     takes_out = False
     public = methods = ufunc = True
@@ -184,6 +195,7 @@ class logical_xor:
     """
 
     def forward(xp, a, b): return xp.logical_xor(a, b)
+    nondiff = True
     types, numbers = ANY, True
     batch = BROADCASTING
     public = methods = inplace = ufunc = True
@@ -198,6 +210,7 @@ class isinf:
     """
 
     def forward(xp, x): return xp.isinf(x)
+    nondiff = True
     batch = BROADCASTING
     takes_out = False
     public = methods = ufunc = True
@@ -216,6 +229,7 @@ class isposinf:
     """
 
     def forward(xp, x): return _equals(xp, x, math.inf)
+    nondiff = True
     batch = BROADCASTING
     public = methods = True
 
@@ -229,6 +243,7 @@ class isneginf:
     """
 
     def forward(xp, x): return _equals(xp, x, -math.inf)
+    nondiff = True
     batch = BROADCASTING
     public = methods = True
 
@@ -242,6 +257,7 @@ class isreal:
     """
 
     def forward(xp, x): return xp.logical_not(xp.zeros(x.shape, bool))
+    nondiff = True
     batch = BROADCASTING
     takes_out = False
     public = methods = True
@@ -256,6 +272,7 @@ class signbit:
     """
 
     def forward(xp, x): return xp.signbit(x) if x.dtype in FLOATS else x < 0
+    nondiff = True
     batch = BROADCASTING
     public = methods = ufunc = True
 
@@ -288,6 +305,7 @@ class isclose:
     """
 
     forward = _isclose
+    nondiff = True
     types = SAME
     batch = BROADCASTING
     takes_out = False

@@ -142,6 +142,7 @@ class gcd:
     """
 
     def forward(xp, a, b): return xp.gcd(*integers("gcd", a, b))
+    nondiff = True
     types = PROMOTE
     batch = BROADCASTING
     public = "gcd", "gcd_"
@@ -157,6 +158,7 @@ class lcm:
     """
 
     def forward(xp, a, b): return xp.lcm(*integers("lcm", a, b))
+    nondiff = True
     types = PROMOTE
     batch = BROADCASTING
     public = "lcm", "lcm_"

@@ -398,6 +398,7 @@ class one_hot:
     """
 
     forward = _one_hot
+    nondiff = True
     batch = _one_hot_batch
     takes_out = False
     public = "one_hot", "nn.functional.one_hot"

@@ -85,6 +85,7 @@ class scatter_counts:
     """
 
     forward = _scatter_counts
+    nondiff = True
     batch = LEADING
 
 

@@ -149,6 +149,7 @@ class row_order:
     """
 
     forward = _row_order
+    nondiff = True
     batch = LEADING
 
 

@@ -162,6 +162,7 @@ class argmax:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmax", x, dim, keepdim)
+    nondiff = True
     def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmax", n, x, dim, keepdim)
     public = methods = True
 
@@ -175,6 +176,7 @@ class argmin:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmin", x, dim, keepdim)
+    nondiff = True
     def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmin", n, x, dim, keepdim)
     public = methods = True
 
@@ -301,6 +303,7 @@ class any:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "any", x, dim, keepdim)
+    nondiff = True
     def batch(F, n, batched, x, *, dim, keepdim): return F.any(x, _dims_of_examples(x, dim), keepdim)
     public = methods = True
 
@@ -316,5 +319,6 @@ class all:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _truth(xp, "all", x, dim, keepdim)
+    nondiff = True
     def batch(F, n, batched, x, *, dim, keepdim): return F.all(x, _dims_of_examples(x, dim), keepdim)
     public = methods = True

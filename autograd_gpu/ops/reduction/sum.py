@@ -207,6 +207,7 @@ class count_nonzero:
     """
 
     forward = _count_nonzero
+    nondiff = True
     batch = REDUCING
     takes_out = False
     public = methods = True

@@ -239,6 +239,7 @@ class repeat_positions:
     """
 
     forward = _repeat_positions
+    nondiff = True
     batch = _repeat_positions_batch
 
 

@@ -105,6 +105,7 @@ class reinterpret:
     """
 
     forward = _reinterpret
+    nondiff = True
     view, batch = ALWAYS, _reinterpret_batch
 
 

@@ -102,6 +102,7 @@ class histc:
     """
 
     forward = _histc
+    nondiff = True
     batch = LOOP
     public = methods = True
 

@@ -55,6 +55,7 @@ class sorted_places:
     """
 
     forward = _places
+    nondiff = True
     types, batch = PROMOTE, _places_batch
 
 

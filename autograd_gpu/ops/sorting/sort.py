@@ -114,6 +114,7 @@ class argsort:
     """
 
     def forward(xp, x, *, dim=-1, descending=False, stable=True): return _order(xp, x, dim, descending)
+    nondiff = True
     batch = along("dim")
     public = methods = True
 
@@ -160,6 +161,7 @@ class isin:
     """
 
     forward = _isin
+    nondiff = True
     types, numbers, batch = PROMOTE, True, _isin_batch
     public = methods = True
 
@@ -174,6 +176,7 @@ class argwhere:
     """
 
     def forward(xp, x): return np.array(x.nonzero()).T if xp is np and x.ndim else xp.argwhere(x)
+    nondiff = True
     batch = impossible(COUNT)
     takes_out = False
     public = methods = True
@@ -188,6 +191,7 @@ class nonzero_places:
     """
 
     def forward(xp, x): return x.nonzero()
+    nondiff = True
     outputs, batch = ("*",), impossible(COUNT)
 
 

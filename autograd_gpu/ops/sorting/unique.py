@@ -67,6 +67,7 @@ class unique_all:
     """
 
     forward = _sorted
+    nondiff = True
     outputs = ("values", "inverse", "counts")
     batch = impossible(SIZE)
 
@@ -80,6 +81,7 @@ class unique_values:
     """
 
     def forward(xp, x): return xp.unique(x.astype(wide(x.dtype), copy=False), equal_nan=False).astype(x.dtype)
+    nondiff = True
     batch = impossible(SIZE)
 
 
@@ -92,6 +94,7 @@ class unique_runs:
     """
 
     def forward(xp, x, *, dim=None): return _runs(xp, x, _in_front(xp, x, dim), None, dim)
+    nondiff = True
     outputs = ("values", "inverse", "counts")
     batch = impossible(SIZE)
 
