@@ -43,7 +43,8 @@ def asks_for_nothing_known(F, g, resutl): return g
     (without("grad_x", "grad_y"), "op bad has no derivative rule, and its results would be constants without a word; "
      "write its rules, or nondiff = True"),
     (without("grad_x", "grad_y", nondiff=("x",)), "op bad has no derivative rule"),
-    (without("grad_x", "grad_y", nondiff=True, jvp=LINEAR), "op bad has no derivative rules, so tangents end there; leave jvp out"),
+    (without("grad_x", "grad_y", nondiff=True, jvp=LINEAR), "op bad has no derivative rules, so tangents end there; "
+     "leave jvp out"),
     (block(jvp=ELEMENTWISE, outputs=("a", "b")), "op bad: jvp = ELEMENTWISE is for ops with one output; write a func"),
     (block(jvp=MULTILINEAR, outputs=("*",)), "op bad: jvp = MULTILINEAR is for ops with one output"),
     (block(jvp=asks_for_nothing_known), r"bad.asks_for_nothing_known asks for 'resutl'; it may ask for x, y, out"),
@@ -56,7 +57,7 @@ def test_refused(bad, match):
 
 @pytest.mark.parametrize(("specs", "match"), [
     ({"methods": True}, "bad: methods = True stands for its public names, of which it has none"),
-    ({"public": "linalg.bad", "methods": True}, "bad: methods = True stands for its public names, of which it has none"),
+    ({"public": "linalg.bad", "methods": True}, "bad: methods = True stands for its public names, of which it has"),
     ({"inplace": "bad"}, "bad: the in-place method 'bad' has to end in '_'"),
 ])
 def test_names_that_users_would_not_find(specs, match):
