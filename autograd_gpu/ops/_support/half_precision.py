@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backend.arrays import dtypes
-from ...core.extend import Source
+from ...core.extend import Source, deferred
 
 
 def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -21,19 +21,20 @@ def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None =
         widened = [a.astype(dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
         return forward(xp, *widened, **attributes).astype(args[0].dtype)
 
-    # Straight-line code with forward's own parameters: *args and **attributes would cost a quarter of a small op.
-    parameters = list(inspect.signature(forward).parameters.values())
-    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    call = ", ".join([*arrays, *(f"{name}={name}" for name in keywords)])
-    # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
-    w = Source()
-    w(f"def forward_of_half({', '.join(arrays)}{', *, ' if keywords else ''}{', '.join(keywords)}):")
-    w.depth = 1
-    if on_cuda is not None:
-        w(f"if xp is not numpy: return on_cuda({call})")
-    w(f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})")
-    made = w.compile("forward_of_half", {"forward": forward, "rounded": rounded, "on_cuda": on_cuda})
-    wrapped = functools.wraps(forward)(made)
-    wrapped.__defaults__, wrapped.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
-    return wrapped
+    def write(w: Source) -> dict[str, Any]:
+        """Code with forward's own parameters: *args and **attributes would cost a quarter of a small op."""
+        parameters = list(inspect.signature(forward).parameters.values())
+        attributes = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        defaults = {f"default_{p.name}": p.default for p in attributes if p.default is not p.empty}
+        listed = [f"{p.name}=default_{p.name}" if p.default is not p.empty else p.name for p in attributes]
+        call = ", ".join([*arrays, *(f"{p.name}={p.name}" for p in attributes)])
+        w(f"def forward_of_half({', '.join([*arrays, *(['*'] if attributes else []), *listed])}):")
+        w.depth = 1
+        if on_cuda is not None:
+            w(f"if xp is not numpy: return on_cuda({call})")
+        # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
+        w(f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})")
+        return {"forward": forward, "rounded": rounded, "on_cuda": on_cuda, **defaults}
+
+    return functools.wraps(forward)(deferred("forward_of_half", write))
