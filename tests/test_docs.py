@@ -94,3 +94,11 @@ def test_links_lead_somewhere(name):
         page = (ROOT / name).parent / file if file else ROOT / name
         assert page.exists(), file
         assert not anchor or anchor in anchors(page), anchor
+
+
+@cpu
+@pytest.mark.parametrize("name", PAGES)
+def test_lines_have_at_most_120_columns(name):
+    """Except for rows of tables, which cannot be broken."""
+    lines = (ROOT / name).read_text().splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
