@@ -1,5 +1,6 @@
 """docs/new-op.md as a user follows it: its blocks applied to a copy of the repository, and its commands run there."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -63,8 +64,8 @@ def test_the_checklist_passes(copy):
     binaries = pathlib.Path(sys.executable).parent
     paths = {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(copy)}
     for command in COMMANDS:
-        if "resources.py" in command or "test_compile.py" in command:
-            pytest.importorskip("cupy")
+        if "resources.py" in command and importlib.util.find_spec("cupy") is None:
+            continue  # it needs NVRTC; tests/kernels/test_compile.py is skipped, too
         done = subprocess.run(
             command, shell=True, cwd=copy, capture_output=True, text=True, env={**os.environ, **paths}
         )
