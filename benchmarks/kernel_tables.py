@@ -21,32 +21,34 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def speeds(cases: Sequence[Case]) -> str:
-    """GB/s of each family in each dtype, and in brackets the share of a copy's that it is."""
+    """GB/s of each family in each dtype, then the same as a share of the speed of a copy."""
     families = list(dict.fromkeys(case["case"].rpartition(", ")[0] for case in cases))
     dtypes = list(dict.fromkeys(case["case"].rpartition(", ")[2] for case in cases))
-    cells = {case["case"]: speed(case) for case in cases}
-    lines = [row(["GB/s (of a copy)", *dtypes]), row(["---", *["---:"] * len(dtypes)])]
-    lines += [row([f"`{each}`", *[cells.get(f"{each}, {dtype}", "") for dtype in dtypes]]) for each in families]
-    return "\n".join(lines)
-
-
-def speed(case: Case) -> str:
-    contenders = case["contenders"]
-    return f"{contenders[OURS]['counts']['GB/s']} ({1 / contenders['copy']['ratio']:.0%})"
+    found = {case["case"]: case["contenders"] for case in cases}
+    figures = {
+        "GB/s": {label: str(contenders[OURS]["counts"]["GB/s"]) for label, contenders in found.items()},
+        "share of a copy": {label: f"{1 / contenders['copy']['ratio']:.0%}" for label, contenders in found.items()},
+    }
+    parts = []
+    for what, cells in figures.items():
+        lines = [row([what, *dtypes]), row(["---", *["---:"] * len(dtypes)])]
+        lines += [row([f"`{each}`", *[cells.get(f"{each}, {dtype}", "") for dtype in dtypes]]) for each in families]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
 def ratios(cases: Sequence[Case]) -> str:
-    """Ours / PyTorch's: the median over sizes and layouts of each kind of product, and each step."""
+    """Ours / PyTorch's: of each kind of product the median and the range over sizes and layouts, and each step."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         label = case["case"]
         kind = label.split(", ")[1] if label.startswith("product") else None
-        groups.setdefault(f"products of {kind}, median of sizes and layouts" if kind else label, []).append(case)
-    lines = [row(["", "ours", "ours / PyTorch"]), row(["---", "---:", "---:"])]
+        groups.setdefault(f"products of {kind}" if kind else label, []).append(case)
+    lines = [row(["", "ours", "/ PyTorch", "least", "most"]), row(["---", *["---:"] * 4])]
     for label, group in groups.items():
         found = [case["contenders"]["torch"]["ratio"] for case in group]
-        spread = f" ({min(found):.2f} to {max(found):.2f}x)" if len(found) > 1 else ""
-        lines.append(row([label, time_of(group), f"{statistics.median(found):.2f}x{spread}"]))
+        spread = [f"{min(found):.2f}", f"{max(found):.2f}"] if len(found) > 1 else ["", ""]
+        lines.append(row([label, time_of(group), f"{statistics.median(found):.2f}", *spread]))
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Table of the workload `saved_memory`: what each hook holds, what it loses, and what it costs."""
+"""Tables of the workload `saved_memory`: the bytes each hook holds, the error it adds, and the time it takes."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ Case = dict[str, Any]
 
 def summary(result: dict[str, Any]) -> str:
     """A row for each hook: the shares of our bytes, then for each activation the error and the share of the time."""
-    cases: dict[str, dict[str, Case]] = {}
-    for case in result["cases"]:
-        activation, _, hook = case["case"].partition(", ")
-        cases.setdefault(hook, {})[activation] = case
-    without = cases.pop(WITHOUT)  # the first case of each activation
-    errors, times = [[f"{what}, {name}" for name in without] for what in ("error", "step time")]
-    lines = [row(["", "bytes held", "peak bytes", *errors, *times]), row(["---", *["---:"] * (2 + 2 * len(without))])]
-    for hook, found in cases.items():
-        pairs = {name: (found[name], base) for name, base in without.items() if name in found}
-        cells = [
-            f"{max(count(case, key) / count(base, key) for case, base in pairs.values()):.2f}x"
-            for key in ("MiB held", "peak MiB")
-        ]
-        for cell in (error_cell, time_cell):
-            cells += [cell(*pairs[name]) if name in pairs else "" for name in without]
-        lines.append(row([hook, *cells]))
+    return f"{heading(result)}\n\n{table(result, OURS)}"
+
+
+def whole(result: dict[str, Any]) -> str:
+    """The same, and the errors and times of the peer's hooks in a table of their own."""
+    peer = [f"PyTorch's:\n\n{table(result, PEER)}"] if any(PEER in c["contenders"] for c in result["cases"]) else []
+    return "\n\n".join([summary(result), *peer])
+
+
+def heading(result: dict[str, Any]) -> str:
     repeats = min(case["repeats"] for case in result["cases"])
     title = result["title"].replace(", ms a step", "")
-    return "\n".join([f"**{title}** (relative to no hooks, in brackets PyTorch's; medians of {repeats})", "", *lines])
+    return f"**{title}** (bytes and times relative to no hooks; medians of {repeats})"
 
 
-def both(texts: dict[str, str]) -> str:
-    """Ours, and in brackets the peer's where it ran."""
-    return texts[OURS] + (f" ({texts[PEER]})" if PEER in texts else "")
-
-
-def error_cell(case: Case, without: Case) -> str:
-    return both({name: error(case, name) for name in case["contenders"]})
-
-
-def time_cell(case: Case, without: Case) -> str:
-    return both({name: time(case, without, name) for name in case["contenders"]})
+def table(result: dict[str, Any], library: str) -> str:
+    cases: dict[str, dict[str, Case]] = {}
+    for case in result["cases"]:
+        if library in case["contenders"]:
+            activation, _, hook = case["case"].partition(", ")
+            cases.setdefault(hook, {})[activation] = case
+    without = cases.pop(WITHOUT)  # the first case of each activation
+    shares = {"bytes held": "MiB held", "peak bytes": "peak MiB"} if library == OURS else {}
+    errors, times = [[f"{what}, {name}" for name in without] for what in ("error", "step time")]
+    head = ["", *shares, *errors, *times]
+    lines = [row(head), row(["---", *["---:"] * (len(head) - 1)])]
+    for hook, found in cases.items():
+        pairs = {name: (found[name], base) for name, base in without.items() if name in found}
+        cells = [f"{max(count(case, key) / count(base, key) for case, base in pairs.values()):.2f}"
+                 for key in shares.values()]
+        cells += [error(pairs[name][0], library) if name in pairs else "" for name in without]
+        cells += [time(*pairs[name], library) if name in pairs else "" for name in without]
+        lines.append(row([hook, *cells]))
+    return "\n".join(lines)
 
 
 def count(case: Case, key: str, library: str = OURS) -> float:
@@ -61,4 +63,4 @@ def error(case: Case, library: str) -> str:
 def time(case: Case, without: Case, library: str) -> str:
     """How many times as long as without hooks."""
     taken, base = [c["contenders"][library]["median_s"] for c in (case, without)]
-    return f"{taken / base:.2f}x"
+    return f"{taken / base:.2f}"

@@ -1,4 +1,4 @@
-"""Tables of the workload `ops`: a summary for README, all ops for docs/op-speed.md."""
+"""Tables of the workload `ops`: a summary for README, all ops for docs/generated/op-speed.md."""
 
 from __future__ import annotations
 
@@ -11,53 +11,69 @@ from .report import OURS, SCALE, three_digits
 LARGE = "10^6: "  # how the names of cases on a million elements begin
 WORST = 5
 APART = 1.15  # ratios of medians and of minima that differ by this factor are both shown
+PAGE = "docs/generated/op-speed.md"
+TITLES = {"torch": "PyTorch", "numpy": "NumPy"}
 Case = dict[str, Any]
 
 
 def summary(result: dict[str, Any]) -> str:
-    """The median, the commonest ops, the slowest ones, and large arrays beside NumPy."""
+    """The medians of all ops, the slowest ones, and the commonest ones one by one."""
     small, large = split(result)
-    commonest = [case for case in small if case["case"] in result["config"]["commonest"]]
-    above = [case for case in commonest if ratio(case, "torch") > 1]
-    floored = [case for case in above if ratio(case, "torch") > ratio(case, "numpy")]  # NumPy above PyTorch
-    rows: list[Sequence[str]] = []
-    if measured(small, "torch"):
-        rows = [
-            (f"2x2 beside PyTorch: median of {len(small)} ops", f"{median(small, 'torch'):.2f}x"),
-            (f"the {len(commonest)} commonest", listed(commonest, "torch")),
-            ("of these above 1x, while NumPy alone is slower than PyTorch", listed(floored, "torch") or "none"),
-            (f"the {WORST} slowest of all", listed(slowest(small, "torch"), "torch")),
-        ]
-    if measured(large, "numpy"):
-        rows += [
-            (f"10^6 elements beside NumPy: median of {len(large)} ops", f"{median(large, 'numpy'):.2f}x"),
-            (f"the {WORST} slowest of all", listed(slowest(large, "numpy"), "numpy")),
-        ]
     repeats = result["cases"][0]["repeats"]
-    heading = f"**{result['title']}** (ours / theirs, medians of {repeats}; [all of them](docs/op-speed.md))"
-    return "\n".join([heading, "", row(["", "ours / theirs"]), row(["---", "---"]), *map(row, rows)])
+    parts = [f"**{result['title']}** (medians of {repeats}; [every op]({PAGE}))"]
+    commonest = [case for case in small if case["case"] in result["config"]["commonest"]]
+    groups = [("2x2, all ops", small, "torch"), ("2x2, the commonest ops", commonest, "torch"),
+              ("10^6 elements, all ops", large, "numpy")]
+    rows = [(what, TITLES[peer], *figures(measured(cases, peer), peer))
+            for what, cases, peer in groups if measured(cases, peer)]
+    head = [row(["", "beside", "ops", "median ratio", "ratio above 1"]), row(["---", "---", *["---:"] * 3])]
+    parts += ["\n".join([*head, *map(row, rows)])] if rows else []
+    for what, cases, peers in (("slowest, 2x2", small, ("torch", "numpy")),
+                               ("slowest, 10^6 elements", large, ("numpy", "torch"))):
+        if measured(cases, peers[0]):
+            parts.append(table(slowest(cases, peers[0]), peers, f"{what}, us"))
+    if measured(commonest, "torch"):
+        parts.append(folded("The commonest ops, 2x2", table(commonest, ("torch", "numpy"))))
+    return "\n\n".join(parts)
+
+
+def figures(cases: Sequence[Case], peer: str) -> tuple[str, str, str]:
+    """How many ops, the median ratio, and how many ratios are above 1."""
+    return str(len(cases)), f"{median(cases, peer):.2f}", str(sum(ratio(case, peer) > 1 for case in cases))
+
+
+def folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def whole(result: dict[str, Any]) -> str:
-    """Every case: ours in microseconds, the others' with the ratio."""
+    """Every case: our time and those of the others in microseconds, with the ratios."""
     small, large = split(result)
     first = table(sorted(small, key=lambda case: case["case"].lower()), ("torch", "numpy"))
     second = table(large, ("numpy", "torch"))
     return f"**2x2**\n\n{first}\n\n**10^6 elements**\n\n{second}"
 
 
-def table(cases: Sequence[Case], peers: Sequence[str]) -> str:
+def table(cases: Sequence[Case], peers: Sequence[str], corner: str = "us") -> str:
+    """A row per case; where a ratio of minima differs from that of the medians (APART), columns show these ratios."""
     present = [peer for peer in peers if measured(cases, peer)]
-    titles = {"torch": "PyTorch", "numpy": "NumPy alone"}
-    head = ["us", "ours", *[text for peer in present for text in (titles[peer], "ours / it")]]
+    apart = [peer for peer in present if any(differs(case, peer) for case in cases)]
+    head = [corner, "ours", *[TITLES[peer] for peer in present], *[f"/ {TITLES[peer]}" for peer in present],
+            *[f"/ {TITLES[peer]}, minima" for peer in apart]]
     lines = [row(head), row(["---", *["---:"] * (len(head) - 1)])]
     for case in cases:
         cells = [f"`{case['case'].removeprefix(LARGE)}`", microseconds(case, OURS)]
-        for peer in present:
-            there = peer in case["contenders"]
-            cells += [microseconds(case, peer), ratios(case, peer)] if there else ["", ""]
+        cells += [microseconds(case, peer) if peer in case["contenders"] else "" for peer in present]
+        cells += [f"{ratio(case, peer):.2f}" if peer in case["contenders"] else "" for peer in present]
+        cells += [f"{case['contenders'][peer]['ratio_min']:.2f}" if differs(case, peer) else "" for peer in apart]
         lines.append(row(cells))
     return "\n".join(lines)
+
+
+def differs(case: Case, peer: str) -> bool:
+    """Whether the ratio of the minima is another than that of the medians."""
+    pair = ratio(case, peer), case["contenders"][peer]["ratio_min"] if peer in case["contenders"] else 0.0
+    return max(pair) > APART * min(pair)
 
 
 def split(result: dict[str, Any]) -> tuple[list[Case], list[Case]]:
@@ -81,16 +97,6 @@ def median(cases: Sequence[Case], peer: str) -> float:
 
 def slowest(cases: Sequence[Case], peer: str) -> list[Case]:
     return sorted(cases, key=lambda case: ratio(case, peer), reverse=True)[:WORST]
-
-
-def listed(cases: Sequence[Case], peer: str) -> str:
-    return ", ".join(f"{case['case'].removeprefix(LARGE)} {ratios(case, peer)}" for case in cases)
-
-
-def ratios(case: Case, peer: str) -> str:
-    """The ratio of the medians, and that of the minima where it is another."""
-    pair = ratio(case, peer), case["contenders"][peer]["ratio_min"]
-    return f"{pair[0]:.2f}" + (f" (minima {pair[1]:.2f})" if max(pair) > APART * min(pair) else "")
 
 
 def microseconds(case: Case, name: str) -> str:

@@ -1,10 +1,10 @@
-"""README's result tables, and those of docs/op-speed.md and docs/memory.md, made from benchmarks/results/*.json.
+"""Writes the result tables of README.md, docs/memory.md and docs/generated/op-speed.md from benchmarks/results/*.json.
 
     python -m benchmarks.tables --write README.md    # replaces what stands between the markers
     python -m benchmarks.tables --check README.md    # exit code 1 if that would change the file
 
-The markers are <!-- bench:begin --> and <!-- bench:end -->; between <!-- ops:begin --> and <!-- ops:end --> every op
-has a row, between <!-- memory:begin --> and <!-- memory:end --> every memory hook.
+The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `bench` for the summary of all workloads, `ops`
+for a table of every op, and `memory` for the tables of the memory hooks. Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,14 @@ TITLES = {
     "jax": "JAX jit",
     "numpy": "NumPy alone",
 }
+NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
 NAMED = 8  # cases that were not measured, by name
-SHOWN_COUNTS = {"hidden products": "products"}
+SHOWN_COUNTS = {"hidden products": "Matrix products"}
+WIDTH = 120  # columns of a line of prose
 READING = (
-    "Libraries take turns in one process; in brackets ours / theirs: below 1, ours is faster. Where the ratio of "
-    "the fastest samples (minima) differs from that of the medians by more than 15 %, it stands beside it. "
-    "`python -m benchmarks` measures all of this again."
+    "The libraries take turns in one process. A column `/ PyTorch` is our time over PyTorch's: below 1, ours is "
+    "shorter. Times are medians. A note names the cases in which the ratio of the fastest samples (minima) differs "
+    "from that of the medians by more than 15 %. `python -m benchmarks` measures everything again."
 )
 
 
@@ -49,8 +52,8 @@ def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def render(results: Sequence[dict[str, Any]]) -> str:
-    """Markdown for all results: how to read them, then for each device a table each and what it was."""
-    parts = [READING] if results else []
+    """Markdown for all results: how to read them, then the tables of each device and where they were measured."""
+    parts = [textwrap.fill(READING, WIDTH)] if results else []
     for device in dict.fromkeys(result["device"] for result in results):
         group = [result for result in results if result["device"] == device]
         parts += [render_one(result) for result in group]
@@ -69,7 +72,10 @@ def render_ops(results: Sequence[dict[str, Any]]) -> str:
 
 def render_memory(results: Sequence[dict[str, Any]]) -> str:
     """Markdown for the workload `saved_memory`."""
-    parts = [[render_one(r), provenance(r)] for r in results if r["benchmark"] == "saved_memory"]
+    parts = [
+        [*([memory_tables.whole(r)] if r["cases"] else [heading(r)]), *gaps(r), provenance(r)]
+        for r in results if r["benchmark"] == "saved_memory"
+    ]  # fmt: skip
     return "\n\n".join(text for part in parts for text in part)
 
 
@@ -101,32 +107,71 @@ def gaps(result: dict[str, Any]) -> list[str]:
 
 
 def by_library(result: dict[str, Any]) -> str:
-    """A row per case, a column per library."""
-    names = list(dict.fromkeys(name for case in result["cases"] for name in case["contenders"]))
-    header = ["", *[TITLES[name] for name in names]]
-    rows = [[case["case"], *[cell(case, name) for name in names]] for case in result["cases"]]
-    for label, values in result["summary"].items():
-        rows.append([label, *[f"{values[name]:.2f}" if name in values else "" for name in names]])
-    repeats = min(case["repeats"] for case in result["cases"])
-    lines = [f"**{result['title']}** (medians of {repeats})", "", row(header)]
-    lines += [row(["---", *["---:"] * len(names)]), *map(row, rows)]
-    notes = [f"{case['case']}: {note}." for case in result["cases"] for note in case["notes"]]
-    return "\n".join([*lines, *(["", f"<sub>{' '.join(notes)}</sub>"] if notes else [])])
+    """A row per case; a column per library with its time, and one per peer with the ratio of ours to it."""
+    cases = result["cases"]
+    names = list(dict.fromkeys(name for case in cases for name in case["contenders"]))
+    peers = [name for name in names if name != OURS]
+    units = list(dict.fromkeys(case["unit"] for case in cases))
+    unit = units[0] if len(units) == 1 else None
+    header = ["", *[TITLES[name] for name in names], *[f"/ {TITLES[name]}" for name in peers]]
+    rows = [[case["case"], *[time(case, name, unit) for name in names], *[ratio(case, name) for name in peers]]
+            for case in cases]
+    repeats = min(case["repeats"] for case in cases)
+    shown = "" if unit is None or f" {unit} " in result["title"] else f", {unit}"
+    parts = [f"**{result['title']}** (medians of {repeats}{shown})", table(header, rows)]
+    if result["summary"]:
+        rows = [[label, *[f"{values[name]:.2f}" if name in values else "-" for name in names]]
+                for label, values in result["summary"].items()]
+        parts.append(table(header[: 1 + len(names)], rows))
+    parts += counted(cases, names)
+    notes = [f"{case['case']}: {note}." for case in cases for note in [*case["notes"], *by_minima(case)]]
+    return "\n\n".join([*parts, *([collapsed(notes)] if notes else [])])
 
 
-def cell(case: dict[str, Any], name: str) -> str:
-    """Median time, for a peer the ratio (or two, see APART) of ours to it, and the counts worth a reader's time."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A markdown table: text in the first column, figures in the others."""
+    return "\n".join([row(header), row(["---", *["---:"] * (len(header) - 1)]), *map(row, rows)])
+
+
+def time(case: dict[str, Any], name: str, unit: str | None) -> str:
+    """The median time of a library, with its unit unless the heading says it."""
     if name not in case["contenders"]:
         return "-"
-    result = case["contenders"][name]
-    text = f"{three_digits(result['median_s'] * SCALE[case['unit']])} {case['unit']}"
-    if name != OURS:
-        ratios = result["ratio"], result["ratio_min"]
-        beside = f"; minima {ratios[1]:.2f}x" if max(ratios) > APART * min(ratios) else ""
-        text += f" ({ratios[0]:.2f}x{beside})"
-    for key, word in SHOWN_COUNTS.items():
-        text += f", {result['counts'][key]} {word}" if key in result["counts"] else ""
-    return text
+    text = three_digits(case["contenders"][name]["median_s"] * SCALE[case["unit"]])
+    return text if unit else f"{text} {case['unit']}"
+
+
+def ratio(case: dict[str, Any], name: str) -> str:
+    """Our median time over that of a peer."""
+    return f"{case['contenders'][name]['ratio']:.2f}" if name in case["contenders"] else "-"
+
+
+def by_minima(case: dict[str, Any]) -> list[str]:
+    """A note for each peer whose ratio of minima differs from that of the medians (APART)."""
+    found = []
+    for name, result in case["contenders"].items():
+        pair = result["ratio"], result["ratio_min"]
+        if name != OURS and max(pair) > APART * min(pair):
+            found.append(f"ours / {TITLES[name]} is {pair[1]:.2f} by the minima")
+    return found
+
+
+def counted(cases: Sequence[dict[str, Any]], names: Sequence[str]) -> list[str]:
+    """A table for each count in SHOWN_COUNTS, of the libraries that have it."""
+    parts = []
+    for key, title in SHOWN_COUNTS.items():
+        found = {name: [case["contenders"].get(name, NONE)["counts"].get(key, "-") for case in cases] for name in names}
+        having = [name for name in names if any(count != "-" for count in found[name])]
+        if having:
+            rows = [[case["case"], *[str(found[name][i]) for name in having]] for i, case in enumerate(cases)]
+            parts.append(table([title, *[TITLES[name] for name in having]], rows))
+    return parts
+
+
+def collapsed(notes: Sequence[str]) -> str:
+    """Remarks below a table, folded."""
+    lines = [textwrap.fill(f"* {note}", WIDTH, subsequent_indent="  ") for note in notes]
+    return "\n".join(["<details><summary>Notes</summary>", "", *lines, "", "</details>"])
 
 
 SUMMARIES = {"ops": op_tables.summary, "kernels": kernel_tables.summary, "saved_memory": memory_tables.summary}
@@ -141,7 +186,8 @@ def provenance(result: dict[str, Any]) -> str:
         pools = [str(pool) for pool in environment["threads"].values()]  # such as "2, Haswell kernels"
         kernels = sorted({pool.partition(", ")[2] for pool in pools if pool.endswith("kernels")})
         where += "".join([f", {environment['cores']} cores", *[f", OpenBLAS with {name}" for name in kernels]])
-    return f"<sub>{where}; Python {environment['python']}, {versions}; {environment['date'][:10]}.</sub>"
+    text = f"<sub>{where}; Python {environment['python']}, {versions}; {environment['date'][:10]}.</sub>"
+    return textwrap.fill(text, WIDTH)
 
 
 def replace_blocks(text: str, results: Sequence[dict[str, Any]]) -> str:
@@ -158,7 +204,7 @@ def replace_blocks(text: str, results: Sequence[dict[str, Any]]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check or write a file; answers the exit code."""
+    """Checks or writes a file; returns the exit code."""
     summary = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=summary)
     action = parser.add_mutually_exclusive_group(required=True)

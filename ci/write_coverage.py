@@ -1,4 +1,4 @@
-"""Writes docs/op-coverage.md: what the tests compare with PyTorch, op by op, and where PyTorch's names live here.
+"""Writes docs/generated/op-coverage.md: what the tests compare with PyTorch, and where PyTorch's names live here.
 
 It reads the op table in tests/op_rows and the list in tests/torch_names.py. `python ci/write_coverage.py` writes the
 file anew; with --check it fails if it differs.
@@ -24,7 +24,7 @@ from torch_names import NAMES  # noqa: E402
 import autograd_gpu as ag  # noqa: E402
 from autograd_gpu.core.declare.op import RECORD  # noqa: E402
 
-PAGE = ROOT / "docs/op-coverage.md"
+PAGE = ROOT / "docs/generated/op-coverage.md"
 DTYPES = (*op_db.FLOATS, "int64", "bool")
 ORACLE = {"forward": "oracle_forward", "gradient": "oracle_grad", "second gradient": "oracle_gradgrad"}
 MORE = {"dtypes": "oracle_dtypes", "bool": "oracle_bool", "jvp": "jvp", "batch": "batch"}

@@ -18,7 +18,7 @@ cpu = pytest.mark.cpu
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gpu."))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-GUIDES = {name: (ROOT / "docs" / name).read_text() for name in ("autograd.md", "memory.md")}
+GUIDES = {name: (ROOT / "docs" / name).read_text() for name in ("autograd.md", "life-of-a-call.md", "memory.md")}
 SECTIONS = {
     (name, title): text
     for name, guide in GUIDES.items()
@@ -84,12 +84,21 @@ def anchors(page):
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
 @cpu
-@pytest.mark.parametrize("name", ["README.md", "docs/autograd.md", "docs/design.md", "docs/memory.md"])
+@pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
-    found = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", (ROOT / name).read_text())
-    assert found
-    for file, anchor in found:
+    for file, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", (ROOT / name).read_text()):
         page = (ROOT / name).parent / file if file else ROOT / name
         assert page.exists(), file
         assert not anchor or anchor in anchors(page), anchor
+
+
+@cpu
+@pytest.mark.parametrize("name", PAGES)
+def test_lines_have_at_most_120_columns(name):
+    """Except for rows of tables, which cannot be broken."""
+    lines = (ROOT / name).read_text().splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
