@@ -34,7 +34,7 @@ class _Modes(threading.local):
 MODES = _Modes()
 
 
-def modes_here() -> dict[str, Any]:
+def current_modes() -> dict[str, Any]:
     """This thread's modes, for a helper thread that goes on with its work: `MODES.__dict__.update(...)` there."""
     return dict(MODES.__dict__)
 
@@ -43,7 +43,7 @@ _NONE = {name: value for name, value in vars(_Modes).items() if not name.startsw
 
 
 def restore_modes(modes: dict[str, Any]) -> None:
-    """Sets this thread's modes to what `modes_here` answered once."""
+    """Sets this thread's modes to what `current_modes` answered once."""
     MODES.__dict__.update({**_NONE, **modes})
 
 

@@ -18,7 +18,7 @@ from ...config import GRAD_OFF, INFERENCE, MODES
 from ...core.codegen.source import Source
 from ...core.declare.op import RECORD, OpDef
 from ...core.graph.storage import bump_version
-from ...core.history.rebase import give_memory
+from ...core.history.rebase import set_data
 from ...core.tensor import Tensor, wrap
 from ..inplace.write import check_writable, refuse_storage
 
@@ -99,7 +99,7 @@ def _write(out: Tensor, result: Tensor) -> None:
         return
     if out._array.size:
         warnings.warn(RESIZED.format(list(out.shape), list(array.shape)), UserWarning, stacklevel=5)
-    give_memory(out, wrap(array.astype(out.dtype)))
+    set_data(out, wrap(array.astype(out.dtype)))
 
 
 def taking_out(function: Any, name: str, module: str) -> Any:
