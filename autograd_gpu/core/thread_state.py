@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ..config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, current_modes, restore_modes
+from ..config import ANOMALY, GRAD_OFF, MODES, RECORDING_MASK, SAVING, current_modes, restore_modes
 from .graph.hooks import Hooks
 from .graph.node import Node
 
@@ -46,7 +46,7 @@ class _Thread(threading.local):
 THREAD = _Thread()
 
 
-RESTORED = GRAD_OFF | INFERENCE | SAVING  # anomaly mode, which the code may turn on or off for good, stays
+RESTORED = RECORDING_MASK | SAVING  # anomaly mode, which the code may turn on or off for good, stays
 
 
 class user_code:

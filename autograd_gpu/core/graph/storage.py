@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ... import errors
+from ...config import GRAD_OFF, INFERENCE
 
 _LOCK = threading.Lock()
 
 # How a view was made, where that forbids to rewrite its history later; 0 is an ordinary view. The first three are the
-# modes' bits at the time, GRAD_OFF and INFERENCE.
-NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD = 1, 2, 3
+# modes' bits at the time.
+NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD = GRAD_OFF, INFERENCE, GRAD_OFF | INFERENCE
 ONE_OF_SEVERAL, IN_FUNCTION = 4, 5
 OF_SUCH_A_VIEW = 8  # the bit that is set for views of such a view
 
