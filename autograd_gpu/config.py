@@ -18,6 +18,7 @@ INFERENCE = 2  # nothing is recorded, and results cannot enter a graph later
 SAVING = 4  # saved tensors are handed to hooks
 ANOMALY = 8  # nodes remember where they were made
 INTERCEPTED = 16  # every call of an op passes through `MODES.interceptors`
+RECORDING_MASK = GRAD_OFF | INFERENCE  # the bits of the fast path
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -34,7 +35,7 @@ class _Modes(threading.local):
 MODES = _Modes()
 
 
-def modes_here() -> dict[str, Any]:
+def current_modes() -> dict[str, Any]:
     """This thread's modes, for a helper thread that goes on with its work: `MODES.__dict__.update(...)` there."""
     return dict(MODES.__dict__)
 
@@ -43,7 +44,7 @@ _NONE = {name: value for name, value in vars(_Modes).items() if not name.startsw
 
 
 def restore_modes(modes: dict[str, Any]) -> None:
-    """Sets this thread's modes to what `modes_here` answered once."""
+    """Sets this thread's modes to what `current_modes` answered once."""
     MODES.__dict__.update({**_NONE, **modes})
 
 
@@ -196,14 +197,14 @@ class inference_mode(_Mode):
     (True, False)
     """
 
-    _mask = GRAD_OFF | INFERENCE
+    _mask = RECORDING_MASK
 
     def __new__(cls, mode: Any = True) -> Any:
         """inference_mode() is the mode; `@inference_mode` without parentheses decorates at once."""
         return object.__new__(cls) if isinstance(mode, bool) else decorated(mode, cls)
 
     def __init__(self, mode: bool = True) -> None:
-        self._on = GRAD_OFF | INFERENCE if mode else 0
+        self._on = RECORDING_MASK if mode else 0
 
     def _clone(self) -> _Mode:
         return inference_mode(bool(self._on))

@@ -10,7 +10,7 @@ from autograd_gpu.autograd.context import RUNNING
 from autograd_gpu.backend import fault_injection, to_numpy
 from autograd_gpu.core.graph.node import Node
 from autograd_gpu.core.saved.saved_tensor import SavedTensor
-from autograd_gpu.core.thread_state import NESTING
+from autograd_gpu.core.thread_state import THREAD
 from autograd_gpu.nn import functional as F
 
 
@@ -142,7 +142,7 @@ def check_next(world):
     assert world.grads() == twin.grads()
     assert world.values() == twin.values()
     assert ag.is_grad_enabled()
-    assert NESTING.here.depth == 0 == len(RUNNING.stack)
+    assert THREAD.state.depth == 0 == len(RUNNING.stack)
 
 
 def leftovers(world):

@@ -630,7 +630,7 @@ class TestLogging:
         assert all(r.levelno == logging.DEBUG for r in caplog.records)
 
     def test_off_formats_nothing(self, monkeypatch):
-        monkeypatch.setattr(ag.core.engine.observers, "describe", lambda g: pytest.fail("formatted"))
+        monkeypatch.setattr(ag.core.engine.observers, "describe_grad", lambda g: pytest.fail("formatted"))
         x = leaf(1.0)
         grad(x.exp(), x)
 

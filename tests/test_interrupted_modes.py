@@ -9,8 +9,8 @@ from interrupting import Interrupts
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.context import RUNNING
-from autograd_gpu.config import modes_here, restore_modes
-from autograd_gpu.core.thread_state import NESTING
+from autograd_gpu.config import current_modes, restore_modes
+from autograd_gpu.core.thread_state import THREAD
 from autograd_gpu.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 pytestmark = pytest.mark.cpu
@@ -57,8 +57,8 @@ CASES = dict(cases())
 
 
 def modes():
-    here = NESTING.here
-    return modes_here(), here.depth, here.task, len(here.starts), here.anomaly, len(RUNNING.stack)
+    thread = THREAD.state
+    return current_modes(), thread.depth, thread.task, len(thread.start_hooks), thread.anomaly, len(RUNNING.stack)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def fresh():
     before = modes()
     yield before
     restore_modes({})
-    NESTING.here.depth, NESTING.here.anomaly = 0, False
+    THREAD.state.depth, THREAD.state.anomaly = 0, False
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # dropped where a generator is closed

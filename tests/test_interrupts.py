@@ -16,7 +16,7 @@ from interrupting import Interrupts
 import autograd_gpu as ag
 from autograd_gpu.autograd.context import RUNNING
 from autograd_gpu.core.declare.op import RAW, RECORD
-from autograd_gpu.core.thread_state import MAX_NESTED, NESTING
+from autograd_gpu.core.thread_state import MAX_NESTED, THREAD
 
 
 @pytest.mark.cpu
@@ -95,7 +95,7 @@ def test_hook_that_raises(place, error, create_graph, device, no_gc):
     assert first == old[0]
     assert (shared == old[2]) is (place == "leaf hook")  # else it was complete before
     assert ag.is_grad_enabled()
-    assert NESTING.here.depth == 0 == len(RUNNING.stack)
+    assert THREAD.state.depth == 0 == len(RUNNING.stack)
     errors.clear()
     world.optimizer.zero_grad()
     total.backward(create_graph=create_graph)  # nothing was freed: the same graph again
@@ -247,7 +247,7 @@ def test_interrupt_waits_for_the_helper_thread(delay):
         signal.signal(signal.SIGINT, before)
     assert ended
     assert ag.is_grad_enabled()
-    assert NESTING.here.depth == 0
+    assert THREAD.state.depth == 0
 
 
 @pytest.mark.cpu

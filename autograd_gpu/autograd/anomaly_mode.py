@@ -6,7 +6,7 @@ import warnings
 
 from ..config import ANOMALY, MODES
 from ..core.history.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
-from ..core.thread_state import NESTING
+from ..core.thread_state import THREAD
 
 
 class _Anomaly:
@@ -15,9 +15,9 @@ class _Anomaly:
     _before: tuple[bool, bool]
 
     def __exit__(self, *exc: object) -> None:
-        here = NESTING.here
-        here.anomaly, here.check_nan = self._before
-        MODES.bits = MODES.bits | ANOMALY if here.anomaly else MODES.bits & ~ANOMALY
+        thread = THREAD.state
+        thread.anomaly, thread.check_nan = self._before
+        MODES.bits = MODES.bits | ANOMALY if thread.anomaly else MODES.bits & ~ANOMALY
 
 
 class detect_anomaly(_Anomaly):
@@ -45,8 +45,8 @@ class detect_anomaly(_Anomaly):
                       "enabled for debugging.", stacklevel=2)
 
     def __enter__(self) -> None:
-        here = NESTING.here  # no call from here on, as below
-        here.anomaly, here.check_nan = True, self.check_nan
+        thread = THREAD.state  # no call from here on, as below
+        thread.anomaly, thread.check_nan = True, self.check_nan
         MODES.bits |= ANOMALY
 
 

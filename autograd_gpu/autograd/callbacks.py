@@ -8,7 +8,7 @@ from typing import Any
 from ..core.engine.task_state import final_callbacks_of, running_task
 from ..core.graph.hooks import RemovableHandle, add
 from ..core.graph.node import Node
-from ..core.thread_state import NESTING
+from ..core.thread_state import THREAD
 
 
 def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:
@@ -25,7 +25,7 @@ def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:
     ExpBackward0
     AccumulateGrad
     """
-    return add(NESTING.here.starts, fn)
+    return add(THREAD.state.start_hooks, fn)
 
 
 def queue_callback(fn: Callable[[], Any]) -> None:

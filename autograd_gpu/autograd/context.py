@@ -22,7 +22,7 @@ from ..backend.arrays.dtypes import FLOATS
 from ..core.declare.op import RECORD
 from ..core.graph.bitmask import bits_of, mask_of
 from ..core.graph.node import next_sequence_nr
-from ..core.history.rebase import freshen
+from ..core.history.rebase import refresh_if_stale
 from ..core.saved.saved_tensor import FREED, SavedTensor, SavingNode, handles
 from ..core.tensor import Tensor, wrap
 from ..core.thread_state import user_code
@@ -156,7 +156,7 @@ class FunctionNode(SavingNode):
         self.positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])  # argument of each edge
         linked = [args[i] for i in self.positions]
         for a in linked:
-            freshen(a)
+            refresh_if_stale(a)
         self.shapes = tuple([a._array.shape for a in linked])
         self.dtypes = tuple([a.dtype for a in linked])
         self.edges = tuple([a._fn for a in linked])

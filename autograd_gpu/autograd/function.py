@@ -11,7 +11,7 @@ from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, bump_version, storage_of
 from ..core.history.anomaly import note
-from ..core.history.rebase import check_recordable, rebase
+from ..core.history.rebase import check_inplace, rebase_history
 from ..core.saved.saved_tensor import save_output, saved_for_user
 from ..core.saved.saved_tensor_hooks import hand_over
 from ..core.tensor import Tensor, alias, wrap
@@ -88,7 +88,7 @@ def _check_dirty(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, 
             if type(t._fn) is AccumulateGrad and t._base is None:
                 raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation. Wrap "
                                    f"the call of {node.op_name()} in ag.no_grad(), or give it a clone() of the leaf.")
-            check_recordable("ctx.mark_dirty", t)
+            check_inplace("ctx.mark_dirty", t)
 
 
 def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -122,7 +122,7 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
     _save(node, {id(old): new for old, new in pairs if id(old) in dirty or id(old) not in inputs})
     for old, new in pairs:
         if id(old) in dirty:
-            rebase(old, node, new._nr)
+            rebase_history(old, node, new._nr)
         else:
             shown = linked if old._base is not None or id(old) in inputs else []
             _mark_view(new, old, shown, IN_FUNCTION if len(pairs) == 1 else ONE_OF_SEVERAL)

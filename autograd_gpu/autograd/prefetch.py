@@ -104,7 +104,7 @@ class Order:
         task = running_task()
         if not self.ahead or task is None:
             return
-        windows = final_callbacks_of(task).windows
+        windows = final_callbacks_of(task).prefetch_windows
         window = windows.get(self)
         if window is None:
             window = windows[self] = _Window(task)
@@ -113,7 +113,7 @@ class Order:
     def hold(self, packed: Packed, node_seq: int, found: Any) -> None:
         """Node `node_seq` has unpacked `found`: kept for the next node that needs it, if that is soon."""
         task = running_task()
-        window = final_callbacks_of(task).windows.get(self) if self.ahead and task is not None else None
+        window = final_callbacks_of(task).prefetch_windows.get(self) if self.ahead and task is not None else None
         if window is not None:
             if window.coming.get(packed, node_seq) == node_seq:
                 window.found.pop(packed, None)

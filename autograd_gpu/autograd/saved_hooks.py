@@ -16,7 +16,7 @@ from .. import errors
 from ..backend.cuda import runtime
 from ..backend.transfer import offload
 from ..config import ANOMALY, MODES
-from ..core.graph.storage import bump_version, save_before_write, storage_of, version_of
+from ..core.graph.storage import bump_version, listen_to_writes, storage_of, version_of
 from ..core.saved import saved_tensor_hooks
 from ..core.saved.saved_tensor import copied
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
@@ -99,7 +99,7 @@ class _OnHost:
             return _Pageable(runtime.to_host(tensor.array), runtime.device_index(tensor.device), float8)
         packed = offload.pack(tensor.array, ahead=self.order.ahead)
         if packed.source is not None:
-            save_before_write(info.storage, packed.source)
+            listen_to_writes(info.storage, packed.source)
         self.order.add(info.node_seq, packed)
         return _Pinned(packed, info.node_seq, float8)
 
@@ -164,7 +164,7 @@ class _Handle:
     def __init__(self, tensor: Tensor) -> None:
         self.tensor: Tensor | None = tensor
         self.version = version_of(tensor)
-        save_before_write(storage_of(tensor), self)
+        listen_to_writes(storage_of(tensor), self)
 
     def keep(self, copies: dict[int, Tensor]) -> None:
         tensor = self.tensor

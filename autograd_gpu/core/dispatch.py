@@ -18,7 +18,7 @@ from .. import backend, errors
 from ..backend import is_array
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import FLOATS
-from ..config import INTERCEPTED, MODES, SAVING
+from ..config import INTERCEPTED, MODES, RECORDING_MASK, SAVING
 from .codegen import call, keywords, list_call
 from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .declare.public import add_names
@@ -89,7 +89,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         prepared = _promote(op, prepared)
     bits = MODES.bits
     outs = intercepted(op, prepared, attributes, _run) if bits & INTERCEPTED else _run(op, prepared, attributes)
-    return outs if bits < SAVING else _shown(outs, args, prepared)
+    return outs if bits <= RECORDING_MASK else _shown(outs, args, prepared)
 
 
 def _numbers(op: OpDef, attributes: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,8 +15,8 @@ from ..config import INFERENCE, MODES, is_inference_mode_enabled
 from .graph import hooks
 from .graph.leaf import AccumulateGrad, add_leaf_hook
 from .graph.node import Node, add_tensor_hook, extra_of
-from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, writes_to
-from .history.rebase import give_memory, refresh
+from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, write_count
+from .history.rebase import refresh, set_data
 from .interop import Exchange
 from .printing import tensor_repr
 
@@ -62,7 +62,7 @@ class Tensor(Exchange):
             raise errors.codes_as_data(self.dtype, value.dtype)
         if self.requires_grad and value.dtype not in FLOATS:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        give_memory(self, value)
+        set_data(self, value)
 
     @data.deleter
     def data(self) -> None:
@@ -162,7 +162,7 @@ class Tensor(Exchange):
         """How often the memory was written to, by any view of it. RuntimeError for an inference tensor."""
         if self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
-        return writes_to(self)
+        return write_count(self)
 
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(grad)` each time this tensor's gradient is computed; a returned tensor replaces it."""

@@ -24,9 +24,9 @@ from .graph.leaf import AccumulateGrad, add_leaf_hook
 
 from .graph.node import Node, add_tensor_hook, extra_of
 
-from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, writes_to
+from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, write_count
 
-from .history.rebase import give_memory, refresh
+from .history.rebase import refresh, set_data
 
 from .interop import Exchange
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ..config import ANOMALY, GRAD_OFF, INFERENCE, MODES, SAVING, modes_here, restore_modes
+from ..config import ANOMALY, GRAD_OFF, MODES, RECORDING_MASK, SAVING, current_modes, restore_modes
 from .graph.hooks import Hooks
 from .graph.node import Node
 
@@ -19,34 +19,34 @@ class RunningTask:
     current: Node | None  # the node that runs, if anyone asks
 
 
-class Here:
+class ThreadState:
     """The state of one thread: one thread-local read per task brings all of it."""
 
-    __slots__ = ("anomaly", "check_nan", "depth", "starts", "task")
+    __slots__ = ("anomaly", "check_nan", "depth", "start_hooks", "task")
 
     def __init__(self) -> None:
         self.depth = 0  # of user code inside backward
         self.task: RunningTask | None = None  # the innermost that runs
-        self.starts = Hooks()  # of on_node_start
+        self.start_hooks = Hooks()  # of on_node_start
         self.anomaly = False  # as config.ANOMALY in MODES.bits
         self.check_nan = True
 
-    def fresh(self) -> Here:
+    def for_helper_thread(self) -> ThreadState:
         """For a helper thread: the same watchers, an empty stack."""
-        here = Here()
-        here.starts, here.anomaly, here.check_nan = self.starts, self.anomaly, self.check_nan
-        return here
+        thread = ThreadState()
+        thread.start_hooks, thread.anomaly, thread.check_nan = self.start_hooks, self.anomaly, self.check_nan
+        return thread
 
 
-class _Nesting(threading.local):
+class _Thread(threading.local):
     def __init__(self) -> None:
-        self.here = Here()
+        self.state = ThreadState()
 
 
-NESTING = _Nesting()
+THREAD = _Thread()
 
 
-RESTORED = GRAD_OFF | INFERENCE | SAVING  # anomaly mode, which the code may turn on or off for good, stays
+RESTORED = RECORDING_MASK | SAVING  # anomaly mode, which the code may turn on or off for good, stays
 
 
 class user_code:
@@ -65,10 +65,10 @@ class user_code:
         if bits & SAVING:
             self._saving = MODES.saving
         MODES.bits = bits & ~GRAD_OFF if self._recording else bits | GRAD_OFF
-        NESTING.here.depth += 1
+        THREAD.state.depth += 1
 
     def __exit__(self, *exc: object) -> None:
-        NESTING.here.depth -= 1
+        THREAD.state.depth -= 1
         before, bits = self._bits, MODES.bits
         if (before | bits) & SAVING:
             MODES.saving = self._saving if before & SAVING else ()
@@ -84,9 +84,9 @@ class ModesBefore:
     __slots__ = ("_depth", "_modes")
 
     def __init__(self) -> None:
-        self._modes, self._depth = modes_here(), NESTING.here.depth
+        self._modes, self._depth = current_modes(), THREAD.state.depth
 
     def put_back(self) -> None:
         restore_modes(self._modes)
-        here = NESTING.here
-        here.depth, here.anomaly = self._depth, bool(MODES.bits & ANOMALY)
+        thread = THREAD.state
+        thread.depth, thread.anomaly = self._depth, bool(MODES.bits & ANOMALY)

@@ -21,7 +21,7 @@ from ..autograd.prefetch import Order
 from ..autograd.saved_hooks import Kept
 from ..backend import admitted, is_cuda
 from ..backend.cuda import runtime
-from ..core.graph.storage import Storage, save_before_write
+from ..core.graph.storage import Storage, listen_to_writes
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from .codec import Array, Codec, Encoded, Stage, encode
 from .memory_layout import Region, View, owner, region_of, view_of
@@ -140,7 +140,7 @@ class Table:
         self.all.add(packed)
         reader = encoded.reader()
         if reader is not None:
-            save_before_write(info.storage, reader)
+            listen_to_writes(info.storage, reader)
         content.packed.append(weakref.ref(packed))
         return packed
 

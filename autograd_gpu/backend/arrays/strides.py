@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 # A view of a buffer: sizes, strides and offset, in elements.
-Place = tuple[tuple[int, ...], tuple[int, ...], int]
+StridedGeometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 def address(array: Any) -> int:
@@ -58,7 +58,7 @@ def offset_of(array: Any) -> int:
     return (address(array) - address(buffer_of(array))) // array.itemsize
 
 
-def place_of(array: Any, start: int) -> Place:
+def geometry_of(array: Any, start: int) -> StridedGeometry:
     """Where `array` lies, counted from the address `start` of the first element of one of the same dtype."""
     size, first = array.itemsize, address(array)
     return array.shape, tuple([s // size for s in array.strides]), 0 if first == start else (first - start) // size

@@ -25,7 +25,7 @@ from . import runtime
 _PER_THREAD = 2  # the number of every thread's own default stream
 
 
-class ThreadState:
+class CupyThreadState:
     """What CuPy keeps for the thread that makes this; nothing where CuPy is not in use."""
 
     def __init__(self) -> None:

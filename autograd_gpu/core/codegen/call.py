@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ...config import RECORDING_MASK
 from ..declare.op import ANY, FLOAT, OpDef
 from . import keywords
 from .list_call import write_list_call
@@ -162,7 +163,7 @@ def make_core(
     first = ["forward"] if given_forward else []
     w(f"def {op.name}({', '.join([*first, *op.inputs, *op.attributes])}):")
     w.depth = 1
-    w("mode = MODES.bits & 3")
+    w(f"mode = MODES.bits & {RECORDING_MASK}")
     _unwrap(w, op, kinds)
     _body(w, op, kinds, keep_saved=keep_saved)
     return w.compile(op.name, {**_scope(op, None), "NodeClass": node_class(op, kinds)})
@@ -189,7 +190,7 @@ def _unwrap(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
 def _checked_body(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
     w("mode = MODES.bits")
     _unwrap(w, op, kinds)
-    w("if " + " and ".join(["mode <= 3", *_dtype_checks(op, kinds)]) + ":")
+    w("if " + " and ".join([f"mode <= {RECORDING_MASK}", *_dtype_checks(op, kinds)]) + ":")
     w.depth += 1
     _body(w, op, kinds, guarded=True)
     w.depth -= 1

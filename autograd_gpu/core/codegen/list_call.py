@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...config import RECORDING_MASK
 from ..declare.op import FLOAT, OpDef
 from .node_class import readers, slot, write_node
 from .source import Source, write_refresh, write_result
@@ -15,7 +16,7 @@ def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) ->
     tensors = op.inputs[0]
     if op.types != FLOAT:
         w("mode = MODES.bits")
-        w(f"if mode <= 3 and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
+        w(f"if mode <= {RECORDING_MASK} and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
         w.depth += 1
         _write_pair(w, op)
         w("else:")
@@ -45,7 +46,7 @@ def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]
     w = Source()
     w(f"def {op.name}({', '.join([*(['forward'] if given_forward else []), *op.inputs, *op.attributes])}):")
     w.depth = 1
-    w("mode = MODES.bits & 3")
+    w(f"mode = MODES.bits & {RECORDING_MASK}")
     _write_walk(w, op, ["_array = _x._array"])
     w("xp = namespace(*_arrays)")
     w(f"_out = forward(xp, *_arrays{''.join(f', {name}={name}' for name in op.attributes)})")

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ...backend.cuda.thread_state import ThreadState
-from ...config import MODES, SAVING, enable_grad, modes_here
+from ...backend.cuda.thread_state import CupyThreadState
+from ...config import MODES, SAVING, current_modes, enable_grad
 from ..graph.node import Node
 from ..history.anomaly import explain
 from ..tensor import Tensor, alias
-from ..thread_state import MAX_NESTED, NESTING, Here
+from ..thread_state import MAX_NESTED, THREAD, ThreadState
 from .task import GraphTask
 from .task_state import Capture
 
@@ -26,9 +26,9 @@ def execute(
 
     With `accumulate` it adds to `.grad` of the leaves, of all or of `only` these.
     """
-    here = NESTING.here
-    if here.depth >= MAX_NESTED:
-        return _on_helper_thread(here, roots, captures, accumulate, keep, recording, only)
+    thread = THREAD.state
+    if thread.depth >= MAX_NESTED:
+        return _on_helper_thread(thread, roots, captures, accumulate, keep, recording, only)
     task = GraphTask(captures, accumulate, keep, recording, only)
     if len(roots) == 1 and roots[0][1] == 0:
         node, _, g = roots[0]
@@ -38,28 +38,28 @@ def execute(
             task.add(node, nr, g if recording else g._array)
         if len(roots) == 1:
             task.root = roots[0][0]
-    outer, here.task = here.task, task
-    bits, refused, depth = MODES.bits, MODES.saving_refused, here.depth
+    outer, thread.task = thread.task, task
+    bits, refused, depth = MODES.bits, MODES.saving_refused, thread.depth
     saving = MODES.saving if bits & SAVING else ()
     try:
         task.plan([root[0] for root in roots])
         if recording:
             with enable_grad():
-                task.run(here)
+                task.run(thread)
         else:
-            task.run(here)
+            task.run(thread)
         found = task.collect(captures) if captures and not accumulate else []
         if task.final_callbacks is not None:
             task.current = None
             task.final_callbacks.run(recording)
     except BaseException as error:
         # an interrupt may have kept a context manager from its __exit__
-        MODES.bits, MODES.saving, here.depth = bits, saving, depth
-        if here.anomaly:
+        MODES.bits, MODES.saving, thread.depth = bits, saving, depth
+        if thread.anomaly:
             explain(error, task.current)
         raise
     finally:
-        here.task, MODES.saving_refused = outer, refused
+        thread.task, MODES.saving_refused = outer, refused
         if task.final_callbacks is not None:
             task.final_callbacks.close()
     return found if recording or not found else _handed_through(found, roots)
@@ -74,7 +74,7 @@ def _handed_through(found: list[Tensor | None], roots: Sequence[tuple[Node, int,
     return [alias(given[id(x._array)]) if x is not None and id(x._array) in given else x for x in found]
 
 
-def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
+def _on_helper_thread(caller: ThreadState, *args: Any) -> list[Tensor | None]:
     """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only.
 
     Hooks find there what they would find here: our modes, what CuPy keeps for a thread, and context variables, by which
@@ -82,11 +82,11 @@ def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
     catches it.
     """
     outcome: list[Any] = []
-    modes, errors, state, context = modes_here(), [], ThreadState(), contextvars.copy_context()
+    modes, errors, state, context = current_modes(), [], CupyThreadState(), contextvars.copy_context()
 
     def body() -> None:
         MODES.__dict__.update(modes)
-        NESTING.here = caller.fresh()
+        THREAD.state = caller.for_helper_thread()
         try:
             with state.taken():
                 outcome.append(context.run(execute, *args))

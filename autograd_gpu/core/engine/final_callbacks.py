@@ -1,4 +1,4 @@
-"""What a task does when its work is done: callbacks that were queued during it, and gathered gradients."""
+"""What a task does at its end: queued callbacks, hooks that wait for several gradients, open prefetches."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ..thread_state import user_code
 
 
 class FinalCallbacks:
-    """Made when a user's code, or a prefetch, first leaves something for the end of its task."""
+    """What is left to do at the end of one task. Made when it is first needed."""
 
-    __slots__ = ("callbacks", "gathered", "reached", "windows")
+    __slots__ = ("callbacks", "gathered", "prefetch_windows", "reachable")
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], Any]] = []
-        self.gathered: dict[Any, Any] = {}  # whoever gathers -> what it has so far, which knows `finish()`
-        self.reached: set[Node] | None = None  # the task's nodes, leaves excluded
-        self.windows: dict[Any, Any] = {}  # whoever prefetches -> what is under way; the end calls `close()`, always
+        self.gathered: dict[Any, Any] = {}  # by collector, what it has so far, with a method `finish()`
+        self.reachable: set[Node] | None = None  # the task's nodes, leaves excluded
+        self.prefetch_windows: dict[Any, Any] = {}  # by prefetcher, what is under way; closed at the end in any case
 
     def close(self) -> None:
-        """When the task has ended, also by an error."""
-        for window in self.windows.values():
+        """Closes the prefetches. Runs when the task has ended, also after an error."""
+        for window in self.prefetch_windows.values():
             window.close()
 
     def run(self, recording: bool) -> None:
-        """The gradients that were waited for and did not come; then the callbacks, and those that they queue."""
+        """Finishes what waits for gradients that did not come; then runs the callbacks, and those that they queue."""
         with user_code(recording):
             for gathered in list(self.gathered.values()):
                 gathered.finish()

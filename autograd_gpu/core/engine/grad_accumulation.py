@@ -11,7 +11,7 @@ from ... import backend
 from ..graph.node import Node
 from ..graph.storage import before_write, bump_version
 from ..tensor import Tensor
-from .observers import report
+from .observers import report_node
 from .task_state import TaskState
 
 
@@ -52,5 +52,5 @@ def _run_into_grads(task: TaskState, node: Node, g: Any, need: int, into: dict[i
     if task.watched:
         for i, grad in into.items():
             leaf: Any = node.edges[i]
-            report(leaf, grad, 0)
+            report_node(leaf, grad, 0)
     return grads

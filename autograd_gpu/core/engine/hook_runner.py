@@ -12,7 +12,7 @@ from ..graph.hooks import NodeExtra
 from ..graph.node import Node
 from ..history.anomaly import check_nan
 from ..tensor import wrap
-from ..thread_state import NESTING, user_code
+from ..thread_state import THREAD, user_code
 from .grad_buffers import as_array
 from .hook_calls import call_post_hooks, call_pre_hooks, call_tensor_hooks
 from .task_state import TaskState
@@ -41,7 +41,7 @@ def run_with_hooks(task: TaskState, node: Node, g: Any, need: int, extra: NodeEx
             done = call_post_hooks(node, tuple([to_tensor(task, grads[i]) for i in shown]), gs)
         found = dict(zip(shown, done, strict=True))
         grads = tuple([from_tensor(task, found.get(i)) for i in range(len(grads))])
-    if NESTING.here.anomaly:
+    if THREAD.state.anomaly:
         check_nan(node, grads)
     return grads
 

@@ -1,4 +1,4 @@
-"""What a task tells about each node that it runs: to the log, to the profiler, and to `on_node_start`'s hooks."""
+"""The observers of a task: the log, the profiler and the hooks of `on_node_start` are told of each node that runs."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from ...backend.arrays.dtypes import short_name
 from ..graph.hooks import NONE, NodeExtra
 from ..graph.node import Node
 from ..tensor import Tensor
-from ..thread_state import NESTING, user_code
+from ..thread_state import THREAD, user_code
 from .task_state import TaskState
 
 LOGGER = logging.getLogger("autograd_gpu.autograd.graph")
 
 
-def observe(task: TaskState, node: Node, g: Any, need: int) -> NodeExtra | None:
-    """Called before `node` runs, if anyone wants to know; answers with the hooks that the node is to be run with."""
-    here = NESTING.here
-    if here.anomaly:
+def notify_observers(task: TaskState, node: Node, g: Any, need: int) -> NodeExtra | None:
+    """Called before `node` runs if the task is watched; returns the hooks that the node is to be run with."""
+    thread = THREAD.state
+    if thread.anomaly:
         task.current = node
-    report(node, g, need)
-    if here.starts:
+    report_node(node, g, need)
+    if thread.start_hooks:
         with user_code(task.recording):
-            for hook in list(here.starts.values()):
+            for hook in list(thread.start_hooks.values()):
                 hook(node)
-    return NONE if node.extra is None and here.anomaly else node.extra
+    return NONE if node.extra is None and thread.anomaly else node.extra
 
 
-def report(node: Node, g: Any, need: int) -> None:
-    """For the profiler and the log; nothing is formatted if it is off."""
+def report_node(node: Node, g: Any, need: int) -> None:
+    """Counts the rules for the profiler and writes a line to the log; nothing is formatted if the log is off."""
     if counters.ACTIVE:
         for name in node.rules(need):
             counters.rule(name)
     if LOGGER.isEnabledFor(logging.DEBUG):
         gs = g if isinstance(g, (list, tuple)) else [g]
-        described = ", ".join(map(describe, gs))
+        described = ", ".join(map(describe_grad, gs))
         LOGGER.debug("Executing: %r with grad_outputs: [%s]%s", node, described, _skipped(node, need))
 
 
-def describe(g: Any) -> str:
+def describe_grad(g: Any) -> str:
     """f32[10], f32[] for a scalar, f32[10]cuda:0 on a device, None for an undefined gradient."""
     if g is None:
         return "None"

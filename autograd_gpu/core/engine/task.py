@@ -28,12 +28,12 @@ from ..graph.leaf import AccumulateGrad
 from ..graph.node import Node, has_hooks
 from ..saved.saved_tensor import plain
 from ..tensor import Tensor, wrap
-from ..thread_state import Here, user_code
+from ..thread_state import ThreadState, user_code
 from .grad_accumulation import run_adding
 from .grad_buffers import added, as_array, dense_order, inverse, lies_as, own, zeros
 from .hook_calls import call_post_accumulate_hooks, call_post_hooks
 from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
-from .observers import LOGGER, observe
+from .observers import LOGGER, notify_observers
 from .task_state import Capture, TaskState
 
 _by_sequence = attrgetter("sequence_nr")
@@ -164,12 +164,13 @@ class GraphTask(TaskState):
 
     # ---- 4: execution ------------------------------------------------------------------------------
 
-    def run(self, here: Here) -> None:
+    def run(self, thread: ThreadState) -> None:
         """The hot loop. It stays one function: on a small graph a call per node would be a tenth of the time."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, recording, watchers, root = not self.keep, self.recording, self.watchers, self.root
-        watched = self.watched = bool(counters.ACTIVE or here.starts or here.anomaly) or LOGGER.isEnabledFor(DEBUG)
-        adding = not recording and not here.starts and not here.anomaly
+        hooked = bool(thread.start_hooks) or thread.anomaly
+        watched = self.watched = hooked or bool(counters.ACTIVE) or LOGGER.isEnabledFor(DEBUG)
+        adding = not recording and not hooked
         sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
@@ -186,7 +187,7 @@ class GraphTask(TaskState):
             if not need and node not in watchers:
                 continue
             if watched:
-                extra = observe(self, node, g, need)
+                extra = notify_observers(self, node, g, need)
             if extra is not None:
                 grads = run_with_hooks(self, node, g, need, extra)
             elif adding and node.adds and (node.edges[0] in owned if node.shows_memory else accumulate):
@@ -292,7 +293,7 @@ class GraphTask(TaskState):
         if leaf.extra is not None:
             g = run_tensor_hooks(self, leaf, g)
         if self.watched:
-            observe(self, leaf, g, 0)
+            notify_observers(self, leaf, g, 0)
         if leaf.extra is not None and leaf.extra.pre:
             g = run_leaf_pre_hooks(self, leaf, g)
         variable = leaf._ref() if leaf.extra is None else leaf.living()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..graph.node import Node
-from ..thread_state import NESTING, RunningTask
+from ..thread_state import THREAD, RunningTask
 from .final_callbacks import FinalCallbacks
 
 # What grad() asks for: (node, nr, like), `like` having the shape and dtype of the tensor at that edge.
@@ -65,7 +65,7 @@ def final_callbacks_of(task: TaskState) -> FinalCallbacks:
 
 def running_task() -> TaskState | None:
     """The innermost task that runs on this thread."""
-    task = NESTING.here.task
+    task = THREAD.state.task
     return task if isinstance(task, TaskState) else None
 
 
@@ -74,9 +74,9 @@ def will_reach(task: TaskState, node: Node, nr: int) -> bool:
     if node.topological_nr == 0:
         return node in task.leaves if task.accumulate else node in task.captures
     final = final_callbacks_of(task)
-    if final.reached is None:
-        final.reached = set(task.nodes)
-    if node not in final.reached:
+    if final.reachable is None:
+        final.reachable = set(task.nodes)
+    if node not in final.reachable:
         return False
     needed = bool(node.mask) if task.needs is None else node in task.needs
     return needed or node in task.captures or node in task.watchers

@@ -8,36 +8,38 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ... import errors
+from ...config import GRAD_OFF, INFERENCE
 
 _LOCK = threading.Lock()
 
 # How a view was made, where that forbids to rewrite its history later; 0 is an ordinary view. The first three are the
-# modes' bits at the time, GRAD_OFF and INFERENCE.
-NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD = 1, 2, 3
+# modes' bits at the time.
+NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD = GRAD_OFF, INFERENCE, GRAD_OFF | INFERENCE
 ONE_OF_SEVERAL, IN_FUNCTION = 4, 5
 OF_SUCH_A_VIEW = 8  # the bit that is set for views of such a view
 
 
-class Saver(Protocol):
-    """Keeps the content of a buffer: takes a copy before the next write, or one that another saver put in `copies`."""
+class WriteListener(Protocol):
+    """Something that saved the content of a buffer, and takes a copy before the next write to it."""
 
-    def keep(self, copies: dict[int, Any]) -> None: ...  # by the id of the array, which its saver still holds
+    def keep(self, copies: dict[int, Any]) -> None:
+        """Takes a copy, unless another listener put one in `copies`, by the id of the array, which it still holds."""
 
 
 class Storage:
     """Identity and version of one buffer.
 
     Made lazily: a tensor that was never viewed, saved as an output or written to has none, and is at version 0.
-    `savers`: those that `keep()` a copy before the buffer is written to.
+    `write_listeners` are told before the buffer is written to.
     """
 
-    __slots__ = ("__weakref__", "savers", "version")
+    __slots__ = ("__weakref__", "version", "write_listeners")
 
-    savers: weakref.WeakSet[Saver] | None
+    write_listeners: weakref.WeakSet[WriteListener] | None
 
     def __init__(self) -> None:
         self.version = 0
-        self.savers = None
+        self.write_listeners = None
 
 
 class FollowingStorage(Storage):
@@ -64,18 +66,18 @@ class FollowingStorage(Storage):
         self.origin.version = value - self.ahead
 
     @property
-    def savers(self) -> weakref.WeakSet[Saver] | None:
-        return self.origin.savers
+    def write_listeners(self) -> weakref.WeakSet[WriteListener] | None:
+        return self.origin.write_listeners
 
-    @savers.setter
-    def savers(self, value: weakref.WeakSet[Saver] | None) -> None:
-        self.origin.savers = value
+    @write_listeners.setter
+    def write_listeners(self, value: weakref.WeakSet[WriteListener] | None) -> None:
+        self.origin.write_listeners = value
 
 
-class _NoWriters:
-    """The savers of memory that nobody may write to: none has to keep anything, and a write raises."""
+class _RefusingListeners:
+    """The listeners of read-only memory: none has to keep anything, and a write raises."""
 
-    def add(self, saver: Saver) -> None: ...
+    def add(self, listener: WriteListener) -> None: ...
 
     def __iter__(self) -> Any:
         raise errors.read_only()
@@ -90,14 +92,14 @@ class ReadOnlyStorage(Storage):
         self.version = 0
 
     @property
-    def savers(self) -> Any:
-        return _NO_WRITERS
+    def write_listeners(self) -> Any:
+        return _REFUSING_LISTENERS
 
-    @savers.setter
-    def savers(self, value: weakref.WeakSet[Saver] | None) -> None: ...
+    @write_listeners.setter
+    def write_listeners(self, value: weakref.WeakSet[WriteListener] | None) -> None: ...
 
 
-_NO_WRITERS = _NoWriters()
+_REFUSING_LISTENERS = _RefusingListeners()
 
 
 class _InferenceStorage(Storage):
@@ -106,7 +108,7 @@ class _InferenceStorage(Storage):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self.savers = None
+        self.write_listeners = None
 
     @property
     def version(self) -> int:  # type: ignore[override]
@@ -139,7 +141,7 @@ def version_of(tensor: HasStorage) -> int:
     return 0 if storage is None else storage.version
 
 
-def writes_to(tensor: HasStorage) -> int:
+def write_count(tensor: HasStorage) -> int:
     """How often the memory was written to: its version, but for what `detach_()` added."""
     storage = tensor._storage
     if isinstance(storage, FollowingStorage):
@@ -147,27 +149,27 @@ def writes_to(tensor: HasStorage) -> int:
     return 0 if storage is None else storage.version
 
 
-def save_before_write(storage: Storage, saver: Saver) -> None:
-    """`saver.keep(copies)` is called before the next in-place operation writes to the buffer, once."""
-    if storage.savers is None:
-        storage.savers = weakref.WeakSet()
-    storage.savers.add(saver)
+def listen_to_writes(storage: Storage, listener: WriteListener) -> None:
+    """`listener.keep(copies)` is called before the next in-place operation writes to the buffer, once."""
+    if storage.write_listeners is None:
+        storage.write_listeners = weakref.WeakSet()
+    storage.write_listeners.add(listener)
 
 
-def about_to_write(storage: Storage) -> None:
-    """Whoever saved the buffer for its present content takes a copy."""
-    savers, storage.savers = storage.savers, None
+def notify_write_listeners(storage: Storage) -> None:
+    """Lets those that saved the content of the buffer take a copy."""
+    listeners, storage.write_listeners = storage.write_listeners, None
     copies: dict[int, Any] = {}
-    for saver in list(savers or ()):  # raises for a read-only array
-        saver.keep(copies)
+    for listener in list(listeners or ()):  # raises for a read-only array
+        listener.keep(copies)
 
 
 def before_write(tensors: Iterable[HasStorage]) -> None:
-    """`about_to_write` for all of them, by code that writes to arrays."""
+    """`notify_write_listeners` for all of them, by code that writes to arrays."""
     for tensor in tensors:
         storage = tensor._storage
-        if storage is not None and storage.savers is not None:
-            about_to_write(storage)
+        if storage is not None and storage.write_listeners is not None:
+            notify_write_listeners(storage)
 
 
 def bump_version(tensor: HasStorage) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ...config import ANOMALY, MODES
 from ..declare.op import RAW
 from ..graph.node import Node
-from ..thread_state import NESTING
+from ..thread_state import THREAD
 
 TRACEBACK, PARENT = "traceback_", "parent_"
 OURS = (f"{Path(__file__).parents[2]}{os.sep}", "<generated ")  # files of the library itself
@@ -25,8 +25,8 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
     >>> ag.set_anomaly_enabled(False)
     """
-    here = NESTING.here
-    here.anomaly, here.check_nan = bool(mode), bool(check_nan)
+    thread = THREAD.state
+    thread.anomaly, thread.check_nan = bool(mode), bool(check_nan)
     MODES.bits = MODES.bits | ANOMALY if mode else MODES.bits & ~ANOMALY
 
 
@@ -36,7 +36,7 @@ def is_anomaly_enabled() -> bool:
     >>> ag.is_anomaly_enabled()
     False
     """
-    return NESTING.here.anomaly
+    return THREAD.state.anomaly
 
 
 def is_anomaly_check_nan_enabled() -> bool:
@@ -45,7 +45,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     >>> ag.is_anomaly_check_nan_enabled()
     True
     """
-    return NESTING.here.check_nan
+    return THREAD.state.check_nan
 
 
 def noted(outs: Any) -> Any:
@@ -64,7 +64,7 @@ def note(node: Node) -> None:
     while len(stack) > 1 and stack[-1].filename.startswith(OURS):
         stack.pop()
     node.metadata[TRACEBACK] = traceback.format_list(stack)
-    task = NESTING.here.task
+    task = THREAD.state.task
     if task is not None and task.current is not None:
         node.metadata[PARENT] = task.current
 
@@ -92,7 +92,7 @@ def explain(error: BaseException, node: Node | None) -> None:
 
 def check_nan(node: Node, grads: Any) -> None:
     """RuntimeError, in anomaly mode, if a gradient that `node` gave holds NaN."""
-    if not NESTING.here.check_nan:
+    if not THREAD.state.check_nan:
         return
     for i, g in enumerate(grads):
         if g is not None and RAW.isnan(getattr(g, "_array", g)).any():

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...backend import may_share_memory
 from ...backend.arrays import strides
-from ...backend.arrays.strides import Place
+from ...backend.arrays.strides import StridedGeometry
 from ..declare.op import RAW, RECORD
 from ..graph.leaf import AccumulateGrad
 from ..graph.node import Node, extra_of, next_sequence_nr
@@ -40,19 +40,19 @@ from .anomaly import note
 Edge = tuple[Node | None, int]  # a node and the `_nr` of one of its outputs
 
 
-class Whole:
-    """What a view is a part of: a tensor's node, and where its memory lay. It keeps no memory alive."""
+class BaseHistory:
+    """What a view takes from its base: the base's node, and the geometry of its memory. It keeps no memory alive."""
 
-    __slots__ = ("dtype", "edge", "place", "start")
+    __slots__ = ("dtype", "edge", "geometry", "start")
 
     def __init__(self, x: TensorBase) -> None:
         self.edge: Edge = x._fn, x._nr
         self.dtype, self.start = x._array.dtype, strides.address(x._array)
-        self.place = strides.place_of(x._array, self.start)
+        self.geometry = strides.geometry_of(x._array, self.start)
 
 
-# Of storages whose tensor got other memory: what it was, and the version then. Views that were stale by then show that.
-_LEFT: weakref.WeakKeyDictionary[Storage, tuple[Whole, int]] = weakref.WeakKeyDictionary()
+# The history and version that a base had when it got other memory: views that were stale by then are views of that.
+_FORMER_BASES: weakref.WeakKeyDictionary[Storage, tuple[BaseHistory, int]] = weakref.WeakKeyDictionary()
 
 
 class HistoryNode(Node):
@@ -81,12 +81,12 @@ class HistoryNode(Node):
 
 
 class ViewNode(HistoryNode):
-    """Both know `place`, where the view lies in a buffer in which its base lies at `origin`."""
+    """Knows the geometry of a view, and that of its base, counted from the address of the base."""
 
-    __slots__ = ("origin", "place")
+    __slots__ = ("base_geometry", "geometry")
 
-    origin: Place
-    place: Place
+    base_geometry: StridedGeometry
+    geometry: StridedGeometry
 
 
 class CopySlices(ViewNode):
@@ -99,11 +99,11 @@ class CopySlices(ViewNode):
         array = base._array
         self._link(array, (base._fn, base._nr), values)
         start = strides.address(array)
-        self.origin, self.place = strides.place_of(array, start), strides.place_of(view, start)
+        self.base_geometry, self.geometry = strides.geometry_of(array, start), strides.geometry_of(view, start)
 
     def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
-        return (F.erase(g, self.origin, self.place) if need & 1 else None,
-                F.restride(g, self.origin, self.place) if need & 2 else None)
+        return (F.erase(g, self.base_geometry, self.geometry) if need & 1 else None,
+                F.restride(g, self.base_geometry, self.geometry) if need & 2 else None)
 
 
 class AsStridedBackward0(ViewNode):
@@ -113,12 +113,12 @@ class AsStridedBackward0(ViewNode):
     shows_memory = True
     input_names = ("self",)
 
-    def __init__(self, whole: Whole, view: Any) -> None:
-        self._link(view, whole.edge)
-        self.origin, self.place = whole.place, strides.place_of(view, whole.start)
+    def __init__(self, history: BaseHistory, view: Any) -> None:
+        self._link(view, history.edge)
+        self.base_geometry, self.geometry = history.geometry, strides.geometry_of(view, history.start)
 
     def _run(self, F: Any, g: Any, need: int) -> tuple[Any, ...]:
-        return (F.restride(g, self.place, self.origin),)
+        return (F.restride(g, self.geometry, self.base_geometry),)
 
 
 class CopyBackward0(HistoryNode):
@@ -145,15 +145,16 @@ def refresh(view: TensorBase) -> None:
     base, storage = view._base, view._storage
     assert base is not None
     assert storage is not None
-    version, whole = storage.version, None
-    if not parted(view):
-        whole = Whole(base)
-    elif storage in _LEFT and view._seen < _LEFT[storage][1]:
-        whole = _LEFT[storage][0]
-    if whole is not None and whole.dtype is view._array.dtype and (whole.edge[0] is not None or _has_history(view)):
+    version, history = storage.version, None
+    if not no_longer_view(view):
+        history = BaseHistory(base)
+    elif storage in _FORMER_BASES and view._seen < _FORMER_BASES[storage][1]:
+        history = _FORMER_BASES[storage][0]
+    same_dtype = history is not None and history.dtype is view._array.dtype
+    if history is not None and same_dtype and (history.edge[0] is not None or _has_history(view)):
         if view._made:
-            raise forbidden(view, "its base or another view of its base has been")
-        rewrite(view, AsStridedBackward0(whole, view._array), 0)
+            raise inplace_error(view, "its base or another view of its base has been")
+        set_gradient_edge(view, AsStridedBackward0(history, view._array), 0)
     view._seen = version  # last: until then another thread finds the view stale and does the same
 
 
@@ -161,39 +162,39 @@ def _has_history(x: TensorBase) -> bool:
     return type(x._fn) not in (NoneType, AccumulateGrad)
 
 
-def parted(view: TensorBase) -> bool:
-    """Whether a view and its base have nothing to do with each other any more: `.data` was set, or a module moved."""
+def no_longer_view(view: TensorBase) -> bool:
+    """Whether a view and its base share no memory any more: `.data` was set, or a module moved."""
     base = view._base
     return base is not None and view._array.size > 0 and not may_share_memory(view._array, base._array)
 
 
-def freshen(x: TensorBase) -> None:
-    """Makes sure that `_fn` holds, in particular before a write: afterwards a stale view means something else."""
+def refresh_if_stale(x: TensorBase) -> None:
+    """Brings `_fn` up to date, in particular before a write: afterwards a stale view means something else."""
     if x._base is not None and x._seen != x._storage.version:  # type: ignore[union-attr]
         refresh(x)
 
 
 def node_of(x: TensorBase) -> Node | None:
     """What `Tensor._node` is: `_fn`, up to date also of a view whose base was written to."""
-    freshen(x)
+    refresh_if_stale(x)
     return x._fn
 
 
-def give_memory(x: TensorBase, value: TensorBase) -> None:
-    """x shows the memory of `value` from now on, and keeps its history and the count of its version."""
-    freshen(x)
+def set_data(x: TensorBase, value: TensorBase) -> None:
+    """Gives x the memory of `value`; x keeps its history and its version."""
+    refresh_if_stale(x)
     if x.is_inference() or value.is_inference():
         x._storage = value._storage
     elif x._storage is not None:  # what is known of the memory that it was, memory hooks know by the storage
         if x._base is None:
-            _LEFT[x._storage] = Whole(x), x._storage.version
+            _FORMER_BASES[x._storage] = BaseHistory(x), x._storage.version
         x._storage = FollowingStorage(x._storage, 0)
     x._base = None  # a view has its own memory from now on
     x._array = value._array
 
 
-def rewrite(x: TensorBase, node: Node, nr: int) -> None:
-    """`node` becomes what made x; `retain_grad` goes along, tensor hooks stay with the value that they were set on."""
+def set_gradient_edge(x: TensorBase, node: Node, nr: int) -> None:
+    """Makes output `nr` of `node` the grad_fn of x. `retain_grad` moves along, tensor hooks stay with the old value."""
     old = x._fn
     if old is not None and old.extra is not None:
         retained = old.extra.retained.get(x._nr)
@@ -202,16 +203,16 @@ def rewrite(x: TensorBase, node: Node, nr: int) -> None:
     x._fn, x._nr = node, nr
 
 
-def rebase(x: TensorBase, node: Node | None, nr: int) -> None:
+def rebase_history(x: TensorBase, node: Node | None, nr: int) -> None:
     """x's memory holds output `nr` of `node` now, or constants (steps 2 and 3); its version has moved on already."""
-    if parted(x):
+    if no_longer_view(x):
         x._base = None
     base = x._base
     if base is not None:
-        rewrite(base, CopySlices(base, x._array, (node, nr)), 0)
+        set_gradient_edge(base, CopySlices(base, x._array, (node, nr)), 0)
         x._seen = -1  # it may have been looked at since the version moved on
     elif node is not None:
-        rewrite(x, node, nr)
+        set_gradient_edge(x, node, nr)
 
 
 def overwrite(x: TensorBase, src: TensorBase | None) -> None:
@@ -222,19 +223,19 @@ def overwrite(x: TensorBase, src: TensorBase | None) -> None:
     constant = src is None or src._fn is None
     if constant and x._fn is None:
         return
-    rebase(x, None if constant and x._base is not None else CopyBackward0(x, src), 0)
+    rebase_history(x, None if constant and x._base is not None else CopyBackward0(x, src), 0)
 
 
-def check_recordable(name: str, x: TensorBase) -> None:
+def check_inplace(name: str, x: TensorBase) -> None:
     """RuntimeError where an in-place operation on x cannot be recorded: on a leaf, on some views."""
     base = x._base
     if base is not None:
         if x._made:  # before `_node` is read: of a stale view that says something else
-            raise forbidden(x, "is being")
+            raise inplace_error(x, "is being")
         if not _has_history(base) and (base._fn is not None or node_of(x) is not None):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
                                f"wrap {name} in ag.no_grad(), or work on a clone() of the leaf")
-        if base._array.dtype is not x._array.dtype and not parted(x):
+        if base._array.dtype is not x._array.dtype and not no_longer_view(x):
             raise RuntimeError(f"{name}: this view shows memory of dtype {base.dtype} as {x.dtype}, and gradients do "
                                "not flow through that; write to a clone() of it")
     if type(node_of(x)) is AccumulateGrad:
@@ -242,7 +243,7 @@ def check_recordable(name: str, x: TensorBase) -> None:
                            f"wrap {name} in ag.no_grad(), or work on a clone() of it")
 
 
-def forbidden(view: TensorBase, what: str) -> RuntimeError:
+def inplace_error(view: TensorBase, what: str) -> RuntimeError:
     """A view whose history may not be rewritten, because of how it was made; `what`: "is being"."""
     made, base = view._made & ~OF_SUCH_A_VIEW, view._base
     in_mode = made in (NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD)

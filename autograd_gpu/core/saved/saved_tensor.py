@@ -16,7 +16,7 @@ from ... import errors
 from ...config import ANOMALY, GRAD_OFF, MODES
 from ..graph.node import Node
 from ..graph.storage import FollowingStorage, Storage, version_of
-from ..history.rebase import freshen
+from ..history.rebase import refresh_if_stale
 from ..tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 from ..thread_state import ModesBefore, user_code
 
@@ -137,7 +137,7 @@ class SavingNode(Node):
 
 def saved(tensor: Tensor) -> SavedTensor:
     """Keeps `tensor`, an input."""
-    freshen(tensor)
+    refresh_if_stale(tensor)
     result = SavedTensor()
     result.tensor, result.version = tensor if tensor._base is None else plain(tensor), version_of(tensor)
     return result
@@ -147,7 +147,7 @@ def saved_for_user(tensor: Tensor) -> SavedTensor:
     """Keeps `tensor`, an input, for a user's code, which gets a view back as itself if somebody holds that."""
     if tensor._base is None:
         return saved(tensor)
-    freshen(tensor)
+    refresh_if_stale(tensor)
     result = SavedView()
     result.tensor, result.version, result.view = plain(tensor), version_of(tensor), weakref.ref(tensor)
     return result
@@ -161,7 +161,7 @@ def constant(array: Any) -> Tensor:
 
 
 def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
-    """A constant copy; one for all savers of the same array, which `copies` remembers."""
+    """A constant copy; one for all that saved the same array, which `copies` remembers."""
     key, array = id(tensor._array), tensor._array
     if key not in copies:
         codes = type(tensor) is StorageTensor
@@ -298,7 +298,7 @@ def save_output(tensor: Tensor, node: Node) -> SavedOutput:
     if storage is None:
         storage = tensor._storage = _new(Storage)
         storage.version = 0
-        storage.savers = None
+        storage.write_listeners = None
     saved = _new(SavedOutput)
     saved.tensor = detached = _new(Tensor)
     detached._array, detached._storage, detached._nr = tensor._array, storage, 0

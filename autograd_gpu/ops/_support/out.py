@@ -15,7 +15,7 @@ from typing import Any
 from ... import errors
 from ...backend.arrays import dtypes
 from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.extend import RECORD, OpDef, Source, Tensor, bump_version, deferred, give_memory, materialize, wrap
+from ...core.extend import RECORD, OpDef, Source, Tensor, bump_version, deferred, materialize, set_data, wrap
 from ..inplace.write import check_writable, refuse_storage
 
 RESIZED = (
@@ -95,7 +95,7 @@ def _write(out: Tensor, result: Tensor) -> None:
         return
     if out._array.size:
         errors.warn_user(RESIZED.format(list(out.shape), list(array.shape)))
-    give_memory(out, wrap(array.astype(out.dtype)))
+    set_data(out, wrap(array.astype(out.dtype)))
 
 
 def taking_out(function: Any, name: str, module: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.extend import Tensor, bump_version, check_recordable, rewrite, version_of
+from ...core.extend import Tensor, bump_version, check_inplace, set_gradient_edge, version_of
 from .write import announce, is_recorded, named
 
 
@@ -16,7 +16,7 @@ def in_place_view(function: Any, name: str) -> Any:
         x = input
         recorded = not MODES.bits & (GRAD_OFF | INFERENCE)
         if is_recorded(x, ()):
-            check_recordable(name, x)
+            check_inplace(name, x)
         if x._storage is not None:
             announce(x._storage)
         result = function(x, *args, **kwargs)
@@ -27,7 +27,7 @@ def in_place_view(function: Any, name: str) -> Any:
         bump_version(x)
         x._array = result._array
         if recorded and result._fn is not None:
-            rewrite(x, result._fn, result._nr)
+            set_gradient_edge(x, result._fn, result._nr)
         if base is not None and (recorded or not derived):
             x._seen = version_of(x)  # else x is stale, and its node will be the view of the base that x is now
         return x

@@ -25,17 +25,17 @@ from ...core.extend import (
     Storage,
     StorageTensor,
     Tensor,
-    about_to_write,
     as_number,
     bump_version,
-    check_recordable,
-    freshen,
+    check_inplace,
     give,
     method,
+    notify_write_listeners,
     overwrite,
     plain,
     public,
-    rebase,
+    rebase_history,
+    refresh_if_stale,
     storage_of,
     withholding,
     wrap_given,
@@ -106,7 +106,7 @@ def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) 
     array, storage = x._array, x._storage
     recorded = is_recorded(x, others)
     if recorded:
-        check_recordable(name, x)
+        check_inplace(name, x)
     if not stretched and 0 in array.strides:
         refuse_stretched(name, array)
     if storage is not None:
@@ -118,8 +118,8 @@ def announce(storage: Storage) -> None:
     """Before a write. RuntimeError for a tensor of inference mode outside of it."""
     if storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
         raise errors.inference_written()
-    if storage.savers is not None:
-        about_to_write(storage)
+    if storage.write_listeners is not None:
+        notify_write_listeners(storage)
 
 
 def is_recorded(x: Tensor, others: tuple[Any, ...]) -> bool:
@@ -207,7 +207,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     recorded = check_writable("copy_", x, other)
     if _alike(x, other):
         if recorded:
-            freshen(other)
+            refresh_if_stale(other)
         bump_version(x)
         x._array[...] = other._array
     else:
@@ -217,7 +217,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
             value = value.to(x.device, x.dtype)
         if recorded:
             other = value = to(value, x.device, x.dtype)
-            freshen(value)
+            refresh_if_stale(value)
         array = backend.to_device(value._array, x.device)
         bump_version(x)
         x._array[...] = array
@@ -238,7 +238,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
                            f"{value.ndim} dimensions.")
     value = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
     if recorded:
-        freshen(value)
+        refresh_if_stale(value)
     bump_version(x)
     x._array[...] = value._array
     if recorded:
@@ -334,7 +334,7 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
         _hand_over(withheld, x, original, node, nr)
     elif node.keeps_output:
         _move_outputs(x, node, nr)
-    rebase(x, node, nr)
+    rebase_history(x, node, nr)
     return x
 
 
