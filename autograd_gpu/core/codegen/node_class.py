@@ -151,7 +151,7 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> No
             if indent:
                 w(f"if not _mask & {bits}: {target} = NOTHING")
                 w("else:")
-            w(f"{target} = s = new(SavedTensor)", indent)
+            w(f"{target} = s = SavedTensor()", indent)
             w(f"s.tensor = {which} if {which}._base is None else plain({which})", indent)
             w(f"s.version = 0 if {which}._storage is None else {which}._storage.version", indent)
 
