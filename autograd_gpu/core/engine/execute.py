@@ -12,16 +12,16 @@ from ...backend.cuda.thread_state import ThreadState
 from ...config import MODES, SAVING, enable_grad, modes_here
 from ..graph.anomaly import explain
 from ..graph.node import Node
-from ..tensor import Tensor, alias
+from ..tensor import Tensor
 from .state import MAX_NESTED, NESTING, Here
-from .task import Capture, GraphTask
+from .task import Capture, GraphTask, Root
 
 
 def execute(
-    roots: Sequence[tuple[Node, int, Tensor]], captures: list[Capture] | None, accumulate: bool, keep: bool,
+    roots: Sequence[Root], captures: list[Capture] | None, accumulate: bool, keep: bool,
     recording: bool, only: set[Node] | None = None,
 ) -> list[Tensor | None]:
-    """Runs one task. `roots`: (node, nr, gradient) triples; returns the gradients of `captures`.
+    """Runs one task; returns the gradients of `captures`.
 
     With `accumulate` it adds to `.grad` of the leaves, of all or of `only` these.
     """
@@ -29,25 +29,18 @@ def execute(
     if here.depth >= MAX_NESTED:
         return _on_helper_thread(here, roots, captures, accumulate, keep, recording, only)
     task = GraphTask(captures, accumulate, keep, recording, only)
-    if len(roots) == 1 and roots[0][1] == 0:
-        node, _, g = roots[0]
-        task.root, task.buffers[node] = node, g if recording else g._array
-    else:
-        for node, nr, g in roots:
-            task.add(node, nr, g if recording else g._array)
-        if len(roots) == 1:
-            task.root = roots[0][0]
+    task.start(roots)
     outer, here.task = here.task, task
     bits, refused, depth = MODES.bits, MODES.saving_refused, here.depth
     saving = MODES.saving if bits & SAVING else ()
     try:
-        task.plan([root[0] for root in roots])
+        task.plan()
         if recording:
             with enable_grad():
                 task.run(here)
         else:
             task.run(here)
-        found = task.collect(captures) if captures and not accumulate else []
+        found = task.collect(captures, roots) if captures and not accumulate else []
         if task.late is not None:
             task.late.run(task)
     except BaseException as error:
@@ -60,16 +53,7 @@ def execute(
         here.task, MODES.saving_refused = outer, refused
         if task.late is not None:
             task.late.close()
-    return found if recording or not found else _handed_through(found, roots)
-
-
-def _handed_through(found: list[Tensor | None], roots: Sequence[tuple[Node, int, Tensor]]) -> list[Tensor | None]:
-    """A gradient that is one of those given shares its version counter with it."""
-    if len(roots) == 1:
-        only = roots[0][2]
-        return [alias(only) if x is not None and x._array is only._array else x for x in found]
-    given = {id(g._array): g for _, _, g in roots}
-    return [alias(given[id(x._array)]) if x is not None and id(x._array) in given else x for x in found]
+    return found
 
 
 def _on_helper_thread(caller: Here, *args: Any) -> list[Tensor | None]:
