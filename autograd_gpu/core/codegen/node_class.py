@@ -181,8 +181,7 @@ def make_node_class(op: OpDef) -> type[OpNode]:
 
 
 def _readable(op: OpDef, saved_slots: dict[str, str]) -> dict[str, str]:
-    """NAME of `_saved_NAME` -> slot. PyTorch says self for the first input and result for the output; the parameters'
-    names and those that the rules use serve, too."""
+    """NAME of `_saved_NAME` -> slot: PyTorch's self and result, the names of the parameters, those in the rules."""
     names = {**{called: what for what, called in op.called.items()}, "self": op.inputs[0], "result": "out"}
     return {**{name: saved_slots[what] for name, what in names.items() if what in saved_slots}, **saved_slots}
 
@@ -235,8 +234,8 @@ def _shown(op: OpDef, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
 class OpNode(Node):
     """Node of a declared op.
 
-    What it saved is read through properties of its class: a __getattr__ would cost each read of any attribute of a node
-    20 ns, Python then having no fast path for them.
+    Saved values are read through properties of its class, not a __getattr__: with one, Python has no fast path for any
+    attribute of a node, and each read in the engine takes 31 ns instead of 4.
     """
 
     __slots__ = ()
