@@ -13,7 +13,7 @@ from ..backend.arrays.dtypes import STORAGE
 from ..core.declare.op import RECORD
 from ..core.engine.execute import execute
 from ..core.engine.grad_buffers import zeros
-from ..core.engine.task_state import Capture
+from ..core.engine.task_state import Capture, Root
 from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.node import Node
 from ..core.tensor import Tensor, wrap, wrap_given
@@ -139,19 +139,19 @@ def _several(items: Outputs) -> Sequence[Output]:
 def _captures(inputs: Sequence[Output]) -> list[Capture]:
     captures: list[Capture] = []
     for item in inputs:
-        if type(item) is GradientEdge:
+        if isinstance(item, Tensor):
+            node = item._fn if item._base is None else item._node
+            if node is None:
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+            captures.append((node, item._nr, item._array))
+        elif type(item) is GradientEdge:
             captures.append(capture_of(item))
-            continue
-        if not isinstance(item, Tensor):
+        else:
             raise TypeError(f"all inputs have to be Tensors or GradientEdges, but got {type(item).__name__}")
-        node = item._node
-        if node is None:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        captures.append((node, item._nr, item._array))
     return captures
 
 
-def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Tensor]]:
+def _roots(outputs: Sequence[Output], grads: Grads) -> list[Root]:
     """(node, nr, gradient) per output, gradients checked."""
     if grads is None:
         grads = (None,) * len(outputs)
@@ -161,26 +161,27 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[tuple[Node, int, Ten
         grads = (_gradient(grads, 0),)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
-    roots: list[tuple[Node, int, Tensor]] = []
+    roots: list[Root] = []
     for i, output in enumerate(outputs):
         g = grads[i]
         if g is not None and not isinstance(g, Tensor):
             g = _gradient(g, i)
-        if type(output) is GradientEdge:
+        if isinstance(output, Tensor):
+            node = output._fn if output._base is None else output._node
+            if node is None:
+                raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+            array = output._array
+            if g is None:
+                g = _implicit(array)
+            elif g._array.shape != array.shape:
+                raise _mismatch(i, g.shape, array.shape)
+            elif g._array.dtype is not array.dtype:
+                g = _cast(g, array.dtype)
+            roots.append((node, output._nr, g))
+        elif type(output) is GradientEdge:
             roots.append((output.node, internal_nr(output), _edge_gradient(output, g, i)))
-            continue
-        if not isinstance(output, Tensor):
+        else:
             raise TypeError(f"element {i} of tensors must be a Tensor or a GradientEdge, not {type(output).__name__}")
-        node, array = output._node, output._array
-        if node is None:
-            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-        if g is None:
-            g = _implicit(array)
-        elif g._array.shape != array.shape:
-            raise _mismatch(i, g.shape, array.shape)
-        elif g._array.dtype is not array.dtype:
-            g = _cast(g, array.dtype)
-        roots.append((node, output._nr, g))
     return roots
 
 

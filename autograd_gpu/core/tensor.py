@@ -288,9 +288,12 @@ class StorageTensor(Tensor):
         return self._codes_dtype
 
 
+_new = object.__new__
+
+
 def wrap(array: Any, node: Node | None = None) -> Tensor:
     """A Tensor around `array`, the sole output of `node`."""
-    result = object.__new__(Tensor)
+    result = _new(Tensor)
     result._array = array
     result._fn = node
     result._nr = 0

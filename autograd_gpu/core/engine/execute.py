@@ -12,17 +12,17 @@ from ...backend.cuda.thread_state import CupyThreadState
 from ...config import MODES, SAVING, current_modes, enable_grad
 from ..graph.node import Node
 from ..history.anomaly import explain
-from ..tensor import Tensor, alias
+from ..tensor import Tensor
 from ..thread_state import MAX_NESTED, THREAD, ThreadState
 from .task import GraphTask
-from .task_state import Capture
+from .task_state import Capture, Root
 
 
 def execute(
-    roots: Sequence[tuple[Node, int, Tensor]], captures: list[Capture] | None, accumulate: bool, keep: bool,
+    roots: Sequence[Root], captures: list[Capture] | None, accumulate: bool, keep: bool,
     recording: bool, only: set[Node] | None = None,
 ) -> list[Tensor | None]:
-    """Runs one task. `roots`: (node, nr, gradient) triples; returns the gradients of `captures`.
+    """Runs one task; returns the gradients of `captures`.
 
     With `accumulate` it adds to `.grad` of the leaves, of all or of `only` these.
     """
@@ -30,25 +30,18 @@ def execute(
     if thread.depth >= MAX_NESTED:
         return _on_helper_thread(thread, roots, captures, accumulate, keep, recording, only)
     task = GraphTask(captures, accumulate, keep, recording, only)
-    if len(roots) == 1 and roots[0][1] == 0:
-        node, _, g = roots[0]
-        task.root, task.buffers[node] = node, g if recording else g._array
-    else:
-        for node, nr, g in roots:
-            task.add(node, nr, g if recording else g._array)
-        if len(roots) == 1:
-            task.root = roots[0][0]
+    task.start(roots)
     outer, thread.task = thread.task, task
     bits, refused, depth = MODES.bits, MODES.saving_refused, thread.depth
     saving = MODES.saving if bits & SAVING else ()
     try:
-        task.plan([root[0] for root in roots])
+        task.plan()
         if recording:
             with enable_grad():
                 task.run(thread)
         else:
             task.run(thread)
-        found = task.collect(captures) if captures and not accumulate else []
+        found = task.collect(captures, roots) if captures and not accumulate else []
         if task.final_callbacks is not None:
             task.current = None
             task.final_callbacks.run(recording)
@@ -62,16 +55,7 @@ def execute(
         thread.task, MODES.saving_refused = outer, refused
         if task.final_callbacks is not None:
             task.final_callbacks.close()
-    return found if recording or not found else _handed_through(found, roots)
-
-
-def _handed_through(found: list[Tensor | None], roots: Sequence[tuple[Node, int, Tensor]]) -> list[Tensor | None]:
-    """A gradient that is one of those given shares its version counter with it."""
-    if len(roots) == 1:
-        only = roots[0][2]
-        return [alias(only) if x is not None and x._array is only._array else x for x in found]
-    given = {id(g._array): g for _, _, g in roots}
-    return [alias(given[id(x._array)]) if x is not None and id(x._array) in given else x for x in found]
+    return found
 
 
 def _on_helper_thread(caller: ThreadState, *args: Any) -> list[Tensor | None]:

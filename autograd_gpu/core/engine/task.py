@@ -15,6 +15,7 @@ create_graph gradients are raw arrays and rules run on arrays; with it they are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from logging import DEBUG
 from operator import attrgetter
 from typing import Any
@@ -27,14 +28,14 @@ from ..graph.bitmask import FEW, mask_of
 from ..graph.leaf import AccumulateGrad
 from ..graph.node import Node, has_hooks
 from ..saved.saved_tensor import plain
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, alias, wrap
 from ..thread_state import ThreadState, user_code
 from .grad_accumulation import run_adding
 from .grad_buffers import added, as_array, dense_order, inverse, lies_as, own, zeros
 from .hook_calls import call_post_accumulate_hooks, call_post_hooks
 from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .observers import LOGGER, notify_observers
-from .task_state import Capture, TaskState
+from .task_state import Capture, Root, TaskState
 
 _by_sequence = attrgetter("sequence_nr")
 
@@ -44,14 +45,25 @@ class GraphTask(TaskState):
 
     __slots__ = ()
 
+    def start(self, roots: Sequence[Root]) -> None:
+        """Puts the gradients that were given into the buffers of their nodes, from which the walk starts."""
+        buffers, recording = self.buffers, self.recording
+        for node, nr, g in roots:
+            if nr == 0 and node not in buffers:
+                buffers[node] = g if recording else g._array
+            else:
+                self.add(node, nr, g if recording else g._array)
+        if len(roots) == 1:
+            self.root = node
+
     # ---- 1, 2: discovery ---------------------------------------------------------------------------
 
-    def walk(self, start: list[Node]) -> list[Node]:
-        """Everything reachable from `start` into `nodes` and `leaves`; returns the nodes with ZERO edges."""
+    def walk(self) -> list[Node]:
+        """Everything reachable from the roots into `nodes` and `leaves`; returns the nodes with ZERO edges."""
         floor, leaves, accumulate, nodes, captures = self.floor, self.leaves, self.accumulate, self.nodes, self.captures
         zero_nodes = []
-        seen = set(start)
-        stack = list(seen)
+        stack = list(self.buffers)
+        seen = set(stack)
         while stack:
             node = stack.pop()
             if node.topological_nr == 0:
@@ -78,13 +90,12 @@ class GraphTask(TaskState):
 
     # ---- 3: exec_info ------------------------------------------------------------------------------
 
-    def plan(self, roots: list[Node]) -> None:
-        zero_nodes = self.walk(roots)
+    def plan(self) -> None:
+        zero_nodes = self.walk()
         if self.only is not None:
             self.leaves = {leaf: left for leaf, left in self.leaves.items() if leaf in self.only}
         if zero_nodes:
-            self._behind_zero(roots, list(zero_nodes))
-        if zero_nodes:
+            self._behind_zero(list(zero_nodes))
             self._watch()
         if self.accumulate:
             if zero_nodes or self.only is not None:
@@ -118,7 +129,7 @@ class GraphTask(TaskState):
                 wanted.add(node)
         self.needs = needs
 
-    def _behind_zero(self, roots: list[Node], stack: list[Node]) -> None:
+    def _behind_zero(self, stack: list[Node]) -> None:
         """Records what only ZERO edges reach; nodes there that a user watches get zeros to run on."""
         used: set[tuple[Node, int]] = set()
         live = set(self.nodes)
@@ -144,9 +155,9 @@ class GraphTask(TaskState):
         self.beyond = {n for n in seen - live if n.topological_nr}
         watched = [n for n in self.beyond if n.materialize or has_hooks(n)]
         if watched:
-            self._run_on_zeros(roots, watched)
+            self._run_on_zeros(watched)
 
-    def _run_on_zeros(self, roots: list[Node], watched: list[Node]) -> None:
+    def _run_on_zeros(self, watched: list[Node]) -> None:
         """Nodes with a user's hook, and a user's Function, are not pruned behind ZERO: they become roots."""
         for node in watched:
             if node.outputs == 1:
@@ -156,7 +167,7 @@ class GraphTask(TaskState):
                     if shape is not None:  # of a Function's value that is no tensor
                         self.add(node, nr, self._zeros(shape, dtype))
         self.nodes, self.leaves = [], {}
-        self.plan([*roots, *watched])
+        self.plan()
 
     def _zeros(self, shape: Any, dtype: Any) -> Any:
         zeros = self.xp.zeros(shape, dtype)
@@ -168,10 +179,10 @@ class GraphTask(TaskState):
         """The hot loop. It stays one function: on a small graph a call per node would be a tenth of the time."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, recording, watchers, root = not self.keep, self.recording, self.watchers, self.root
-        hooked = bool(thread.start_hooks) or thread.anomaly
+        hooked = thread.anomaly or bool(thread.start_hooks)
         watched = self.watched = hooked or bool(counters.ACTIVE) or LOGGER.isEnabledFor(DEBUG)
         adding = not recording and not hooked
-        sum_to, owned = RECORD.sum_to if recording else RAW.sum_to, self.owned
+        owned = self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
             if not need and node not in captures and node not in watchers and node is not root:
@@ -196,7 +207,7 @@ class GraphTask(TaskState):
                 grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
             shapes, nrs, edges = node.shapes, node.nrs, node.edges
             if shapes is not None:
-                grads = [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
+                grads = self._reduced(grads, shapes)
             if nrs is None:
                 for i, g in enumerate(grads):
                     child = edges[i]
@@ -220,6 +231,11 @@ class GraphTask(TaskState):
             g = buffers.pop(root, None)
             if g is not None:  # a leaf that is not asked for
                 run_tensor_hooks(self, root, g)
+
+    def _reduced(self, grads: Any, shapes: Any) -> list[Any]:
+        """Gradients of inputs that broadcasting stretched, summed to the inputs' shapes."""
+        sum_to = RECORD.sum_to if self.recording else RAW.sum_to
+        return [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
 
     def _instead_of_none(self, node: Node) -> Any:
         """Where every rule above `node` answered None: zeros if ZERO edges end there, too. A Function runs anyway."""
@@ -313,26 +329,38 @@ class GraphTask(TaskState):
         for i, nr in self.captures[node]:
             self.results[i] = g if nr == 0 else g[nr - 1]
 
-    def collect(self, captures: list[Capture]) -> list[Tensor | None]:
-        """The captured gradients as tensors: zeros behind ZERO edges, None for what was not reached."""
+    def collect(self, captures: list[Capture], roots: Sequence[Root]) -> list[Tensor | None]:
+        """The captured gradients as tensors: zeros behind ZERO edges, None for what was not reached.
+
+        A gradient that is one of those given shares its version counter with it.
+        """
         results, buffers, recording = self.results, self.buffers, self.recording
+        given: dict[int, Tensor] = {}
+        for _, _, gradient in roots:
+            given[id(gradient._array)] = gradient
         found: list[Tensor | None] = []
         for i, (node, nr, like) in enumerate(captures):
-            g = results[i]
-            if node.topological_nr == 0:
+            if node.topological_nr:
+                g = results[i]
+            else:
                 g = buffers.get(node)
                 if g is not None and node.extra is not None:
                     g = self.leaf_hooks(node, g)
-            if g is not None:
-                found.append(g if recording else wrap(as_array(g, like.dtype)))
-            elif self.used is not None and (node, nr) in self.used:
-                g = wrap(zeros(like)) if recording else zeros(like)
-                if node.topological_nr == 0 and node.extra is not None:
-                    g = run_tensor_hooks(self, node, g)
-                found.append(g if recording else wrap(g))
+            if g is None:
+                g = self._zeros_for_capture(node, nr, like)
+            if g is None or recording:
+                found.append(g)
             else:
-                found.append(None)
+                array = as_array(g, like.dtype)
+                found.append(alias(given[id(array)]) if id(array) in given else wrap(array))
         return found
+
+    def _zeros_for_capture(self, node: Node, nr: int, like: Any) -> Any:
+        """What a captured tensor gets that no gradient reached: zeros behind ZERO edges, else None."""
+        if self.used is None or (node, nr) not in self.used:
+            return None
+        g = wrap(zeros(like)) if self.recording else zeros(like)
+        return run_tensor_hooks(self, node, g) if node.topological_nr == 0 and node.extra is not None else g
 
     def leaf_hooks(self, leaf: Node, g: Any) -> Any:
         """Tensor hooks of a captured leaf, once however often it was asked for."""

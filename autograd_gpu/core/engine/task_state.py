@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..graph.node import Node
+from ..tensor import Tensor
 from ..thread_state import THREAD, RunningTask
 from .final_callbacks import FinalCallbacks
 
+# A gradient that backward starts from, at output `nr` of a node: (node, nr, gradient).
+Root = tuple[Node, int, Tensor]
 # What grad() asks for: (node, nr, like), `like` having the shape and dtype of the tensor at that edge.
 Capture = tuple[Node, int, Any]
 
@@ -49,10 +52,12 @@ class TaskState(RunningTask):
                 depth = node.topological_nr
                 if depth < floor:
                     floor = depth
-                if depth == 0 or node not in captured:
-                    captured[node] = [(i, nr)]  # a leaf's gradient is read at the end, from its buffer
-                else:
+                if depth == 0:
+                    captured[node] = []  # a leaf's gradient is read at the end, from its buffer
+                elif node in captured:
                     captured[node].append((i, nr))
+                else:
+                    captured[node] = [(i, nr)]
             self.floor = 0 if only else floor
 
 

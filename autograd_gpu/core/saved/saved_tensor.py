@@ -299,7 +299,7 @@ def save_output(tensor: Tensor, node: Node) -> SavedOutput:
         storage = tensor._storage = _new(Storage)
         storage.version = 0
         storage.write_listeners = None
-    saved = _new(SavedOutput)
+    saved = SavedOutput()
     saved.tensor = detached = _new(Tensor)
     detached._array, detached._storage, detached._nr = tensor._array, storage, 0
     detached._fn = detached._grad = detached._base = None
