@@ -1,7 +1,7 @@
 """Writes docs/op-coverage.md: what the tests compare with PyTorch, op by op, and where PyTorch's names live here.
 
-It reads the op table in tests/op_rows and the list in tests/torch_names.py. `python ci/write_coverage.py` writes the
-file anew; with --check it fails if it differs.
+It reads the op table in tests/support/op_rows and the list in tests/support/torch_names.py. `python
+ci/write_coverage.py` writes the file anew; with --check it fails if it differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 import op_db  # noqa: E402
 from op_rows import ROWS  # noqa: E402
@@ -30,7 +30,7 @@ ORACLE = {"forward": "oracle_forward", "gradient": "oracle_grad", "second gradie
 MORE = {"dtypes": "oracle_dtypes", "bool": "oracle_bool", "jvp": "jvp", "batch": "batch"}
 INTRODUCTION = f"""# What is compared with PyTorch
 
-Written by `ci/write_coverage.py` from the op table (`tests/op_rows`); do not edit.
+Written by `ci/write_coverage.py` from the op table (`tests/support/op_rows`); do not edit.
 
 `tests/test_op_oracle.py` calls every op that has one and its counterpart in PyTorch, or what its row makes of PyTorch's
 functions, with the same inputs.

@@ -4,12 +4,11 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from checkout import ROOT, STAND_IN, TESTS
 
 pytestmark = pytest.mark.cpu
-TESTS = Path(__file__).parent
 NVML = """
 class NVMLError(Exception):
     pass
@@ -33,17 +32,17 @@ def collected(tmp_path_factory):
     """What pytest prints where NVML finds a GPU; CuPy is the stand-in, but it is not asked to emulate one."""
     folder = tmp_path_factory.mktemp("nvml")
     (folder / "pynvml.py").write_text(NVML)
-    places = [str(folder), str(TESTS / "cuda_emu" / "standin"), str(TESTS.parent)]
+    places = [str(folder), str(STAND_IN), str(ROOT)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     command = [sys.executable, "-m", "pytest", "--device", "cuda", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, TESTS], env=environment, cwd=TESTS.parent, capture_output=True, text=True)
+    done = subprocess.run([*command, TESTS], env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout
 
 
 def test_files_for_other_devices_are_left_out(collected):
-    found = {TESTS.parent / line.partition("::")[0] for line in collected.splitlines() if "::" in line}
+    found = {ROOT / line.partition("::")[0] for line in collected.splitlines() if "::" in line}
     kept = {path for path in TESTS.rglob("test_*.py") if not marks(path) & {"cpu", "emulated"}}
     assert found <= kept
     wanted = {"test_op_db.py", "test_standin.py", "test_every_instance.py", "test_cublas.py", "test_failures.py"}
@@ -62,7 +61,7 @@ def test_a_file_that_is_named_is_collected_all_the_same(request):
     assert request.config.getoption("device") == "cpu"
     command = [sys.executable, "-m", "pytest", "--device", "cpu", "-q", "-rs", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, TESTS / "test_launches.py"], cwd=TESTS.parent, env=os.environ | {"PYTHONPATH": str(TESTS.parent)},
+        [*command, TESTS / "test_launches.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True, text=True,
     )  # fmt: skip
     assert "looks inside the emulator" in done.stdout

@@ -8,17 +8,15 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT, STAND_IN
 
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.cuda.devices import _uuid
 
-ROOT = Path(__file__).resolve().parent.parent
-STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
 # not those of cuda.monitor: NVML knows no emulated device
 EXAMPLES = ["backend.cuda.runtime", "backend.cuda.streams", "cuda.devices", "cuda.memory", "cuda.seeds"]
 

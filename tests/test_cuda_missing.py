@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from checkout import ROOT, SUPPORT
 
 import autograd_gpu as ag
 from autograd_gpu.backend.cuda import diagnostics, nvml
@@ -28,7 +29,6 @@ def test_a_cupy_that_another_thread_is_importing_is_not_there_yet(monkeypatch):
     assert float(ag.tensor(2.0).sum()) == 2.0
     assert ag.ones(2).is_cuda is False
 
-ROOT = Path(__file__).resolve().parent.parent
 
 # every function that cannot answer without a device
 ASKS = {
@@ -138,9 +138,9 @@ def test_errors_with_cupy_and_without_a_device(monkeypatch, cupy, visible, words
         assert all(word in text for word in words), (name, text)
 
 
-WITHOUT_CUPY = """
+WITHOUT_CUPY = f"""
 import json, sys
-sys.path.insert(0, "tests")
+sys.path[:0] = {[str(Path(__file__).parent), str(SUPPORT)]}
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):

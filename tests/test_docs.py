@@ -3,7 +3,6 @@
 import ast
 import doctest
 import importlib
-import pathlib
 import pkgutil
 import re
 import subprocess
@@ -11,11 +10,11 @@ import sys
 
 import numpy as np
 import pytest
+from checkout import ROOT
 
 import autograd_gpu as ag
 
 cpu = pytest.mark.cpu
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gpu."))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 GUIDES = {name: (ROOT / "docs" / name).read_text() for name in ("autograd.md", "memory.md")}

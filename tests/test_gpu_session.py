@@ -1,4 +1,4 @@
-"""tests/gpu_session.py, in runs of pytest with a CuPy whose device breaks when a test says so."""
+"""tests/support/gpu_session.py, in runs of pytest with a CuPy whose device breaks when a test says so."""
 
 import functools
 import json
@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from checkout import SUPPORT
 
 pytestmark = pytest.mark.cpu
 
@@ -99,7 +99,7 @@ def command(folder, *words):
 
 
 def environment():
-    return os.environ | {"PYTHONPATH": str(Path(__file__).parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    return os.environ | {"PYTHONPATH": str(SUPPORT), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run(folder, text, *words):

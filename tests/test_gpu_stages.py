@@ -11,13 +11,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 from ci.gpu import kernel_cache, sanitizer, suite
 from ci.gpu.log import FORMER, HEAD, SHOWN, TAIL, Log
 from ci.gpu.outdir import Archive, OutDir
 
 pytestmark = pytest.mark.cpu
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_inplace import ARGUMENTS, BINARY, FLOAT, WITH_INTEGERS
+from inplace_cases import ARGUMENTS, BINARY, FLOAT, WITH_INTEGERS
 
 import autograd_gpu as ag
 from autograd_gpu.ops import binding

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT, STAND_IN
 from copying_codec import quantize
 from offloading import SLAB, everything, mlp
 
@@ -22,8 +22,6 @@ from autograd_gpu.backend import fault_injection
 from autograd_gpu.backend.cuda import runtime
 from autograd_gpu.backend.transfer import copy_engine, offload, pinned_memory
 
-ROOT = Path(__file__).parents[1]
-STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
 STEPS = {
     "tanh": lambda x, w: x.tanh(),
     "exp": lambda x, w: (x * 0.1).exp(),

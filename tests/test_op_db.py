@@ -24,7 +24,7 @@ from autograd_gpu.core.tensor import wrap
 
 def test_every_op_has_a_row():
     missing = sorted(set(REGISTRY) - {row.op for row in ROWS})
-    assert not missing, f"write a row in tests/op_rows/ for: {', '.join(missing)}"
+    assert not missing, f"write a row in tests/support/op_rows/ for: {', '.join(missing)}"
 
 
 def test_every_row_names_an_op():

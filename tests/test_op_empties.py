@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from op_oracle import torch_call
 from op_rows import ROWS
 from outcomes import difference, outcome, shapes, variants
-from test_op_oracle import torch_call
 
 import autograd_gpu as ag
 from autograd_gpu.core.declare.op import REGISTRY

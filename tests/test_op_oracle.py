@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from op_db import AS_PYTORCH, FLOATS, INPUTS, Call, Sample, as_tuple, assert_close, values, whole
+from op_oracle import Theirs, to_torch, torch_call
 from op_rows import ROWS
 
 from autograd_gpu import backend
@@ -24,49 +25,6 @@ def against_torch(name):
     """Parametrises over the rows that this check compares."""
     rows = [row for row in ROWS if row.op in REGISTRY and row.compared(name) == "yes"]
     return pytest.mark.parametrize("row", rows, ids=[row.op for row in rows])
-
-
-class Theirs:
-    """A call's counterpart: the same values in torch, and its outputs."""
-
-    def __init__(self, call):
-        self.inputs, self.call = [], call
-        self.args = [self._convert(a) for a in call.args]
-        self.outs = as_tuple(torch_call(call.row, self.args, call.sample.kwargs))
-
-    def _convert(self, value):
-        if isinstance(value, list):
-            return [self._convert(item) for item in value]
-        if not hasattr(value, "_array"):
-            return value
-        tensor = to_torch(value)
-        if any(value is x for x in self.call.inputs):
-            self.inputs.append(tensor.requires_grad_())
-        return tensor
-
-
-def to_torch(tensor):
-    array = backend.to_numpy(tensor._array)
-    if str(tensor.dtype) == "bfloat16":
-        return torch.tensor(array.astype(np.float32)).to(torch.bfloat16)
-    return torch.tensor(array.copy())
-
-
-def torch_call(row, args, kwargs):
-    """PyTorch's function; numbers become 0-d tensors where it takes tensors only, which promote in the same way."""
-    if callable(row.torch):
-        return row.torch(torch, *args, **kwargs)
-    function = torch
-    for part in (f"torch.{row.op}" if row.torch == "auto" else row.torch).split(".")[1:]:
-        function = getattr(function, part)
-    if any(isinstance(a, (bool, int, float)) for a in args) and row.definition.numbers:
-        try:
-            return function(*args, **kwargs)
-        except TypeError:
-            floats = [a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
-            kinds = {bool: torch.bool, int: torch.int64, float: floats[0] if floats else torch.get_default_dtype()}
-            args = [torch.tensor(a, dtype=kinds[type(a)]) if type(a) in kinds else a for a in args]
-    return function(*args, **kwargs)
 
 
 def same(ours, theirs, what):

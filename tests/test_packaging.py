@@ -8,10 +8,10 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
+from checkout import ROOT
 
 pytestmark = pytest.mark.cpu
 
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def files(folder, pattern="*"):

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from checkout import ROOT, STAND_IN
 from cuda_emu.samples import needs_emulator
 
 from autograd_gpu.backend.cuda import cublas
@@ -20,7 +21,6 @@ from benchmarks.probe.checks import ORDER
 from benchmarks.probe.table import CHECKS, FLOATS
 
 pytestmark = pytest.mark.cpu
-ROOT = Path(__file__).resolve().parents[1]
 REAL = {
     "capture of ufunc, RawKernel and cuBLAS by ctypes": "RuntimeError: no libcublas.so is loaded in this process: CuPy "
     "brings it on a real device alone",
@@ -30,7 +30,7 @@ BY_ITSELF = {1, 3, 6, 7, 10, 19}  # questions that the probe has to answer
 
 
 def run(folder, *words, seconds=300, standin=True):
-    places = [str(ROOT / "tests/cuda_emu/standin"), str(ROOT)] if standin else [str(ROOT)]
+    places = [str(STAND_IN), str(ROOT)] if standin else [str(ROOT)]
     command = [sys.executable, "-m", "benchmarks.probe", "--lines", folder / "probe.jsonl", "--seconds", str(seconds)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
     done = subprocess.run([*command, *words], env=environment, cwd=folder, capture_output=True, text=True)
@@ -180,7 +180,7 @@ print(json.dumps(checks.do("capture of ufunc, RawKernel and cuBLAS by ctypes", 6
 @needs_emulator
 def test_what_stands_around_the_captured_product_runs(tmp_path):
     """With a ufunc in its place, which the stand-in can capture: the race checker and the replays see the rest."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests/cuda_emu/standin"), str(ROOT)])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(STAND_IN), str(ROOT)])}
     done = subprocess.run(
         [sys.executable, "-c", WITH_CUBLAS], env=environment, cwd=tmp_path, capture_output=True, text=True
     )

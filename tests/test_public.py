@@ -6,32 +6,19 @@ import operator
 from collections import Counter
 from pathlib import Path
 
+import composite_cases
+import nn_cases
 import numpy as np
 import pytest
-import test_composites
-import test_nn_functional
-from public_calls import CALLS
+from public_calls import CALLS, INPUTS, flat, inputs_of
 from torch_names import NAMES
 
 import autograd_gpu as ag
 
 torch = pytest.importorskip("torch")
 
-INPUTS = 6  # per function, at least, where it has any
 WITHOUT_SECOND = {"cdist", "nn.functional.hardsigmoid", "nn.functional.pdist"}  # in PyTorch
 TOLERANCES = {"nn.functional.hardsigmoid": 1e-7}  # PyTorch takes one sixth in float32
-
-
-def inputs_of(name):
-    """(call, arrays) of every run: each call with other numbers until there are enough."""
-    rng, calls = np.random.default_rng(0), CALLS[name]
-    rounds = max(2, -(-INPUTS // len(calls)))
-    drawn = [(call, [np.asarray(rng.normal(size=s)) for s in shapes]) for _ in range(rounds) for call, *shapes in calls]
-    return drawn if drawn[0][1] else drawn[: len(calls)]
-
-
-def flat(out):
-    return [part for item in out for part in flat(item)] if isinstance(out, (list, tuple)) else [out]
 
 
 def assert_equal(ours, theirs, what, tolerance=1e-8):
@@ -122,9 +109,9 @@ def made_of_ops():
 
 
 def test_no_function_is_left_out():
-    """Here, or with as many inputs in the tables of test_composites.py and test_nn_functional.py."""
-    compared = Counter(case.name for case in [*test_composites.CASES, *test_composites.COUNTS])
-    known = {*CALLS, *ELSEWHERE, *(f"nn.functional.{name}" for name in test_nn_functional.CASES)}
+    """Here, or with as many inputs in the tables of composite_cases.py and nn_cases.py."""
+    compared = Counter(case.name for case in [*composite_cases.CASES, *composite_cases.COUNTS])
+    known = {*CALLS, *ELSEWHERE, *(f"nn.functional.{name}" for name in nn_cases.CASES)}
     assert not [name for name in made_of_ops() if name not in known and compared[name] < INPUTS]
 
 

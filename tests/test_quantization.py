@@ -1,10 +1,10 @@
 """backend/quantization/quantize.py on both devices: codes, scales, and what comes back."""
 
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+from checkout import ROOT
 
 import autograd_gpu as ag
 from autograd_gpu import backend, profiler
@@ -170,7 +170,7 @@ def test_rows_have_scales_of_their_own(put):
     assert numbers(dequantize(quantize(put(x), float8_e4m3fn)))[0].tolist() == [0, 0]
 
 
-TEXT = (Path(__file__).parents[1] / "docs" / "kernels.md").read_text()
+TEXT = (ROOT / "docs" / "kernels.md").read_text()
 KINDS = {
     "z": lambda z: z, "tanh(z)": np.tanh, "relu(z)": lambda z: np.maximum(z, 0),
     "silu(z)": lambda z: z / (1 + np.exp(-z)),

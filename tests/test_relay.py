@@ -6,16 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 from benchmarks import relay, together
 from benchmarks.relay import Job
 
 pytestmark = pytest.mark.cpu
 
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def do(name, seconds):

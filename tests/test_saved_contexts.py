@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 from against_torch import both, hooks_of, leaf, same
-from test_saved_memory import Exp
+from custom_functions import Exp
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import graph

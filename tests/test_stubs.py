@@ -1,14 +1,13 @@
 """What is written from the op table, the stubs that type checkers read and the page of what is compared, is current."""
 
-import pathlib
 import subprocess
 import sys
 
 import pytest
+from checkout import ROOT
 
 pytestmark = pytest.mark.cpu
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize("script", ["write_stubs.py", "write_coverage.py"])

@@ -3,13 +3,12 @@
 import importlib.util
 import re
 import sys
-from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 pytestmark = pytest.mark.cpu
 
-SCRIPT = Path(__file__).resolve().parent.parent / "ci" / "supported.py"
 PROJECT = {
     "dependencies": ["scipy>=1.13", "numpy>=2.1.2,<2.6"],
     "classifiers": [f"Programming Language :: Python :: 3{end}" for end in (".13", "", ".9")] + ["Typing :: Typed"],
@@ -18,7 +17,7 @@ PROJECT = {
 
 @pytest.fixture(scope="module")
 def supported():
-    spec = importlib.util.spec_from_file_location("supported", SCRIPT)
+    spec = importlib.util.spec_from_file_location("supported", ROOT / "ci" / "supported.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

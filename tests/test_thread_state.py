@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT, STAND_IN, SUPPORT
 
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.cuda import thread_state
 from autograd_gpu.core.engine.state import MAX_NESTED
-
-ROOT = Path(__file__).resolve().parent.parent
-STAND_IN = ROOT / "tests" / "cuda_emu" / "standin"
 
 
 @pytest.fixture
@@ -142,7 +140,8 @@ class TestCuPy:
 
     @pytest.mark.emulated
     def test_devices(self):
-        environment = {**os.environ, "PYTHONPATH": f"{STAND_IN}:{ROOT / 'tests'}", "AUTOGRAD_GPU_EMU_DEVICES": "2"}
+        places = os.pathsep.join(map(str, (STAND_IN, SUPPORT, Path(__file__).parent)))
+        environment = {**os.environ, "PYTHONPATH": places, "AUTOGRAD_GPU_EMU_DEVICES": "2"}
         done = subprocess.run([sys.executable, "-W", "error", "-c", TWO_DEVICES], cwd=ROOT, env=environment,
                               capture_output=True, text=True)  # fmt: skip
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

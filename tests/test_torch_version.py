@@ -1,14 +1,13 @@
-"""tests/torch_version.py: which oracle tests an older PyTorch skips, and that they exist."""
+"""tests/support/torch_version.py: which oracle tests an older PyTorch skips, and that they exist."""
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch_version
+from checkout import ROOT, TESTS
 
 pytestmark = pytest.mark.cpu
-TESTS = Path(__file__).parent
 
 
 def test_only_an_older_pytorch_skips():
@@ -22,14 +21,14 @@ def test_only_an_older_pytorch_skips():
 
 def test_the_extra_installs_what_the_tests_hold_for():
     wanted = "torch==" + ".".join(map(str, torch_version.HOLDS_FOR))
-    assert wanted in (TESTS.parent / "pyproject.toml").read_text()
+    assert wanted in (ROOT / "pyproject.toml").read_text()
 
 
 def test_every_line_names_a_test():
     pytest.importorskip("torch")
     files = sorted({name.partition("::")[0] for name in torch_version.OLDER})
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *(TESTS / name for name in files)]
-    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     found = [line.partition("/")[2] for line in done.stdout.splitlines() if "::" in line]
     assert [name for name in torch_version.OLDER if not any(line.startswith(name) for line in found)] == []

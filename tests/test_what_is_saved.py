@@ -13,15 +13,14 @@ import contextlib
 
 import numpy as np
 import pytest
+from composite_cases import CASES as COMPOSITES
+from nn_cases import CASES as LAYERS
+from nn_cases import CONSTANT
+from nn_cases import run as run_layer
 from op_db import Call, values
+from op_oracle import Theirs
 from op_rows import ROWS
-from public_calls import CALLS
-from test_composites import CASES as COMPOSITES
-from test_nn_functional import CASES as LAYERS
-from test_nn_functional import CONSTANT
-from test_nn_functional import run as run_layer
-from test_op_oracle import Theirs
-from test_public import flat, inputs_of
+from public_calls import CALLS, flat, inputs_of
 
 import autograd_gpu as ag
 from autograd_gpu.core.declare.op import REGISTRY

@@ -2,7 +2,8 @@
 
     python -m ci.gpu.suite core --seconds 65 --results DIR --failures FILE [--passed FILE]
 
-leaves DIR/core.xml and DIR/core.outcomes.jsonl. tests/gpu_session.py is the part of this that runs inside pytest.
+leaves DIR/core.xml and DIR/core.outcomes.jsonl. The part of this that runs inside pytest is
+tests/support/gpu_session.py.
 """
 
 from __future__ import annotations

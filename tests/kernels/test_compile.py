@@ -1,4 +1,4 @@
-"""Every kernel compiles for every architecture, and costs no more than resources.json says; no GPU is needed."""
+"""Every kernel compiles for every architecture, and costs no more than kernel_resources.json says; no GPU is needed."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from autograd_gpu.backend import kernels
 
 NEEDS = "needs CuPy and NVRTC: pip install cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime"
 pytestmark = pytest.mark.cpu
-resources = pytest.importorskip("resources", reason=NEEDS, exc_type=ImportError)
+resources = pytest.importorskip("kernel_resources", reason=NEEDS, exc_type=ImportError)
 try:
     resources.version()
 except RuntimeError as error:

@@ -5,7 +5,8 @@ import re
 import emulated
 import numpy as np
 import pytest
-from emulated import ROOT, Placed, unset
+from checkout import ROOT
+from emulated import Placed, unset
 from list_kernels import Lists
 
 from autograd_gpu.backend import kernels

@@ -5,6 +5,7 @@ import re
 import emulated
 import numpy as np
 import pytest
+from checkout import ROOT
 from emulated import DTYPES, ORDERS, Placed, assert_same, unset, width_of
 from ml_dtypes import finfo
 
@@ -211,7 +212,7 @@ def test_no_race_and_no_undefined_behaviour(pair, offset, check_name):
 
 # ---- bytes -------------------------------------------------------------------------------------------
 
-TEXT = (emulated.ROOT / "docs" / "kernels.md").read_text()
+TEXT = (ROOT / "docs" / "kernels.md").read_text()
 ROW = r"^\| ([\w, ]+) \| (\w+) \| (\d+) \| (\d*)(?:, with a scale (\d+))? ?\| (\d+) \|$"
 DOCUMENTED = {
     (source, codes): numbers

@@ -5,7 +5,8 @@ import re
 import emulated
 import numpy as np
 import pytest
-from emulated import ROOT, Placed
+from checkout import ROOT
+from emulated import Placed
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.activations import ACTIVATIONS

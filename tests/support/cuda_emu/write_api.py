@@ -1,7 +1,7 @@
 """Writes standin/cupy/api.json: the names and parameters of the real CuPy that the stand-in may offer.
 
-    python tests/cuda_emu/write_api.py          # where CuPy is installed, with [ctk] for cuBLAS; no GPU is needed
-    python tests/cuda_emu/write_api.py --check  # exit status 1 if the committed table differs
+    python tests/support/cuda_emu/write_api.py          # where CuPy is installed, with [ctk]; no GPU is needed
+    python tests/support/cuda_emu/write_api.py --check  # exit status 1 if the committed table differs
 
 A value is the list of a callable's parameters, the value of an integer constant, "ufunc", or null. It is null for what
 is NumPy's own, too, whose parameters are those of the NumPy that is installed.

@@ -1,7 +1,6 @@
 """Our kernels, compiled for the CPU and launched on NumPy arrays: the product's sources, options and launch shapes."""
 
 import functools
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +8,6 @@ from cuda_emu import build
 
 from autograd_gpu.backend import kernels
 
-ROOT = Path(__file__).resolve().parents[2]
 DTYPES = tuple(kernels.C_NAMES)
 ORDERS = ("forward", "reverse", 1)  # of blocks and threads; the number seeds a shuffle
 TOGETHER = 48  # instances per object: CUDA's headers take as long as 20 of them, and another process may do the rest

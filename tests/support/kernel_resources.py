@@ -1,6 +1,6 @@
 """What our kernels cost on each architecture, from NVRTC's log; no GPU is needed.
 
-    python tests/kernels/resources.py      # after a change of a kernel: writes resources.json
+    python tests/support/kernel_resources.py  # after a change of a kernel: writes kernel_resources.json
 
 The table holds upper bounds, in the unit in which a GPU gives registers to a thread: eight. Smaller changes have no
 effect, and NVRTC 13.0, 13.2 and 13.4 agree in this unit on all but one instance; 13.5 takes up to five units more than
@@ -12,22 +12,19 @@ import gzip
 import hashlib
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import cupy
+from cuda_emu import cache
 from cupy._core.core import assemble_cupy_compiler_options
 from cupy_backends.cuda.libs import nvrtc
 
 from autograd_gpu.backend import kernels
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # as a script, it finds the tests' other packages too
-from cuda_emu import cache
-
 ARCHS = ("sm_80", "sm_90", "sm_100")
-TABLE = Path(__file__).with_name("resources.json")
-COMMAND = "python tests/kernels/resources.py"
+TABLE = Path(__file__).with_name("kernel_resources.json")
+COMMAND = "python tests/support/kernel_resources.py"
 UNIT = 8
 TOGETHER = 48  # instances per program
 

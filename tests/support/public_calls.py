@@ -6,6 +6,8 @@ what it needs: positive numbers, whole ones, a matrix with an inverse.
 
 from __future__ import annotations
 
+import numpy as np
+
 
 def positive(x):
     return x * x + 0.5
@@ -347,3 +349,18 @@ CREATION = {
 }  # fmt: skip
 
 CALLS = ELEMENTWISE | REDUCTIONS | SHAPE | INDEXING | PRODUCTS | LINALG | ACTIVATIONS | LOSSES | CREATION
+
+
+INPUTS = 6  # per function, at least, where it has any
+
+
+def inputs_of(name):
+    """(call, arrays) of every run: each call with other numbers until there are enough."""
+    rng, calls = np.random.default_rng(0), CALLS[name]
+    rounds = max(2, -(-INPUTS // len(calls)))
+    drawn = [(call, [np.asarray(rng.normal(size=s)) for s in shapes]) for _ in range(rounds) for call, *shapes in calls]
+    return drawn if drawn[0][1] else drawn[: len(calls)]
+
+
+def flat(out):
+    return [part for item in out for part in flat(item)] if isinstance(out, (list, tuple)) else [out]

@@ -1,7 +1,7 @@
 """Writes standin/cupy/loops.json: the dtypes that each of CuPy's ufuncs and reductions takes and gives.
 
-    python tests/cuda_emu/write_loops.py          # where CuPy is installed; no GPU is needed
-    python tests/cuda_emu/write_loops.py --check  # exit status 1 if the committed table differs
+    python tests/support/cuda_emu/write_loops.py          # where CuPy is installed; no GPU is needed
+    python tests/support/cuda_emu/write_loops.py --check  # exit status 1 if the committed table differs
 
 A ufunc that has a public name stands under it ("cupy.add", "cupyx.scipy.special.erf"), the others and the reductions
 under CuPy's own ("cupy_where", "cupy_sum"). A loop is written as `ufunc.types` writes it, "E" being bfloat16; "??->!"

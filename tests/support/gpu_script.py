@@ -11,7 +11,9 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[1] / "ci" / "gpu.sh"
+from checkout import ROOT
+
+SCRIPT = ROOT / "ci" / "gpu.sh"
 DEFAULT = ["device", "probe", "core", "bench", "ops", "rest"]
 MOST_FILES, MOST_BYTES = 8, 16 << 20  # come back from a machine that is lent
 

@@ -27,7 +27,7 @@ RANK = ("passed", "xfailed", "skipped", "failed", "error", "crashed")  # the out
 
 
 def add_options(parser):
-    group = parser.getgroup("gpu session", "what a run on a GPU leaves (tests/gpu_session.py)")
+    group = parser.getgroup("gpu session", "what a run on a GPU leaves (tests/support/gpu_session.py)")
     group.addoption("--outcomes", metavar="FILE", help="append a JSON line for each test")
     group.addoption("--failures", metavar="FILE", help="append a JSON line for each failure")
     group.addoption("--stage", default="", help="the name of this run in those lines")
