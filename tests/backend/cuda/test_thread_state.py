@@ -159,7 +159,7 @@ def on_own_stream(xp, x, y):
 TWO_DEVICES = """
 import cupy as cp
 import autograd_gpu as ag
-from autograd_gpu.backend import handles
+from autograd_gpu.backend.cuda import cublas_handles
 from test_thread_state import found_deep
 
 first, second = cp.cuda.Stream(), None
@@ -171,9 +171,9 @@ with first:
     assert found_deep(look) == (0, first, second) == look()
     def multiply():
         with ag.cuda.device(1):
-            return (a @ a).sum().item(), handles.handle(1)
+            return (a @ a).sum().item(), cublas_handles.handle(1)
     found, handle = found_deep(multiply)
-    assert found == 8 and multiply() == (8, handle) and list(handles._SHARED) == [(1, second.ptr)]
+    assert found == 8 and multiply() == (8, handle) and list(cublas_handles._SHARED) == [(1, second.ptr)]
 cp.cuda.Device(1).use()
 assert found_deep(look) == (1, cp.cuda.Stream.null, second)
 print("done")
