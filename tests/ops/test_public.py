@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from pathlib import Path
 
 import composite_cases
 import nn_cases
 import numpy as np
 import pytest
+from checkout import TESTS
 from public_calls import CALLS, INPUTS, flat, inputs_of
 from torch_names import NAMES
 
@@ -88,14 +88,14 @@ def test_result_dtypes(name, dtype, device):
 # ---- that no function is left out ---------------------------------------------------------------------
 
 ELSEWHERE = {  # name -> the file that tests it
-    **dict.fromkeys(NAMES["Random numbers"], "test_random.py"),
-    **dict.fromkeys(NAMES["Dropout"], "test_nn_overwriting.py"),
-    "cuda.manual_seed_all": "test_cuda.py",
-    **dict.fromkeys(("empty_strided", "unsafe_chunk", "unsafe_split"), "test_inplace_names.py"),
-    "unsafe_split_with_sizes": "test_inplace_names.py",
-    "from_dlpack": "test_tensor.py",
-    "from_numpy": "test_tensor.py",
-    "nn.functional.gumbel_softmax": "test_nn_overwriting.py",
+    **dict.fromkeys(NAMES["Random numbers"], "random/test_random.py"),
+    **dict.fromkeys(NAMES["Dropout"], "nn/test_functional_inplace.py"),
+    "cuda.manual_seed_all": "cuda/test_cuda.py",
+    **dict.fromkeys(("empty_strided", "unsafe_chunk", "unsafe_split"), "ops/inplace/test_functions.py"),
+    "unsafe_split_with_sizes": "ops/inplace/test_functions.py",
+    "from_dlpack": "core/test_tensor.py",
+    "from_numpy": "core/test_tensor.py",
+    "nn.functional.gumbel_softmax": "nn/test_functional_inplace.py",
 }
 OTHERS = {  # which have their own tests
     "Checkpoints", "Derivatives", "In place", "Layers", "Modules", "Optimizers", "Properties, dtypes, modes",
@@ -117,7 +117,7 @@ def test_no_function_is_left_out():
 
 @pytest.mark.parametrize(("name", "file"), ELSEWHERE.items())
 def test_what_is_tested_elsewhere_is_named_there(name, file):
-    assert name.rpartition(".")[2] in (Path(__file__).parent / file).read_text()
+    assert name.rpartition(".")[2] in (TESTS / file).read_text()
 
 
 def mentioned(code):
