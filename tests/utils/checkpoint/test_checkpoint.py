@@ -1,6 +1,6 @@
 """utils.checkpoint: both modes against the plain run; what is run again, kept and freed.
 
-Policies are in test_checkpoint_selection.py, what is reentrant only and chains in test_checkpoint_reentrant.py.
+Policies are in test_selective.py, what is reentrant only and chains in test_reentrant.py.
 """
 
 import threading
