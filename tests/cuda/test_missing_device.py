@@ -148,9 +148,9 @@ class Blocked:
             raise ModuleNotFoundError("No module named 'cupy'", name="cupy")
 
 sys.meta_path.insert(0, Blocked())
-import test_cuda_missing
-test_cuda_missing.check_what_answers()
-print(json.dumps([test_cuda_missing.errors(), "cupy" in sys.modules]))
+import test_missing_device as tests
+tests.check_what_answers()
+print(json.dumps([tests.errors(), "cupy" in sys.modules]))
 """
 
 
