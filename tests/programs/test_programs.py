@@ -1,8 +1,8 @@
 """Random programs of operations, views, in-place writes, hooks and partial gradients, against PyTorch.
 
-The same programs in every run. PROGRAMS=20000 pytest tests/test_programs.py --hypothesis-seed=1 tries that many others.
-What is left out on purpose stands where machine.py skips it; besides, x.mul_(x) has its gradient here, where PyTorch
-raises at backward, and a view made under no_grad does not require grad, where in PyTorch it does.
+The same programs in every run. PROGRAMS=20000 pytest tests/programs/test_programs.py --hypothesis-seed=1 tries that
+many others. What is left out on purpose stands where machine.py skips it; besides, x.mul_(x) has its gradient here,
+where PyTorch raises at backward, and a view made under no_grad does not require grad, where in PyTorch it does.
 """
 
 from __future__ import annotations
