@@ -32,8 +32,8 @@ INTRODUCTION = f"""# What is compared with PyTorch
 
 Written by `ci/write_coverage.py` from the op table (`tests/support/op_rows`); do not edit.
 
-`tests/test_op_oracle.py` calls every op that has one and its counterpart in PyTorch, or what its row makes of PyTorch's
-functions, with the same inputs.
+`tests/ops/test_op_oracle.py` calls every op that has one and its counterpart in PyTorch, or what its row makes of
+PyTorch's functions, with the same inputs.
 
 * *yes*: results (dtype, shape, values), gradients, second gradients agree within {op_db.AS_PYTORCH} (1 + |value|) in
   float64. *none*: the op has no derivative. *no*: not compared, and the last column says why.
@@ -41,13 +41,13 @@ functions, with the same inputs.
 * *dtypes*: what the op takes, of float16, bfloat16, float32 and float64 (together *floats*), int64 and bool. The dtype
   of its result is PyTorch's where PyTorch takes that dtype, unless the last column says why not.
 * *jvp*, *batch*: the words of the op's block, or *function* where it has one of its own; tangents end in an op without
-  a derivative. `tests/test_op_words.py` holds both against the gradient rules and against a loop.
+  a derivative. `tests/ops/test_op_words.py` holds both against the gradient rules and against a loop.
 """
 SECOND = """# Where PyTorch's names live
 
 The package has each of these names where PyTorch has it (`torch.x` is `ag.x`), functions of tensors as methods, too.
 An *op* is one block; in brackets its name, where that is another. A *function* made of ops is compared with PyTorch as
-well, in `tests/test_public.py` or the test that it names: on at least six inputs where it takes tensors, with both
+well, in `tests/ops/test_public.py` or the test that it names: on at least six inputs where it takes tensors, with both
 derivatives where PyTorch has them. What draws random numbers has tests of its own.
 """
 

@@ -30,7 +30,7 @@ def label_margins(x, target):
     return out
 
 
-# PyTorch's losses, which test_nn_functional.py compares with, have no second derivative and refuse empty batches.
+# PyTorch's losses, which nn/test_functional.py compares with, have no second derivative and refuse empty batches.
 
 
 def their_class_margins(torch, x, target, p, margin):

@@ -135,10 +135,10 @@ def test_every_file_belongs_to_one_stage(words):
     names = {stage: {Path(file).name for file in found} for stage, found in chosen.items()}
     assert {
         "test_every_instance.py", "test_standin.py", "test_standin_device.py", "test_cublas.py", "test_cuda.py",
-        "test_quantization.py", "test_offload.py", "test_offload_copies.py", "test_slabs.py", "test_norm.py",
+        "test_quantize.py", "test_offload.py", "test_copy_engine.py", "test_pinned_memory.py", "test_layer_norm.py",
     } <= names["core"]  # fmt: skip
     assert {"test_op_db.py", "test_op_rules.py", "test_op_oracle.py", "test_saved_op_db.py"} <= names["ops"]
-    assert {"test_failures.py", "test_list_steps.py"} <= names["rest"]
+    assert {"test_failures.py", "test_fused.py"} <= names["rest"]
 
 
 def _ignored(words):
@@ -193,7 +193,7 @@ def test_sanitizer_runs_both_tools_over_every_file(checked):
 def test_each_file_chooses_tests_of_its_own(request):
     """pytest takes the words of -k."""
     command = [sys.executable, "-m", "pytest", "--device", "cuda", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    driver = [ROOT / "tests/kernels/test_every_instance.py", "-k", "[list_norm.cu"]
+    driver = [ROOT / "tests/backend/kernels/test_every_instance.py", "-k", "[list_norm.cu"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, *driver], env=environment, cwd=ROOT, capture_output=True, text=True)
     found = [line for line in done.stdout.splitlines() if "::" in line]

@@ -11,12 +11,12 @@ pytestmark = pytest.mark.cpu
 
 
 def test_only_an_older_pytorch_skips():
-    nodeid = "tests/test_public.py::test_equals_pytorch[aminmax]"
+    nodeid = "tests/ops/test_public.py::test_equals_pytorch[aminmax]"
     reason = "holds for PyTorch 2.13; in 2.11 aminmax has no second derivative"
     assert torch_version.reason_to_skip(nodeid, (2, 11)) == reason
     for version in (None, (2, 13), (2, 14), (3, 0)):
         assert torch_version.reason_to_skip(nodeid, version) is None
-    assert torch_version.reason_to_skip("tests/test_public.py::test_equals_pytorch[amin]", (2, 11)) is None
+    assert torch_version.reason_to_skip("tests/ops/test_public.py::test_equals_pytorch[amin]", (2, 11)) is None
 
 
 def test_the_extra_installs_what_the_tests_hold_for():

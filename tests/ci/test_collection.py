@@ -61,7 +61,7 @@ def test_a_file_that_is_named_is_collected_all_the_same(request):
     assert request.config.getoption("device") == "cpu"
     command = [sys.executable, "-m", "pytest", "--device", "cpu", "-q", "-rs", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, TESTS / "test_launches.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        [*command, TESTS / "backend/cuda/test_launches.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True, text=True,
     )  # fmt: skip
     assert "looks inside the emulator" in done.stdout
