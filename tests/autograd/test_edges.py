@@ -11,7 +11,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import Function, backward, grad
-from autograd_gpu.autograd.graph import GradientEdge, get_gradient_edge
+from autograd_gpu.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 ONE = [1.0, 1.0, 1.0]
 
@@ -239,3 +239,26 @@ def test_wrong_inputs():
     for call, name in ((lambda: grad(x.sum(), []), "grad"), (lambda: x.sum().backward(inputs=[]), "backward")):
         with pytest.raises(RuntimeError, match=rf"`inputs` argument to `{name}\(\)` cannot be empty"):
             call()
+
+
+class TestEdges:
+    def test_as_input_and_output(self):
+        x = leaf(1.0, 2.0)
+        y = x * x
+        edge = get_gradient_edge(y)
+        assert isinstance(edge, GradientEdge)
+        assert isinstance(edge.node, Node)
+        assert edge.output_nr == 0
+        assert grad((y * 3).sum(), edge)[0].tolist() == [3.0, 3.0]
+        assert grad(edge, x, ag.ones(2, dtype=ag.float64))[0].tolist() == [2.0, 4.0]
+
+    def test_of_one_output_of_several(self):
+        x = leaf(1.0, 2.0)
+        a, b = x.unbind()
+        edge = get_gradient_edge(b)
+        assert edge.output_nr == 1
+        assert grad(a * b * 5, edge)[0].item() == 5.0
+
+    def test_needs_grad(self):
+        with pytest.raises(RuntimeError, match="does not require"):
+            get_gradient_edge(ag.ones(1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.autograd import gradcheck, gradgradcheck
+from autograd_gpu.autograd import grad, gradcheck, gradgradcheck
 from autograd_gpu.nn import functional as F
 from autograd_gpu.profiler import count
 
@@ -280,3 +280,18 @@ def test_shapes_that_do_not_broadcast_are_told_in_pytorchs_words(name, shapes, d
         getattr(torch, name)(*[torch.ones(shape) for shape in shapes])
     with pytest.raises(RuntimeError, match=re.escape(f"{name}: {theirs.value} (input shapes: ")):
         getattr(ag, name)(*[ag.ones(shape, device=device) for shape in shapes])
+
+
+def test_label_margins_at_a_tie_do_not_depend_on_the_number_of_elements():
+    from autograd_gpu.ops.nn.margin_losses import label_margins
+
+    x = ag.tensor([[0.1, -0.9]] * 100, requires_grad=True)
+    many = grad(label_margins(x, ag.tensor([[0, -1]] * 100)).sum(), x)[0]
+    one = ag.tensor([[0.1, -0.9]], requires_grad=True)
+    few = grad(label_margins(one, ag.tensor([[0, -1]])).sum(), one)[0]
+    assert many[:1].tolist() == few.tolist()
+
+
+def test_clamp_names_what_it_takes():
+    with pytest.raises(TypeError, match=r"clamp\(\): argument 'min' must be Tensor, not list"):
+        ag.clamp(ag.arange(3.0), [0.0])

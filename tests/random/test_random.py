@@ -369,3 +369,33 @@ def test_an_in_place_draw_is_recorded_as_other_writes_are(device):
         z.normal_()
     assert y.grad_fn.name() != z.grad_fn.name() == "MulBackward0"
     assert ag.autograd.grad(y.sum() + z.sum(), x)[0].tolist() == [2, 2, 2]
+
+
+def test_bounds_of_randint_like():
+    r = ag.randint_like(ag.zeros(50, dtype=ag.int32), 2, 5)
+    assert r.dtype == ag.int32
+    assert set(r.tolist()) == {2, 3, 4}
+
+
+def test_normal_of_tensors():
+    for given in ({"dtype": ag.float64}, {"requires_grad": True}, {"device": "cpu"}, {"size": (2,)}):
+        with pytest.raises(TypeError, match="a tensor brings its own"):
+            ag.normal(ag.ones(2), 0.0, **given)
+    assert ag.normal(0.0, 1.0, 3).shape == (3,)
+    with pytest.raises(RuntimeError, match=r"std >= 0\.0"):
+        ag.random.normal((2,), std=-1.0)
+
+
+@pytest.mark.parametrize("dtype", [ag.float16, ag.bfloat16])
+def test_uniform_numbers_in_half_types_are_below_1(dtype):
+    drawn = ag.rand(100_000, dtype=dtype, generator=ag.Generator(ag.zeros(1).device).manual_seed(0))
+    assert 0 <= drawn.float().min().item() < 0.001
+    assert 0.99 < drawn.float().max().item() < 1
+
+
+def test_randint_like_takes_high():
+    x = ag.zeros(20)
+    assert set(ag.randint_like(x, high=2).tolist()) == {0.0, 1.0}
+    assert set(ag.randint_like(x, low=3, high=4).tolist()) == {3.0}
+    with pytest.raises(TypeError, match=r"randint_like\(input, high\)"):
+        ag.randint_like(x)

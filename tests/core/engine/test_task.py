@@ -18,6 +18,15 @@ def leaf(*shape):
     return ag.randn(*shape, dtype=ag.float64, requires_grad=True)
 
 
+def leaf_of(*values):
+    return ag.tensor(values, dtype=ag.float64, requires_grad=True)
+
+
+@pytest.fixture
+def x(device):
+    return ag.ones(2, requires_grad=True, device=device)
+
+
 class CountingMul(Function):
     calls: ClassVar[list[str]] = []
 
@@ -298,45 +307,6 @@ class TestOrder:
         assert order == ["b", "a"]
 
 
-class TestReentrant:
-    def test_two_thousand_levels(self):
-        class Deeper(Function):
-            @staticmethod
-            def forward(ctx, x, n):
-                ctx.n = n
-                return x * 2
-
-            @staticmethod
-            def backward(ctx, g):
-                if ctx.n:
-                    with ag.enable_grad():
-                        x = ag.ones(1, requires_grad=True)
-                        Deeper.apply(x, ctx.n - 1).backward()
-                return g * 2, None
-
-        x = ag.ones(1, requires_grad=True)
-        Deeper.apply(x, 2000).backward()
-        assert x.grad.item() == 2.0
-
-    def test_error_comes_back_from_a_helper_thread(self):
-        class Deep(Function):
-            @staticmethod
-            def forward(ctx, x, n):
-                ctx.n = n
-                return x * 2
-
-            @staticmethod
-            def backward(ctx, g):
-                if not ctx.n:
-                    raise ZeroDivisionError("at the bottom")
-                with ag.enable_grad():
-                    Deep.apply(ag.ones(1, requires_grad=True), ctx.n - 1).backward()
-                return g, None
-
-        with pytest.raises(ZeroDivisionError, match="at the bottom"):
-            Deep.apply(ag.ones(1, requires_grad=True), 100).backward()
-
-
 class TestAccumulation:
     def test_grads_do_not_alias(self):
         a, b = leaf(3), leaf(3)
@@ -413,3 +383,90 @@ class TestHalfPrecision:
         (g,) = grad((x + ag.zeros(4000, dtype=dtype)), x, ag.ones(4000, dtype=dtype))
         assert g.dtype == dtype
         assert abs(g.item() - 4000) <= 16  # the spacing of bfloat16 there
+
+
+def test_recorded_gradients_are_copies():
+    x, z, g = leaf_of(1.0), leaf_of(1.0), leaf_of(1.0).detach()
+    (x + z).backward(g, create_graph=True)
+    (x * 5).sum().backward()
+    assert (x.grad.item(), z.grad.item(), g.item()) == (6.0, 1.0, 1.0)
+
+
+def test_retained_gradients_are_copies():
+    x, g = leaf_of(1.0), leaf_of(1.0).detach()
+    y = x + 1
+    w = y + 1
+    y.retain_grad()
+    w.retain_grad()
+    w.backward(g)
+    y.grad.zero_()
+    assert (w.grad.item(), g.item()) == (1.0, 1.0)
+
+
+def test_same_input_twice_counts_once():
+    x = leaf_of(1.0)
+    ag.autograd.backward(x * 3, inputs=[x, x])
+    assert x.grad.item() == 3.0
+
+
+class TestWatchedAboveZero:
+    def test_hook_retain_grad_and_function(self):
+        calls = []
+
+        class F(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                calls.append("F")
+                return g * 2
+
+        x = leaf_of(0.3, 0.6)
+        y = x.sign()
+        y.retain_grad()
+        y.register_hook(lambda g: calls.append("hook"))
+        F.apply(y).sum().backward()
+        assert y.grad.tolist() == [2.0, 2.0]
+        assert calls == ["F", "hook"]
+        assert x.grad.tolist() == [0.0, 0.0]
+        calls.clear()
+        assert grad(F.apply(x.sign()).sum(), x)[0].tolist() == [0.0, 0.0]
+        assert calls == ["F"]
+
+    def test_hooks_of_a_leaf_behind_zero(self):
+        calls = []
+        x = leaf_of(0.3)
+        x.register_hook(lambda g: calls.append(g.tolist()))
+        x.register_post_accumulate_grad_hook(lambda t: calls.append("done"))
+        x.sign().sum().backward()
+        assert calls == [[0.0], "done"]
+        grad(x.sign().sum(), x)
+        assert calls[2:] == [[0.0]]
+
+    def test_leaf_reached_both_ways_fires_once(self):
+        calls = []
+        x = leaf_of(2.0)
+        x.register_hook(lambda g: calls.append(g.tolist()))
+        (x.sign() + x * 3).sum().backward()
+        assert calls == [[3.0]]
+
+
+class TestHooksBeforeZeroEdges:
+    """A node that is watched runs although nothing behind it is needed, whatever asks for the gradient."""
+
+    @pytest.mark.parametrize("make", [lambda x: (x * 1).zero_(), lambda x: (x * 1).floor(), lambda x: x.sign()])
+    def test_tensor_hooks(self, make, x):
+        seen = []
+        y = make(x)
+        y.register_hook(lambda g: seen.append(g.tolist()))
+        assert grad(y.sum(), x, retain_graph=True)[0].tolist() == [0.0, 0.0]
+        y.sum().backward(inputs=[x])
+        assert seen == [[1.0, 1.0]] * 2
+
+    def test_retain_grad(self, x):
+        y = (x * 1).floor()
+        y.retain_grad()
+        grad(y.sum(), x)
+        assert y.grad.tolist() == [1.0, 1.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 import numpy as np
@@ -9,8 +10,15 @@ import pytest
 from custom_functions import Double
 
 import autograd_gpu as ag
-from autograd_gpu.autograd import Function, grad
+from autograd_gpu.autograd import Function, grad, graph
 from autograd_gpu.autograd.graph import get_gradient_edge
+from autograd_gpu.utils.checkpoint import checkpoint
+
+
+@pytest.fixture
+def x(device):
+    return ag.ones(2, requires_grad=True, device=device)
+
 
 W = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
@@ -342,3 +350,153 @@ def test_overwritten_inputs_are_kept_where_a_rule_reads_them(leaf, weight):
     x = leaf * 1
     x.sin_().add_(1)
     np.testing.assert_allclose(gradient(x, leaf, weight), W * np.cos(values(leaf)))
+
+
+def test_two_threads_read_one_stale_view(x):
+    """The view counted as fresh before it had its new node."""
+    found = []
+    for _ in range(100):
+        base = x * 1
+        view, start = base[:1], threading.Barrier(2)
+        base.mul_(5)
+
+        def read(view=view, start=start):
+            start.wait()
+            found.append(grad(view.sum(), x, retain_graph=True)[0].tolist())
+
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [[5.0, 0.0]] * 200
+
+
+class TestData:
+    def test_of_a_base_whose_view_is_written_to(self, x):
+        base = x * 1
+        view = base.view(2, 1)
+        base.data = ag.zeros(2, device=x.device)
+        with ag.no_grad():
+            view.add_(1)
+        assert grad(view.sum(), x)[0].tolist() == [1.0, 1.0]
+
+    def test_of_a_base_whose_view_is_rewritten(self, x):
+        base = x * 1
+        view = base.view(2, 1)
+        base.data = ag.zeros(2, device=x.device)
+        view.mul_(3)
+        assert grad(view.sum(), x, retain_graph=True)[0].tolist() == [3.0, 3.0]
+        assert base.grad_fn.name() == "MulBackward0"
+
+    def test_of_a_view(self, x):
+        base = x * 1
+        view = base[:1]
+        view.data = ag.zeros(1, device=x.device)
+        view.mul_(2)
+        assert not view._is_view()
+        assert base.grad_fn.name() == "MulBackward0"
+        assert grad(view.sum(), x)[0].tolist() == [2.0, 0.0]
+
+
+class TestStretchedViews:
+    def test_refuse_a_tensor_that_is_differentiated(self, x):
+        view = ag.zeros(1, 3, device=x.device).expand(4, 3)
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            view.fill_(x.sum())
+
+    def test_take_a_number(self, x):
+        base = (x * 1).reshape(1, 2)
+        base.expand(4, 2).fill_(7.0)
+        assert base.tolist() == [[7.0, 7.0]]
+        assert grad(base.sum(), x)[0].tolist() == [0.0, 0.0]
+
+
+def test_a_copy_is_not_taken_of_what_changed_unseen(x):
+    """allow_mutation_on_saved_tensors kept the changed values for what had been saved."""
+    with graph.allow_mutation_on_saved_tensors():
+        y = x * 2
+        z = y.sin()
+        y.array[...] = 5
+        graph.increment_version(y)
+        y.zero_()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.sum().backward()
+
+
+@pytest.mark.cpu
+def test_a_write_that_fails_half_way_is_noticed(x):
+    y = x * 1
+    z = y.sin()
+    with ag.no_grad(), np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        y.div_(0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+class TestStaleViewsAreSaved:
+    def test_by_a_checkpoint(self, x):
+        base = ag.zeros(2, 2, device=x.device)
+        view = base[0]
+        base.add_(x)
+        checkpoint(lambda t: t.exp(), view, use_reentrant=False).sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(force=True), np.exp([1.0, 1.0]), rtol=1e-6)
+
+    def test_by_a_function(self, x):
+        class Keeps(Function):
+            @staticmethod
+            def forward(ctx, t, kept):
+                ctx.save_for_backward(kept[0])
+                return t * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.saved_tensors[0], None
+
+        base = ag.zeros(2, device=x.device)
+        view = base[:1]
+        base.add_(x)
+        (first,) = grad(Keeps.apply(x, [view]).sum(), x, create_graph=True)
+        assert first.requires_grad
+        assert grad(first.sum(), x)[0].tolist() == [2.0, 0.0]
+
+
+def test_zero_dimensions_are_written_to(x):
+    loss = ag.zeros((), device=x.device)
+    loss[()] = x.sum()
+    assert grad(loss, x)[0].tolist() == [1.0, 1.0]
+    total = x.sum()
+    total[...].mul_(3)
+    assert grad(total, x)[0].tolist() == [3.0, 3.0]
+
+
+def test_a_pack_hook_that_raises_finds_the_history_of_what_was_written_to(x):
+    class Triples(Function):
+        @staticmethod
+        def forward(ctx, t):
+            ctx.mark_dirty(t)
+            ctx.save_for_backward(t)
+            return t.mul_(3)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    def pack(_):
+        raise ValueError("full")
+
+    y = x * 1
+    with graph.saved_tensors_hooks(pack, lambda t: t), pytest.raises(ValueError, match="full"):
+        Triples.apply(y)
+    assert y.tolist() == [3.0, 3.0]
+    assert y.grad_fn.name() == "TriplesBackward"
+
+
+def test_a_view_out_of_date_is_printed(x):
+    with ag.no_grad():
+        view = x[:1]
+        view.mul_(2)
+        assert repr(view).startswith("tensor([2.]")
+    parts = (x * 1).unbind()
+    parts[0]._base.mul_(2)
+    assert repr(parts[0]).endswith("grad_fn=<Invalid>)") or "device" in repr(parts[0])

@@ -8,6 +8,7 @@ from op_db import values
 from scipy import special
 
 import autograd_gpu as ag
+from autograd_gpu.autograd import grad
 from autograd_gpu.nn import functional as F
 
 FAR = np.array([-86.0, -60, -40, -30.0, -25.0, -20.0, -17.0, -15.0, -12.0, -10.5, -9.0, -7.0, -5.0, -3.0, -1.7, -0.99])
@@ -112,3 +113,10 @@ def test_ends(device):
             found = values(function(ag.cat([x] * 100)))[:5]
         assert np.isnan(found[[0, 4]]).all()  # -inf * 0, as in PyTorch
         assert found[1:4].tolist() == [0, np.float32(1e30), np.inf]
+
+
+@pytest.mark.parametrize("count", [4, 2000])
+def test_relu_lets_the_gradient_through_at_every_nan(count):
+    """Also at those whose sign bit is set, as that of inf - inf is."""
+    x = ag.tensor(np.copysign(np.full(count, np.nan), -1.0), requires_grad=True)
+    assert grad(ag.relu(x).sum(), x)[0].tolist() == [1.0] * count
