@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from op_checks import Spy, calls, check
 from op_db import FLOATS, Call, Sample, assert_close, values
-from op_rows import ROWS
+from op_rows import BY_MODULE, ROWS
 
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend.arrays.device import Device
-from autograd_gpu.core.declare.op import FLOAT, REGISTRY
+from autograd_gpu.core.declare.op import FLOAT, RECORD, REGISTRY
 from autograd_gpu.core.tensor import wrap
 
 # ---- the table itself -------------------------------------------------------------------------------
@@ -30,6 +30,11 @@ def test_every_op_has_a_row():
 def test_every_row_names_an_op():
     unknown = sorted({row.op for row in ROWS} - set(REGISTRY))
     assert not unknown, f"rows for ops that do not exist: {', '.join(unknown)}"
+
+
+def test_rows_lie_in_the_namesake_of_their_ops_module():
+    homes = {row.op: f"autograd_gpu.ops.{module}" for module, rows in BY_MODULE.items() for row in rows}
+    assert {op: home for op, home in homes.items() if getattr(RECORD, op).__module__ != home} == {}
 
 
 @check("empty")

@@ -1,6 +1,6 @@
 """The op table: what a row says, and what makes its inputs.
 
-Every declared op has a row in `op_rows/<family>.py`, one module per module of `autograd_gpu/ops/`:
+Every declared op has a row in `op_rows/`, which has one module per module of `autograd_gpu/ops/`:
 
     from op_db import Error, Row, Sample, binary, normal, positive, unary
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from op_db import values
-from op_rows.matrices import regular, spread, symmetric
+from op_rows.linalg.shared import regular, spread, symmetric
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import grad, gradcheck, gradgradcheck
