@@ -245,7 +245,7 @@ def test_a_kill_leaves_whole_files(script):
 def test_files_are_whole_at_any_time(script):
     """As a reader sees them who looks all the time."""
     change = (
-        "for i in {1..60}; do head -c 300000 /dev/urandom >$CUPY_CACHE_DIR/$stage-$i.cubin; "
+        "for i in {1..30}; do head -c 600000 /dev/urandom >$CUPY_CACHE_DIR/$stage-$i.cubin; "
         "echo \"{\\\"i\\\": $i}\" >$results/x.part; mv $results/x.part $results/cuda-ops.json; sleep 0.02; done"
     )
     script.tell(bench=change, core=change)
