@@ -20,7 +20,6 @@ from autograd_gpu.core.codegen import node_class
 from autograd_gpu.core.declare.op import REGISTRY
 from autograd_gpu.core.tensor import wrap
 
-
 MANY = 256  # elements
 
 
