@@ -2,7 +2,7 @@
 
 A kernel is bound by memory if it is as fast as a device-to-device copy that moves the bytes that the kernel must move;
 both are timed in turns by CUDA events, behind other work, so that neither waits for the host. Without a GPU no kernel
-is timed: bytes per element are shown as docs/kernels.md has them, counted by the emulator of tests/cuda_emu.
+is timed: bytes per element are shown as docs/kernels.md has them, counted by the emulator of tests/support/cuda_emu.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes docs/generated/op-coverage.md: what the tests compare with PyTorch, and where PyTorch's names live here.
 
-It reads the op table in tests/op_rows and the list in tests/torch_names.py. `python ci/write_coverage.py` writes the
-file anew; with --check it fails if it differs.
+It reads the op table in tests/support/op_rows and the list in tests/support/torch_names.py. `python
+ci/write_coverage.py` writes the file anew; with --check it fails if it differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 import op_db  # noqa: E402
 from op_rows import ROWS  # noqa: E402
@@ -30,10 +30,10 @@ ORACLE = {"forward": "oracle_forward", "gradient": "oracle_grad", "second gradie
 MORE = {"dtypes": "oracle_dtypes", "bool": "oracle_bool", "jvp": "jvp", "batch": "batch"}
 INTRODUCTION = f"""# What is compared with PyTorch
 
-Written by `ci/write_coverage.py` from the op table (`tests/op_rows`); do not edit.
+Written by `ci/write_coverage.py` from the op table (`tests/support/op_rows`); do not edit.
 
-`tests/test_op_oracle.py` calls every op that has one and its counterpart in PyTorch, or what its row makes of PyTorch's
-functions, with the same inputs.
+`tests/ops/test_op_oracle.py` calls every op that has one and its counterpart in PyTorch, or what its row makes of
+PyTorch's functions, with the same inputs.
 
 * *yes*: results (dtype, shape, values), gradients, second gradients agree within {op_db.AS_PYTORCH} (1 + |value|) in
   float64. *none*: the op has no derivative. *no*: not compared, and the last column says why.
@@ -41,13 +41,13 @@ functions, with the same inputs.
 * *dtypes*: what the op takes, of float16, bfloat16, float32 and float64 (together *floats*), int64 and bool. The dtype
   of its result is PyTorch's where PyTorch takes that dtype, unless the last column says why not.
 * *jvp*, *batch*: the words of the op's block, or *function* where it has one of its own; tangents end in an op without
-  a derivative. `tests/test_op_words.py` holds both against the gradient rules and against a loop.
+  a derivative. `tests/ops/test_op_words.py` holds both against the gradient rules and against a loop.
 """
 SECOND = """# Where PyTorch's names live
 
 The package has each of these names where PyTorch has it (`torch.x` is `ag.x`), functions of tensors as methods, too.
 An *op* is one block; in brackets its name, where that is another. A *function* made of ops is compared with PyTorch as
-well, in `tests/test_public.py` or the test that it names: on at least six inputs where it takes tensors, with both
+well, in `tests/ops/test_public.py` or the test that it names: on at least six inputs where it takes tensors, with both
 derivatives where PyTorch has them. What draws random numbers has tests of its own.
 """
 

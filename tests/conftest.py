@@ -1,7 +1,8 @@
 """The --device option, what "cuda" means on this machine, the `device` fixture, and a fixed seed for every test.
 
-`--device cuda` is the GPU where an NVIDIA driver answers. Elsewhere it is the emulator of tests/cuda_emu: a stand-in
-for CuPy, and our kernels compiled for the CPU. The report says which, and an emulated run is never a GPU result.
+`--device cuda` is the GPU where an NVIDIA driver answers. Elsewhere it is the emulator of tests/support/cuda_emu: a
+stand-in for CuPy, and our kernels compiled for the CPU. The report says which, and an emulated run is never a GPU
+result.
 """
 
 import gc
@@ -10,14 +11,13 @@ import os
 import re
 import shutil
 import sys
-from pathlib import Path
 
 import gpu_session
 import numpy as np
 import pytest
 import torch_version
+from checkout import STAND_IN
 
-STAND_IN = Path(__file__).parent / "cuda_emu" / "standin"
 SCHEDULE = pytest.StashKey[str]()  # present in an emulated run: the order in which streams run
 
 

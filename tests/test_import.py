@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 pytestmark = pytest.mark.cpu
 
-ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 4  # times what NumPy's own import takes in the same process; most of it is the compilation of 300 ops
 
 

@@ -4,16 +4,15 @@ import os
 import platform
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT
 
 import autograd_gpu as ag
 from autograd_gpu import __main__, info
 from autograd_gpu.backend.cpu import blas
 
-ROOT = Path(__file__).resolve().parent.parent
 OTHER = "Nehalem"  # kernels that every x86-64 processor of today can run and none chooses
 
 

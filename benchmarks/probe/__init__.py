@@ -4,8 +4,8 @@ Each check is a function under a name (table.py) and leaves one JSON line in FIL
 
     check      its name; `questions` are those of docs/gpu-questions.md that it answers
     ok         whether everything is as the project expects it
-    emulated   whether the stand-in of tests/cuda_emu took the GPU's place: then nothing here is a GPU result, and what
-               depends on time is not judged
+    emulated   whether the stand-in of tests/support/cuda_emu took the GPU's place: then nothing here is a GPU
+               result, and what depends on time is not judged
     seconds    how long it took
     error      what it ended with, if it did, and `lines`, the end of the traceback
     ...        what was found

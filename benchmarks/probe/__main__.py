@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.close(file)
     print(f"{good} of {len(names)} checks are as expected")
     if emulated:
-        print("The stand-in of tests/cuda_emu took the GPU's place: none of this is a GPU result.")
+        print("The stand-in of tests/support/cuda_emu took the GPU's place: none of this is a GPU result.")
     return 0 if good == len(names) else 1
 
 

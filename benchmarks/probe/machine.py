@@ -15,7 +15,8 @@ from .table import Found, Lab, check
 def device(lab: Lab) -> Found:
     """The device, CuPy's version, and the libcublas that it loads."""
     if lab.emulated:
-        return {"ok": True, "device": "none: the stand-in of tests/cuda_emu", "numpy": metadata.version("numpy")}
+        device = "none: the stand-in of tests/support/cuda_emu"
+        return {"ok": True, "device": device, "numpy": metadata.version("numpy")}
     cp = lab.cp
     cublas.gemm(cp.ones((8, 8), "float32"), cp.ones((8, 8), "float32"))
     runtime = cp.cuda.runtime

@@ -1,8 +1,8 @@
 """The stage sanitizer: compute-sanitizer over every kernel instance: python -m ci.gpu.sanitizer FILE --seconds S.
 
-tests/kernels/test_every_instance.py launches each instance with real arguments. It runs once for each file of kernels/
-and each tool, several at a time, since an error that the sanitizer finds ends the use of the device by that process.
-FILE gets a line for each run.
+tests/backend/kernels/test_every_instance.py launches each instance with real arguments. It runs once for each file of
+kernels/ and each tool, several at a time, since an error that the sanitizer finds ends the use of the device by that
+process. FILE gets a line for each run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ TOOLS = {
     "memcheck": ("--tool=memcheck", "--leak-check=no"),
     "racecheck": ("--tool=racecheck", "--racecheck-report=all"),
 }
+INSTANCES = "tests/backend/kernels/test_every_instance.py"
 NAME, TOOLKIT = "compute-sanitizer", "/usr/local/cuda/bin"
 TOGETHER = 4  # runs, each slow on the host and seldom on the device
 FOUND = 86  # exit code for errors that the tool has found
@@ -41,7 +42,7 @@ class Case(NamedTuple):
 
     @property
     def command(self) -> list[str]:
-        driver = ["-m", "pytest", "--device", "cuda", "tests/kernels/test_every_instance.py", "-k", f"[{self.file}"]
+        driver = ["-m", "pytest", "--device", "cuda", INSTANCES, "-k", f"[{self.file}"]
         quiet = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
         return [find() or NAME, *TOOLS[self.tool], f"--error-exitcode={FOUND}", sys.executable, *driver, *quiet]
 

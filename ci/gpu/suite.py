@@ -2,7 +2,8 @@
 
     python -m ci.gpu.suite core --seconds 65 --results DIR --failures FILE [--passed FILE]
 
-leaves DIR/core.xml and DIR/core.outcomes.jsonl. tests/gpu_session.py is the part of this that runs inside pytest.
+leaves DIR/core.xml and DIR/core.outcomes.jsonl. The part of this that runs inside pytest is
+tests/support/gpu_session.py.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from .outdir import OUTCOMES
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 CORE = (
-    "kernels/*", "cuda_emu/test_standin*.py", "test_cublas.py", "test_cuda*.py", "test_quantization.py",
-    "test_offload*.py", "test_slabs.py", "test_save_on_cpu.py", "test_norm.py",
+    "backend/kernels/*", "cuda_emu/test_standin*.py", "backend/cuda/*", "cuda/*", "backend/quantization/*",
+    "backend/transfer/*", "hooks/test_offload.py", "autograd/test_prefetch.py", "autograd/test_save_on_cpu.py",
+    "ops/nn/test_layer_norm.py", "programs/test_cuda_training.py",
 )  # fmt: skip
-OPS = ("test_op_*.py", "test_saved_op_db.py")
+OPS = ("ops/test_op_*.py", "ops/test_saved_op_db.py")
 WORKERS = 12  # each has a context on the GPU, and compiles kernels on a core of its own
 RESTARTS = 40  # of workers that a test has taken along
 PER_TEST = 90  # seconds

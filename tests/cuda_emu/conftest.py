@@ -4,7 +4,6 @@ import gc
 import os
 
 import pytest
-
 from cuda_emu.programs import KERNELS
 
 

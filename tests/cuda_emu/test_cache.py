@@ -5,7 +5,6 @@ import sys
 import threading
 
 import pytest
-
 from cuda_emu import cache
 
 pytestmark = pytest.mark.cpu

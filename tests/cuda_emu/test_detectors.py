@@ -8,7 +8,6 @@ import threading
 
 import numpy as np
 import pytest
-
 from cuda_emu import build, toolchain
 from cuda_emu.samples import HERE, every_order, nans, needs_emulator, random, wrong
 

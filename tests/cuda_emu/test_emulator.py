@@ -3,7 +3,6 @@
 import ml_dtypes
 import numpy as np
 import pytest
-
 from cuda_emu import build, toolchain
 from cuda_emu.samples import every_order, kernels, nans, needs_emulator, random, run, wrong
 

@@ -5,13 +5,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from checkout import EMULATOR, STAND_IN
 
 pytestmark = pytest.mark.cpu
 
-HERE = Path(__file__).parent
 
 # Why some parameters may differ: users never make these, or pass them by position only.
 MADE_BY_CUPY_ONLY = ("cupy.ndarray", "cupy.ufunc", "cupy.cuda.memory.PooledMemory")
@@ -48,13 +47,13 @@ def test_tables_are_cupys(script):
         pytest.skip("CuPy is not installed")
     if script == "write_api.py" and sys.version_info >= (3, 13):
         pytest.skip("from Python 3.13 on inspect finds parameters of compiled methods where older ones find none")
-    done = subprocess.run([sys.executable, HERE / script, "--check"], capture_output=True, text=True)
-    assert done.returncode == 0, f"run tests/cuda_emu/{script} and look at what changed\n{done.stderr}"
+    done = subprocess.run([sys.executable, EMULATOR / script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, f"run tests/support/cuda_emu/{script} and look at what changed\n{done.stderr}"
 
 
 def test_stand_in_keeps_to_the_table():
-    environment = {**os.environ, "PYTHONPATH": str(HERE / "standin")}
-    command = [sys.executable, "-c", COMPARE.format(here=str(HERE))]
+    environment = {**os.environ, "PYTHONPATH": str(STAND_IN)}
+    command = [sys.executable, "-c", COMPARE.format(here=str(EMULATOR))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     differences = json.loads(done.stdout)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from cuda_emu.programs import N, found, ready, two_streams
 
 pytestmark = [pytest.mark.emulated, pytest.mark.smoke]

@@ -4,15 +4,15 @@ import importlib
 import json
 import math
 import operator
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+from checkout import STAND_IN
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 
-LOOPS = json.loads((Path(__file__).parent / "standin" / "cupy" / "loops.json").read_text())
+LOOPS = json.loads((STAND_IN / "cupy" / "loops.json").read_text())
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 

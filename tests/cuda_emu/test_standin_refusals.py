@@ -4,16 +4,14 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
-
+from checkout import STAND_IN
 from cuda_emu.programs import N, found, ready, two_streams
 
 pytestmark = [pytest.mark.emulated, pytest.mark.smoke]
 
-STAND_IN = Path(__file__).parent / "standin"
 
 
 # ---- graphs --------------------------------------------------------------------------------------------

@@ -6,16 +6,14 @@ import subprocess
 import sys
 import threading
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
-
+from checkout import STAND_IN
 from cuda_emu.programs import found, ready
 
 pytestmark = [pytest.mark.emulated, pytest.mark.smoke]
 
-STAND_IN = Path(__file__).parent / "standin"
 
 
 def on_a_thread(work):

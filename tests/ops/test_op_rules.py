@@ -1,0 +1,137 @@
+"""The derivative rules of every op in the op table (op_db.py); a row may `skip` a check with a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from op_checks import Spy, calls, check, subsets
+from op_db import BETWEEN_RUNS, Call, assert_close, values
+from op_rows import ROWS
+
+import autograd_gpu as ag
+from autograd_gpu import backend
+from autograd_gpu.autograd.backward import grad
+from autograd_gpu.backend import counters
+from autograd_gpu.backend.arrays.device import Device
+from autograd_gpu.core.codegen import node_class
+from autograd_gpu.core.declare.op import REGISTRY
+from autograd_gpu.core.tensor import wrap
+
+MANY = 256  # elements
+
+
+def _options(call):
+    """Whole Jacobians; of inputs of many elements, and on CUDA, where every call costs more, a product with vectors."""
+    on_cuda = call.device == "cuda"
+    options = {"atol": call.row.grad_atol, "rtol": 1e-4, "fast_mode": on_cuda, "nondet_tol": BETWEEN_RUNS[call.device]}
+    if not on_cuda and any(x.numel() > MANY for x in call.inputs):
+        # atol counts for each entry of the Jacobian: so an error of one entry shows as it does in the whole.
+        options |= {"atol": 1e-7 * call.row.grad_atol, "rtol": 1e-9, "fast_mode": True}
+    return options
+
+
+@check("gradcheck")
+def test_gradcheck(row, device):
+    for call in calls(row, device):
+        has_gradient = call.inputs and row.definition.has_rules
+        assert bool(call.run().differentiable) == bool(has_gradient and _records(call))
+        if call.differentiable:
+            assert ag.autograd.gradcheck(call.function(), tuple(call.inputs), **_options(call))
+
+
+@check("gradgradcheck")
+def test_gradgradcheck(row, device):
+    for call in calls(row, device):
+        if call.run().differentiable:
+            cotangents = [g.requires_grad_() for g in call.cotangents()]
+            first = grad(call.differentiable, call.inputs, cotangents, create_graph=True, allow_unused=True)
+            ruled = [row.definition.rule_of(name) is not None for name in call.names]
+            assert all(g is None or g.requires_grad == r for g, r in zip(first, ruled, strict=True)), call.sample
+            assert ag.autograd.gradgradcheck(call.function(), tuple(call.inputs), **_options(call))
+
+
+POINTS = [row for row in ROWS if row.op in REGISTRY and row.points]
+
+
+@pytest.mark.parametrize("row", POINTS, ids=[row.op for row in POINTS])
+@pytest.mark.parametrize("recording", [False, True], ids=["raw", "recorded"])
+def test_gradients_at_special_points(row, recording, device):
+    """Kinks, ties, boundaries: the gradient that the docstring or PyTorch documents."""
+    for point in row.points:
+        call = Call(row, point.sample, device).run()
+        ones = [wrap(backend.namespace(out._array).ones_like(out._array)) for out in call.differentiable]
+        found = grad(call.differentiable, call.inputs, ones, create_graph=recording)
+        for g, x, expected in zip(found, call.inputs, point.grads, strict=True):
+            assert_close(g, np.broadcast_to(np.asarray(expected, np.float64), x.shape), 1e-12, point.sample)
+
+
+def _records(call):
+    """Whether this call makes a node, by what the block says."""
+    op = call.row.definition
+    attributes = {**op.attributes, **call.sample.kwargs}
+    return op.differentiable is None or op.differentiable(*[attributes[name] for name in op.attributes])
+
+
+@check("need")
+def test_every_need_mask(row, device):
+    """grad with respect to any subset gives the same gradients, and runs the rules of that subset only."""
+    op = row.definition
+    for sample in row.draw():
+        call = Call(row, sample, device).run()
+        if not call.differentiable:
+            continue
+        full = call.grad(retain_graph=True)
+        call.grad(retain_graph=True, create_graph=True)  # both runners are generated at their first run
+        for wrt, recording in itertools.product(subsets(len(call.inputs)), (False, True)):
+            counts = counters.Counts()
+            counters.ACTIVE.append(counts)
+            try:
+                with Spy(op) as spy:
+                    found = call.grad(wrt, retain_graph=True, create_graph=recording)
+            finally:
+                counters.ACTIVE.remove(counts)
+            ruled = [call.names[i] for i in wrt if op.rule_of(call.names[i]) is not None]
+            assert sorted(spy.called) == sorted(ruled), f"{sample}: rules run for {wrt}"
+            counted = [name for name in counts.rules.elements() if name.startswith(f"{op.name}.")]
+            assert sorted(counted) == sorted(f"{op.name}.grad_{name}" for name in ruled)
+            for i, g in zip(wrt, found, strict=True):
+                assert (g is None) == (full[i] is None)
+                if g is not None:
+                    assert_close(g, values(full[i]), 1e-12, f"{sample}: gradient {i} of {wrt}")
+
+
+@check("adds")
+def test_a_rule_that_adds_gives_what_the_rule_gives(row, device):
+    """`add_<input>` of a block against its `grad_<input>`."""
+    for sample in row.draw() if row.definition.adders else ():
+        call = Call(row, sample, device).run()
+        tensors = dict(call.tensors)
+        for i in call.node.adds:
+            g = backend.to_device(np.asarray(np.random.randn(*call.outs[0].shape)), Device(device))
+            ruled = call.node.run_raw(g, 1 << i, False)[i]
+            into = tensors[call.node.input_names[i]]._array.copy()
+            expected = backend.to_numpy(into + backend.sum_to(ruled, into.shape))
+            assert call.node.run_adding(g, 1 << i, False, {i: into})[i] is None
+            np.testing.assert_allclose(backend.to_numpy(into), expected, rtol=1e-12, err_msg=str(sample))
+
+
+@check("fused")
+def test_a_fused_rule_gives_what_the_rules_give(row, device):
+    """`fused` of a block against its `grad_<input>`, for every subset of inputs; of several outputs for the first."""
+    op = row.definition
+    rules = node_class.make_run(dataclasses.replace(op, fused=None), "run_raw")
+    for sample in row.draw() if op.fused else ():
+        call = Call(row, sample, device).run()
+        g = backend.to_device(np.asarray(np.random.randn(*call.outs[0].shape)), Device(device))
+        g = g if op.single else (g, *[None] * (len(call.outs) - 1))
+        for wrt in subsets(len(call.inputs)):
+            need = sum(call.bits[i] for i in wrt)
+            expected = rules(call.node, g, need, False)
+            for found, wanted in zip(call.node.run_raw(g, need, False), expected, strict=True):
+                assert (found is None) == (wanted is None), f"{sample}: {wrt}"
+                if found is not None:
+                    found, wanted = backend.to_numpy(found), backend.to_numpy(wanted)
+                    np.testing.assert_allclose(found, wanted, 1e-10, 1e-12, err_msg=f"{sample}: {wrt}", strict=True)

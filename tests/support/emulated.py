@@ -1,0 +1,104 @@
+"""Our kernels, compiled for the CPU and launched on NumPy arrays: the product's sources, options and launch shapes."""
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+from cuda_emu import build
+
+from autograd_gpu.backend import kernels
+
+DTYPES = tuple(kernels.C_NAMES)
+ORDERS = ("forward", "reverse", 1)  # of blocks and threads; the number seeds a shuffle
+TOGETHER = 48  # instances per object: CUDA's headers take as long as 20 of them, and another process may do the rest
+MARGIN, POISON = 4096, 0xFF  # bytes around an array, and what they hold: NaN as any float
+
+
+class Placed:
+    """A copy of an array that starts `offset` elements after a 16-byte boundary, between poisoned margins."""
+
+    def __init__(self, array, offset=0):
+        begin = MARGIN + offset * array.itemsize
+        memory = np.full(15 + begin + array.nbytes + MARGIN, POISON, np.uint8)
+        memory = memory[-memory.ctypes.data % 16 :]
+        self.below, inside, self.above = np.split(memory, [begin, begin + array.nbytes])
+        self.array = inside.view(array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    def result(self):
+        """The array, after a look at the margins."""
+        assert (self.below == POISON).all(), "the kernel wrote below the array"
+        assert (self.above == POISON).all(), "the kernel wrote above the array"
+        return self.array
+
+
+def unset(shape, dtype, offset=0):
+    """Memory for a result; it holds NaN."""
+    return Placed(np.full(shape, np.nan).astype(dtype), offset)
+
+
+def on_device(xp, array, offset=0):
+    """A copy that begins `offset` elements into its memory on the device."""
+    memory = xp.empty((array.size + offset,), array.dtype)
+    memory[offset:] = xp.asarray(array.ravel())
+    return memory[offset:].reshape(array.shape)
+
+
+def quarters(shape, dtype):
+    """Multiples of 1/4 from -4 to 4, a few of them 0: sums of hundreds are exact in any order, in float32."""
+    return (np.random.randint(-16, 17, shape) / 4).astype(dtype)
+
+
+def assert_same(found, expected):
+    """The same dtype, shape and numbers, NaN being NaN: NumPy has no such test for bfloat16."""
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64), strict=True)
+
+
+def assert_close(found, expected, rtol, atol=0.0):
+    """The same dtype and shape, and numbers as close as that, NaN being NaN."""
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol, atol, strict=True)
+
+
+def width_of(array, offset=0):
+    """How many columns a thread takes of an array that starts `offset` elements after a 16-byte boundary."""
+    widest = kernels.VECTOR // array.itemsize
+    return 1 if offset % widest or array.shape[-1] % widest else widest
+
+
+class Kernels(dict):
+    """The instances of one of our files for the CPU, compiled by dozens when one of them is asked for."""
+
+    def __init__(self, file, check):
+        self.file, self.check = file, check
+
+    def __missing__(self, name):
+        names = kernels.instances_of(self.file)
+        first = names.index(name) // TOGETHER * TOGETHER
+        part = build.compile(kernels.source(self.file), kernels.OPTIONS, names[first : first + TOGETHER], self.check)
+        self.update(part.kernels)
+        return self[name]
+
+
+@functools.cache
+def compiled(file, check):
+    """One of our files for the CPU: `kernels` has its instances by name."""
+    return SimpleNamespace(kernels=Kernels(file, check))
+
+
+def launch(name, shape, *arguments, order="forward", check="none"):
+    """Runs the instance `name` with `shape` = (grid, block); an argument is a Placed, None or a number."""
+    file, _, parameters, _ = kernels.INSTANCES[name]
+    (across, parts), (wide, deep) = shape
+    if not across * parts:
+        return
+    values = [_bytes(value, p.dtype) for p, value in zip(parameters, arguments, strict=True)]
+    compiled(file, check).kernels[name].launch((across, parts, 1), (wide, deep, 1), values, order=order)
+
+
+def _bytes(value, dtype):
+    """What cuLaunchKernel would read."""
+    if isinstance(value, Placed):
+        return np.uint64(value.array.ctypes.data).tobytes()
+    return bytes(8) if value is None else dtype.type(value).tobytes()

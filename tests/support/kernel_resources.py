@@ -1,0 +1,186 @@
+"""What our kernels cost on each architecture, from NVRTC's log; no GPU is needed.
+
+    python tests/support/kernel_resources.py  # after a change of a kernel: writes kernel_resources.json
+
+The table holds upper bounds, in the unit in which a GPU gives registers to a thread: eight. Smaller changes have no
+effect, and NVRTC 13.0, 13.2 and 13.4 agree in this unit on all but one instance; 13.5 takes up to five units more than
+13.4, of 13 instances on sm_100 and one on sm_90. A bound may be one unit too high.
+"""
+
+import functools
+import gzip
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import cupy
+from cuda_emu import cache
+from cupy._core.core import assemble_cupy_compiler_options
+from cupy_backends.cuda.libs import nvrtc
+
+from autograd_gpu.backend import kernels
+
+ARCHS = ("sm_80", "sm_90", "sm_100")
+TABLE = Path(__file__).with_name("kernel_resources.json")
+COMMAND = "python tests/support/kernel_resources.py"
+UNIT = 8
+TOGETHER = 48  # instances per program
+
+USAGE = re.compile(
+    r"Compiling entry function '(?P<name>\w+)'.*?\n"
+    r".*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
+    r".*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes smem)?",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one kernel takes: registers per thread, bytes of stack and spills per thread, of shared memory per block."""
+
+    registers: int
+    stack: int
+    spills: int
+    shared: int
+
+
+def files() -> list[str]:
+    return sorted(path.name for path in kernels.folder().glob("*.cu"))
+
+
+def version() -> str:
+    return ".".join(map(str, nvrtc.getVersion()))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler says, and what it says about each instance: what it takes, and its PTX."""
+
+    log: str
+    usages: dict[str, Usage]
+    ptx: dict[str, str]
+
+
+def compile(source: str, names: tuple[str, ...], arch: str) -> Compiled:
+    """A source compiled for `arch`, or what was kept of that."""
+    return _parsed(_kept(source, names, arch))
+
+
+def _kept(source: str, names: tuple[str, ...], arch: str, wait: bool = True) -> Path | None:
+    """NVRTC's answer, in a file of the cache; None where another process makes it and we do not `wait`."""
+    key = repr((source, names, _options(arch), version(), cupy.__version__))
+
+    def make(scratch: Path) -> Path:
+        with gzip.open(scratch / "answer", "wt", compresslevel=1) as file:
+            json.dump(_answer(source, names, arch), file)
+        return scratch / "answer"
+
+    return cache.kept(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json.gz", make, wait)
+
+
+def _options(arch: str) -> tuple[str, ...]:
+    """Those of CuPy for a RawModule, and what makes the assembler say what a kernel takes."""
+    return (*assemble_cupy_compiler_options(kernels.OPTIONS), "-ftz=true", f"-arch={arch}",
+            "--device-as-default-execution-space", "--ptxas-options=-v")  # fmt: skip
+
+
+def _answer(source: str, names: tuple[str, ...], arch: str) -> dict:
+    """What NVRTC makes of a program, as CuPy compiles a RawModule: its log, its PTX, and names by mangled names."""
+    program = nvrtc.createProgram(source, "kernels.cu", (), ())
+    for name in names:
+        nvrtc.addNameExpression(program, name)
+    try:
+        nvrtc.compileProgram(program, _options(arch))
+    except nvrtc.NVRTCError as error:
+        raise RuntimeError(f"NVRTC refuses the source for {arch}:\n{nvrtc.getProgramLog(program)}") from error
+    mangled = {nvrtc.getLoweredName(program, name): name for name in names}
+    log, ptx = nvrtc.getProgramLog(program), nvrtc.getPTX(program)
+    nvrtc.destroyProgram(program)
+    return {"log": log, "ptx": ptx.decode() if isinstance(ptx, bytes) else ptx, "mangled": mangled}
+
+
+def _parsed(path: Path) -> Compiled:
+    with gzip.open(path, "rt") as file:
+        answer = json.load(file)
+    log, mangled = answer["log"], answer["mangled"]
+    usages = {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(log)}
+    parts = [part.partition("\n}\n")[0] for part in answer["ptx"].split(".entry ")[1:]]  # without other functions
+    return Compiled(log, usages, {mangled[part.partition("(")[0].strip()]: part for part in parts})
+
+
+def _usage(found: re.Match) -> Usage:
+    number = {key: int(value or 0) for key, value in found.groupdict().items() if key != "name"}
+    return Usage(number["registers"], number["stack"], number["stores"] + number["loads"], number["shared"])
+
+
+def parts(file: str) -> list[tuple[str, ...]]:
+    """The instances of a file, by dozens: as large as a processor's share of the work may be."""
+    names = kernels.instances_of(file)
+    return [names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)]
+
+
+@functools.cache
+def compiled(file: str, arch: str) -> Compiled:
+    """Every instance of one of our files."""
+    found = [compile(kernels.source(file), names, arch) for names in parts(file)]
+    usages = {name: usage for part in found for name, usage in part.usages.items()}
+    return Compiled("".join([part.log for part in found]), usages,
+                    {name: ptx for part in found for name, ptx in part.ptx.items()})  # fmt: skip
+
+
+def prepare() -> None:
+    """Fills the cache with every file for every architecture, side by side with whoever does that at the same time."""
+    for file in files():
+        for names in parts(file):
+            for arch in ARCHS:
+                _kept(kernels.source(file), names, arch, wait=False)
+
+
+def measure(arch: str) -> dict[str, Usage]:
+    """The usage of every instance of every file in kernels/."""
+    return {name: usage for file in files() for name, usage in compiled(file, arch).usages.items()}
+
+
+def units(registers: int) -> int:
+    """`registers` rounded up to what a GPU gives."""
+    return -(-registers // UNIT) * UNIT
+
+
+def limits(usages: dict[str, Usage]) -> dict[str, dict[str, int]]:
+    """The rows of the table for one architecture."""
+    return {
+        name: {"registers": units(usage.registers), "shared": usage.shared}
+        for name, usage in sorted(usages.items())
+    }
+
+
+def faults(usages: dict[str, Usage], table: dict[str, dict[str, int]], leeway: int = 0) -> list[str]:
+    """Where the table does not say what was measured, give or take `leeway` registers."""
+    found = [f"{name} is in the table, but there is no such kernel" for name in sorted(table.keys() - usages)]
+    for name, usage in usages.items():
+        if name not in table:
+            found.append(f"{name} is not in the table")
+            continue
+        most, shared = table[name]["registers"], table[name]["shared"]
+        if usage.registers > most + leeway:
+            found.append(f"{name} uses {usage.registers} registers; the table allows {most}")
+        elif most > units(usage.registers) + UNIT + leeway:
+            found.append(f"{name} uses {usage.registers} registers; the table is loose, with {most}")
+        if usage.shared != shared:
+            found.append(f"{name} uses {usage.shared} bytes of shared memory; the table says {shared}")
+    return found
+
+
+def write() -> None:
+    """Writes the table, a line per kernel."""
+    blocks = [f'  "nvrtc": "{version()}"']
+    for arch in ARCHS:
+        rows = [f"    {json.dumps(name)}: {json.dumps(row)}" for name, row in limits(measure(arch)).items()]
+        blocks.append(f"  {json.dumps(arch)}: {{\n" + ",\n".join(rows) + "\n  }")
+    TABLE.write_text("{\n" + ",\n".join(blocks) + "\n}\n")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,40 @@
+"""Rows of ops/elementwise/bessel.py."""
+
+import numpy as np
+from op_db import Point, Row, Sample, nonzero
+from op_rows.elementwise.shared import HALVES, row
+from scipy import special
+
+
+def bessel_samples(*attributes):
+    return lambda rng: [Sample(nonzero(rng, *s) * 2, **a) for a in attributes for s in ((2, 3), (), (0,), (2, 2, 3))]
+
+
+def their_bessel(torch, x, order, scaled):
+    """By the recurrence, in which PyTorch has orders 0 and 1."""
+    below, found = (torch.special.i0e, torch.special.i1e) if scaled else (torch.special.i0, torch.special.i1)
+    below, found = below(x), found(x)
+    for k in range(1, order):
+        below, found = found, below - 2 * k / x * found
+    return found
+
+
+def their_spherical(torch, x, order):
+    below, found = torch.cos(x) / x, torch.sin(x) / x
+    for k in range(order):
+        below, found = found, (2 * k + 1) / x * found - below
+    return found
+
+
+ROWS = [
+    row("i0", special.i0, nonzero, tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.0])]),
+    row("i0e", special.i0e, nonzero, torch="torch.special.i0e", tol=HALVES),
+    row("i1", special.i1, nonzero, torch="torch.special.i1", tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.5])]),
+    row("i1e", special.i1e, nonzero, torch="torch.special.i1e", tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.5])]),
+    Row("higher_bessel", samples=bessel_samples({"order": 2, "scaled": False}, {"order": 3, "scaled": True}),
+        reference=lambda x, order, scaled: (special.ive if scaled else special.iv)(order, x), torch=their_bessel,
+        tol=HALVES),
+    Row("spherical_bessel", samples=bessel_samples({"order": 1}, {"order": 2}),
+        reference=lambda x, order: special.spherical_jn(order, abs(x)) * np.sign(x) ** order, torch=their_spherical,
+        tol=HALVES),
+]  # fmt: skip

@@ -1,0 +1,59 @@
+"""Rows of ops/linalg/solve.py."""
+
+import numpy as np
+from op_db import Error, Row, Sample, normal
+from op_rows.linalg.shared import MATRIX_ROW, SQUARE, errors, regular, samples
+
+SOLVE = (
+    ((3, 3), (3, 2), True),
+    ((3, 3), (3,), True),
+    ((2, 3, 3), (3, 2), True),
+    ((3, 3), (2, 3, 1), True),
+    ((2, 3, 3), (2, 3), True),
+    ((2, 3, 3), (3,), True),
+    ((3, 3), (2, 3), False),
+    ((2, 1, 3, 3), (4, 2, 3), False),
+    ((0, 0), (0, 2), True),
+    ((3, 3), (3, 0), True),
+    ((0, 2, 2), (0, 2, 3), True),
+)
+
+
+def solve(a, b, left=True):
+    vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
+    if vector:
+        return np.linalg.solve(a, b[..., None])[..., 0]
+    return np.linalg.solve(a, b) if left else np.swapaxes(solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
+
+
+def singular(name, text):
+    return Error("singular", lambda op, x: op(x(2, 2)), RuntimeError, f"{name}: {text}")
+
+
+ROWS = [
+    Row(
+        "inv",
+        samples=samples(regular, SQUARE),
+        reference=np.linalg.inv,
+        torch="torch.linalg.inv",
+        errors=[*errors("linalg.inv"), singular("linalg.inv", "The diagonal element 2 is zero")],
+        **MATRIX_ROW,
+    ),
+    Row(
+        "solve",
+        samples=lambda rng: [Sample(regular(rng, *a), normal(rng, *b), left=left) for a, b, left in SOLVE],
+        reference=solve,
+        torch="torch.linalg.solve",
+        errors=[
+            Error("rank", lambda op, x: op(x(3), x(3)), RuntimeError, "linalg.solve: .*at least 2 dimensions"),
+            Error("square", lambda op, x: op(x(2, 3), x(3)), RuntimeError, "square matrices, but they are 2 by 3"),
+            Error("sizes", lambda op, x: op(x(3, 3), x(4, 2)), RuntimeError, r"AX = B \(3x3 and 4x2\)"),
+            Error("right", lambda op, x: op(x(3, 3), x(2, 4), False), RuntimeError, r"XA = B \(3x3 and 2x4\)"),
+            Error("vector", lambda op, x: op(x(3, 3), x(3), False), RuntimeError, "not supported for left=False"),
+            Error("dtypes", lambda op, x: op(x(3, 3), x(3, dtype="float64")), RuntimeError, "the same dtype"),
+            Error("singular", lambda op, x: op(x(2, 2), x(2)), RuntimeError, "torch.linalg.solve: The solver failed"),
+            Error("batch", lambda op, x: op(x(2, 2, 2), x(2)), RuntimeError, r"\(Batch element 0\)"),
+        ],
+        **MATRIX_ROW,
+    ),
+]

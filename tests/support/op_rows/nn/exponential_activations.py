@@ -1,0 +1,61 @@
+"""Rows of ops/nn/exponential_activations.py."""
+
+import numpy as np
+from op_db import Error, Point, Row, Sample, nonzero, normal
+from op_rows.nn.shared import HALVES, functional, with_attributes
+
+ALPHA = ({}, {"alpha": 2.5})
+KINK = np.array([-1e3, 0.0, 1e3])
+SCALE, NEGATIVE = 1.0507009873554805, 1.7580993408473766
+
+
+def softplus(x, beta=1.0, threshold=20.0):
+    return np.where(x * beta > threshold, x, np.log1p(np.exp(x * beta)) / beta)
+
+
+ROWS = [
+    Row(
+        "elu",
+        samples=with_attributes(nonzero, *ALPHA),
+        torch=functional("elu"),
+        reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)),
+        points=[Point(Sample(KINK), [[0, 1, 1]]), Point(Sample(KINK, alpha=2.0), [[0, 2, 1]])],
+    ),
+    Row(
+        "celu",
+        samples=with_attributes(nonzero, *ALPHA),
+        torch=functional("celu"),
+        reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x / alpha)),
+        points=[Point(Sample(KINK, alpha=2.0), [[0, 1, 1]])],
+        errors=[Error("alpha", lambda op, x: op(x(2), 0.0), RuntimeError, "alpha cannot be 0 for CELU")],
+    ),
+    Row(
+        "selu",
+        samples=with_attributes(nonzero, {}),
+        torch=functional("selu"),
+        reference=lambda x: np.where(x > 0, SCALE * x, NEGATIVE * np.expm1(x)),
+        points=[Point(Sample(KINK), [[0, NEGATIVE, SCALE]])],
+    ),
+    Row(
+        "softplus",
+        samples=with_attributes(normal, {}, {"beta": 2.0, "threshold": 1.5}),
+        torch=functional("softplus"),
+        tol=HALVES,
+        reference=softplus,
+    ),
+    Row(
+        "logsigmoid",
+        samples=with_attributes(normal, {}),
+        torch=functional("logsigmoid"),
+        reference=lambda x: -np.logaddexp(0, -x),
+        points=[Point(Sample(KINK), [[1, 0.5, 0]])],
+    ),
+    Row(
+        "mish",
+        samples=with_attributes(normal, {}),
+        torch=functional("mish"),
+        tol=HALVES,
+        reference=lambda x: x * np.tanh(softplus(x)),
+        points=[Point(Sample(KINK), [[0, 0.6, 1]])],
+    ),
+]

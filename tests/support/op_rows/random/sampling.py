@@ -1,0 +1,92 @@
+"""Rows of ops/random/sampling.py."""
+
+import numpy as np
+from op_db import Error, Row, Sample, normal, positive, uniform
+
+import autograd_gpu as ag
+from autograd_gpu import backend
+from autograd_gpu.ops.random import sampling
+
+SHAPES = ((2, 3), (), (0,), (30,))
+ONE_DRAW = {"dtypes": "half types are drawn in float32, other numbers than in float64"}
+OTHER_NUMBERS = {
+    "oracle_forward": "PyTorch draws other numbers",  # but the gradient is zero there, too
+    "batch": "each example draws its own numbers, see test_batched_shapes",
+}
+
+
+def seeded(function):
+    def call(*args, **kwargs):
+        ag.manual_seed(5)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def draw(distribution, *args, **kwargs):
+    """What the op draws on the device of the run, as a NumPy array; `args` may hold arrays."""
+    ag.manual_seed(5)
+    home = ag.get_default_device()
+    args = [backend.to_device(a, home) if isinstance(a, np.ndarray) else a for a in args]
+    return backend.to_numpy(backend.namespace_on(home).asarray(
+        ag.random.default_generator(home).draw(distribution, *args, **kwargs)
+    ))
+
+
+def bernoulli(p):
+    return (draw("random", p.shape, dtype=np.float64) < p).astype(np.float64)
+
+
+def gauss(mean, std):
+    shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+    return mean + std * draw("standard_normal", shape, dtype=np.float64)
+
+
+ROWS = [
+    Row(
+        "random_bernoulli",
+        fn=seeded(sampling.random_bernoulli),
+        samples=lambda rng: [Sample(uniform(0.1, 0.9)(rng, *s)) for s in SHAPES],
+        reference=bernoulli,
+        torch="torch.bernoulli",
+        integers=None,
+        skip={**ONE_DRAW, **OTHER_NUMBERS},
+        errors=[
+            Error("range", lambda op, x: op(x(2) * 2), RuntimeError,
+                  "Expected p_in >= 0 && p_in <= 1 to be true", by_value=True),
+            Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "not implemented for int64"),
+        ],
+    ),
+    Row(
+        "poisson",
+        fn=seeded(sampling.poisson),
+        samples=lambda rng: [Sample(positive(rng, *s) * 3) for s in SHAPES],
+        reference=lambda rate: draw("poisson", rate).astype(np.float64),
+        errors=[Error("range", lambda op, x: op(-x(2)), RuntimeError,
+                      "expected rate to be non-negative", by_value=True)],
+        integers=None,
+        skip=OTHER_NUMBERS,
+    ),
+    Row(
+        "random_normal",
+        fn=seeded(sampling.random_normal),
+        samples=lambda rng: [
+            *(Sample(normal(rng, *s), positive(rng, *s)) for s in SHAPES),
+            Sample(normal(rng, 2, 3), positive(rng, 3)),
+            Sample(normal(rng, 2, 3), 0.5),
+            Sample(1.5, positive(rng, 2, 3)),
+        ],
+        reference=gauss,
+        torch="torch.normal",
+        skip={
+            **OTHER_NUMBERS,
+            "dtypes": ONE_DRAW["dtypes"],
+            "integers": "drawn in float32",
+            "gradcheck": "the gradient is zero by definition, in spite of mean + std * z",
+        },
+        errors=[
+            Error("std", lambda op, x: op(x(2), -1.0), RuntimeError, "normal expects std >= 0.0, but found std -1"),
+            Error("stds", lambda op, x: op(x(2), -x(2)), RuntimeError, "all elements of std >= 0.0"),
+        ],
+    ),
+]
