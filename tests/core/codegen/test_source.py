@@ -1,11 +1,17 @@
-"""Generated source: indentation, what its functions see, and tracebacks that show it."""
+"""Generated source: indentation, what its functions see, tracebacks, and functions written at their first call."""
 
+import inspect
+import linecache
+import subprocess
+import sys
+import threading
 import traceback
 
 import numpy as np
 import pytest
 
-from autograd_gpu.core.codegen.source import Source
+import autograd_gpu as ag
+from autograd_gpu.core.codegen.source import Source, deferred, materialize
 from autograd_gpu.core.tensor import Tensor
 
 pytestmark = pytest.mark.cpu
@@ -57,3 +63,84 @@ def test_a_traceback_shows_the_generated_lines():
 
 def test_numpy_is_the_one_in_use():
     assert written("def f():", ("return numpy", 1)).compile("f", {})() is np
+
+
+def made(writes):
+    def write(w):
+        writes.append(threading.get_ident())
+        w("def scaled(x, factor=DEFAULT, *, shift=0):")
+        w("    return x / 0 if x is None else x * factor + shift")
+        return {"DEFAULT": 3}
+
+    return deferred("scaled", write)
+
+
+def test_it_is_written_once_and_stays_the_same_object():
+    writes = []
+    function = made(writes)
+    assert not writes
+    assert [function(2), function(2, 5), function(x=2, shift=1)] == [6, 10, 7]
+    assert len(writes) == 1
+    assert str(inspect.signature(function)) == "(x, factor=3, *, shift=0)"
+    assert (function.__name__, function.__qualname__) == ("scaled", "scaled")
+
+
+def test_materialize_writes_it_without_a_call():
+    writes = []
+    function = materialize(made(writes))
+    assert writes
+    assert materialize(function) is function
+    assert len(writes) == 1
+    assert materialize(len) is len
+
+
+def test_a_traceback_shows_the_generated_line():
+    function = made([])
+    with pytest.raises(TypeError) as caught:
+        function(None)
+    assert "return x / 0 if x is None" in "".join(traceback.format_tb(caught.value.__traceback__))
+
+
+def test_threads_that_make_the_first_call_at_the_same_time():
+    for _ in range(50):
+        function, found, barrier = made([]), [], threading.Barrier(4)
+
+        def call(function=function, found=found, barrier=barrier):
+            barrier.wait()
+            found.append(function(2, shift=1))
+
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [7] * 4
+
+
+def test_a_failed_write_is_repeated():
+    failures = [ZeroDivisionError]
+
+    def write(w):
+        if failures:
+            raise failures.pop()
+        w("def f(): return 1")
+        return {}
+
+    function = deferred("f", write)
+    with pytest.raises(ZeroDivisionError):
+        function()
+    assert function() == 1
+
+
+def test_the_import_generates_nothing():
+    script = "import linecache, autograd_gpu; print([f for f in linecache.cache if f.startswith('<generated')])"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_every_generated_function_has_its_source():
+    x = ag.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    for function in (ag.mul, ag.mul.op.raw, ag.Tensor.__mul__, ag.gather):
+        materialize(function)
+        assert linecache.getline(function.__code__.co_filename, 1).startswith("def ")
