@@ -33,7 +33,7 @@ def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None =
     if on_cuda is not None:
         w(f"if xp is not numpy: return on_cuda({call})")
     w(f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})")
-    made = w.compile("forward_of_half", {"forward": forward, "rounded": rounded, "on_cuda": on_cuda})
-    wrapped = functools.wraps(forward)(made)
-    wrapped.__defaults__, wrapped.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
-    return wrapped
+    made: Any = w.compile("forward_of_half", {"forward": forward, "rounded": rounded, "on_cuda": on_cuda})
+    functools.update_wrapper(made, forward)
+    made.__defaults__, made.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
+    return made

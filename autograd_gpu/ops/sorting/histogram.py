@@ -56,7 +56,7 @@ class bincount:
 # ---- histograms ----------------------------------------------------------------------------------------
 
 
-def _limits(name: str, x: Any, low: float, high: float, apart: float) -> tuple[float, float]:
+def _limits(name: str, x: Any, low: float, high: float, *, apart: float) -> tuple[float, float]:
     """The ends of the range: those given, or where they are equal those of the data, or this plus and minus `apart`."""
     if low == high and x.size:
         low, high = float(x.min()), float(x.max())
@@ -87,7 +87,7 @@ def _histc(xp, x, *, bins=100, min=0, max=0):
         raise RuntimeError("bins must be > 0")
     x, dtype = x.reshape(-1), x.dtype
     x = x.astype(wide(dtype), copy=False)
-    low, high = _limits("histc", x, min, max, 1)
+    low, high = _limits("histc", x, min, max, apart=1)
     return _counted(xp, *_evenly(xp, x, bins, low, high), None, bins).astype(dtype)
 
 
@@ -125,7 +125,7 @@ def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
         return bins._array.astype(wide(x.dtype), copy=False), bins.numel() - 1
     if bins <= 0:
         raise RuntimeError(f"histogram(): bins must be > 0, but got {bins}")
-    low, high = _limits("histogram", x._array, *(range or (0.0, 0.0)), 0.5)
+    low, high = _limits("histogram", x._array, *(range or (0.0, 0.0)), apart=0.5)
     return xp.linspace(low, high, bins + 1).astype(wide(x.dtype)), bins
 
 
