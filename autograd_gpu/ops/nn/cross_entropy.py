@@ -355,7 +355,7 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
 def _of_no_classes(last: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
     """The loss of scores (N, ..., 0): every target has to be ignored."""
     if not last.is_cuda:
-        clean(target._array, 0, ignore_index)
+        clean(target.array, 0, ignore_index)
     rows = RECORD.where(RECORD.eq(target, ignore_index), RECORD.sum(last, -1), math.nan)
     return rows if reduction == "none" else RECORD.sum(rows) if reduction == "sum" else _no_mean(rows)
 
