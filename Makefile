@@ -37,6 +37,7 @@ types: $(VENV)/.dev
 
 layers: $(VENV)/.dev
 	$(BIN)/python ci/check_layers.py
+	$(BIN)/python ci/check_ops.py
 
 # .venv stays: it is slow to make, and may be the user's own. `rm -rf .venv` is the way to start afresh.
 clean:

@@ -14,6 +14,8 @@ import re
 import sys
 from typing import Any
 
+import numpy as np
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -44,7 +46,7 @@ def of_op(op: OpDef, method: bool) -> str:
             parts.append("*")
             starred = True
         required = required and name not in keywords.WORDS
-        parts.append(f"{name}: Any" + ("" if required else f" = {'...' if default is REQUIRED else repr(default)}"))
+        parts.append(f"{name}: Any" + ("" if required else f" = {shown(default)!r}"))
     parts += [f"{word}: Any = None" for word, _ in op.elsewhere]
     parts += [f"{word}: Any = ..." for word in keywords.written_defaults(op.attributes)[1]]
     if op.takes_out and not method:
@@ -61,6 +63,13 @@ class Raw:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def shown(default: Any) -> Any:
+    """A default whose repr is source text in a stub; `...` for one that the signature does not have."""
+    if default is REQUIRED:
+        return Raw("...")
+    return Raw(f"np.{default!r}") if isinstance(default, np.dtype) else default
 
 
 class Builtins(ast.NodeTransformer):
@@ -88,7 +97,8 @@ def with_words(function: Any, parameters: list[inspect.Parameter]) -> list[inspe
     taken = inspect.signature(function, follow_wrapped=False).parameters
     defaults = {p.name: p.default for p in parameters}
     changed, added = keywords.written_defaults(defaults)
-    given = [p.replace(default=Raw("...")) if p.name in changed and p.default is REQUIRED else p for p in parameters]
+    given = [p if p.default is REQUIRED and p.name not in changed else p.replace(default=shown(p.default))
+             for p in parameters]
     return given + [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=Raw("..."), annotation=Raw("Any"))
                     for word in added if word in taken or "kwargs" in taken]
 

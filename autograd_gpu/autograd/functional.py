@@ -241,7 +241,7 @@ def _vector(v: Structure | None, like: Tensors, several: bool, function: str) ->
 
 def _dummies(like: Tensors) -> Tensors:
     """Zeros to differentiate by: what is linear in them has a derivative that does not depend on their values."""
-    return tuple([wrap(zeros(x._array)).requires_grad_() for x in like])
+    return tuple([wrap(zeros(x.array)).requires_grad_() for x in like])
 
 
 def _cut(outputs: Tensors, create_graph: bool) -> Tensors:
@@ -276,7 +276,7 @@ def _rows(i: int, out: Tensor, point: Tensors, create_graph: bool, strict: bool)
 def _basis(out: Tensor) -> Iterator[Tensor]:
     """Per element of `out`, a tensor like it that is 1 there and 0 elsewhere."""
     for j in range(out.numel()):
-        array = zeros(out._array)
+        array = zeros(out.array)
         array.reshape(-1)[j] = 1
         yield wrap(array)
 

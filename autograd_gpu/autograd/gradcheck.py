@@ -234,4 +234,4 @@ def _differentiable(outputs: Any) -> list[Tensor]:
 
 
 def _values(tensor: Tensor) -> np.ndarray:
-    return to_numpy(tensor._array).astype(np.float64)
+    return to_numpy(tensor.array).astype(np.float64)

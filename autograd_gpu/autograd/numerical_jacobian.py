@@ -38,7 +38,7 @@ def differences(
     The input itself is moved, in place and unseen by its version counter, so that func may read it from elsewhere.
     """
     at = args[i].data
-    base = to_numpy(at._array).copy()
+    base = to_numpy(at.array).copy()
     found = [np.zeros((len(directions), o.numel())) for o in outputs]
     for j, direction in enumerate(directions):
         step = eps * direction.reshape(base.shape)
@@ -57,7 +57,7 @@ def differences(
 def _moved(func: Callable[..., Any], args: tuple[Any, ...], at: Tensor, values: np.ndarray) -> list[np.ndarray]:
     """The floating outputs with the input whose memory `at` shows at these values."""
     at.copy_(like(at, values))
-    return [to_numpy(o._array).copy() for o in floating(func(*args))]
+    return [to_numpy(o.array).copy() for o in floating(func(*args))]
 
 
 def _check_unchanged(outputs: list[Tensor], side: list[np.ndarray], where: str) -> None:
@@ -79,7 +79,7 @@ def products(
         for jacobian, x, gx in zip(found, inputs, gradients, strict=True):
             if gx is not None:
                 check_metadata(gx, x, check_dtypes)
-                jacobian[:, j] = to_numpy(gx._array).reshape(-1)
+                jacobian[:, j] = to_numpy(gx.array).reshape(-1)
     return found
 
 

@@ -61,4 +61,4 @@ def check_reached(gradients: Iterable[Tensor | None], function: str, create_grap
 def filled(gradients: Gradients, references: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """`gradients`, and zeros like the reference in the place of a missing one."""
     pairs = zip(gradients, references, strict=True)
-    return tuple([wrap(zeros(like._array)) if g is None else g for g, like in pairs])
+    return tuple([wrap(zeros(like.array)) if g is None else g for g, like in pairs])

@@ -58,6 +58,6 @@ def _check(what: str, backward: Callable[..., Iterable[Any]], *args: Any) -> Non
     except Exception as error:
         error.add_note(f"gradcheck called {what} with None for a gradient{HINT}")
         raise
-    if any(g is not None and to_numpy(g._array if isinstance(g, Tensor) else g).any() for g in found):
+    if any(g is not None and to_numpy(g.array if isinstance(g, Tensor) else g).any() for g in found):
         raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or "
                              f"zero: {what} gave others{HINT}")

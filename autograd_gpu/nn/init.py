@@ -86,7 +86,7 @@ def trunc_normal_(
         warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
                       "incorrect.", UserWarning, stacklevel=2)
     low, high = (math.erf((limit - mean) / (std * math.sqrt(2.0))) for limit in (a, b))
-    drawn = random.uniform(tensor.shape, wide(tensor.dtype), tensor.device, low, high, generator)._array
+    drawn = random.uniform(tensor.shape, wide(tensor.dtype), tensor.device, low, high, generator).array
     xp = backend.namespace(drawn)
     values = backend.special(xp).erfinv(drawn) * (std * math.sqrt(2.0)) + mean
     with no_grad():
@@ -148,7 +148,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
         return tensor
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     shape = (max(rows, columns), min(rows, columns))
-    drawn = random.normal(shape, wide(tensor.dtype), tensor.device, generator=generator)._array
+    drawn = random.normal(shape, wide(tensor.dtype), tensor.device, generator=generator).array
     q, r = backend.namespace(drawn).linalg.qr(drawn)
     q *= backend.namespace(drawn).sign(r.diagonal())  # makes the distribution uniform
     with no_grad():
@@ -167,7 +167,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     zeros = math.ceil(sparsity * tensor.shape[0])
     normal_(tensor, 0.0, std, generator)
     if zeros:
-        keys = random.uniform(tensor.shape, float64, tensor.device, generator=generator)._array
+        keys = random.uniform(tensor.shape, float64, tensor.device, generator=generator).array
         limit = backend.namespace(keys).sort(keys, axis=0)[zeros - 1]
         with no_grad():
             tensor.copy_(ops.where(wrap(keys <= limit), 0.0, tensor.detach()))

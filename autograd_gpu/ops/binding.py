@@ -109,9 +109,9 @@ def bind() -> None:
         setattr(Tensor, f"__i{name}__", METHODS[method])
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
-    Tensor.__matmul__ = matmul.matmul  # type: ignore[operator, assignment]
-    Tensor.__rmatmul__ = reflected(matmul.matmul)  # type: ignore[operator]
-    Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
+    Tensor.__matmul__ = matmul.matmul  # type: ignore[method-assign]  # the stub declares what is set here
+    Tensor.__rmatmul__ = reflected(matmul.matmul)  # type: ignore[method-assign]
+    Tensor.__iter__ = _iterate  # type: ignore[method-assign]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
     Tensor.__array_function__ = array_function  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ from .sorting import sort
 def _dot(a: Any, b: Any) -> Tensor:
     a, b = as_tensor(a), as_tensor(b)
     if not a.ndim or not b.ndim:
-        return a * b  # type: ignore[operator]
+        return a * b
     return matmul.matmul(a, b) if b.ndim <= 2 else tensordot.tensordot(a, b, ([a.ndim - 1], [b.ndim - 2]))
 
 
@@ -36,7 +36,7 @@ def _tensors(arrays: Iterable[Any]) -> list[Tensor]:
 
 def _concatenate(arrays: Any, axis: int | None = 0) -> Tensor:
     tensors = _tensors(arrays)
-    return concat.cat([t.ravel() for t in tensors]) if axis is None else concat.cat(tensors, axis)  # type: ignore[attr-defined]
+    return concat.cat([t.ravel() for t in tensors]) if axis is None else concat.cat(tensors, axis)
 
 
 def _cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
@@ -82,9 +82,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "all": lambda a, axis=None, keepdims=False: minmax.all(a, axis, keepdims),
     "any": lambda a, axis=None, keepdims=False: minmax.any(a, axis, keepdims),
     "cumsum": _cumsum, "sort": _sort, "argsort": _argsort, "transpose": _transpose, "repeat": _repeat, "flip": _flip,
-    "dot": _dot, "vdot": lambda a, b: vector_products.vdot(as_tensor(a).ravel(), as_tensor(b).ravel()),  # type: ignore[attr-defined]
+    "dot": _dot, "vdot": lambda a, b: vector_products.vdot(as_tensor(a).ravel(), as_tensor(b).ravel()),
     "inner": lambda a, b: tensordot.inner(as_tensor(a), as_tensor(b)),
-    "outer": lambda a, b: vector_products.outer(as_tensor(a).ravel(), as_tensor(b).ravel()),  # type: ignore[attr-defined]
+    "outer": lambda a, b: vector_products.outer(as_tensor(a).ravel(), as_tensor(b).ravel()),
     "kron": lambda a, b: tensordot.kron(as_tensor(a), as_tensor(b)),
     "tensordot": lambda a, b, axes=2: tensordot.tensordot(as_tensor(a), as_tensor(b), axes),
     "einsum": lambda subscripts, *operands: einsum.einsum(subscripts, *_tensors(operands)),

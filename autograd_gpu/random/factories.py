@@ -208,11 +208,11 @@ def randint_like(
 
 def _laid_out(function: str, drawn: Tensor, like: Tensor, memory_format: Any) -> Tensor:
     """`drawn`, which is in C order, with its dimensions in memory as those of `like`, unless C order is asked for."""
-    wanted = like._array
+    wanted = like.array
     if is_contiguous_format(function, memory_format) or wanted.flags.c_contiguous:
         return drawn
     order = memory_order(wanted)
-    dense = drawn._array.transpose(order).copy()
+    dense = drawn.array.transpose(order).copy()
     return wrap(dense.transpose(tuple(order.index(d) for d in range(len(order)))))
 
 

@@ -12,6 +12,10 @@ from . import pool
 
 MANY_CHOICES = 1 << 13  # elements of a mask from which on `where` is faster than np.where on an unforeseeable one
 
+# Any: mypy finds no overload for these in the stubs of NumPy 2.5, nor in older ones for `keepdims` by position.
+add_reduce: Any = np.add.reduce
+min_reduce: Any = np.minimum.reduce
+max_reduce: Any = np.maximum.reduce
 
 def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
     """np.where(mask, a, b) in a dozen integer operations per element, none of them a branch: b ^ (mask * (a ^ b)).
@@ -40,15 +44,12 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
     return result
 
 
-_least: Any = np.minimum.reduce  # mypy finds no overload for it in the stubs of NumPy 2.5
-
-
 def sign(x: np.ndarray, out: np.ndarray | None = None) -> Any:
     """np.sign, but 0 for NaN, as CuPy and PyTorch have it."""
     found, dtype = np.sign(x, out), x.dtype
     if dtype is float32 or dtype is float64:  # a number made of all that is found tells whether there is any
         few = x.size <= MANY
-        made = sum(found.ravel().tolist()) if few else _least(found, None)
+        made = sum(found.ravel().tolist()) if few else min_reduce(found, None)
         if made == made:
             return found
     elif dtype not in HALF:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import numpy_ops, pool
-from .numpy_ops import ones
+from .numpy_ops import add_reduce, ones
 
 BLOCK = 64  # rows of a product
 FEW_ROWS = 128  # that are added one after the other
@@ -27,20 +27,18 @@ MANY = 1 << 20  # elements from which on the sums of blocks may want reused memo
 NARROW = 8  # columns apart in memory up to which it is faster to sum one by one
 LONG = 256  # neighbours from which on NumPy's pairwise loop is worth its call
 
-_add: Any = np.add.reduce  # mypy finds no overload for it in the stubs of NumPy 2.5
-
 
 def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     """np.add.reduce of float32 or float64; `axis` is None, an int in range, or a tuple of them."""
     n = x.size
     if not 0 < n <= numpy_ops.FEW:
         if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
-            return _add(x, axis, None, None, keepdims)
+            return add_reduce(x, axis, None, None, keepdims)
         return _of_many(x, axis, keepdims)
     if axis is None:
         return x.reshape(1, n).dot(ones(n, x.dtype)).reshape((1,) * x.ndim if keepdims else ())
     if type(axis) is not int or x.ndim != 2:
-        return _add(x, axis, None, None, keepdims)
+        return add_reduce(x, axis, None, None, keepdims)
     if axis == 1 or axis == -1:
         out = x.dot(ones(x.shape[1], x.dtype))
         return out[:, None] if keepdims else out
@@ -52,10 +50,10 @@ def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
     """By NumPy where it adds pairwise or little, else by blocks."""
     shape, contiguous = x.shape, x.flags.c_contiguous
     if type(axis) is int and x.ndim > 2 and shape[axis] <= FEW_ROWS:
-        return _add(x, axis, None, None, keepdims)
+        return add_reduce(x, axis, None, None, keepdims)
     axes, leading, trailing = _named(axis, x.ndim)
     if contiguous and trailing:
-        return _add(x, axis, None, None, keepdims)
+        return add_reduce(x, axis, None, None, keepdims)
     terms = shape[axes[0]] if len(axes) == 1 else math.prod([shape[d] for d in axes])
     if leading and x.size and (terms > FEW_ROWS or x.size <= LARGEST):
         if x.ndim == 2 and len(axes) == 1 and x.strides[0] >= x.strides[1] * shape[1] > 0:
@@ -65,7 +63,7 @@ def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
         if contiguous:
             return rows(x.reshape(terms, x.size // terms)).reshape((1,) * len(axes) + rest if keepdims else rest)
     plan = _plan(shape, x.strides, axes) if x.size and terms > FEW_ROWS else None
-    return _add(x, axes, None, None, keepdims) if plan is None else _planned(x, plan, keepdims)
+    return add_reduce(x, axes, None, None, keepdims) if plan is None else _planned(x, plan, keepdims)
 
 
 @functools.lru_cache(1024)
@@ -83,14 +81,14 @@ def rows(x: np.ndarray) -> Any:
     """The sum over the last dimension but one of (..., n, m)."""
     n, m = x.shape[-2:]
     if m == 1:
-        return _add(x, -2)
+        return add_reduce(x, -2)
     dense = x.strides[-1] == x.itemsize and x.strides[-2] >= m * x.itemsize
     if n <= FEW_ROWS:
         if not dense or n * m > LARGEST:
-            return _add(x, -2)
+            return add_reduce(x, -2)
         return ones(n, x.dtype).dot(x) if x.ndim == 2 else np.matmul(ones(n, x.dtype), x)
     if not dense and m <= NARROW:
-        return np.stack([_add(x[..., j], -1) for j in range(m)], -1)
+        return np.stack([add_reduce(x[..., j], -1) for j in range(m)], -1)
     return rows(_of_blocks(x, dense))
 
 
@@ -109,17 +107,17 @@ def _of_blocks(x: np.ndarray, dense: bool) -> np.ndarray:
     count, rest = divmod(n, size)
     if not rest and x.size < MANY:
         x = x.reshape(*lead, count, size, m)
-        return np.matmul(ones(size, x.dtype), x) if product else _add(x, -2)
+        return np.matmul(ones(size, x.dtype), x) if product else add_reduce(x, -2)
     parts = pool.empty((*lead, count + (rest > 0), m), x.dtype)
     whole = parts
     if rest:
-        _add(x[..., n - rest :, :], -2, None, parts[..., count, :])
+        add_reduce(x[..., n - rest :, :], -2, None, parts[..., count, :])
         x, whole = x[..., : n - rest, :], parts[..., :count, :]
     x = x.reshape(*lead, count, size, m)
     if product:
         np.matmul(ones(size, x.dtype), x, out=whole)
     else:
-        _add(x, -2, None, whole)
+        add_reduce(x, -2, None, whole)
     return parts
 
 
@@ -193,7 +191,7 @@ def _planned(x: np.ndarray, plan: Layout, keepdims: bool) -> Any:
     while True in summed:
         pairwise = summed[-1] and (y.shape[-1] >= LONG or summed.count(True) == 1)
         at = y.ndim - 1 if pairwise else summed.index(True)
-        y = _add(y, -1) if pairwise else _along(y, at)
+        y = add_reduce(y, -1) if pairwise else _along(y, at)
         del summed[at]
     return plan.restored(np, y, keepdims)
 

@@ -79,13 +79,13 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         if dtype is None and device is None:
             return data
-        return data.to(device or data.device, dtype or data.dtype)  # type: ignore[attr-defined]
+        return data.to(device or data.device, dtype or data.dtype)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     result = wrap_given(data if backend.is_array(data) else _from_python(data, wanted))
     if device is None and or_default(None) is CPU and wanted is None and type(result._array) is np.ndarray:
         return result
     home = or_default(device) if device is not None or not result.is_cuda else result.device
-    return result.to(home, wanted or result.dtype)  # type: ignore[attr-defined]
+    return result.to(home, wanted or result.dtype)
 
 
 @public()
@@ -157,7 +157,7 @@ def _promoted(data: Any) -> np.dtype | None:
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         return None
     kinds = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.get_default_dtype()}
-    found = [kinds.get(type(leaf)) or getattr(leaf, "dtype", dtypes.bool_) for leaf in leaves]
+    found: list[Any] = [kinds.get(type(leaf)) or getattr(leaf, "dtype", dtypes.bool_) for leaf in leaves]
     return reduce(dtypes.promote_types, found)
 
 

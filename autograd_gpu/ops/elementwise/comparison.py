@@ -319,7 +319,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     >>> ag.allclose(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.0 + 1e-6]))
     True
     """
-    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+    return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
 
 
 @public(methods=True)
@@ -334,5 +334,5 @@ def equal(input: Tensor, other: Tensor) -> bool:
             raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(x).__name__}")
     if input.shape != other.shape:
         return False
-    same = eq(input, other)._array
+    same = eq(input, other).array
     return bool(np.count_nonzero(same) == same.size if type(same) is np.ndarray else same.all())

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ...backend.arrays.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
-from ...backend.cpu import pool
+from ...backend.cpu import numpy_ops, pool
 from .basic_index import FULL
 
 FEW = 64  # elements up to which it does not pay to number them
@@ -21,7 +21,7 @@ _ATOMIC = {int64: uint64, uint64: uint64, uint32: uint32}  # what CuPy sums inte
 def in_range(index, size, dim):
     """`index` as int64 numbers in [0, size), negative ones counted from the end; IndexError beyond."""
     unsigned = index if index.dtype.kind == "u" else index.view(f"u{index.itemsize}")  # negative ones become huge
-    if index.size and np.maximum.reduce(unsigned, axis=None) >= size:
+    if index.size and numpy_ops.max_reduce(unsigned, axis=None) >= size:
         wrong = index[(index < -size) | (index >= size)] if index.dtype.kind == "i" else index[index >= size]
         if wrong.size:
             raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {size}")

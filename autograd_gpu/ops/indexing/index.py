@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
+from ...backend.cpu import numpy_ops
 from ...core.extend import (
     LINEAR,
     StorageTensor,
@@ -44,7 +45,7 @@ INDEX_DTYPES = (int64, int32)
 def advanced_key(ndim, dims, indices):
     """The key with `indices[k]` at dimension dims[k] < 0, which is its first one if it is a mask of several."""
     at = dims[0]
-    key = [...] if ndim > -at else []
+    key: list[Any] = [...] if ndim > -at else []
     for dim, index in zip(dims, indices, strict=True):
         key += [FULL] * (dim - at)
         key.append(index)
@@ -152,9 +153,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if type(x) is StorageTensor:
         codes = wrap(x._array)
         codes._storage = storage_of(x)
-        found = getitem(codes, key)
-        result = wrap_codes(found._array, x._codes_dtype)
-        result._storage = found._storage
+        picked = getitem(codes, key)
+        result = wrap_codes(picked._array, x._codes_dtype)
+        result._storage = picked._storage
         return result
     try:
         if type(key) in BASIC or (type(key) is tuple and BASIC.issuperset(map(type, key))):
@@ -322,7 +323,7 @@ def _embedding(xp, x, weight, *, padding_idx=None):
     if weight.ndim < 2:
         raise RuntimeError("'weight' must be 2-D")
     try:
-        if xp is np and x.size and np.minimum.reduce(x, axis=None) < 0:
+        if xp is np and x.size and numpy_ops.min_reduce(x, axis=None) < 0:
             raise IndexError
         return weight.take(x, -2)
     except IndexError:

@@ -142,10 +142,10 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     """
     input = as_tensor(input)
     check_square("linalg.cholesky_ex", input)
-    info = backend.decompositions(backend.namespace(input._array)).cholesky(input._array, upper)[1]
+    info = backend.decompositions(backend.namespace(input.array)).cholesky(input.array, upper)[1]
     if check_errors:
         refuse("linalg.cholesky_ex", info, _not_positive)
-    return cholesky_result(cholesky(input, upper, False), wrap(info_array(info, input._array)))
+    return cholesky_result(cholesky(input, upper, False), wrap(info_array(info, input.array)))
 
 
 @public(methods=True, out=True)

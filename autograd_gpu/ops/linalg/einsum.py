@@ -216,7 +216,7 @@ def _finished(x: Tensor, subscripts: str, output: str, sizes: dict[str, int]) ->
 # ---- the public function -----------------------------------------------------------------------------
 
 
-def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
+def _from_sublists(args: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     """einsum(x, [0, 1], y, [1, 2], [0, 2]) as an equation and operands."""
     alphabet = string.ascii_uppercase + string.ascii_lowercase  # in their order, by which an output is inferred
 
@@ -229,7 +229,7 @@ def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
     equation = ",".join(letters(args[2 * i + 1]) for i in range(pairs))
     if len(args) % 2:
         equation += "->" + letters(args[-1])
-    return equation, [args[2 * i] for i in range(pairs)]
+    return equation, tuple([args[2 * i] for i in range(pairs)])
 
 
 @functools.cache

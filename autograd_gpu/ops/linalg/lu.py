@@ -226,7 +226,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     tensor([2, 2], dtype=int32)
     """
     factors, pivots, info = lu_factor_ex(A, pivot)
-    refuse("torch.linalg.lu_factor", backend.to_numpy(info._array), _zero_pivot)
+    refuse("torch.linalg.lu_factor", backend.to_numpy(info.array), _zero_pivot)
     return lu_factor_result(factors, pivots)
 
 

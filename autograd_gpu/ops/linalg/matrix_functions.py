@@ -65,9 +65,9 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     while True:
         if n & 1:
             result = square if result is None else matmul(result, square)
+            if n == 1:
+                return result
         n >>= 1
-        if not n:
-            return result
         square = matmul(square, square)
 
 

@@ -118,7 +118,7 @@ def norm(
         raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
                            f"{input.ndim}D.")
     if isinstance(ord, str) or (input.ndim == 2 if dim is None else isinstance(dim, Sequence) and len(dim) == 2):
-        return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+        return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     return vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 

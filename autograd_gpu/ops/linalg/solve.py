@@ -67,10 +67,10 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """
     A = as_tensor(A)
     check_square("linalg.inv_ex", A)
-    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
+    info = backend.decompositions(backend.namespace(A.array)).lu(A.array)[2]
     if check_errors:
         refuse("linalg.inv_ex", info, _zero_pivot)
-    return inv_result(inv(A, False), wrap(info_array(info, A._array)))
+    return inv_result(inv(A, False), wrap(info_array(info, A.array)))
 
 
 @public("linalg.tensorinv", out=True)
@@ -82,7 +82,7 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    first, last = input._array.shape[:ind], input._array.shape[ind:]
+    first, last = input.array.shape[:ind], input.array.shape[ind:]
     rows, columns = math.prod(first), math.prod(last)
     if rows != columns:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
@@ -183,10 +183,10 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     """
     A = as_tensor(A)
     check_square("linalg.solve_ex", A)
-    info = backend.decompositions(backend.namespace(A._array)).lu(A._array)[2]
+    info = backend.decompositions(backend.namespace(A.array)).lu(A.array)[2]
     if check_errors:
         refuse("torch.linalg.solve_ex", info, _singular)
-    return solve_result(solve(A, B, left, False), wrap(info_array(info, A._array)))
+    return solve_result(solve(A, B, left, False), wrap(info_array(info, A.array)))
 
 
 @public("linalg.tensorsolve", out=True)

@@ -251,7 +251,7 @@ def matrix_rank(
     """
     input = as_tensor(input)
     check_matrix("linalg.matrix_rank", input)
-    s = (eigvalsh(input.detach()) if hermitian else svdvals(input.detach()))._array
+    s = (eigvalsh(input.detach()) if hermitian else svdvals(input.detach())).array
     xp = backend.namespace(s)
     sizes = xp.abs(s)
     return wrap(xp.asarray((sizes > _cutoff(xp, sizes, input.shape, atol, rtol)).sum(-1)))
@@ -347,7 +347,7 @@ def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str |
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
     x, rank, values = least_squares(input, column, rcond)
     residuals = reshape(x, (-1,))[:0]
-    if driver != "gelsy" and m > n and bool((rank._array == n).all()):
+    if driver != "gelsy" and m > n and bool((rank.array == n).all()):
         away = matmul(input, x) - column
         residuals = sum_over(away * away, -2)
     x = squeeze(x, -1) if vector else x

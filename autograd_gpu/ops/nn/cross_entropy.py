@@ -9,12 +9,14 @@ derivatives of every order right.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, wide
+from ...backend.cpu.numpy_ops import add_reduce
 from ...core.extend import FLOAT, LINEAR, RECORD, Tensor, added, defop, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
@@ -33,7 +35,8 @@ def _weighed(xp, x, target, weight, ignore_index, reduction):
     """What the loss of each row is multiplied with, so that their sum is the result; which rows are ignored; and what
     the rows' weights were multiplied with for a mean."""
     classes, dtype = x.shape[-1], wide(x.dtype)
-    ignored = factor = None
+    ignored: Any = None
+    factor: Any = None
     if xp is not np or not clean(target, classes, ignore_index):
         ignored = target == ignore_index
     if weight is None:
@@ -95,7 +98,7 @@ def _mean_cross_entropy(x, target):
     losses = highest[:, 0] - x[np.arange(len(target)), target]
     losses += np.log(total[:, 0])
     scale = np.asarray(1.0 / len(target), x.dtype)
-    return (np.add.reduce(losses) * scale, np.divide(e, total, out=e)), {"scale": scale}
+    return (add_reduce(losses) * scale, np.divide(e, total, out=e)), {"scale": scale}
 
 
 def _cross_entropy_back(F, g, probs, target, scale):
@@ -352,7 +355,7 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
 def _of_no_classes(last: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
     """The loss of scores (N, ..., 0): every target has to be ignored."""
     if not last.is_cuda:
-        clean(target._array, 0, ignore_index)
+        clean(target.array, 0, ignore_index)
     rows = RECORD.where(RECORD.eq(target, ignore_index), RECORD.sum(last, -1), math.nan)
     return rows if reduction == "none" else RECORD.sum(rows) if reduction == "sum" else _no_mean(rows)
 

@@ -239,7 +239,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False)
 def _rrelu(xp, x, *, lower=1 / 8, upper=1 / 3):
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    slopes = random.uniform(x.shape, float32, backend.device_of(x), lower, upper)._array.astype(x.dtype, copy=False)
+    slopes = random.uniform(x.shape, float32, backend.device_of(x), lower, upper).array.astype(x.dtype, copy=False)
     slopes = backend.where(xp, x > 0, x.dtype.type(1), slopes)
     return x * slopes, {"slopes": slopes}
 

@@ -78,7 +78,7 @@ def _places(n: int, offsets: Tensor, include_last: bool) -> tuple[Tensor, Tensor
     lengths = (ends - starts)[:, None]
     steps = np.arange(lengths.max(initial=0))
     places, counts = np.clip(starts[:, None] + steps, 0, max(n - 1, 0)), steps < lengths
-    return tuple(wrap(backend.to_device(array, offsets.device)) for array in (places, counts))
+    return wrap(backend.to_device(places, offsets.device)), wrap(backend.to_device(counts, offsets.device))
 
 
 def _joined(rows: Tensor, counts: Tensor | None, mode: str) -> Tensor:

@@ -44,7 +44,8 @@ def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
     _check_parameter("weight", weight, shape)
     _check_parameter("bias", bias, shape)
     if xp is not np and x.size:  # one kernel; the lines below are CuPy's for arrays with nothing in them
-        return kernels.layer_norm(*map(kernels.contiguous, (x, weight, bias)), eps, len(shape))
+        x, weight, bias = map(kernels.contiguous, (x, weight, bias))
+        return kernels.layer_norm(x, weight, bias, eps, len(shape))
     n = math.prod(shape) or 1
     x = x.astype(wide(dtype), copy=False)
     mean = backend.total(xp, x, axes, True) / n
@@ -110,10 +111,10 @@ def _fused(F, g, need, x, weight, mean, rstd, shape):
         return None
     if type(x) is np.ndarray:
         return _gradients(need, g[0], x, weight, mean, rstd, shape) if sum(need) > 1 else None
-    arrays = [kernels.contiguous(a) for a in (g[0], x, weight)]
+    g_out, x, weight = map(kernels.contiguous, (g[0], x, weight))
     if mean is None:
-        return kernels.rms_norm_backward(*arrays, rstd, need, len(shape))
-    return kernels.layer_norm_backward(*arrays, mean, rstd, need, len(shape))
+        return kernels.rms_norm_backward(g_out, x, weight, rstd, need, len(shape))
+    return kernels.layer_norm_backward(g_out, x, weight, mean, rstd, need, len(shape))
 
 
 def _gradients(need, g, x, weight, mean, rstd, shape):
@@ -232,7 +233,7 @@ def _rms(xp, x, weight, shape, eps):
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
     if xp is not np and x.size:
-        return kernels.rms_norm(*map(kernels.contiguous, (x, weight)), eps, len(shape))
+        return kernels.rms_norm(kernels.contiguous(x), kernels.contiguous(weight), eps, len(shape))
     x = x.astype(wide(dtype), copy=False)
     rstd = 1 / xp.sqrt(_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
     out = x * rstd

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
+from ...backend.cpu.numpy_ops import max_reduce, min_reduce
 from ...core.extend import FLOAT, RECORD, Tensor, defop, example, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
@@ -71,7 +72,7 @@ def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
     if input.shape != target.shape:
         raise ArgumentError(f"Using a target size ({list(target.shape)}) that is different to the input size "
                             f"({list(input.shape)}) is deprecated. Please ensure they have the same size.")
-    if xp is np and input.size and not 0 <= np.minimum.reduce(input, None) <= np.maximum.reduce(input, None) <= 1:
+    if xp is np and input.size and not 0 <= min_reduce(input, None) <= max_reduce(input, None) <= 1:
         raise RuntimeError("all elements of input should be between 0 and 1; put a sigmoid before, or better, use "
                            "binary_cross_entropy_with_logits")
     x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
@@ -223,18 +224,21 @@ def gaussian_nll_loss(
     >>> ag.gaussian_nll_loss(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 2.0]), ag.tensor([1.0, 1.0]))
     tensor(1.)
     """
-    if not isinstance(var, Tensor):
+    if isinstance(var, Tensor):
+        if not var.is_cuda and var.numel() and var.numpy(force=True).min() < 0:
+            raise ArgumentError("var has negative entry/entries")
+        spread = var
+    else:
         if var < 0:
             raise ArgumentError("var has negative entry/entries")
-        var = RECORD.constant_like(input, float(var))
-    elif not var.is_cuda and var.numel() and var.numpy(force=True).min() < 0:
-        raise ArgumentError("var has negative entry/entries")
-    if var.shape != input.shape:
-        if var.shape == input.shape[:-1]:
-            var = RECORD.unsqueeze(var, -1)
-        elif var.ndim != input.ndim or sum(m for n, m in zip(input.shape, var.shape, strict=True) if n != m) != 1:
-            raise ArgumentError(f"var is of incorrect size: {list(var.shape)} for an input of {list(input.shape)}")
-    return gaussian_nll(input, target, lift(var, eps), full, reduction)
+        spread = RECORD.constant_like(input, float(var))
+    shape = spread.shape
+    if shape != input.shape:
+        if shape == input.shape[:-1]:
+            spread = RECORD.unsqueeze(spread, -1)
+        elif len(shape) != input.ndim or sum(m for n, m in zip(input.shape, shape, strict=True) if n != m) != 1:
+            raise ArgumentError(f"var is of incorrect size: {list(shape)} for an input of {list(input.shape)}")
+    return gaussian_nll(input, target, lift(spread, eps), full, reduction)
 
 
 @public("poisson_nll_loss", "nn.functional.poisson_nll_loss")

@@ -85,8 +85,9 @@ def _at(saved: Any, bias: Any) -> Any:
     return saved if bias is None else saved + bias
 
 
-def _stretched(F, v, row, shape):
+def _stretched(F, pair, shape):
     """v + row for a matrix v and a row, of which one may be missing."""
+    v, row = pair
     if row is None:
         return v
     return F.expand(row, shape) if v is None else v + row
@@ -99,8 +100,9 @@ def _back(F, g, need, saved, bias, activation, parameters):
         grads = F.kinked_grad if curve.bend is None else F.curved_grad
         return grads(g, saved, bias, activation=activation, parameters=parameters)
     if F is RAW and backend.is_cuda(g):
-        arrays = [kernels.contiguous(a) for a in (g, saved, bias)]
-        return kernels.bias_activation_backward(activation, *arrays, need_bias=False, **_named(activation, parameters))
+        g, saved, bias = map(kernels.contiguous, (g, saved, bias))
+        named = _named(activation, parameters)
+        return kernels.bias_activation_backward(activation, g, saved, bias, need_bias=False, **named)
     return curve.slope(F, g, _at(saved, bias), *parameters), None
 
 
@@ -108,18 +110,18 @@ def _back_of_kinked(F, g, saved, bias, activation, parameters):
     """The gradient for h, in which (dz, dbias) are linear."""
     if F is RAW and backend.is_cuda(saved):
         return _double_backward(g, (True, False, False), None, saved, bias, activation, parameters)[0]
-    return CURVES[activation].slope(F, _stretched(F, *g, saved.shape), _at(saved, bias), *parameters)
+    return CURVES[activation].slope(F, _stretched(F, g, saved.shape), _at(saved, bias), *parameters)
 
 
 def _back_of_curved(F, g, need, h, saved, bias, activation, parameters):
     """With v = gg + ggb: v act' for h, and h v act'' for saved and bias."""
     if F is RAW and backend.is_cuda(saved):
         return _double_backward(g, need, h, saved, bias, activation, parameters)
-    curve, v, at = CURVES[activation], _stretched(F, *g, saved.shape), _at(saved, bias)
+    curve, v, at = CURVES[activation], _stretched(F, g, saved.shape), _at(saved, bias)
     dh = curve.slope(F, v, at, *parameters) if need[0] else None
     if not (need[1] or need[2]):
         return dh, None, None
-    ds = v * h * curve.bend(F, at, *parameters)
+    ds = v * h * curve.bend(F, at, *parameters)  # type: ignore[misc]  # a curved one has a bend
     return dh, ds, None if bias is None else sum_rows(F, ds, bias.shape)
 
 
@@ -133,7 +135,7 @@ def _double_backward(g, need, h, saved, bias, activation, parameters):
 
 def _push(F, t, saved, bias, activation, parameters):
     """act' times the tangent of the sum."""
-    return CURVES[activation].slope(F, _stretched(F, *t, saved.shape), _at(saved, bias), *parameters)
+    return CURVES[activation].slope(F, _stretched(F, t, saved.shape), _at(saved, bias), *parameters)
 
 
 def _push_grad(F, t, h, saved, bias, activation, parameters):
@@ -141,7 +143,7 @@ def _push_grad(F, t, h, saved, bias, activation, parameters):
     curve, at = CURVES[activation], _at(saved, bias)
     dz = None if t[0] is None else curve.slope(F, t[0], at, *parameters)
     if curve.bend is not None and (t[1] is not None or t[2] is not None):
-        bent = _stretched(F, *t[1:], saved.shape) * h * curve.bend(F, at, *parameters)
+        bent = _stretched(F, t[1:], saved.shape) * h * curve.bend(F, at, *parameters)
         dz = bent if dz is None else dz + bent
     return dz, None if dz is None else sum_rows(F, dz, dz.shape[-1:])
 

@@ -64,14 +64,14 @@ def _loss_push(F, t, x, target, weight, lse, rest, counts, factor, ignore_index,
 
 
 def _batch_loss(F, n, batched, x, target, weight, *, ignore_index, reduction, label_smoothing):
-    def of(x, target, weight, reduction):
+    def of(x, target, weight, reduction=reduction):
         return F.logits_cross_entropy(x, target, weight, ignore_index, reduction, label_smoothing)
 
     if batched[2]:  # each example has weights of its own
-        return one_by_one(F, "logits_cross_entropy", lambda *one: of(*one, reduction), n, batched, (x, target, weight))
+        return one_by_one(F, "logits_cross_entropy", of, n, batched, (x, target, weight))
     x, target = expanded(F, n, batched[:2], (x, target))
     if reduction == "none":
-        return of(x, target, weight, "none")
+        return of(x, target, weight)
     losses, lse = of(_cast(F, x, wide(x.dtype)), target, weight, "none")
     return combined(F, n, target, losses, weight, ignore_index, reduction, x.dtype), lse
 

@@ -259,7 +259,7 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     """`target` after a look at its dtype, and on the CPU at its values."""
     if target.dtype != int64:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
-    values = target._array
+    values = target.array
     if type(values) is np.ndarray and values.size:
         low, high = numpy_ops.ends(values)
         if low < lowest or high >= count:

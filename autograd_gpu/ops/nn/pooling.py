@@ -179,8 +179,8 @@ def max_pool1d(
     step = size if stride is None else _single(stride)
     length = input.shape[-1]
     count = _windows("max_pool1d", length, size, step, padding, dilation, ceil_mode)
-    places = _places(length, size, step, padding, dilation, count)
-    places = wrap(backend.to_device(places, input.device))
+    windows = _places(length, size, step, padding, dilation, count)
+    places = wrap(backend.to_device(windows, input.device))
     values, chosen = RECORD.max_dim(RECORD.advanced_index(input, places, dims=(-1,)), -1)
     if not return_indices:
         return values

@@ -83,7 +83,8 @@ def _few(xp, x, dim, dtype):
 
 def _softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
-        return np.divide(*few, few[0])
+        e, total = few
+        return np.divide(e, total, e)
     wanted = _wanted("softmax", x, dtype)
     if xp is not np and _along_rows(x, dim):
         return _in_one_launch(xp, x, dim, wanted)

@@ -234,7 +234,7 @@ def multinomial(
     tensor([[1, 1],
             [0, 0]])
     """
-    array = as_tensor(input)._array
+    array = as_tensor(input).array
     _check_choice(array, num_samples, replacement)
     if replacement and type(array) is np.ndarray and 0 < array.size <= FEW and array.dtype in dtypes.FULL_FLOATS:
         rows = array.tolist() if array.ndim == 2 else [array.tolist()]

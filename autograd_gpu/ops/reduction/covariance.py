@@ -59,7 +59,7 @@ def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
     if given.numel() != n:
         raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
                            f"got {given.numel()} and {n}")
-    if given.numel() and (given._array < 0).any():
+    if given.numel() and (given.array < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

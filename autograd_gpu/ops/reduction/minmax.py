@@ -188,7 +188,7 @@ def _along(xp, name, x, dim, keepdim):
     if not x.ndim:
         return xp.array(x), indices
     if xp is np:
-        return (np.maximum if name == "max" else np.minimum).reduce(x, dim, None, None, keepdim), indices
+        return (numpy_ops.max_reduce if name == "max" else numpy_ops.min_reduce)(x, dim, None, None, keepdim), indices
     return getattr(xp, name)(x, axis=dim, keepdims=keepdim), indices
 
 
@@ -280,7 +280,7 @@ def _truth(xp, name, x, dim, keepdim):
         n = np.count_nonzero(x)
         found = np.asarray(n != 0 if name == "any" else n == x.size)
     else:
-        reduction = np.logical_or if name == "any" else np.logical_and
+        reduction: Any = np.logical_or if name == "any" else np.logical_and
         found = reduction.reduce(x, axis_of(dim, x.ndim), None, None, keepdim)
     return found.astype(dtypes.uint8) if x.dtype is dtypes.uint8 else found
 

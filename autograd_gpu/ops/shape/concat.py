@@ -57,11 +57,11 @@ def _cat_back(F, g, need, dim, tensors_shape):
 def _cat_batch(F, n, batched, *tensors, dim):
     if not all(map(rank, tensors, batched)):
         raise _misfit([x.shape[b:] for x, b in zip(tensors, batched, strict=True)], dim)
-    tensors = expanded(F, n, batched, tensors)
-    like = max((x.shape for x in tensors), key=len)
+    whole = expanded(F, n, batched, tensors)
+    like = max((x.shape for x in whole), key=len)
     dim = counted_from_right(dim, len(like) - 1)
     nothing = (*like[:dim], 0, *like[len(like) + dim + 1 :])  # the shape for empty vectors among others
-    return F.cat([F.reshape(x, nothing) if x.shape == (n, 0) else x for x in tensors], dim)
+    return F.cat([F.reshape(x, nothing) if x.shape == (n, 0) else x for x in whole], dim)
 
 
 @defop
@@ -117,8 +117,8 @@ class stack:
         dim = from_right(dim, g.ndim)
         return [F.basic_index(g, key_along(dim, i)) if wanted else None for i, wanted in enumerate(need)]
     def batch(F, n, batched, *tensors, dim):
-        tensors = expanded(F, n, batched, tensors)
-        return F.stack(tensors, counted_from_right(dim, tensors[0].ndim))
+        whole = expanded(F, n, batched, tensors)
+        return F.stack(whole, counted_from_right(dim, whole[0].ndim))
     jvp = LINEAR
     types = PROMOTE
     storage_ok = True
@@ -205,9 +205,9 @@ def _block_diag_back(F, g, need, tensors_shape):
 
 
 def _block_diag_batch(F, n, batched, *tensors):
-    tensors = expanded(F, n, batched, tensors)
-    *starts, (_, columns) = _corners([x.shape[1:] for x in tensors])
-    matrices = [F.reshape(x, (n, *(1,) * (3 - x.ndim), *x.shape[1:])) for x in tensors]
+    whole = expanded(F, n, batched, tensors)
+    *starts, (_, columns) = _corners([x.shape[1:] for x in whole])
+    matrices = [F.reshape(x, (n, *(1,) * (3 - x.ndim), *x.shape[1:])) for x in whole]
     rows = [F.constant_pad(x, (start, columns - start - x.shape[-1]))
             for x, (_, start) in zip(matrices, starts, strict=True)]
     return F.cat(rows, -2)

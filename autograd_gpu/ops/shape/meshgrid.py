@@ -123,7 +123,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         raise TypeError(f"unravel_index() expects indices of integers, not of {indices.dtype}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    left, found = indices._array, []
+    left, found = indices.array, []
     for n in reversed(sizes):
         found.append(wrap(left % max(n, 1)))
         left = left // max(n, 1)

@@ -78,7 +78,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         return split_with_sizes(tensor, tuple(step), dim)
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    length = tensor._array.shape[wrap_dim(dim, tensor.ndim)]
+    length = tensor.array.shape[wrap_dim(dim, tensor.ndim)]
     if step < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
     if step == 0 and length:
@@ -108,7 +108,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    length = input._array.shape[wrap_dim(dim, input.ndim)]
+    length = input.array.shape[wrap_dim(dim, input.ndim)]
     if not length:
         return split_with_sizes(input, (0,) * chunks, dim)
     step = -(-length // chunks)

@@ -56,7 +56,7 @@ class bincount:
 # ---- histograms ----------------------------------------------------------------------------------------
 
 
-def _limits(name: str, x: Any, low: float, high: float, apart: float) -> tuple[float, float]:
+def _limits(name: str, x: Any, low: float, high: float, *, apart: float) -> tuple[float, float]:
     """The ends of the range: those given, or where they are equal those of the data, or this plus and minus `apart`."""
     if low == high and x.size:
         low, high = float(x.min()), float(x.max())
@@ -87,7 +87,7 @@ def _histc(xp, x, *, bins=100, min=0, max=0):
         raise RuntimeError("bins must be > 0")
     x, dtype = x.reshape(-1), x.dtype
     x = x.astype(wide(dtype), copy=False)
-    low, high = _limits("histc", x, min, max, 1)
+    low, high = _limits("histc", x, min, max, apart=1)
     return _counted(xp, *_evenly(xp, x, bins, low, high), None, bins).astype(dtype)
 
 
@@ -116,17 +116,17 @@ class histogram_result(NamedTuple):
 
 def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
     """The ends of the bins as an array, and their number."""
-    xp = backend.namespace(x._array)
+    xp = backend.namespace(x.array)
     if isinstance(bins, Tensor):
         if bins.ndim != 1 or not bins.numel():
             raise RuntimeError("histogramdd(): bins tensor should have one dimension and at least one edge; got shape "
                                f"{list(bins.shape)}")
         if bins.dtype != x.dtype:
             raise RuntimeError(f"histogram: bins and input must have one dtype, but got {bins.dtype} and {x.dtype}")
-        return bins._array.astype(wide(x.dtype), copy=False), bins.numel() - 1
+        return bins.array.astype(wide(x.dtype), copy=False), bins.numel() - 1
     if bins <= 0:
         raise RuntimeError(f"histogram(): bins must be > 0, but got {bins}")
-    low, high = _limits("histogram", x._array, *(range or (0.0, 0.0)), 0.5)
+    low, high = _limits("histogram", x.array, *(range or (0.0, 0.0)), apart=0.5)
     return xp.linspace(low, high, bins + 1).astype(wide(x.dtype)), bins
 
 
@@ -149,14 +149,14 @@ def histogram(
     if weight is not None and (weight.shape != input.shape or weight.dtype != input.dtype):
         raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape and dtype as the "
                            f"input; got {list(weight.shape)} of {weight.dtype}")
-    array, xp = input._array.reshape(-1).astype(wide(input.dtype), copy=False), backend.namespace(input._array)
+    array, xp = input.array.reshape(-1).astype(wide(input.dtype), copy=False), backend.namespace(input.array)
     edges, n = _edges(input, bins, range)
     if isinstance(bins, Tensor):
         inside = (array >= edges[0]) & (array <= edges[-1])
         place = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
     else:
         place, inside = _evenly(xp, array, n, float(edges[0]), float(edges[-1]))
-    given = None if weight is None else weight._array.reshape(-1)
+    given = None if weight is None else weight.array.reshape(-1)
     hist = _counted(xp, place, inside, given, n)[:n]
     if density:
         hist = hist / hist.sum() / xp.diff(edges)

@@ -38,7 +38,7 @@ def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype != x.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor; got {q.dtype} and {x.dtype}")
-    if not q.is_cuda and not ((q._array >= 0) & (q._array <= 1)).all():
+    if not q.is_cuda and not ((q.array >= 0) & (q.array <= 1)).all():
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     return q
 
@@ -58,7 +58,7 @@ def _by_parts(x: Tensor, q: Tensor, interpolation: str) -> Tensor:
     n = x.shape[-1]
     ranks = q * (n - 1)
     below, above, share = _neighbours(ranks, interpolation)
-    wanted = [t._array.astype(np.int64).tolist() for t in (below, above) if t is not None]
+    wanted = [t.array.astype(np.int64).tolist() for t in (below, above) if t is not None]
     found = at_ranks(x, (*(rank for group in wanted for rank in group), n - 1)).values
     count = q.shape[0]
     result, last = narrow(found, -1, 0, count), narrow(found, -1, found.shape[-1] - 1, 1)

@@ -203,4 +203,4 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     tensor([[1],
             [3]])
     """
-    return nonzero_places(input if input._array.ndim else reshape(input, (1,))) if as_tuple else argwhere(input)
+    return nonzero_places(input if input.ndim else reshape(input, (1,))) if as_tuple else argwhere(input)

@@ -144,8 +144,8 @@ class Cached:
 def _is_view(op: OpDef, outs: tuple[Tensor, ...], args: list[Any]) -> bool:
     if op.view == ALWAYS:
         return True
-    given = [a._array for a in args if isinstance(a, Tensor)]
-    return bool(op.view) and any(shares_memory(out._array, array) for out in outs for array in given)
+    given = [a.array for a in args if isinstance(a, Tensor)]
+    return bool(op.view) and any(shares_memory(out.array, array) for out in outs for array in given)
 
 
 def _on_host(entry: Entry) -> Entry:

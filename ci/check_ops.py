@@ -1,0 +1,129 @@
+"""Fail on what the files of ops, and those above them, must not name: python ci/check_ops.py [repository root].
+
+1. In ops/, `F.name` in a function with a parameter F is an op, and `RAW.name` and `RECORD.name` are ops or what a file
+   of ops/ assigns to them: a misspelt name must not wait for the rule to run.
+2. ops/ imports from core through core/extend.py; binding.py, which binds the names of ops, core/declare/public.py too.
+3. Only core/, backend/ and the files of SLOT touch `_array`, the slot of a tensor; others read its property `array`.
+"""
+
+import ast
+import difflib
+import sys
+from pathlib import Path
+
+from check_layers import PACKAGE, targets
+
+OPS, CORE = f"{PACKAGE}/ops/", f"{PACKAGE}.core"
+NAMESPACES = {"RAW", "RECORD"}
+DOORS = {f"{CORE}.extend"}
+MORE_DOORS = {f"{OPS}binding.py": {f"{CORE}.declare.public"}}
+
+HOT = "each call reads it, and so few other lines run that the property would show"
+SLOT = {
+    f"{PACKAGE}/autograd/backward.py": "each backward reads it, of each output and gradient",
+    f"{PACKAGE}/autograd/context.py": "each backward of a Function reads it, of each gradient",
+    f"{PACKAGE}/autograd/function.py": "each call of a Function reads it, of each tensor",
+    f"{PACKAGE}/nn/convert.py": "gives a parameter other memory",
+    f"{PACKAGE}/nn/parameter.py": "makes parameters of arrays; the slot of an uninitialized one refuses to be read",
+    f"{PACKAGE}/nn/utils/clip_grad.py": "each step reads it, of each gradient",
+    f"{OPS}_support/out.py": "writes to the memory of `out`",
+    f"{OPS}creation/convert.py": "float8 tensors hold codes, which are wrapped as they are",
+    f"{OPS}creation/factories.py": "decides whether a tensor shares memory with what it is made of",
+    f"{OPS}creation/like.py": "gives a new tensor the order of another's memory",
+    f"{OPS}indexing/basic_index.py": HOT,
+    f"{OPS}indexing/gather.py": HOT,
+    f"{OPS}indexing/index.py": HOT,
+    f"{OPS}indexing/index_put.py": HOT,
+    f"{OPS}indexing/masked.py": HOT,
+    f"{OPS}indexing/scatter.py": HOT,
+    f"{OPS}indexing/setitem.py": "writes to the memory of a tensor",
+    f"{OPS}inplace/expanded.py": "writes to the memory of a tensor",
+    f"{OPS}inplace/random.py": "writes to the memory of a tensor",
+    f"{OPS}inplace/views.py": "makes a tensor a view of its own memory",
+    f"{OPS}inplace/write.py": "writes to the memory of a tensor",
+    f"{OPS}nn/linear_activation.py": HOT,
+    f"{OPS}properties.py": "the properties that say where a tensor lies in memory",
+    f"{OPS}shape/permute.py": HOT,
+    f"{OPS}shape/view.py": "makes views, and tells a view from a copy",
+}
+
+
+def declared(trees):
+    """The names of the ops: of the classes that `@defop` decorates."""
+    return {
+        node.name
+        for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+        if any(isinstance(d, ast.Name) and d.id == "defop" for d in node.decorator_list)
+    }  # fmt: skip
+
+
+def attributes(tree, names):
+    """The attributes of variables with one of these names."""
+    return [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names
+    ]  # fmt: skip
+
+
+def through_f(tree):
+    """The attributes of F in functions that take an F, and of the namespaces of ops anywhere."""
+    found = attributes(tree, NAMESPACES)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            taken = node.args
+            if any(a.arg == "F" for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)):
+                found += attributes(node, {"F"})
+    return dict.fromkeys(found)
+
+
+def no_ops(where, tree, ops, assigned):
+    for node in through_f(tree):
+        space, name = node.value.id, node.attr
+        if name not in ops and (space, name) not in assigned:
+            near = difflib.get_close_matches(name, ops, 1)
+            advice = f"{space}.{near[0]} is one" if near else "declare a class of that name with @defop below ops/"
+            yield where, node.lineno, f"{space}.{name} is no op: {advice}"
+
+
+def side_doors(where, tree, modules):
+    package, doors = where.rpartition("/")[0].replace("/", "."), DOORS | MORE_DOORS.get(where, set())
+    statements = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+    for node, target in [(n, t) for n in statements for t in targets(n, package, modules)]:
+        if f"{target}.".startswith(f"{CORE}.") and target not in doors:
+            advice = "take the name from core/extend.py, and add it there if it is missing"
+            yield where, node.lineno, f"imports from {target}: {advice}"
+
+
+def check(root, slot=SLOT):
+    """Return the violations below `root` as sorted (file, line, message) rows."""
+    paths = sorted((root / PACKAGE).rglob("*.py"))
+    trees = {p.relative_to(root).as_posix(): ast.parse(p.read_text(encoding="utf-8"), str(p)) for p in paths}
+    modules = {where.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for where in trees}
+    of_ops = {where: tree for where, tree in trees.items() if where.startswith(OPS)}
+    ops = declared(of_ops.values())
+    assigned = {
+        (node.value.id, node.attr)
+        for tree in of_ops.values() for node in attributes(tree, NAMESPACES) if isinstance(node.ctx, ast.Store)
+    }  # fmt: skip
+    found = []
+    for where, tree in of_ops.items():
+        found += [*no_ops(where, tree, ops, assigned), *side_doors(where, tree, modules)]
+    lines = {
+        where: [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "_array"]
+        for where, tree in trees.items() if not where.startswith((f"{PACKAGE}/core/", f"{PACKAGE}/backend/"))
+    }  # fmt: skip
+    advice = "use `.array`, or add the file with a reason to SLOT in ci/check_ops.py"
+    found += [(w, line, f"touches `._array`: {advice}") for w in lines if w not in slot for line in lines[w]]
+    advice = "take the file off SLOT in ci/check_ops.py"
+    found += [(where, 1, f"does not touch `._array`: {advice}") for where in slot if not lines.get(where)]
+    return sorted(found)
+
+
+if __name__ == "__main__":
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    if not (root / PACKAGE).is_dir():
+        sys.exit(f"{root} holds no {PACKAGE}/ to check")
+    violations = check(root)
+    for where, line, message in violations:
+        print(f"{where}:{line}: {message}")
+    sys.exit(bool(violations))
