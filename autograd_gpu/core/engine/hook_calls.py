@@ -1,4 +1,4 @@
-"""Calling hooks: what each kind gets, and what it may return."""
+"""Calls the hooks of a node: what each kind gets, and what it may return."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The recorded graph: nodes, storages and versions, saved tensors, hooks, views and in-place operations."""
+"""The recorded graph: nodes and leaves, storages and versions, hooks, and the base class of tensors."""

@@ -55,7 +55,7 @@ class Node:
     input_names: tuple[str, ...] = ()
     shown: tuple[int, ...] | None = None  # the inputs that next_functions and hooks show, in this order; None: all
     adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
-    extra_type: type[hooks.NodeExtra] = hooks.NodeExtra
+    extra_type: type[hooks.NodeExtra] = hooks.NodeExtra  # of what `extra_of` makes
 
     def __init__(self) -> None:
         raise TypeError("Node is the base of the graph's nodes, which operations make; it has no objects of its own")
