@@ -10,7 +10,7 @@ from typing import Any
 from ..autograd.zero_grad import zero_grad
 from ..backend import Array, namespace
 from ..backend.optimizers.buckets import Buckets
-from ..backend.optimizers.chunks import Kernel
+from ..backend.optimizers.chunks import Formula
 from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
@@ -44,7 +44,7 @@ class Optimizer(Hookable):
     """
 
     # Private names here and in subclasses begin with `_ag_`, which no subclass of a user takes.
-    _ag_kernel: Kernel  # of backend/optimizers/formulas.py, for `_ag_update` as it stands here
+    _ag_kernel: Formula  # of backend/optimizers/formulas.py, for `_ag_update` as it stands here
     _ag_nonnegative: tuple[str, ...] = ()  # options that must not be negative
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
