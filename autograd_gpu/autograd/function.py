@@ -1,8 +1,8 @@
-"""Function: an operation with a derivative written by the user.
+"""Function: an operation with a user-defined derivative.
 
-A Function's node is run by the engine like any other. `ctx.needs_input_grad` answers, inside backward, for the call
-that is running: the engine's exec_info, not the graph. One node may be run by several threads at a time, so the answer
-lives in the thread (`RUNNING`), not on the node.
+The engine runs a Function's node like any other. Inside backward `ctx.needs_input_grad` reflects the running call, from
+the engine's exec_info, not the graph. Several threads may run one node at a time, so that state is thread-local
+(`RUNNING`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .function_calls import by_place, check_dirty, rule_of
 
 
 class FunctionNode(Node):
-    """The node of a custom Function. `attributes`: what a user sets on ctx; `__dict__`: what is set on grad_fn."""
+    """The node of a custom Function. `attributes` are those set on ctx, `__dict__` those set on grad_fn."""
 
     __slots__ = (
         "arguments", "attributes", "dirty", "dtypes", "facade", "homes", "materialize_grads", "non_differentiable",
@@ -45,7 +45,7 @@ class FunctionNode(Node):
     materialize = True
     facade: weakref.ref[FunctionCtx]
     shapes: tuple[tuple[int, ...], ...]
-    homes: tuple[Device | None, ...]  # of the outputs, None of what is no tensor
+    homes: tuple[Device | None, ...]  # of the outputs; None for an output that is not a tensor
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.requiring = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
@@ -59,7 +59,7 @@ class FunctionNode(Node):
         self.edges, self.nrs, self.extra = (), None, None
 
     def connect(self, args: tuple[Any, ...]) -> None:
-        """Edges to what made the arguments: before forward, which may write to them or to what they show."""
+        """Sets the edges to the arguments' nodes; called before forward, which may write to the arguments."""
         self.positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])  # argument of each edge
         linked = [args[i] for i in self.positions]
         for a in linked:
@@ -75,13 +75,13 @@ class FunctionNode(Node):
 
     @property
     def ctx(self) -> FunctionCtx:
-        """What forward and backward get: one object as long as somebody keeps it."""
+        """The `ctx` of forward and backward; the same object while it is alive."""
         living = self.facade()
         return FunctionCtx(self) if living is None else living
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        """Per argument: in backward whether THIS call needs its gradient, else whether it requires one."""
+        """One bool per argument: in backward whether this call needs its gradient, else whether it requires grad."""
         for node, need in reversed(RUNNING.stack):
             if node is self:
                 return need
@@ -89,20 +89,20 @@ class FunctionNode(Node):
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What forward gave to save_for_backward."""
+        """The tensors that forward passed to save_for_backward."""
         if self.saved is FREED:
             FREED.unpack(self)
         return tuple(None if s is None else s.unpack(self) for s in self.saved)
 
     @property
     def _raw_saved_tensors(self) -> Any:
-        """Per saved tensor where its hooks are set."""
+        """A handle per saved tensor, for its hooks."""
         if self.saved is FREED:
             FREED.unpack(self)
         return handles(self, "saved")
 
     def __getattr__(self, name: str) -> Any:
-        """What the user put on ctx, which in PyTorch is the node."""
+        """An attribute that the user set on ctx, which in PyTorch is the node."""
         if name != "attributes" and name in self.attributes:
             return self.attributes[name]
         raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
@@ -151,7 +151,7 @@ class FunctionNode(Node):
         return grads
 
     def _checked(self, result: tuple[Any, ...], need: int) -> tuple[Tensor | None, ...]:
-        """backward's answer per edge, in the input's dtype."""
+        """The gradients returned by backward, one per edge, checked and cast to the inputs' dtypes."""
         expected = self.arguments
         if len(result) > expected and all(extra is None for extra in result[expected:]):
             result = result[:expected]
@@ -167,7 +167,7 @@ class FunctionNode(Node):
         return tuple([g if wanted else None for wanted, g in zip(bits_of(need, len(grads)), grads, strict=True)])
 
     def _fitted(self, g: Any, i: int) -> Tensor | None:
-        """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""
+        """A checked gradient: the engine sums one that broadcasts from the input's shape, other shapes are an error."""
         if g is None:
             return None
         g = as_result(g)
@@ -183,12 +183,11 @@ class FunctionNode(Node):
 
 
 class Function:
-    """Base class of operations with a backward of their own.
+    """Base class of operations with a user-defined backward.
 
-    Write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
-    `setup_context(ctx, inputs, output)`; call `apply`. backward, which may also be called `vjp`, returns one gradient,
-    or None, per argument of forward, and may skip those that `ctx.needs_input_grad` does not ask for. Arrays that
-    either returns become tensors.
+    Define `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
+    `setup_context(ctx, inputs, output)`, and call `apply`. backward, or its alias `vjp`, returns one gradient or None
+    per argument of forward; `ctx.needs_input_grad` says which are needed. Both may return arrays, which become tensors.
 
     >>> class Double(ag.autograd.Function):
     ...     @staticmethod
@@ -212,17 +211,17 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The operation; runs without recording. Returns a tensor or an array, or a tuple of such and other things."""
+        """Computes the operation, without recording. Returns a tensor, an array, or a tuple of any objects."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Saves for backward, when forward does not take ctx."""
+        """Saves values for backward if forward does not take ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradients of the arguments from those of the outputs."""
+        """The gradients for the arguments of forward, given those of its outputs."""
         raise MissingRuleError("You must implement either the backward or vjp method for your custom autograd.Function "
                                "to use it with backward mode AD.")
 
@@ -230,7 +229,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs forward and records a node whose backward is the class's. Keywords count among the arguments."""
+        """Runs forward and records a node that runs backward. Keyword arguments are bound to forward's parameters."""
         separate = cls.setup_context is not Function.setup_context
         if kwargs or separate:
             args = by_place(cls, args, kwargs, separate)
@@ -255,14 +254,14 @@ class Function:
 
 
 def as_result(value: Any) -> Any:
-    """What a user's forward or backward returned, an array as tensor; other things stay as they are."""
-    if isinstance(value, np.generic):  # NumPy's sum of an array, where CuPy's is an array of no dimensions
+    """A value returned by forward or backward: an array becomes a tensor, other objects are unchanged."""
+    if isinstance(value, np.generic):  # such as NumPy's sum of an array; CuPy returns a 0-d array
         value = np.asarray(value)
     return wrap_given(value) if is_array(value) else value
 
 
 def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An input handed through becomes a tensor of its own that does not require grad."""
+    """The outputs of a call that is not recorded; an input returned unchanged becomes a new tensor without grad."""
     given, dirty, found = {id(a) for a in args}, {id(t) for t in node.dirty}, []
     for o in outputs:
         if isinstance(o, Tensor) and id(o) in given:
@@ -280,11 +279,11 @@ def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, .
 
 
 def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The outputs, linked to the node."""
+    """The outputs of a recorded call, linked to the node."""
     linked = [a for a in args if isinstance(a, Tensor)]
     dirty, inputs = {id(t) for t in node.dirty}, {id(a) for a in linked}
-    # An input handed through becomes an alias: the caller's tensor keeps its own history. So does one that was written
-    # to, until its history is rewritten below.
+    # An input returned unchanged becomes an alias, since the caller's tensor keeps its own history. So does an input
+    # that was written to, until its history is rewritten below.
     returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._fn is not None) else o for o in outputs]
     pairs = [(old, new) for old, new in zip(outputs, returned, strict=True) if isinstance(new, Tensor)]
     note(node)
@@ -296,14 +295,14 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
         else:
             shown = linked if old._base is not None or id(old) in inputs else []
             _mark_view(new, old, shown, IN_FUNCTION if len(pairs) == 1 else ONE_OF_SEVERAL)
-    if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
+    if MODES.bits & SAVING:  # last, so that written inputs have their history if a hook raises
         hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
                   for old, new in zip(outputs, returned, strict=True)])
 
 
 def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], excluded: set[int]) -> None:
-    """Numbers what forward returned; a value that is no tensor counts, too, and has no shape."""
+    """Links the outputs to the node by number; an output that is not a tensor has a number, too, but no shape."""
     node.outputs = len(returned)
     shapes = tuple([t.shape if isinstance(t, Tensor) else None for t in returned])
     kinds = tuple([t.dtype if isinstance(t, Tensor) else None for t in returned])
@@ -315,17 +314,17 @@ def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], exc
 
 
 def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor], made: int) -> None:
-    """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
+    """Marks an output that is a view as not writable in place, since its gradient is user-defined."""
     for x in inputs:
         if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
             _show(new, x, made)
             return
-    if new._base is not None:  # of a buffer of forward's own, which may have written to it
+    if new._base is not None:  # a view of a buffer of forward's own, which forward may have written to
         new._made, new._seen = made, new._storage.version  # type: ignore[union-attr]
 
 
 def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
-    """Makes `view` a view of x, made as core/graph/storage.py numbers it; not of a tensor of inference mode."""
+    """Makes `view` a view of x with the creation code `made` (core/graph/storage.py); not for inference tensors."""
     storage = view._storage = storage_of(x)
     if storage is not INFERENCE_STORAGE:
         view._base, view._made, view._seen = x if x._base is None else x._base, made, storage.version
@@ -333,7 +332,7 @@ def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
 
 
 def _save(node: FunctionNode, outputs: dict[int, Tensor]) -> None:
-    """What ctx.save_for_backward was given; `outputs`: what stands for a returned tensor."""
+    """Saves the tensors given to ctx.save_for_backward; `outputs` maps a returned tensor to its replacement."""
     kept = []
     for tensor in node.to_save:
         new = None if tensor is None else outputs.get(id(tensor), tensor)
@@ -342,7 +341,7 @@ def _save(node: FunctionNode, outputs: dict[int, Tensor]) -> None:
 
 
 class _NotTwice(Function):
-    """Hands out `results`, which then depend on `sources` by a node that refuses to be differentiated."""
+    """Returns `results` with a node that raises when differentiated, as a function of `sources`."""
 
     @staticmethod
     def forward(ctx: Any, results: list[Tensor], *sources: Tensor) -> Any:
@@ -354,7 +353,7 @@ class _NotTwice(Function):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a Function's backward as not differentiable: differentiating its result raises instead of giving zeros."""
+    """Decorator for a Function's backward that is not differentiable: double backward raises RuntimeError."""
 
     @functools.wraps(fn)
     def wrapped(ctx: Any, *gs: Any) -> Any:

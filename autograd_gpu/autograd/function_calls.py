@@ -1,4 +1,4 @@
-"""How a Function's methods are called, and whether forward did what it said."""
+"""Binding of a Function's arguments, lookup of its backward, and checks of mark_dirty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def by_place(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool) -> tuple[Any, ...]:
-    """The arguments in forward's order: backward and needs_input_grad know them by their places."""
+    """The arguments in the order of forward's parameters, which backward and needs_input_grad use."""
     try:
         bound = inspect.signature(cls.forward).bind(*(() if separate else (None,)), *args, **kwargs)
     except TypeError as error:
@@ -31,7 +31,7 @@ def by_place(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any],
 
 
 def rule_of(cls: type[Function], base: type[Function]) -> Any:
-    """The class's backward, or vjp, which is another name for it; those of `base` say that there is none."""
+    """The class's backward, or its alias vjp; RuntimeError if it defines both. Those of `base` raise when called."""
     if cls.vjp is base.vjp:
         return cls.backward
     if cls.backward is not base.backward:
@@ -41,7 +41,7 @@ def rule_of(cls: type[Function], base: type[Function]) -> Any:
 
 
 def check_dirty(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-    """What mark_dirty asks for: inputs, that are returned, and no leaves."""
+    """RuntimeError unless the tensors of mark_dirty are inputs, are returned, and are not leaves that require grad."""
     for t in node.dirty:
         bump_version(t)
         if not any(t is a for a in args):
