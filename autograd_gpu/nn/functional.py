@@ -1,4 +1,4 @@
-"""What layers and losses are made of, under the names of PyTorch's nn.functional. Most are ops."""
+"""The functions of PyTorch's nn.functional; most are ops."""
 
 from ..ops import (
     adaptive_avg_pool1d,

@@ -1,4 +1,4 @@
-"""Walking the tree of modules, and finding in it by dotted name."""
+"""Traversal of the module tree, and lookup by dotted name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Self = TypeVar("Self", bound="Tree")
 
 
 class Tree(Registry):
-    """A module as the root of a tree of modules."""
+    """The part of Module that traverses its descendants."""
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below this one, each once."""
@@ -33,7 +33,7 @@ class Tree(Registry):
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """This module and all below it, by dotted name; the root's name is `prefix`."""
+        """This module and its descendants with dotted names; the name of the root is `prefix`."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -44,7 +44,7 @@ class Tree(Registry):
             yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it, each once, or with `remove_duplicate=False` at each of its places."""
+        """This module and its descendants, each once, or with `remove_duplicate=False` once per name."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -65,7 +65,7 @@ class Tree(Registry):
     ) -> Iterator[tuple[str, Parameter]]:
         """The parameters by dotted name after `prefix`, in the order of registration, a shared one once.
 
-        `recurse=False` leaves out those of child modules, `remove_duplicate=False` gives each name of a shared one.
+        `recurse=False` excludes those of child modules; `remove_duplicate=False` includes all names of shared ones.
 
         >>> net = ag.nn.Sequential(ag.nn.Linear(3, 2), ag.nn.ReLU())
         >>> [(name, p.shape) for name, p in net.named_parameters(prefix="net")]
@@ -74,7 +74,7 @@ class Tree(Registry):
         return self._ag_named_tensors((PARAMETER,), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, a shared one once: what an optimizer takes.
+        """The parameters, a shared one once, as for an optimizer.
 
         >>> sum(p.numel() for p in ag.nn.Linear(3, 2).parameters())
         8
@@ -94,7 +94,7 @@ class Tree(Registry):
             yield buffer
 
     def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
-        """Calls `fn` on every module below this one, children first, then on this one.
+        """Calls `fn` on all descendants, children first, then on this module; returns the module.
 
         >>> def start(module):
         ...     if isinstance(module, ag.nn.Linear):
@@ -110,7 +110,7 @@ class Tree(Registry):
     # ---- by name -------------------------------------------------------------------------------
 
     def get_submodule(self, target: str) -> Module:
-        """The module of that dotted name; AttributeError, naming what is missing or is no module.
+        """The submodule with the dotted name `target`; AttributeError if it is missing or not a module.
 
         >>> ag.nn.Sequential(ag.nn.Sequential(ag.nn.ReLU())).get_submodule("0.0")
         ReLU()
@@ -125,7 +125,7 @@ class Tree(Registry):
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Puts `module` in the place of that dotted name; with `strict` there must be one already.
+        """Sets the submodule with the dotted name `target`; with `strict` it must exist already (AttributeError).
 
         >>> net = ag.nn.Sequential(ag.nn.ReLU())
         >>> net.set_submodule("0", ag.nn.Tanh())
@@ -145,7 +145,7 @@ class Tree(Registry):
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter of that dotted name; AttributeError, naming what is missing or is no parameter.
+        """The parameter with the dotted name `target`; AttributeError if it is missing or not a parameter.
 
         >>> ag.nn.Sequential(ag.nn.Linear(3, 2)).get_parameter("0.bias").shape
         (2,)
@@ -156,7 +156,7 @@ class Tree(Registry):
         return value
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer of that dotted name; AttributeError, naming what is missing or is no buffer.
+        """The buffer with the dotted name `target`; AttributeError if it is missing or not a buffer.
 
         >>> ag.nn.Sequential(ag.nn.BatchNorm1d(2)).get_buffer("0.running_mean").shape
         (2,)
