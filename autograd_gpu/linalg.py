@@ -1,6 +1,6 @@
-"""Linear algebra by torch.linalg's names, for float32 and float64 matrices and batches of them.
+"""Linear algebra with torch.linalg's names, for batches of float32 and float64 matrices (..., m, n).
 
-On the CPU LAPACK does the work, on CUDA cuSOLVER and cuBLAS. Shapes are (..., m, n); all leading dimensions are batch.
+Uses LAPACK on the CPU, cuSOLVER and cuBLAS on CUDA.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ __all__ = [
 
 @other_words
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross products of the vectors of three elements along `dim`; the other dimensions broadcast.
+    """The cross products of 3-vectors along `dim`; the other dimensions broadcast.
 
     >>> ag.linalg.cross(ag.tensor([1.0, 0.0, 0.0]), ag.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -81,7 +81,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonal number `offset` of each matrix of a batch, a view; the matrices lie in dim1 and dim2.
+    """The diagonal `offset` of the matrices in dimensions dim1 and dim2, as a view.
 
     >>> ag.linalg.diagonal(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 4.])
@@ -90,7 +90,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers 0, 1, ... N - 1 (default: as many as elements) of each element, along a new last dimension.
+    """The Vandermonde matrix: powers 0 to N - 1 (default N: len(x)) of each element along a new last dimension.
 
     >>> ag.linalg.vander(ag.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],

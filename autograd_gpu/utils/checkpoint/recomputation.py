@@ -1,4 +1,4 @@
-"""Around the second run of a checkpointed function: its random numbers come again, then everything goes on."""
+"""Contexts of a recomputation: replayed random numbers, reusable context managers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from ...random.replay import Places, Repeat
 
 @contextmanager
 def repeated(places: Places | None) -> Iterator[None]:
-    """The random numbers of `places` come again, without places just more of them.
-
-    Whoever watches the calls of ops outside does not see those inside: they are no part of the forward pass.
-    """
+    """Context that replays the random numbers of `places`, if given, and disables interceptors of the caller."""
     with intercept(), nullcontext() if places is None else Repeat(places):
         yield
 
 
 class Anew:
-    """A context that begins anew each time that it is entered, on any thread."""
+    """A reusable, thread-safe context manager that makes a new context at each entry."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
         self._make, self._here = make, threading.local()

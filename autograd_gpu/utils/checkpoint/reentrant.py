@@ -1,4 +1,4 @@
-"""The reentrant checkpoint: a Function whose backward runs the function again and calls backward on what it made."""
+"""The reentrant checkpoint: a Function whose backward runs the function again and calls backward on its result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warns where no tensor in `inputs` requires grad.
+    """Warns if no tensor in `inputs` requires grad.
 
     >>> ag.utils.checkpoint.check_backward_validity([ag.ones(2, requires_grad=True), 3])
     """
@@ -40,7 +40,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 class CheckpointFunction(Function):
-    """What `checkpoint` applies for use_reentrant=True: apply(run_function, preserve_rng_state, *args).
+    """The Function of `checkpoint` with use_reentrant=True: apply(run_function, preserve_rng_state, *args).
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> ag.utils.checkpoint.CheckpointFunction.apply(ag.exp, True, x).sum().backward()
@@ -68,7 +68,7 @@ class CheckpointFunction(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradients of the inputs; those of other leaves that run_function reads go to their `.grad`."""
+        """The gradients for the inputs; accumulates those of other leaves that run_function reads in their `.grad`."""
         task = NESTING.here.task
         if task is not None and (task.only is not None or not task.accumulate):
             raise RuntimeError("When use_reentrant=True, autograd_gpu.utils.checkpoint is incompatible with .grad() "
