@@ -10,7 +10,7 @@ from . import __version__, info
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; answers the exit code."""
+    """Runs a command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m autograd_gpu", description=f"autograd_gpu {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="versions, devices, BLAS and its kernels; what is missing, and how to get it")

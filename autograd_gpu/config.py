@@ -1,7 +1,7 @@
-"""Thread-local modes: whether operations are recorded, and which interpreters listen.
+"""Thread-local modes: recording, inference, anomaly detection, saved-tensor hooks, interceptors.
 
-An operation reads `MODES.bits` once. 0 is the common case (record, nobody listens); GRAD_OFF and INFERENCE stay on the
-fast path; every higher bit sends the call through the general path of `core.dispatch`.
+An operation reads `MODES.bits` once. 0 is the common case (recording only); GRAD_OFF and INFERENCE stay on the fast
+path; any higher bit sends the call through the general path.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 GRAD_OFF = 1
-INFERENCE = 2  # nothing is recorded, and results cannot enter a graph later
-SAVING = 4  # saved tensors are handed to hooks
-ANOMALY = 8  # nodes remember where they were made
+INFERENCE = 2  # no recording, and results cannot be used in a graph later
+SAVING = 4  # saved tensors are passed to hooks
+ANOMALY = 8  # nodes store the traceback of their creation
 INTERCEPTED = 16  # every call of an op passes through `MODES.interceptors`
 RECORDING_MASK = GRAD_OFF | INFERENCE  # the bits of the fast path
 
@@ -56,7 +56,7 @@ class _Mode:
     _previous: list[int]
 
     def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
-        """no_grad() is the mode; `@no_grad` without parentheses decorates at once."""
+        """Makes the mode for `no_grad()`, or decorates `fn` for `@no_grad` without parentheses."""
         return object.__new__(cls) if fn is None else decorated(fn, cls)
 
     def __enter__(self) -> None:
@@ -77,7 +77,7 @@ class _Mode:
 
 
 def decorated(fn: Fn, mode: Callable[[], Any]) -> Fn:
-    """`fn` called in `mode()` each time; of a class only the constructor, with a warning."""
+    """`fn` wrapped to run in `mode()`; of a class only the constructor is wrapped, with a warning."""
     if inspect.isclass(fn):
         warnings.warn(
             "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
@@ -112,7 +112,7 @@ def _wrap_generator(mode: Callable[[], Any], fn: Any) -> Any:
                     resume = generator.send
                 except GeneratorExit:
                     raise
-                except BaseException as error:  # thrown in by the caller: hand it to the wrapped body
+                except BaseException as error:  # thrown by the caller: pass it to the generator
                     resume, value = generator.throw, error
         finally:
             with mode():
@@ -122,7 +122,7 @@ def _wrap_generator(mode: Callable[[], Any], fn: Any) -> Any:
 
 
 class no_grad(_Mode):
-    """Turns recording off: results do not require grad. Thread-local; context manager or decorator.
+    """Disables recording: results do not require grad. Thread-local; context manager or decorator.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.no_grad():
@@ -135,7 +135,7 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """Turns recording on, also inside `no_grad`. Thread-local; context manager or decorator.
+    """Enables recording, also inside `no_grad`. Thread-local; context manager or decorator.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.no_grad(), ag.enable_grad():
@@ -148,7 +148,7 @@ class enable_grad(_Mode):
 
 
 class set_grad_enabled(_Mode):
-    """Sets recording to `mode`, at once; as a context manager it is undone at the end.
+    """Sets recording to `mode` at the call; as a context manager, restores it at exit.
 
     >>> with ag.set_grad_enabled(False):
     ...     ag.is_grad_enabled()
@@ -165,13 +165,13 @@ class set_grad_enabled(_Mode):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._previous[-1] = self._before  # the call itself has switched already
+        self._previous[-1] = self._before  # __init__ has set the mode already
 
     def _clone(self) -> _Mode:
         return set_grad_enabled(not self._on)
 
     def __call__(self, fn: Fn) -> Fn:
-        MODES.bits = MODES.bits & ~GRAD_OFF | self._before & GRAD_OFF  # a decorator switches at the call only
+        MODES.bits = MODES.bits & ~GRAD_OFF | self._before & GRAD_OFF  # a decorator sets the mode only during calls
         return decorated(fn, self._clone)
 
 
@@ -185,11 +185,11 @@ def is_grad_enabled() -> bool:
 
 
 class inference_mode(_Mode):
-    """Turns recording off for good: what is made inside can never enter a graph, so that no versions are counted.
+    """Disables recording and version counting: tensors made inside cannot be used in a graph later.
 
-    inference_mode(mode=True): thread-local; context manager or decorator; inference_mode(False) ends it for a while.
-    A tensor made inside refuses to be saved for backward, to be written to outside, and to be given requires_grad
-    outside: `clone()` it there. A view of an ordinary tensor stays ordinary.
+    inference_mode(mode=True): thread-local; context manager or decorator; inference_mode(False) disables it
+    temporarily. RuntimeError for saving a tensor made inside for backward, and outside for writing to it or setting its
+    requires_grad: `clone()` it there. A view of an ordinary tensor is an ordinary tensor.
 
     >>> with ag.inference_mode():
     ...     y = ag.ones(2) * 2
@@ -200,7 +200,7 @@ class inference_mode(_Mode):
     _mask = RECORDING_MASK
 
     def __new__(cls, mode: Any = True) -> Any:
-        """inference_mode() is the mode; `@inference_mode` without parentheses decorates at once."""
+        """Makes the mode for `inference_mode()`, or decorates for `@inference_mode` without parentheses."""
         return object.__new__(cls) if isinstance(mode, bool) else decorated(mode, cls)
 
     def __init__(self, mode: bool = True) -> None:
@@ -223,7 +223,7 @@ PRECISIONS = ("highest", "high", "medium")
 
 
 class _Float32Matmul:
-    """One setting for the process, as in PyTorch: backward runs on other threads too. Read at each product."""
+    """The process-wide setting, as in PyTorch, since backward may run on other threads; read at each product."""
 
     precision = "highest"
 
@@ -232,11 +232,11 @@ float32_matmul = _Float32Matmul()
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Sets how float32 matrix products run on CUDA, from the next one on.
+    """Sets the precision of float32 matrix products on CUDA.
 
-    "highest" is float32 throughout, the default. "high" and "medium" let the tensor cores round the operands to TF32
-    (10 bits of mantissa instead of 23) and sum in float32. Each product carries the setting with it: CuPy's own
-    process-wide switch is not touched. On the CPU products are always float32.
+    "highest", the default, is float32. "high" and "medium" allow tensor cores to round the operands to TF32 (10
+    mantissa bits instead of 23) and accumulate in float32. Does not change CuPy's own switch. On the CPU products are
+    always float32. ValueError for another value.
 
     >>> ag.set_float32_matmul_precision("highest")
     """
@@ -247,7 +247,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` has set.
+    """The setting of `set_float32_matmul_precision`.
 
     >>> ag.get_float32_matmul_precision()
     'highest'

@@ -11,20 +11,22 @@ class GradcheckError(RuntimeError):
 
 
 class OpDeclarationError(TypeError):
-    """Raised at import when a `@defop` block contradicts itself; the text names op and argument."""
+    """Raised at import for an inconsistent `@defop` block; the text names op and argument."""
 
 
 class MissingRuleError(NotImplementedError):
-    """Raised when a derivative is asked for that an op does not declare: never a silent zero."""
+    """Raised when a derivative is needed that an op does not declare."""
 
 
 class ArgumentError(ValueError):
-    """A bad value of an op's attribute, as PyTorch raises ValueError for it."""
+    """An invalid argument of an op for which PyTorch raises ValueError."""
 
 
 class LinAlgError(RuntimeError):
-    """Raised where a matrix has no inverse, no Cholesky factor, or an iteration did not converge; also
-    `ag.linalg.LinAlgError`. A RuntimeError, as in PyTorch; NumPy's error of that name is a ValueError."""
+    """Raised if a matrix has no inverse or no Cholesky factor, or if an iteration does not converge.
+
+    Also `ag.linalg.LinAlgError`. A RuntimeError, as in PyTorch; NumPy's error of that name is a ValueError.
+    """
 
 
 def check_count(function: str, name: str, value: object) -> None:
@@ -36,7 +38,7 @@ def check_count(function: str, name: str, value: object) -> None:
 
 
 def check_bool(op: str, name: str, value: object) -> None:
-    """TypeError for a number in a flag's place."""
+    """TypeError unless `value` is a bool."""
     if type(value).__name__ not in ("bool", "bool_"):
         raise TypeError(f"{op}(): argument '{name}' must be bool, not {type(value).__name__}")
 
@@ -111,7 +113,7 @@ def float_factor(name: str) -> RuntimeError:
 
 
 def sizes_differ(shapes: Sequence[tuple[int, ...]]) -> str | None:
-    """PyTorch's complaint of shapes that do not broadcast; None if they do."""
+    """PyTorch's error text for shapes that do not broadcast; None if they do."""
     a = shapes[0]
     for b in shapes[1:]:
         ndim = max(len(a), len(b))
@@ -125,9 +127,11 @@ def sizes_differ(shapes: Sequence[tuple[int, ...]]) -> str | None:
 
 
 class NotExportable(RuntimeError, AttributeError, BufferError):
-    """A tensor that requires grad does not give its memory away. A BufferError for DLPack, and an AttributeError:
-    `hasattr` then answers False where another library asks whether there is a __cuda_array_interface__, as CuPy does of
-    operands."""
+    """Raised for the export of a tensor that requires grad.
+
+    A BufferError for DLPack; an AttributeError so that `hasattr` returns False when another library, such as CuPy for
+    operands, looks for __cuda_array_interface__.
+    """
 
 
 def needs_detach() -> RuntimeError:

@@ -1,4 +1,4 @@
-"""What this installation runs on, and what of it is missing or held back: `python -m autograd_gpu info`."""
+"""A report of the installation, and of missing or limited parts: `python -m autograd_gpu info`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from .backend.cpu import blas
-from .backend.cuda import runtime as cuda
+from .backend.cuda import runtime
 
 PACKAGES = ("numpy", "scipy", "ml-dtypes", "nvidia-ml-py")
-_THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # OpenBLAS asks in this order
+_THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in OpenBLAS' order
 _CHILD = "from autograd_gpu.backend.cpu import blas; print(blas.kernels())"
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """What there is to say, as (subject, text); a text that follows on the one before has no subject."""
+    """The lines of the report as (subject, text); a continuation line has an empty subject."""
     yield "Python", f"{platform.python_version()}, {platform.platform()}"
     yield "packages", ", ".join([f"{name} {_version(name)}" for name in PACKAGES])
     yield "CPU", f"{cpu_model()}, {_counted(cores(), 'core')} for this process"
@@ -34,7 +34,7 @@ def lines() -> Iterator[tuple[str, str]]:
 
 
 def cpu_model() -> str:
-    """The processor's name, as the kernel gives it."""
+    """The processor's name from the operating system."""
     cpuinfo = Path("/proc/cpuinfo")
     names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines()
              if line.startswith("model name")] if cpuinfo.exists() else []
@@ -42,14 +42,14 @@ def cpu_model() -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _blas() -> Iterator[tuple[str, str]]:
     kernels = blas.kernels()
     if kernels is None:
-        show: Any = np.show_config  # the stubs of NumPy 2.1 know no mode
+        show: Any = np.show_config  # NumPy 2.1's stubs have no `mode`
         library = show(mode="dicts")["Build Dependencies"]["blas"]
         yield "BLAS", f"{library['name']} {library['version']}, which says nothing about its kernels"
     else:
@@ -67,7 +67,7 @@ def _blas() -> Iterator[tuple[str, str]]:
 
 
 def _better_kernels(kernels: str) -> str | None:
-    """The kernels that OpenBLAS takes in a process without OPENBLAS_CORETYPE; None if they are those that run."""
+    """The kernels that OpenBLAS selects without OPENBLAS_CORETYPE; None if they are the ones in use."""
     if not os.environ.get("OPENBLAS_CORETYPE"):
         return None
     free = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
@@ -78,15 +78,15 @@ def _better_kernels(kernels: str) -> str | None:
 
 def _cuda() -> Iterator[tuple[str, str]]:
     try:
-        count = cuda.count_devices()
+        count = runtime.count_devices()
     except (ImportError, RuntimeError) as error:
         yield "CUDA", f"none: {error}"
         return
-    module = cuda.cupy()
+    module = runtime.cupy()
     versions = [divmod(found() // 10, 100) for found in (module.cuda.runtime.driverGetVersion,
                                                          module.cuda.runtime.runtimeGetVersion)]
-    driver, runtime = [f"{major}.{minor}" for major, minor in versions]
-    yield "CUDA", f"CuPy {module.__version__}, CUDA {runtime}, on a driver for CUDA {driver}"
+    driver, built = [f"{major}.{minor}" for major, minor in versions]
+    yield "CUDA", f"CuPy {module.__version__}, CUDA {built}, on a driver for CUDA {driver}"
     for index in range(count):
         found = module.cuda.runtime.getDeviceProperties(index)
         yield "", (f"cuda:{index}: {found['name'].decode()}, {found['totalGlobalMem'] / 2**30:.1f} GiB, "

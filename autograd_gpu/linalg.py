@@ -1,6 +1,6 @@
-"""Linear algebra by torch.linalg's names, for float32 and float64 matrices and batches of them.
+"""Linear algebra with torch.linalg's names, for batches of float32 and float64 matrices (..., m, n).
 
-On the CPU LAPACK does the work, on CUDA cuSOLVER and cuBLAS. Shapes are (..., m, n); all leading dimensions are batch.
+Uses LAPACK on the CPU, cuSOLVER and cuBLAS on CUDA.
 """
 
 from .errors import LinAlgError

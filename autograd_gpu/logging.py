@@ -1,4 +1,4 @@
-"""Logs of what the engine runs.
+"""The engine's log.
 
 `AUTOGRAD_GPU_LOGS="+autograd"` in the environment, or `set_logs(autograd=logging.DEBUG)`, prints one line per executed
 node to stderr. The logger is `autograd_gpu.autograd.graph`, to which any handler may be attached instead.
@@ -17,9 +17,9 @@ _handler: list[std.Handler] = []
 
 
 def set_logs(*, autograd: int | str = std.WARNING) -> None:
-    """Sets the level of the engine's log, by number or name, and where it goes: below WARNING to stderr, by itself.
+    """Sets the level of the engine's log, by number or name; below WARNING it is printed to stderr.
 
-    DEBUG prints each node, its gradients and the inputs that it skips.
+    DEBUG prints each node, its gradients and its skipped inputs.
 
     >>> import logging
     >>> ag.logging.set_logs(autograd=logging.WARNING)
@@ -33,7 +33,7 @@ def set_logs(*, autograd: int | str = std.WARNING) -> None:
         _handler.append(handler)
     elif not shown and _handler:
         LOGGER.removeHandler(_handler.pop())
-    LOGGER.propagate = not _handler  # a handler of the root's would print each line again
+    LOGGER.propagate = not _handler  # the root's handler would print each line again
 
 
 def configure_from_environment() -> None:
@@ -45,5 +45,5 @@ def configure_from_environment() -> None:
         set_logs(autograd=_LEVELS[sign])
 
 
-LOGGER.setLevel(std.WARNING)  # a root logger at DEBUG is no wish to see every node
+LOGGER.setLevel(std.WARNING)  # so that a root logger at DEBUG does not print every node
 configure_from_environment()

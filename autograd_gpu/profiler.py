@@ -1,4 +1,4 @@
-"""Counts of what does not depend on the machine: matrix products, kernel launches, derivative rules."""
+"""Machine-independent counts: matrix products, kernel launches, derivative rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .backend.counters import ACTIVE, LOCK, Counts
 
 @contextmanager
 def count() -> Iterator[Counts]:
-    """Counts while the block runs, in every thread.
+    """Context that counts matrix products, kernel launches and derivative rules in all threads.
 
     matmuls: {(m, k, n): times}, batched products as (b, m, k, n); launches: {kernel: times};
     rules: {"linear.grad_weight": times}.

@@ -1,4 +1,4 @@
-"""Special functions, by the names of torch.special.
+"""Special functions, with torch.special's names.
 
 >>> ag.special.expit(ag.tensor([0.0]))
 tensor([0.5])

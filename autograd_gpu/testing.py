@@ -1,4 +1,4 @@
-"""`assert_close`: whether two results are the same but for rounding, and where not."""
+"""`assert_close`: comparison of results with tolerances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .backend.arrays import dtypes
 from .core.tensor import Tensor
 from .ops import as_tensor
 
-# dtype -> relative and absolute tolerance, PyTorch's; integers and bools have to be equal.
+# dtype -> PyTorch's relative and absolute tolerance; integers and bools must be equal.
 TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5),
     dtypes.float64: (1e-7, 1e-7),
@@ -27,11 +27,11 @@ def assert_close(
     equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
     check_stride: bool = False, msg: str | Callable[[str], str] | None = None,
 ) -> None:  # fmt: skip
-    """AssertionError unless |actual - expected| <= atol + rtol |expected| everywhere; it says what differs, and where.
+    """AssertionError unless |actual - expected| <= atol + rtol |expected| for all elements.
 
-    Both are tensors, arrays or numbers, or sequences and mappings of them. The tolerances, given together, are by
-    default those of the wider of both dtypes: 1.3e-6 and 1e-5 for float32, 1e-7 and 1e-7 for float64. Shape, dtype and
-    device have to be equal too, strides with `check_stride`. `msg` replaces the text, or makes a text of it.
+    Both are tensors, arrays or numbers, or sequences and mappings of them. rtol and atol must be given together; by
+    default they are those of the wider dtype: 1.3e-6 and 1e-5 for float32, 1e-7 and 1e-7 for float64. Shape, dtype and
+    device must be equal, too, and strides with `check_stride`. `msg` is the error text, or a function of it.
 
     >>> ag.testing.assert_close(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.0 + 1e-6]))
     >>> ag.testing.assert_close(1.0, 1.5, rtol=0.0, atol=1.0)
@@ -48,7 +48,7 @@ def assert_close(
 
 
 def _pairs(actual: Any, expected: Any, where: str) -> Any:
-    """What is compared: (place, actual, expected) for each leaf of nested sequences and mappings."""
+    """(path, actual, expected) for each leaf of nested sequences and mappings."""
     if _is_leaf(actual) or _is_leaf(expected):
         yield where, actual, expected
     elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
@@ -73,7 +73,7 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _difference(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool, checks: dict[str, bool]) -> str | None:
-    """What is wrong with one pair; None if nothing is."""
+    """The error text for one pair; None if it matches."""
     if a is None and b is None:
         return None
     numbers = isinstance(a, _NUMBERS)
@@ -97,7 +97,7 @@ def _strides(*tensors: Any) -> tuple[Any, ...]:
 
 
 def _mismatch(x: Tensor, y: Tensor, rtol: Any, atol: Any, equal_nan: bool) -> str | None:
-    """Which elements are too far apart, in float64 on the CPU."""
+    """The error text for elements that differ, compared in float64 on the CPU; None if none does."""
     if rtol is None:
         pairs = [TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (x, y)]
         rtol, atol = (max(values) for values in zip(*pairs, strict=True))
@@ -116,7 +116,7 @@ def _mismatch(x: Tensor, y: Tensor, rtol: Any, atol: Any, equal_nan: bool) -> st
 
 
 def _report(found: Any, wanted: Any, close: Any, away: Any, relative: Any, rtol: float, atol: float) -> str:
-    """The text for elements that are too far apart."""
+    """The error text for elements that differ."""
     kind = "equal" if rtol == atol == 0 else "close"
     if found.ndim == 0:
         up_to = "" if kind == "equal" else f" (up to {atol} allowed)"

@@ -117,11 +117,11 @@ def held_bytes(device: str, call: Call) -> int:
 @contextmanager
 def _traced() -> Iterator[None]:
     """tracemalloc sees every array of ours."""
-    kept, pool.KEPT = pool.KEPT, 0
+    kept, pool.MAX_FREE = pool.MAX_FREE, 0
     pool.release()
     tracemalloc.start()
     try:
         yield
     finally:
         tracemalloc.stop()
-        pool.KEPT = kept
+        pool.MAX_FREE = kept

@@ -134,7 +134,7 @@ def _cross_entropy(make: Make) -> Work:
 
 def _cross_entropy_backward(make: Make) -> Work:
     x, dx, classes, dtype = make.matrix(), make.matrix(), _classes(make), kernels.wide(make.dtype)
-    kept = kernels.Kept(*[make.column(dtype) for _ in range(3)], make.number(dtype))
+    kept = kernels.CrossEntropySaved(*[make.column(dtype) for _ in range(3)], make.number(dtype))
     g = make.number()
     return Work(lambda: kernels.cross_entropy_backward(g, x, classes, kept, dx), (x, dx))
 

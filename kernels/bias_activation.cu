@@ -1,10 +1,11 @@
-// act(x + bias), its backward, and the backward of that, with the gradient of the bias in the same pass.
+// act(x + bias), its backward and its double backward, each with the bias gradient in the same pass.
 //
-// Act is one of include/activations.cuh, with the parameters a and b. `saved` is the forward's result for those that
-// are FROM_RESULT, which need no bias; for the others it is x, and a null bias counts as zeros.
+// Act is an activation of include/activations.cuh with the parameters a and b. `saved` is the forward's result if
+// FROM_RESULT, which needs no bias; else it is x, and a null bias means zeros.
 //
-// Two blocks per multiprocessor are 128 registers a thread. Without that bound the compiler aims at more blocks, and
-// spills a few registers of some instances for it. Of double a turn takes one row: its functions need the registers.
+// Two blocks per multiprocessor allow 128 registers per thread. Without that bound the compiler aims at more blocks and
+// spills registers in some instances. For double a thread takes one row at a time, since its functions use more
+// registers.
 #include "include/activations.cuh"
 #include "include/matrix.cuh"
 
@@ -30,7 +31,7 @@ bias_activation(const T* x, const T* bias, T* out, Wide<T> a, Wide<T> b, long lo
     }
 }
 
-// dx = g * act'; dbias = the column sums of dx before it is rounded, unless it is null. `dx` may be `g`.
+// dx = g * act'; dbias = the column sums of the unrounded dx, unless null. `dx` may be `g`.
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 bias_activation_backward(const T* g, const T* saved, const T* bias, T* dx, T* dbias, Wide<T>* partials, Wide<T> a,
@@ -61,10 +62,10 @@ bias_activation_backward(const T* g, const T* saved, const T* bias, T* dx, T* db
     if (dbias != nullptr) store_column_sums(sums, share, dbias, partials);
 }
 
-// The gradients of bias_activation_backward, from gg, that of its dx, and ggb, that of its dbias; each may be null, for
-// zeros. With h = gg + ggb: dg = h * act', and dx = h * g * act'', dbias its column sums; each may be null, for nothing.
-// Of an activation that is FLAT g is not read, and neither dx nor dbias is written.
-// If by_result, which needs FROM_RESULT, dx is by the saved result: h * g * (the derivative of act' by the result).
+// The gradients of bias_activation_backward, given those of its dx (gg) and of its dbias (ggb); a null one means zeros.
+// With h = gg + ggb: dg = h * act', dx = h * g * act'', and dbias the column sums of dx; a null output is not written.
+// For a FLAT activation g is not read, and neither dx nor dbias is written.
+// With by_result, which requires FROM_RESULT, dx is the gradient for the saved result: h * g * d(act')/d(result).
 // dg may be gg, and dx may be g.
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)

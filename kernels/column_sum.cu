@@ -1,4 +1,4 @@
-// The sums of the columns of a matrix: the gradient of a bias.
+// Column sums of a matrix, such as the gradient of a bias.
 #include "include/matrix.cuh"
 
 // out[c] = sum over r of x[r, c], or one row of partial sums per part of the grid: see store_column_sums.

@@ -1,23 +1,23 @@
-// The cross entropy of logits (rows, cols) and classes (rows), and its gradient, without an array of probabilities.
+// Cross entropy of logits (rows, cols) and class indices (rows), and its gradient, without storing probabilities.
 //
-// 1. `cross_entropy` reads the logits once. What it keeps of a row is the logarithm of the sum of the exponentials.
-// 2. A block takes several rows in turn, and sums their losses. Of several blocks it leaves a partial sum for
-//    `cross_entropy_total`, a single one finishes itself.
-// 3. Where rows are too few to fill the GPU, the grid has parts that share a row; `cross_entropy_join` puts together what
-//    they found and does the rest of 1 and 2.
-// 4. `nll` is the same for what log_softmax has made; it reads one number of each row.
-// 5. `cross_entropy_backward` reads the logits again and makes the softmax anew.
+// 1. `cross_entropy` reads the logits once, and saves the log-sum-exp of each row.
+// 2. A block processes several rows and sums their losses. Several blocks write partial sums for
+//    `cross_entropy_total`; a single block writes the result.
+// 3. If there are too few rows to fill the GPU, several blocks share a row; `cross_entropy_join` combines their results
+//    and does the rest of 1 and 2.
+// 4. `nll` does the same for log-probabilities; it reads one number per row.
+// 5. `cross_entropy_backward` reads the logits again and recomputes the softmax.
 //
-// A class that equals ignore_index counts nothing. Any other beyond [0, cols) makes its loss and its row's gradient NaN,
-// and reads what the nearest class would. A null weight is one of ones.
+// Rows of class ignore_index are skipped. Any other class outside [0, cols) makes the loss and the row's gradient NaN;
+// the kernels then read at the nearest valid class. A null weight means ones.
 #include "include/max_sum.cuh"
 
 __device__ inline float no_class() { return __int_as_float(0x7fc00000); }
 
-// What the result is: the rows' losses, their sum, or that sum divided by the rows' weights.
+// The reduction: the rows' losses, their sum, or the sum divided by the sum of the weights.
 enum Reduction { NONE, SUM, MEAN };
 
-// The elements of `vector` from `column` on, 16 bytes at a time.
+// The elements of `vector` from `column` on, by 16-byte loads.
 template <int WIDTH, typename W> __device__ Strip<W, WIDTH> load_wide(const W* vector, long long column) {
     constexpr int N = WIDTH < 16 / sizeof(W) ? WIDTH : 16 / sizeof(W);
     Strip<W, WIDTH> strip;
@@ -30,7 +30,7 @@ template <int WIDTH, typename W> __device__ Strip<W, WIDTH> load_wide(const W* v
     return strip;
 }
 
-// What a pass along a row finds: the last two, the sums of weight * x and of weight, for label smoothing only.
+// The result of a pass along a row; the last two, sums of weight * x and of weight, are for label smoothing only.
 template <typename W> struct Findings {
     MaxSum<W> row;
     W weighted = 0, mass = 0;
@@ -55,7 +55,7 @@ template <typename W> struct Findings {
     }
 };
 
-// The result from all rows' losses; `factor`, which the gradients of the rows' losses are multiplied with.
+// Writes the result from the sum of all rows' losses, and `factor`, the factor of the gradients of the rows' losses.
 template <typename T>
 __device__ void finish(Wide<T> sum, Wide<T> weights, T* out, Wide<T>* factor, int reduction) {
     if (threadIdx.x != 0 || threadIdx.y != 0) return;
@@ -64,7 +64,7 @@ __device__ void finish(Wide<T> sum, Wide<T> weights, T* out, Wide<T>* factor, in
     if (reduction != NONE) *out = static_cast<T>(sum / divisor);
 }
 
-// The losses of the rows that a thread has seen, and their weights.
+// The losses and weights of the rows that a thread has processed.
 template <typename T> struct Losses {
     const T* x;
     const long long* target;
@@ -76,8 +76,8 @@ template <typename T> struct Losses {
     const int reduction;
     Wide<T> sum = 0, weights = 0;
 
-    // Of a row. lse, its rest and counts, how often the row's softmax is in the gradient, may be null. The rest is what
-    // rounding took from lse, without which large logits would have a wrong softmax.
+    // For one row. lse, rest and counts (the factor of the row's softmax in the gradient) may be null. `rest` is the
+    // rounding error of lse, without which the softmax of large logits would be wrong.
     __device__ void add(const Findings<Wide<T>>& found, long long row) {
         const long long named = target[row], place = min(max(named, 0ll), cols - 1);
         const Wide<T> log_sum = log(found.row.sum), share = smoothing / static_cast<Wide<T>>(cols);
@@ -103,7 +103,7 @@ template <typename T> struct Losses {
         if (reduction == NONE) out[row] = static_cast<T>(loss);
     }
 
-    // What a block leaves of all its rows: the result if it is the only block, else its sums.
+    // The block's output for all its rows: the result if it is the only block, else partial sums.
     __device__ void leave(Wide<T>* factor, Wide<T>* partials) {
         if (reduction != NONE) {
             sum = joined(sum, THREADS, Plus());
@@ -151,7 +151,7 @@ cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* _
     if (gridDim.y == 1) losses.leave(factor, partials);
 }
 
-// The same for x that are logarithms of probabilities already.
+// The same for x that are log-probabilities.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
 nll(const T* x, const long long* target, const Wide<T>* weight, T* out, Wide<T>* factor, Wide<T>* partials,
@@ -163,7 +163,7 @@ nll(const T* x, const long long* target, const Wide<T>* weight, T* out, Wide<T>*
     losses.leave(factor, partials);
 }
 
-// From the sums of `blocks` blocks.
+// Reduces the partial sums of `blocks` blocks.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_total(const Wide<T>* partials, T* out, Wide<T>* factor, int reduction, int blocks) {
@@ -176,7 +176,7 @@ cross_entropy_total(const Wide<T>* partials, T* out, Wide<T>* factor, int reduct
     finish(joined(sum, THREADS, Plus()), joined(weights, THREADS, Plus()), out, factor, reduction);
 }
 
-// From what `parts` parts of each row found; one block.
+// Combines the results of `parts` parts of each row; one block.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* partials, T* out,
@@ -198,8 +198,8 @@ cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, c
     losses.leave(factor, nullptr);
 }
 
-// dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row. Of a null
-// x, and then null lse, rest and counts, without the softmax: the gradient of `nll`. A null factor is 1.
+// dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row. If x,
+// lse, rest and counts are null, the gradient of `nll`, without the softmax. A null factor means 1.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy_backward(const T* g, const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* lse,
@@ -209,7 +209,7 @@ cross_entropy_backward(const T* g, const T* x, const long long* target, const Wi
     const RowShare<WIDTH> share(rows, cols);
     if (share.row >= rows) return;
     const long long named = target[share.row], place = min(max(named, 0ll), cols - 1);
-    // Where no row counts the factor is inf, and the gradient 0.
+    // If all rows are ignored the factor is inf, and the gradient 0.
     const Wide<T> divided = factor == nullptr ? 1 : factor[factor_by_row ? share.row : 0];
     const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * divided;
     const Wide<T> scale = named == ignore_index ? 0 : product;

@@ -1,14 +1,14 @@
-// What a random mask keeps is scaled and shifted, the rest becomes a constant; the mask is made from its counters each
-// time, and never in memory. The gradient of such a kernel is the kernel itself, without shift and constant.
+// Dropout: elements under the mask are scaled and shifted, the others become a constant. The mask is regenerated from
+// its Philox counters and never stored. The gradient is the same kernel without shift and constant.
 //
-// Bit i of a mask is true where word i of its counters is below `threshold`, which is in [0, 2^32].
+// Bit i of a mask is true if word i of its counters is below `threshold`, which is in [0, 2^32].
 #include "include/philox.cuh"
 #include "include/rows.cuh"
 
 // A mask of cols bits, the same for every row. `out` may be `x`.
 //
-// A thread owns the columns of one counter, or of the two that 16 bytes of a half type take. WIDTH of them are loaded
-// at once; a matrix of other sizes is loaded by element, with as many words.
+// A thread processes the columns of one counter, or of two where a 16-byte load of a half type needs two. It loads
+// WIDTH columns at once; matrices of other sizes are loaded by element, with as many words per thread.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS)
 dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, long long threshold, Wide<T> scale,
@@ -42,7 +42,7 @@ dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, l
     }
 }
 
-// A mask of `period` bits, one for each row in turn: whole channels. `out` may be `x`.
+// A mask of `period` bits, one per row, repeated: for whole channels. `out` may be `x`.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS)
 channel_dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, long long threshold,

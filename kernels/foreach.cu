@@ -1,5 +1,5 @@
-// One function of include/elementwise.cuh for all arrays of several lists: list 0 is the result, the others are the
-// inputs, of which the first may be the result as well.
+// A function of include/elementwise.cuh applied to all arrays of several lists: list 0 is the result, the others are
+// the inputs, the first of which may be the result.
 #include "include/elementwise.cuh"
 #include "include/tensor_lists.cuh"
 

@@ -1,20 +1,20 @@
 // Layer norm and RMS norm of the rows of a matrix, and their gradients.
 //
-// With normal = (x - mean) * rstd, out = normal * weight + bias. Of an RMS norm `mean` is null, and counts as zeros.
-// A null weight counts as ones, a null bias as zeros. The statistics are numbers of the type that T is computed in.
+// With normal = (x - mean) * rstd, out = normal * weight + bias. For an RMS norm `mean` is null and means zeros. A null
+// weight means ones, a null bias zeros. The statistics have the type that T is computed in.
 //
-// Blocks take turns down the rows. A thread holds its columns of the row in registers, where a block has enough of them
-// for the row; then every matrix is read once. Longer rows are read twice, the second time from their end backwards: what
-// was read last may still be in the cache.
+// Blocks loop over the rows. A thread holds its columns of a row in registers if a block has enough of them for the
+// row; then every matrix is read once. Longer rows are read twice, the second time backwards, since the end may still
+// be in the cache.
 //
-// Where long rows are too few to fill the GPU, the grid has parts that share a row, and two launches, as in softmax.cu.
+// If there are too few long rows to fill the GPU, several blocks share a row, in two launches, as in softmax.cu.
 #include "include/rows.cuh"
 
-// Strips that a thread holds of each matrix.
+// The number of strips of each matrix that a thread holds.
 template <int WIDTH> constexpr int HELD = NORM_STRIPS[WIDTH];
 
-// What a thread has seen of a row: how many numbers, their mean, and the sum of their squares about it. Of an RMS norm
-// the mean is left at 0. Sums of squares about 0 would cancel where the mean is large.
+// The moments of the elements that a thread has read: count, mean, and the sum of squared deviations from the mean. For
+// an RMS norm the mean stays 0. Sums of squares about 0 would cancel if the mean is large.
 template <typename Sum> struct Moments {
     Sum count = 0, mean = 0, squares = 0;
 
@@ -39,7 +39,7 @@ template <typename Sum> struct Moments {
         add({more, middle, about});
     }
 
-    // Those of other numbers, of which there is one at least.
+    // Merges the moments of other elements, of which there is at least one.
     __device__ void add(const Moments& other) {
         const Sum shift = other.mean - mean, part = other.count / (count + other.count);
         squares += other.squares + shift * (count * part) * shift;  // in this order: 0 while count is 0
@@ -47,7 +47,7 @@ template <typename Sum> struct Moments {
         count += other.count;
     }
 
-    // What the parts of a row have found, three numbers each; the threads that share the row take them in turns.
+    // Merges the moments of the parts of a row, three numbers each; the threads of the row divide them.
     __device__ void add_parts(const Sum* found, unsigned parts) {
 #pragma unroll 1
         for (unsigned part = threadIdx.x; part < parts; part += blockDim.x) {
@@ -56,7 +56,7 @@ template <typename Sum> struct Moments {
         }
     }
 
-    // Those of all threads that share the row, for all of them; `n` is how many numbers they have seen, 1 for none.
+    // The moments of all threads of the row, in every thread; `n` is the number of elements they have read, 1 for none.
     __device__ void join_row(Sum n, bool centered) {
         const Sum middle = centered ? sum_for_row(count * mean) / n : 0, shift = mean - middle;
         squares = sum_for_row(squares + count * shift * shift);
@@ -105,7 +105,7 @@ layer_norm_parts(const T* __restrict__ x, Wide<T>* found, int centered, long lon
     part[0] = count, part[1] = seen.mean, part[2] = seen.squares;
 }
 
-// `found` is null where a row is in one part.
+// `found` is null if the row is one part.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias,
@@ -146,10 +146,10 @@ layer_norm(const T* __restrict__ x, const T* __restrict__ weight, const T* __res
     }
 }
 
-// Sums over all rows of g * normal and of g, to dweight and dbias, which may be null; or, from a grid of several parts,
-// to this part's row of `partials`, which a second launch sums. Where both are wanted, the biases of a row begin as many
-// columns after the weights as make 16 bytes of T, with zeros between. A barrier must lie between two calls, and every
-// thread of the block must make them.
+// Sums of g * normal and of g over all rows, written to dweight and dbias, which may be null; or, in a grid of several
+// parts, to this part's row of `partials`, which a second launch sums. With both, the biases of a row begin after the
+// weights at a multiple of 16 bytes of T, with zeros between. A barrier must lie between two calls, and all threads of
+// the block must call it.
 template <int WIDTH, typename Sum, typename T>
 __device__ void store_parameters(Sum (&weights)[WIDTH], Sum (&biases)[WIDTH], long long column, long long cols,
                                  unsigned part, unsigned parts, T* dweight, T* dbias, Sum* partials) {
@@ -174,7 +174,7 @@ __device__ void store_parameters(Sum (&weights)[WIDTH], Sum (&biases)[WIDTH], lo
     }
 }
 
-// A thread's strips of rows of g and x and of the weight, and its sums of g * normal and of g over the rows.
+// A thread's strips of g, x and the weight, and its sums of g * normal and of g over the rows.
 template <typename T, int WIDTH> struct Gradient {
     using Sum = Wide<T>;
     static constexpr int DEPTH = HELD<WIDTH>;
@@ -186,7 +186,7 @@ template <typename T, int WIDTH> struct Gradient {
         share.load(strips, x, from);
     }
 
-    // Adds to the sums over rows, and to those of h = g * weight and of h * normal along the row.
+    // Adds to the sums over rows, and to the sums of h = g * weight and of h * normal along the row.
     __device__ void add(const RowShare<WIDTH>& share, long long from, Sum middle, Sum scale, Sum& sum, Sum& along) {
 #pragma unroll
         for (int d = 0; d < DEPTH; ++d)
@@ -248,9 +248,9 @@ layer_norm_backward_parts(const T* __restrict__ g, const T* __restrict__ x, cons
     part[0] = sum, part[1] = along;
 }
 
-// With h = g * weight, dx = rstd * (h - the mean of h along the row - normal * the mean of h * normal); of an RMS norm
-// without the first mean. dweight and dbias as above, in the same pass; they must be null where a row is not held.
-// `found` is null where a row is in one part.
+// With h = g * weight, dx = rstd * (h - mean(h) - normal * mean(h * normal)), with means along the row; for an RMS norm
+// without mean(h). dweight and dbias as above, in the same pass; they must be null if a row is not held in registers.
+// `found` is null if the row is one part.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ weight,
@@ -298,7 +298,7 @@ layer_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* _
     if (dweight != nullptr || dbias != nullptr) own.store_sums(share, dweight, dbias, partials);
 }
 
-// dweight and dbias alone. No sums along rows: the threads walk down columns, whatever the length of a row.
+// dweight and dbias only. There are no sums along rows: threads process columns, whatever the length of a row.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 layer_norm_parameters(const T* __restrict__ g, const T* __restrict__ x, const Wide<T>* __restrict__ mean,

@@ -1,8 +1,8 @@
-// The norm of all elements of a list of arrays, and the scaling that limits it.
+// The norm of all elements of a list of arrays, and scaling to a maximum norm.
 #include "include/join.cuh"
 #include "include/tensor_lists.cuh"
 
-// What a norm makes of two partial results, of one element, and of the last result.
+// The operations of a norm: combine two partial results, map an element, finish the result.
 template <typename W> struct L1 {
     static __device__ W term(W x) { return fabs(x); }
     __device__ W operator()(W a, W b) const { return a + b; }
@@ -22,7 +22,7 @@ template <template <typename> class Norm, typename W> struct Sum {
     __device__ void operator()(W (&x)[1]) const { total = Norm<W>()(total, Norm<W>::term(x[0])); }
 };
 
-// partials[block] = the part of each block's chunk, before the root.
+// partials[block] = the partial result of the block's chunk, before the root.
 template <template <typename> class Norm, typename T>
 __global__ void __launch_bounds__(THREADS)
 list_norm(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T>* partials) {
@@ -32,7 +32,7 @@ list_norm(T* const* arrays, const long long* sizes, const int* chunks, int tenso
     if (threadIdx.x == 0) partials[blockIdx.x] = own;
 }
 
-// out[block] = the norm of partials[first[block]] to the one before partials[first[block + 1]].
+// out[block] = the norm of partials[first[block]] to partials[first[block + 1] - 1].
 template <template <typename> class Norm, typename W>
 __global__ void __launch_bounds__(THREADS) list_norm_total(const W* partials, const int* first, W* out) {
     W own = 0;
@@ -49,7 +49,7 @@ template <typename W> struct Scale {
     __device__ void operator()(W (&x)[1]) const { x[0] *= factor; }
 };
 
-// Scales all arrays by max_norm / (norm + 1e-6) if that is below 1, or NaN.
+// Scales all arrays by max_norm / (norm + 1e-6) if that is below 1 or NaN.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 limit_norm(T* const* arrays, const long long* sizes, const int* chunks, int tensors, const Wide<T>* norm,

@@ -1,11 +1,11 @@
-// One step of an optimizer for all parameters of one dtype: the lists are parameters, gradients, and each kind of state.
+// Optimizer steps for all parameters of one dtype: the lists are parameters, state, and gradients.
 #include "include/tensor_lists.cuh"
 
-// Without weight decay a parameter that is infinite has no effect on its gradient.
+// Without weight decay an infinite parameter must not affect its gradient.
 template <typename W> __device__ W decayed(W g, W decay, W p) { return decay == 0 ? g : g + decay * p; }
 
-// b = momentum b + damped (g + decay p), or g + decay p at `first`; p -= lr b, or with nesterov lr (g + decay p +
-// momentum b). Without a buffer b is g + decay p. sign is -1 to maximize, else 1.
+// b = momentum b + damped (g + decay p), at the `first` step b = g + decay p; p -= lr b, or with nesterov
+// p -= lr (g + decay p + momentum b). Without a buffer b is g + decay p. sign is -1 to maximize, else 1.
 template <typename W, bool BUFFER> struct Sgd {
     static constexpr int LISTS = BUFFER ? 3 : 2;  // p, b, g
     static constexpr unsigned READS = BUFFER ? 7 : 3, WRITES = BUFFER ? 3 : 1;
@@ -31,8 +31,8 @@ sgd_step(T* const* arrays, const long long* sizes, const int* chunks, int tensor
     chunk.each(Sgd<Wide<T>, BUFFER>{sign, lr, decay, momentum, damped, nesterov, first});
 }
 
-// m and v average g and g^2, top is the largest v so far; p = keep p - rate m / (sqrt(v or top) + eps). fresh1 and fresh2
-// are 1 - beta1 and 1 - beta2, which in float would have lost digits.
+// m and v average g and g^2, top is the maximum of v so far; p = keep p - rate m / (sqrt(v or top) + eps). fresh1 and
+// fresh2 are 1 - beta1 and 1 - beta2, computed on the host, since the difference in float would lose digits.
 template <typename W, bool AMSGRAD> struct Adam {
     static constexpr int LISTS = AMSGRAD ? 5 : 4;  // p, m, v, top, g
     static constexpr unsigned READS = AMSGRAD ? 31 : 15, WRITES = AMSGRAD ? 15 : 7;

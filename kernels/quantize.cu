@@ -1,6 +1,6 @@
-// Codes of fewer bytes with a scale for each row of a matrix, and back; an array with one scale is a matrix of one row.
+// Quantization with a scale per row of a matrix, and dequantization; an array with one scale is a matrix of one row.
 //
-// Two blocks per multiprocessor are 128 registers a thread: see bias_activation.cu.
+// Two blocks per multiprocessor allow 128 registers per thread: see bias_activation.cu.
 #include "include/formats.cuh"
 #include "include/rows.cuh"
 
@@ -27,7 +27,7 @@ __device__ void store_codes(const Strip<T, WIDTH> (&strips)[DEPTH], const RowSha
     }
 }
 
-// largest[r, part] = the largest finite number of that part of row r, in size.
+// largest[r, part] = the largest finite absolute value of that part of row r.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 absmax(const T* __restrict__ x, Wide<T>* largest, long long rows, long long cols) {
@@ -45,8 +45,8 @@ absmax(const T* __restrict__ x, Wide<T>* largest, long long rows, long long cols
     if (threadIdx.x == 0 && share.row < rows) largest[share.row * gridDim.y + blockIdx.y] = found;
 }
 
-// The codes of x and the scale of every row, by largest[r, part] of a launch of absmax with the same grid; if that is
-// null, a row is no longer than what its threads hold. A null scale is 1, for rows of any length.
+// The codes of x and the scale of every row, given largest[r, part] from a launch of absmax with the same grid; if
+// `largest` is null, the row must fit in the registers of its threads. A null scale means 1, for rows of any length.
 template <typename T, typename F, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* codes, Wide<T>* scale, long long rows,
@@ -75,7 +75,7 @@ quantize(const T* __restrict__ x, const Wide<T>* largest, typename F::Code* code
     }
 }
 
-// out[r, c] = codes[r, c] * scale[r]; a null scale is 1.
+// out[r, c] = codes[r, c] * scale[r]; a null scale means 1.
 template <typename T, typename F, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 dequantize(const typename F::Code* __restrict__ codes, const Wide<T>* scale, T* out, long long rows, long long cols) {

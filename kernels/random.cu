@@ -1,8 +1,8 @@
-// Arrays of random numbers; include/philox.cuh says which words a number is made of.
+// Arrays of random numbers; include/philox.cuh says which words a number uses.
 #include "include/philox.cuh"
 #include "include/rows.cuh"
 
-// What 16 random bytes become: as many numbers of W as have 16 bytes, four of float and two of double.
+// The numbers made from 16 random bytes: four of float or two of double.
 template <typename W> using Numbers = Strip<W, 16 / sizeof(W)>;
 
 // Uniform on [0, 1): multiples of 2^-24 and 2^-53.
@@ -25,7 +25,7 @@ __device__ inline void above_zero(const Words& words, Numbers<double>& out) {
     for (int i = 0; i < 2; ++i) out.at[i] = static_cast<double>(words.pair(i) >> 11) * 0x1p-53 + 0x1p-54;
 }
 
-// How many bits of a uniform number a half type keeps: it is cut to them, since rounding would give ones.
+// The bits of a uniform number that a half type keeps: the number is truncated, since rounding could give 1.
 template <typename T> struct Cut { static constexpr float STEPS = 0; };
 template <> struct Cut<__half> { static constexpr float STEPS = 0x1p11f; };
 template <> struct Cut<__nv_bfloat16> { static constexpr float STEPS = 0x1p8f; };
@@ -62,7 +62,7 @@ template <typename T> struct Normal {
     }
 };
 
-// This thread's numbers, the first of `size` that lie in `out`; memory of CuPy's is aligned to 512 bytes.
+// This thread's numbers, written to `out` up to `size`; CuPy's memory is aligned to 512 bytes.
 template <typename T, int WIDTH>
 __device__ void store(const Strip<T, WIDTH>& numbers, T* out, long long first, long long size) {
     if (first + WIDTH <= size) numbers.store(out + first);
@@ -76,7 +76,7 @@ __device__ inline long long thread_number() {
     return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-// Numbers of the standard distribution, times `scale`, plus `shift`; half types are rounded once, after that.
+// Numbers of the standard distribution times `scale` plus `shift`; half types are rounded once, after that.
 template <template <typename> class Distribution, typename T>
 __global__ void __launch_bounds__(THREADS)
 random_numbers(T* out, unsigned long long seed, unsigned long long start, Wide<T> scale, Wide<T> shift, long long size) {
@@ -103,8 +103,8 @@ random_bits(bool* out, unsigned long long seed, unsigned long long start, long l
     store(bits, out, place * 4, size);
 }
 
-// low + an integer below `range`, all as likely (Lemire 2019): the upper word of a product with 64 random bits, which are
-// drawn again where the lower one is below `uneven`, 2^64 modulo range. A range of 0 is one of 2^64.
+// low + a uniform integer below `range` (Lemire 2019): the upper word of its product with 64 random bits, which are
+// redrawn if the lower word is below `uneven`, 2^64 modulo range. A range of 0 means 2^64.
 __global__ void __launch_bounds__(THREADS)
 random_integers(long long* out, unsigned long long seed, unsigned long long start, long long low,
                 unsigned long long range, unsigned long long uneven, long long size) {
@@ -131,9 +131,9 @@ template <typename T> __device__ T log_factorial(T n) {
     return (z - T(0.5)) * log(z) - z + T(0.91893853320467274178) + series - log(below);
 }
 
-// Numbers of events, by counting the factors of a product for small rates, else by the transformed rejection PTRS
-// (Hoermann 1993). Number i takes the counter start + i, in as many turns as it needs. A rate that is NaN or infinite
-// is its own result: its loop would have no end.
+// Poisson numbers: for small rates by the factors of a product, else by the transformed rejection method PTRS
+// (Hoermann 1993). Number i uses counter start + i, with as many turns as it needs. A NaN or infinite rate is returned
+// as it is, since its loop would not end.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 random_events(const T* rates, T* out, unsigned long long seed, unsigned long long start, long long size) {

@@ -1,4 +1,4 @@
-// The sums of the rows of a matrix.
+// Row sums of a matrix.
 #include "include/rows.cuh"
 
 // out[r] = sum over c of x[r, c]; or, from a grid of several parts, partials[r, part], which a second launch sums.

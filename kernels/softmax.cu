@@ -1,13 +1,13 @@
-// Softmax and its logarithm along the rows of a matrix, and their gradients.
+// Softmax and log-softmax along the rows of a matrix, and their gradients.
 //
-// 1. A row that DEPTH strips for each of its threads can hold stays in registers; a longer one is read once more for
-//    the results, from its end backwards: what was read last may still be in the cache.
-// 2. Where long rows are too few to fill the GPU, the grid has parts that share a row. A first launch, of the kernel
-//    whose name ends in _parts, leaves what each part has found. The second has the same grid; each of its blocks puts
-//    together what the parts of its row have found, all in the same order, and makes its own part of the results.
+// 1. A row of at most DEPTH strips per thread stays in registers; a longer row is read a second time for the results,
+//    backwards, since its end may still be in the cache.
+// 2. If there are too few long rows to fill the GPU, several blocks, the parts, share a row. A first launch, of the
+//    kernel whose name ends in _parts, writes the partial results. The second has the same grid; each block combines
+//    the partial results of its row, always in the same order, and writes its own part of the results.
 #include "include/max_sum.cuh"
 
-// found[r, part] = the largest number of that part of row r, and the sum of the exponentials below it.
+// found[r, part] = the maximum of that part of row r, and the sum of the exponentials relative to it.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 softmax_parts(const T* __restrict__ x, Wide<T>* found, long long rows, long long cols) {
@@ -27,8 +27,8 @@ softmax_parts(const T* __restrict__ x, Wide<T>* found, long long rows, long long
     part[0] = own.max, part[1] = own.sum;
 }
 
-// out = softmax(x), or its logarithm. If safe, a row of nothing but -inf gives zeros and not NaN. `found` is null where
-// a row is in one part.
+// out = softmax(x), or its logarithm. With `safe` a row of only -inf gives zeros, else NaN. `found` is null if the row
+// is one part.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 softmax(const T* __restrict__ x, const Wide<T>* __restrict__ found, T* out, int logarithm, int safe, long long rows,
@@ -64,7 +64,7 @@ softmax(const T* __restrict__ x, const Wide<T>* __restrict__ found, T* out, int 
     }
 }
 
-// `sum` and, strip by strip, the products of what `gs` and `outs` hold; of a logarithm's gradient what `gs` hold.
+// Adds to `sum` the products of the strips `gs` and `outs`; for log-softmax only the strips `gs`.
 template <typename T, int WIDTH, int DEPTH>
 __device__ Wide<T> added(Wide<T> sum, const Strip<T, WIDTH> (&gs)[DEPTH], const Strip<T, WIDTH> (&outs)[DEPTH],
                          bool logarithm) {
@@ -78,7 +78,7 @@ __device__ Wide<T> added(Wide<T> sum, const Strip<T, WIDTH> (&gs)[DEPTH], const 
     return sum;
 }
 
-// found[r, part] = the sum of g * out over that part of row r; of g, for a null `out`.
+// found[r, part] = the sum of g * out over that part of row r; of g if `out` is null.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 softmax_backward_parts(const T* __restrict__ g, const T* __restrict__ out, Wide<T>* found, long long rows,
@@ -99,7 +99,7 @@ softmax_backward_parts(const T* __restrict__ g, const T* __restrict__ out, Wide<
 }
 
 // dx = out * (g - sum(g * out)), for `out` from softmax; for its logarithm dx = g - exp(out) * sum(g). `dx` may be `g`.
-// `found` is null where a row is in one part.
+// `found` is null if the row is one part.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 softmax_backward(const T* g, const T* out, const Wide<T>* __restrict__ found, T* dx, int logarithm, long long rows,

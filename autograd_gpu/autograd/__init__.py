@@ -1,4 +1,4 @@
-"""The user's face of the engine."""
+"""The public autograd API: grad, backward, Function, hooks, gradcheck, functional."""
 
 from ..config import (
     enable_grad,

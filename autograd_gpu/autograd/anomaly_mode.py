@@ -1,4 +1,4 @@
-"""detect_anomaly and set_detect_anomaly: finding the forward operation behind an error in backward."""
+"""detect_anomaly and set_detect_anomaly: trace an error in backward to its forward operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.thread_state import THREAD
 
 
 class _Anomaly:
-    """Puts back what was on before. No call stands between the changes: an interrupt behind it would leave half."""
+    """Restores the previous mode at exit. Makes no call between the changes, so that an interrupt cannot split them."""
 
     _before: tuple[bool, bool]
 
@@ -21,12 +21,12 @@ class _Anomaly:
 
 
 class detect_anomaly(_Anomaly):
-    """Context manager: an error in backward shows where the failing node was made, and NaN is an error.
+    """Context manager: an error in backward shows the traceback of the forward operation, and NaN is an error.
 
-    Forward and backward should both be inside. Each node then keeps the traceback of its forward operation, in
-    `node.metadata["traceback_"]`; it is added as a note to whatever is raised while the node runs, in a double backward
-    with that of the node that it was made by (`"parent_"`). With `check_nan` a node that gives NaN raises
-    RuntimeError, naming the output. This is slow, and for debugging only. Thread-local.
+    Run forward and backward inside. Each node stores the traceback of its forward operation in
+    `node.metadata["traceback_"]`, which is added as a note to an exception raised while the node runs; in a double
+    backward together with that of the node that created it (`"parent_"`). With `check_nan` a node that returns NaN
+    raises RuntimeError with the output's number. Slow, for debugging only. Thread-local.
 
     >>> import warnings
     >>> x = ag.tensor([-1.0], requires_grad=True)
@@ -51,7 +51,7 @@ class detect_anomaly(_Anomaly):
 
 
 class set_detect_anomaly(_Anomaly):
-    """Turns `detect_anomaly` on or off at once; as a context manager it is undone at the end. No warning.
+    """Turns `detect_anomaly` on or off at the call, without a warning; as a context manager, restores it at exit.
 
     >>> with ag.autograd.set_detect_anomaly(True):
     ...     ag.is_anomaly_enabled()
@@ -65,4 +65,4 @@ class set_detect_anomaly(_Anomaly):
         set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
-        """Everything is done by __init__."""
+        """Does nothing: __init__ sets the mode."""

@@ -1,4 +1,4 @@
-"""grad and backward: arguments checked, then one GraphTask."""
+"""grad and backward: check the arguments and run a GraphTask."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """The gradients of `outputs` with respect to `inputs`; only what they need is computed.
+    """The gradients of `outputs` with respect to `inputs`, one per input; computes no other gradients.
 
-    outputs, inputs: tensors or GradientEdges, one or a sequence. `.grad` of leaves is left alone.
-    grad_outputs: per output its cotangent, of the output's shape; None for a one-element output means 1.
+    outputs, inputs: tensors or GradientEdges, one or a sequence. `.grad` of leaves is not changed.
+    grad_outputs: the cotangent of each output, of the output's shape; None for a one-element output means 1.
     retain_graph: keep the saved tensors for another call; default: the value of create_graph.
     create_graph: record the computation, so that the result can be differentiated.
-    only_inputs: for PyTorch's sake; other gradients are never accumulated, so that it can only be True.
-    allow_unused: None in the result for an input that was not reached, instead of a RuntimeError.
-    is_grads_batched: dimension 0 of every grad_output numbers cotangents; the result is batched the same way.
-    materialize_grads: zeros instead of None; with create_graph they require grad, as what was computed does.
+    only_inputs: for compatibility with PyTorch; must be True, since other gradients are never accumulated.
+    allow_unused: return None for an input that is not reached, instead of a RuntimeError.
+    is_grads_batched: dimension 0 of every grad_output is a batch of cotangents; so is dimension 0 of the result.
+    materialize_grads: zeros instead of None; with create_graph they require grad.
 
     >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
     >>> ag.autograd.grad((x ** 3).sum(), x)
@@ -72,7 +72,7 @@ def grad(
 
 
 def _unused(i: int, capture: Capture, allowed: bool, materialize: bool, create_graph: bool) -> Tensor | None:
-    """What grad answers for input `i`, which was not reached."""
+    """The result of `grad` for input `i`, which was not reached."""
     if not allowed:
         raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                            "Set allow_unused=True if this is the desired behavior.")
@@ -88,8 +88,8 @@ def backward(
 ) -> None:
     """Adds the gradients of `tensors` to `.grad` of the leaves, or of `inputs` only.
 
-    Arguments as in `grad`. A leaf's `.grad` is complete, and its hooks run, as soon as its last contribution is in.
-    A tensor among `inputs` that is no leaf is made to `retain_grad`; a GradientEdge has to be that of a leaf.
+    Arguments as in `grad`. A leaf's `.grad` is complete, and its hooks run, after its last contribution. A non-leaf
+    tensor among `inputs` gets `retain_grad()`; a GradientEdge among them must be that of a leaf.
 
     >>> x = ag.tensor(3.0, requires_grad=True)
     >>> ag.autograd.backward(x * x)
@@ -122,7 +122,7 @@ def tensor_backward(
     create_graph: bool = False,
     inputs: Outputs | None = None,
 ) -> None:
-    """Adds the gradients of this tensor to `.grad` of the leaves it was computed from; see `ag.autograd.backward`."""
+    """Adds the gradients of this tensor to `.grad` of the leaves of its graph; see `ag.autograd.backward`."""
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
@@ -222,7 +222,7 @@ def _batched(
     outputs: Sequence[Output], inputs: Sequence[Output], grads: Grads, retain_graph: bool | None, create_graph: bool,
     allow_unused: bool, materialize_grads: bool,
 ) -> tuple[Any, ...]:
-    """is_grads_batched: one task per cotangent, the results stacked."""
+    """`grad` with is_grads_batched: one task per cotangent; stacks the results."""
     given = (grads,) if isinstance(grads, Tensor) else tuple(grads or ())
     sizes = {g.shape[0] for g in given if g is not None and g.ndim}
     if len(sizes) != 1:
@@ -254,6 +254,6 @@ def _batch_mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...] | 
 
 
 def stacked(rows: Sequence[Tensor | None]) -> Tensor | None:
-    """Gradients of one input, stacked; None for an input that no row reached, else a row of None is zeros."""
+    """The stacked gradients of one input, zeros for a row of None; None if all rows are None."""
     like = next((g for g in rows if g is not None), None)
     return None if like is None else RECORD.stack([like.new_zeros(like.shape) if g is None else g for g in rows])

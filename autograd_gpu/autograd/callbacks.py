@@ -1,4 +1,4 @@
-"""What the engine calls besides the graph's own hooks: at the start of each node, and at the end of a task."""
+"""Callbacks of the engine: before each node, and at the end of a backward."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..core.thread_state import THREAD
 
 
 def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:
-    """Calls `fn(node)` before each node that a backward or grad of this thread runs, from the next call on.
+    """Calls `fn(node)` before each node that later calls of backward or grad run in this thread.
 
-    AccumulateGrad nodes are among them. `fn` runs after the node's tensor hooks and before its pre-hooks; what it
-    returns is ignored. The handle's `remove()` takes it away; as a context manager it does so at its end.
+    This includes AccumulateGrad nodes. `fn` runs after the node's tensor hooks and before its pre-hooks; its result is
+    ignored. The handle's `remove()` unregisters it, as does the handle as a context manager at exit.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> y = x.exp().sum()
@@ -29,11 +29,11 @@ def on_node_start(fn: Callable[[Node], Any]) -> RemovableHandle:
 
 
 def queue_callback(fn: Callable[[], Any]) -> None:
-    """Calls `fn()` at the end of the running backward or grad, when every gradient is in its place.
+    """Calls `fn()` at the end of the running backward or grad, after all gradients are accumulated.
 
-    For use in hooks and in a Function's backward; of backwards inside one another the innermost is meant. Callbacks
-    run in the order in which they were queued, also those that a callback queues. They do not run if the backward
-    fails; what one of them raises comes out of the backward. RuntimeError outside of a backward.
+    For use in hooks and in a Function's backward; belongs to the innermost running backward. Callbacks run in the order
+    in which they were queued, including those that a callback queues. They do not run if the backward fails; an
+    exception in a callback is raised by the backward. RuntimeError outside of a backward.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> done = lambda: print("x.grad is", x.grad)

@@ -28,7 +28,7 @@ from ..core.tensor import Tensor, wrap
 from ..core.thread_state import user_code
 from .function_calls import FunctionMethods, as_result, rule_of
 
-# What ctx has of its node, unless the user gives it an attribute of that name.
+# Attributes of the node that ctx forwards, unless the user sets an attribute of that name on ctx.
 OF_NODE = frozenset({
     "_input_metadata", "_raw_saved_tensors", "_sequence_nr", "_topological_nr", "metadata", "name", "next_functions",
     "register_hook", "register_prehook",
@@ -36,7 +36,7 @@ OF_NODE = frozenset({
 
 
 class _Running(threading.local):
-    """The node of each custom backward that this thread is in, innermost last, with what the call needs."""
+    """The custom backwards that this thread is running, innermost last: (node, needs_input_grad of the call)."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[FunctionNode, tuple[bool, ...]]] = []
@@ -46,10 +46,10 @@ RUNNING = _Running()
 
 
 class FunctionCtx:
-    """What forward, setup_context and backward of a Function get as `ctx`. Any other attribute is the user's own.
+    """The `ctx` argument of a Function's forward, setup_context and backward. Users may set other attributes on it.
 
-    It stands for the Function's node: isinstance(ctx, ag.autograd.graph.Node), `ctx.name()`, `ctx.next_functions`,
-    `ctx.metadata`, `ctx.register_hook` and `ctx.register_prehook` are the node's.
+    It represents the Function's node: isinstance(ctx, ag.autograd.graph.Node) is True, and `ctx.name()`,
+    `ctx.next_functions`, `ctx.metadata`, `ctx.register_hook` and `ctx.register_prehook` are those of the node.
 
     >>> class Double(ag.autograd.Function):
     ...     @staticmethod
@@ -68,7 +68,7 @@ class FunctionCtx:
         node.facade = weakref.ref(self)
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps inputs or outputs for backward, with the version check of SavedTensor; None is allowed."""
+        """Saves inputs or outputs, or None, for backward, which checks their versions; TypeError for other objects."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError("save_for_backward can only save variables, but argument is of type "
@@ -77,40 +77,40 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What save_for_backward kept, once forward is done and if it is recorded.
+        """The tensors saved by save_for_backward, after a recorded forward.
 
-        RuntimeError after the buffers were freed, or if one was modified in place.
+        RuntimeError after the buffers were freed, or if a tensor was modified in place.
         """
         return self.__node.saved_tensors
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        """Per argument: in backward whether THIS call needs its gradient, in forward whether it requires one."""
+        """One bool per argument: in backward whether this call needs its gradient, else whether it requires grad."""
         return self.__node.needs_input_grad
 
     def mark_non_differentiable(self, *outputs: Tensor) -> None:
-        """Says that these outputs do not require grad."""
+        """Marks outputs that do not require grad."""
         self.__node.non_differentiable = outputs
 
     def mark_dirty(self, *inputs: Tensor) -> None:
-        """Says that forward wrote to these inputs. Each must be returned, and leads to this node from then on."""
+        """Marks inputs that forward modified in place. Each must be returned; this node becomes its grad_fn."""
         for t in inputs:
             if not isinstance(t, Tensor):
                 raise TypeError(f"mark_dirty can only accept variables, but argument is of type {type(t).__name__}")
         self.__node.dirty = inputs
 
     def set_materialize_grads(self, value: bool) -> None:
-        """False: backward gets None, instead of zeros, for outputs without a gradient."""
+        """With False, backward gets None instead of zeros for outputs without a gradient."""
         self.__node.materialize_grads = value
 
     def __getattr__(self, name: str) -> Any:
         node = self.__node
-        if name in OF_NODE or name in vars(node):  # vars: what the user has set on grad_fn
+        if name in OF_NODE or name in vars(node):  # vars: attributes that the user has set on grad_fn
             return getattr(node, name)
         raise AttributeError(f"ctx of '{node.name()}' has no attribute '{name}'")
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # what isinstance asks besides the type
+    def __class__(self) -> Any:  # for isinstance
         return type(self.__node)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""GradientEdge: a place in the graph at which a gradient can be asked for or fed in."""
+"""GradientEdge: an output of a node, as an input or output of grad and backward."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..core.tensor import Tensor
 class _Edge(NamedTuple):
     node: Node
     output_nr: int
-    ownership_token: None = None  # PyTorch's way to keep a graph alive; here the node does
+    ownership_token: None = None  # keeps the graph alive in PyTorch; here the node does
 
 
 class GradientEdge(_Edge):
-    """Output `output_nr` of `node`. Accepted by `grad` and `backward` wherever a tensor is; holds no array.
+    """Output `output_nr` of `node`, accepted by `grad` and `backward` in place of a tensor; holds no array.
 
-    A tuple (node, output_nr, ownership_token), the last of which is None here. `shape`, `dtype` and `device` are those
-    of the tensor that `get_gradient_edge` was given, None in an edge that was made by hand.
+    A tuple (node, output_nr, ownership_token), where ownership_token is None. `shape`, `dtype` and `device` are those
+    of the tensor given to `get_gradient_edge`, None in an edge that the user constructs.
 
     >>> node, nr, _ = ag.autograd.graph.get_gradient_edge(ag.ones(2, requires_grad=True).exp())
     >>> node.name(), nr
@@ -32,14 +32,14 @@ class GradientEdge(_Edge):
     device: Device | None = None
 
     def of(self, shape: tuple[int, ...], dtype: Any, device: Device | None) -> GradientEdge:
-        """The same place, as one where gradients have this shape and dtype and live on this device."""
+        """The same edge with the shape, dtype and device of its gradients."""
         edge = GradientEdge(*self)
         edge.shape, edge.dtype, edge.device = shape, dtype, device
         return edge
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge at which `tensor`'s gradient arrives: (grad_fn, output number), or a leaf's accumulator.
+    """The edge of `tensor`'s gradient: (grad_fn, output number), or the AccumulateGrad node of a leaf.
 
     RuntimeError if the tensor does not require grad.
 
@@ -53,14 +53,17 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def internal_nr(edge: GradientEdge) -> int:
-    """The output number as nodes count it: 0 for the sole output, from 1 on for one of several."""
+    """The output number in the engine's numbering: 0 for a sole output, from 1 on for one of several.
+
+    RuntimeError if the node has no such output.
+    """
     if not 0 <= edge.output_nr < edge.node.outputs:
         raise RuntimeError(f"edge names output {edge.output_nr} of {edge.node.name()}, which has {edge.node.outputs}")
     return edge.output_nr + 1 if edge.node.outputs != 1 else 0
 
 
 def capture_of(edge: GradientEdge) -> Capture:
-    """What the engine needs to capture the gradient at `edge`."""
+    """The engine's Capture of the gradient at `edge`."""
     node, nr = edge.node, internal_nr(edge)
     if edge.shape is None:
         shape, dtype = (node.shape, node.dtype) if nr == 0 else (node.shape[nr - 1], node.dtype[nr - 1])

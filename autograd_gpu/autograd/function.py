@@ -22,10 +22,9 @@ from .function_calls import FunctionMethods, as_result, by_place
 class Function(FunctionMethods):
     """Base class of operations with a backward of their own.
 
-    Write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
-    `setup_context(ctx, inputs, output)`; call `apply`. backward, which may also be called `vjp`, returns one gradient,
-    or None, per argument of forward, and may skip those that `ctx.needs_input_grad` does not ask for. Arrays that
-    either returns become tensors.
+    Define `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
+    `setup_context(ctx, inputs, output)`, and call `apply`. backward, or its alias `vjp`, returns one gradient or None
+    per argument of forward; `ctx.needs_input_grad` says which are needed. Both may return arrays, which become tensors.
 
     >>> class Double(ag.autograd.Function):
     ...     @staticmethod
@@ -49,7 +48,7 @@ class Function(FunctionMethods):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs forward and records a node whose backward is the class's. Keywords count among the arguments."""
+        """Runs forward and records a node that runs backward. Keyword arguments are bound to forward's parameters."""
         separate = cls.setup_context is not Function.setup_context
         if kwargs or separate:
             args = by_place(cls, args, kwargs, separate)
@@ -92,7 +91,7 @@ def _check_dirty(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, 
 
 
 def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An input handed through becomes a tensor of its own that does not require grad."""
+    """The outputs of a call that is not recorded; an input returned unchanged becomes a new tensor without grad."""
     given, dirty, found = {id(a) for a in args}, {id(t) for t in node.dirty}, []
     for o in outputs:
         if isinstance(o, Tensor) and id(o) in given:
@@ -110,11 +109,11 @@ def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, .
 
 
 def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The outputs, linked to the node."""
+    """The outputs of a recorded call, linked to the node."""
     linked = [a for a in args if isinstance(a, Tensor)]
     dirty, inputs = {id(t) for t in node.dirty}, {id(a) for a in linked}
-    # An input handed through becomes an alias: the caller's tensor keeps its own history. So does one that was written
-    # to, until its history is rewritten below.
+    # An input returned unchanged becomes an alias, since the caller's tensor keeps its own history. So does an input
+    # that was written to, until its history is rewritten below.
     returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._fn is not None) else o for o in outputs]
     pairs = [(old, new) for old, new in zip(outputs, returned, strict=True) if isinstance(new, Tensor)]
     note(node)
@@ -126,14 +125,14 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
         else:
             shown = linked if old._base is not None or id(old) in inputs else []
             _mark_view(new, old, shown, IN_FUNCTION if len(pairs) == 1 else ONE_OF_SEVERAL)
-    if MODES.bits & SAVING:  # last: a hook that raises finds what was written to with its history
+    if MODES.bits & SAVING:  # last, so that written inputs have their history if a hook raises
         hand_over(node, ())
     return tuple([old if isinstance(old, Tensor) and id(old) in dirty else new
                   for old, new in zip(outputs, returned, strict=True)])
 
 
 def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], excluded: set[int]) -> None:
-    """Numbers what forward returned; a value that is no tensor counts, too, and has no shape."""
+    """Links the outputs to the node by number; an output that is not a tensor has a number, too, but no shape."""
     node.outputs = len(returned)
     shapes = tuple([t.shape if isinstance(t, Tensor) else None for t in returned])
     kinds = tuple([t.dtype if isinstance(t, Tensor) else None for t in returned])
@@ -145,17 +144,17 @@ def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], exc
 
 
 def _mark_view(new: Tensor, old: Tensor, inputs: list[Tensor], made: int) -> None:
-    """An output that is a view, of an input or not, must not be written to: its gradient is the user's."""
+    """Marks an output that is a view as not writable in place, since its gradient is user-defined."""
     for x in inputs:
         if old is x or (old._base is not None and (old._base is x or old._base is x._base)):
             _show(new, x, made)
             return
-    if new._base is not None:  # of a buffer of forward's own, which may have written to it
+    if new._base is not None:  # a view of a buffer of forward's own, which forward may have written to
         new._made, new._seen = made, new._storage.version  # type: ignore[union-attr]
 
 
 def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
-    """Makes `view` a view of x, made as core/graph/storage.py numbers it; not of a tensor of inference mode."""
+    """Makes `view` a view of x with the creation code `made` (core/graph/storage.py); not for inference tensors."""
     storage = view._storage = storage_of(x)
     if storage is not INFERENCE_STORAGE:
         view._base, view._made, view._seen = x if x._base is None else x._base, made, storage.version
@@ -163,7 +162,7 @@ def _show(view: Tensor, x: Tensor, made: int) -> Tensor:
 
 
 def _save(node: FunctionNode, outputs: dict[int, Tensor]) -> None:
-    """What ctx.save_for_backward was given; `outputs`: what stands for a returned tensor."""
+    """Saves the tensors given to ctx.save_for_backward; `outputs` maps a returned tensor to its replacement."""
     kept = []
     for tensor in node.to_save:
         new = None if tensor is None else outputs.get(id(tensor), tensor)
@@ -172,7 +171,7 @@ def _save(node: FunctionNode, outputs: dict[int, Tensor]) -> None:
 
 
 class _NotTwice(Function):
-    """Hands out `results`, which then depend on `sources` by a node that refuses to be differentiated."""
+    """Returns `results` with a node that raises when differentiated, as a function of `sources`."""
 
     @staticmethod
     def forward(ctx: Any, results: list[Tensor], *sources: Tensor) -> Any:
@@ -184,7 +183,7 @@ class _NotTwice(Function):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a Function's backward as not differentiable: differentiating its result raises instead of giving zeros."""
+    """Decorator for a Function's backward that is not differentiable: double backward raises RuntimeError."""
 
     @functools.wraps(fn)
     def wrapped(ctx: Any, *gs: Any) -> Any:

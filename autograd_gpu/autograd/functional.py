@@ -21,12 +21,12 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 def vjp(
     func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Structure, Structure]:
-    """(func(*inputs), v @ J): the product of a vector with the Jacobian, one backward.
+    """(func(*inputs), v @ J): the vector-Jacobian product, in one backward.
 
-    func: takes the inputs, a tensor or a tuple of them, and returns a tensor or a tuple. v: like its outputs; it may
-    be left out for one output of one element. The product has the structure, shapes and dtypes of the inputs.
-    create_graph: outputs and product can be differentiated, by the inputs too if they require grad; else they are cut
-    off. strict: RuntimeError for an input that no output depends on, instead of zeros.
+    func: takes the inputs, a tensor or a tuple of them, and returns a tensor or a tuple. v: like the outputs; optional
+    for one output of one element. The product has the structure, shapes and dtypes of the inputs.
+    create_graph: outputs and product are differentiable, also with respect to inputs that require grad; else they are
+    detached. strict: RuntimeError for an input that no output depends on, instead of zeros.
 
     >>> x = ag.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ag.autograd.functional.vjp(lambda x: (x * x).sum(1), x, ag.tensor([1.0, 10.0]))
@@ -46,10 +46,10 @@ def vjp(
 def jvp(
     func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Structure, Structure]:
-    """(func(*inputs), J @ v): the product of the Jacobian with a vector, by differentiating backward.
+    """(func(*inputs), J @ v): the Jacobian-vector product, by double backward.
 
-    v: like the inputs; it may be left out for one input of one element. The product is like the outputs. The rest as
-    in `vjp`. It runs two backwards, since w @ J is linear in w and its derivative by w, times v, is J @ v.
+    v: like the inputs; optional for one input of one element. The product is like the outputs. Other arguments as in
+    `vjp`. Runs two backwards: w @ J is linear in w, and the vector-Jacobian product of that with v is J @ v.
 
     >>> ag.autograd.functional.jvp(lambda x: x ** 2, ag.tensor([1.0, 3.0]), ag.tensor([1.0, 10.0]))
     (tensor([1., 9.]), tensor([ 2., 60.]))
@@ -58,7 +58,7 @@ def jvp(
         point, several_in = _point(inputs, "jvp", create_graph)
         tangents = _vector(v, point, several_in, "jvp")
         outputs, several_out = _outputs(func, point, "jvp", strict)
-        dummies = _dummies(outputs)  # their values do not matter, as long as they are finite
+        dummies = _dummies(outputs)  # any finite values give the same result
         grad_inputs = _gradients(outputs, point, dummies, create_graph=True)
         if strict:
             check_requires_grad(grad_inputs, "grad_inputs")
@@ -72,14 +72,14 @@ def jacobian(
     func: Function, inputs: Structure, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The derivatives of every output element of func by every input element, one backward per output element.
+    """The Jacobian of func at the inputs, by one backward per output element.
 
-    func: takes the inputs, a tensor or a tuple of them, and returns a tensor or a tuple. The result, of shape
-    output.shape + input.shape and the input's dtype, is one tensor; a tuple over the inputs, or over the outputs, if
-    those are a tuple; and [i][j] for output i and input j if both are.
-    create_graph: the result can be differentiated, by the inputs too if they require grad; else it is cut off.
-    strict: RuntimeError where an output does not depend on an input, instead of zeros.
-    vectorize: accepted, and the same loop runs: in PyTorch, too, it changes nothing but the speed.
+    func: takes the inputs, a tensor or a tuple of them, and returns a tensor or a tuple. The result has shape
+    output.shape + input.shape and the input's dtype. It is a tuple over the inputs, or over the outputs, if those are a
+    tuple, and indexed [i][j] by output i and input j if both are.
+    create_graph: the result is differentiable, also with respect to inputs that require grad; else it is detached.
+    strict: RuntimeError if an output does not depend on an input, instead of zeros.
+    vectorize: ignored; in PyTorch, too, it affects only the speed.
     strategy: "reverse-mode"; NotImplementedError for "forward-mode".
 
     >>> ag.autograd.functional.jacobian(lambda x: x ** 2, ag.tensor([1.0, 3.0]))
@@ -99,13 +99,13 @@ def hessian(
     func: Function, inputs: Structure, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The second derivatives of func(*inputs), which has one element, by every two elements of the inputs.
+    """The Hessian of func at the inputs; func returns a tensor of one element.
 
-    The result has shape input.shape + input.shape; for a tuple of inputs it is a tuple of tuples, [i][j] by inputs i
-    and j, of the dtype of input j. It takes one backward, and one through that per element of the inputs. What only
-    the weights of `func` need is not computed, nor are structural zeros, such as the derivative of relu's slope: these
-    have no graph even with create_graph. strict: RuntimeError where the gradient by an input does not depend on the
-    inputs, instead of zeros. The other arguments as in `jacobian`.
+    The result has shape input.shape + input.shape; for a tuple of inputs it is a tuple of tuples, indexed [i][j] by
+    inputs i and j, with the dtype of input j. Runs one backward, and a double backward per element of the inputs.
+    Gradients for the weights of `func` are not computed, nor structural zeros, such as the derivative of relu's slope,
+    which have no graph even with create_graph. strict: RuntimeError if the gradient for an input does not depend on the
+    inputs, instead of zeros. Other arguments as in `jacobian`.
 
     >>> ag.autograd.functional.hessian(lambda x: x[0] ** 2 * x[1], ag.tensor([1.0, 3.0]))
     tensor([[6., 2.],
@@ -128,10 +128,10 @@ def hessian(
 def vhp(
     func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Tensor, Structure]:
-    """(func(*inputs), v @ H): the product of a vector with the Hessian of a function of one element, two backwards.
+    """(func(*inputs), v @ H): the vector-Hessian product of a function with a one-element result, in two backwards.
 
-    v: like the inputs; it may be left out for one input of one element. The product is like the inputs.
-    create_graph and strict as in `hessian`.
+    v: like the inputs; optional for one input of one element. The product is like the inputs. create_graph and strict
+    as in `hessian`.
 
     >>> x, v = ag.tensor([1.0, 3.0]), ag.tensor([1.0, 0.0])
     >>> ag.autograd.functional.vhp(lambda x: x[0] ** 2 * x[1], x, v)
@@ -153,9 +153,9 @@ def vhp(
 def hvp(
     func: Function, inputs: Structure, v: Structure | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Tensor, Structure]:
-    """(func(*inputs), H @ v): as `vhp`, with a third backward to have the vector on the right.
+    """(func(*inputs), H @ v): the Hessian-vector product, in three backwards.
 
-    The same numbers as `vhp`, which is faster, for a function that is twice continuously differentiable.
+    For a twice continuously differentiable function it equals `vhp`, which is faster. Arguments as in `vhp`.
 
     >>> x, v = ag.tensor([1.0, 3.0]), ag.tensor([1.0, 0.0])
     >>> ag.autograd.functional.hvp(lambda x: x[0] ** 2 * x[1], x, v)
@@ -185,7 +185,7 @@ def _check_tensors(values: Any, what: str, function: str) -> None:
 
 
 def _tensors(values: Any, what: str, function: str) -> tuple[Tensors, bool]:
-    """`values` as a tuple, and whether they were one."""
+    """`values` as a tuple, and whether it was one; TypeError for values that are not tensors."""
     _check_tensors(values, what, function)
     return (values, True) if isinstance(values, tuple) else ((values,), False)
 
@@ -195,9 +195,9 @@ def _unpacked(values: Sequence[Any], several: bool) -> Any:
 
 
 def _point(inputs: Structure, function: str, create_graph: bool) -> tuple[Tensors, bool]:
-    """The inputs as new tensors that require grad; whether they were a tuple.
+    """The inputs as new tensors that require grad, and whether they were a tuple.
 
-    They are new so that the same tensor, used inside the function without being passed to it, counts as a constant.
+    New tensors, so that an input that the function also uses directly is a constant there.
     """
     tensors, several = _tensors(inputs, "inputs", function)
     linked = [x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in tensors]
@@ -222,7 +222,7 @@ def _scalar(func: Function, point: Tensors, function: str, strict: bool) -> Tens
 
 
 def _vector(v: Structure | None, like: Tensors, several: bool, function: str) -> Tensors | None:
-    """v as a tuple, checked against what it is multiplied with; None stands for a 1."""
+    """v as a tuple, checked against the tensors `like`; None, which means 1, is returned as it is."""
     if v is None:
         if len(like) == 1 and like[0].numel() == 1:
             return None
@@ -252,7 +252,7 @@ def _gradients(
     outputs: Sequence[Tensor | None], inputs: Tensors, cotangents: Tensors | None, create_graph: bool,
     retain_graph: bool | None = None,
 ) -> Sequence[Tensor | None]:
-    """`grad` that leaves out what does not require grad, and answers None for an input that was not reached."""
+    """`grad` of the outputs that require grad, with None for an input that is not reached."""
     kept = [i for i, out in enumerate(outputs) if out is not None and out.requires_grad]
     roots: list[Any] = [outputs[i] for i in kept]
     given = None if cotangents is None else [cotangents[i] for i in kept]
@@ -260,7 +260,7 @@ def _gradients(
 
 
 def _rows(i: int, out: Tensor, point: Tensors, create_graph: bool, strict: bool) -> Tensors:
-    """The Jacobian of output i by each input: a backward per element, and none for an output that is constant."""
+    """The Jacobian of output i for each input: one backward per element, none for a constant output."""
     columns: list[list[Tensor | None]] = [[] for _ in point]
     for one in _basis(out) if out.requires_grad else ():
         found = _gradients((out,), point, (one,), create_graph, retain_graph=True)
@@ -274,7 +274,7 @@ def _rows(i: int, out: Tensor, point: Tensors, create_graph: bool, strict: bool)
 
 
 def _basis(out: Tensor) -> Iterator[Tensor]:
-    """Per element of `out`, a tensor like it that is 1 there and 0 elsewhere."""
+    """For each element of `out`, a tensor like it that is 1 at the element and 0 elsewhere."""
     for j in range(out.numel()):
         array = zeros(out.array)
         array.reshape(-1)[j] = 1

@@ -1,4 +1,4 @@
-"""The modes of recording, and the switch of PyTorch's that has nothing to switch here."""
+"""The grad modes, and PyTorch's switch for multithreading, which has no effect here."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ STATE = _Multithreading()
 
 
 class set_multithreading_enabled:
-    """For PyTorch's sake: backward runs on the thread that calls it, whatever `mode` is.
+    """Sets the flag of `is_multithreading_enabled`, for compatibility: backward always runs on the calling thread.
 
-    `is_multithreading_enabled` answers with it. It holds from the call on, as a context manager until its end.
-    Thread-local; also a decorator.
+    Takes effect at the call; as a context manager, restores the flag at exit. Thread-local; also a decorator.
 
     >>> with ag.autograd.set_multithreading_enabled(False):
     ...     ag.autograd.is_multithreading_enabled()
@@ -39,19 +38,19 @@ class set_multithreading_enabled:
         STATE.enabled = self.mode
 
     def __enter__(self) -> None:
-        """Everything is done by __init__."""
+        """Does nothing: __init__ sets the flag."""
 
     def __exit__(self, *exc: object) -> None:
         STATE.enabled = self._before
 
     def __call__(self, fn: Fn) -> Fn:
-        """Decorates `fn`."""
+        """`fn` decorated to run with the flag."""
         STATE.enabled = self._before  # a decorator switches at the call only
         return decorated(fn, lambda: set_multithreading_enabled(self.mode))
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` has set in this thread; without effect.
+    """The flag of `set_multithreading_enabled` in this thread; it has no effect.
 
     >>> ag.autograd.is_multithreading_enabled()
     True

@@ -1,4 +1,4 @@
-"""Derivatives against finite differences."""
+"""gradcheck and gradgradcheck: comparison of derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Inputs = Tensor | Sequence[Any]
 
 @dataclass(frozen=True)
 class Demands:
-    """What a check compares, and how closely: the options of `gradcheck`."""
+    """The options of `gradcheck`: the checks and their tolerances."""
 
     eps: float
     atol: float
@@ -45,19 +45,19 @@ def gradcheck(
 ) -> bool:
     """Whether the gradients of `func(*inputs)` agree with central differences of step `eps`.
 
-    inputs: those that require grad are checked, and moved in place meanwhile, so that `func` may read them from
-    elsewhere: `gradcheck(lambda *_: net(data), tuple(net.parameters()))`. They should be float64; others warn, and need
-    a larger eps and atol. Other values are passed on. Outputs that do not require grad are not compared; if none does,
-    the differences have to be zero. Agreement: |analytic - numeric| <= atol + rtol * |numeric|, per element of the full
-    Jacobian. Running backward twice must give the same within `nondet_tol`, and zeros have to give zeros. Raises
-    GradcheckError that shows the entry, or returns False without raise_exception.
-    check_undefined_grad: backward must take None, too, for the gradient of any output.
-    check_grad_dtypes: gradients have the dtypes of the inputs.
-    check_batched_grad: `grad(is_grads_batched=True)` gives what single calls give.
-    fast_mode: only u^T J v for random u and v is compared, with atol * sum|u| * sum|v|: two calls of `func` per input
-    and one backward per output, for large inputs and slow devices.
-    check_forward_ad, check_batched_forward_grad: NotImplementedError if True, as there is no forward mode.
-    masked: for PyTorch's sake, whose sparse tensors it is about.
+    inputs: those that require grad are checked. They are perturbed in place, so `func` may read them from elsewhere:
+    `gradcheck(lambda *_: net(data), tuple(net.parameters()))`. They should be float64; other dtypes warn, and need a
+    larger eps and atol. Outputs that do not require grad are not compared; if none does, the differences must be zero.
+    The condition is |analytic - numeric| <= atol + rtol * |numeric| for each element of the full Jacobian. Two backward
+    runs must agree within `nondet_tol`, and zero cotangents must give zeros. Raises GradcheckError with the entry that
+    differs, or returns False with raise_exception=False.
+    check_undefined_grad: backward must accept None as the gradient of any output.
+    check_grad_dtypes: gradients must have the dtypes of the inputs.
+    check_batched_grad: `grad(is_grads_batched=True)` must equal single calls.
+    fast_mode: compares only u^T J v for random u and v, with tolerance atol * sum|u| * sum|v|: two calls of `func` per
+    input and one backward per output, for large inputs and slow devices.
+    check_forward_ad, check_batched_forward_grad: NotImplementedError if True, since there is no forward mode.
+    masked: ignored; in PyTorch it concerns sparse tensors.
 
     >>> x = ag.tensor([0.5, 1.5], dtype=ag.float64, requires_grad=True)
     >>> ag.autograd.gradcheck(lambda x: x.sin() * x, (x,))
@@ -78,10 +78,10 @@ def gradgradcheck(
     check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
     fast_mode: bool = False, masked: bool = False,
 ) -> bool:
-    """The same for the second derivatives: `gradcheck` of the gradient as a function of inputs and grad_outputs.
+    """Checks second derivatives: `gradcheck` of the gradient as a function of inputs and grad_outputs.
 
-    grad_outputs: cotangents; random ones by default, which gen_non_contig_grad_outputs makes views with gaps.
-    check_fwd_over_rev: NotImplementedError if True, as there is no forward mode. The rest as in `gradcheck`.
+    grad_outputs: cotangents; random by default, and non-contiguous with gen_non_contig_grad_outputs.
+    check_fwd_over_rev: NotImplementedError if True, since there is no forward mode. Other arguments as in `gradcheck`.
 
     >>> x = ag.tensor([0.5, 1.5], dtype=ag.float64, requires_grad=True)
     >>> ag.autograd.gradgradcheck(lambda x: x ** 3, (x,))
@@ -152,7 +152,7 @@ def _check(func: Callable[..., Any], args: tuple[Any, ...], checked: list[int], 
 
 
 def _probes(size: int, fast_mode: bool) -> np.ndarray:
-    """Directions as rows: all unit vectors, or a random one."""
+    """Directions as rows: all unit vectors, or one random vector in fast mode."""
     return np.random.default_rng(size).standard_normal((1, size)) if fast_mode else np.eye(size)
 
 
@@ -188,7 +188,7 @@ def _analytic(
 
 
 def _check_batched(output: Tensor, inputs: list[Tensor]) -> None:
-    """GradcheckError unless a batch of two cotangents gives what they give one by one."""
+    """GradcheckError unless a batch of two cotangents gives the same gradients as two single calls."""
     rows = [like(output, np.random.default_rng(seed).standard_normal(output.shape)) for seed in range(2)]
     options: dict[str, Any] = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
     single = [grad(output, inputs, row, **options) for row in rows]
@@ -206,7 +206,7 @@ def _check_constant(numeric: list[np.ndarray], demands: Demands) -> None:
 
 
 def _check_zeros(outputs: list[Tensor], inputs: list[Tensor], demands: Demands) -> None:
-    """GradcheckError unless backward of zeros gives zeros."""
+    """GradcheckError unless zero cotangents give zero gradients."""
     found = grad(outputs, inputs, [o.new_zeros(o.shape) for o in outputs], allow_unused=True)
     for g, x in zip(found, inputs, strict=True):
         if g is None:

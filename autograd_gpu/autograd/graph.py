@@ -1,4 +1,4 @@
-"""The graph itself: nodes and edges, what is saved in it, and who wants to hear of it."""
+"""The graph API: nodes and edges, saved-tensor hooks, gradient hooks, callbacks."""
 
 from ..core.graph.node import Node
 from ..core.saved.saved_tensor_hooks import SaveInfo

@@ -15,12 +15,12 @@ CALLED_WITH = ("all", "any")
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all") -> MultiHandle:
-    """Calls `fn` once per backward with the gradients of `tensors`; `remove()` of the handle takes it away.
+    """Calls `fn` once per backward with the gradients of `tensors`; the handle's `remove()` unregisters it.
 
-    mode "all": `fn(grads)` as soon as every gradient is there that this backward computes; `grads` is a list with None
-    for each tensor that gets none. mode "any": `fn(grad)` with the first gradient that comes. A backward that reaches
-    none of the tensors calls nothing. `fn` must not write to the gradients; what it returns is ignored. RuntimeError
-    for a tensor that does not require grad, unless mode is "any".
+    mode "all": calls `fn(grads)` when all gradients that this backward computes are available; `grads` is a list with
+    None for each tensor without a gradient. mode "any": calls `fn(grad)` with the first gradient. A backward that
+    reaches none of the tensors does not call `fn`. `fn` must not write to the gradients; its result is ignored.
+    RuntimeError for a tensor that does not require grad, unless mode is "any".
 
     >>> a, b = ag.ones(2, requires_grad=True), ag.ones(2, requires_grad=True)
     >>> c, d = a * b, a * b
@@ -45,7 +45,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
 
 
 class _First:
-    """mode "any": the gradient that comes first in each task."""
+    """mode "any": calls `fn` with the first gradient of each task."""
 
     def __init__(self, fn: Callable[[Any], None]) -> None:
         self.fn, self.__name__ = fn, getattr(fn, "__name__", type(fn).__name__)
@@ -59,11 +59,11 @@ class _First:
             self.fn(g)
 
     def finish(self) -> None:
-        """Nothing is left to do at the end of the task."""
+        """Does nothing at the end of the task."""
 
 
 class _Gather:
-    """mode "all": what one registration waits for. The nodes have hooks that hold this: it refers to them weakly."""
+    """mode "all": a registration. The nodes' hooks reference it, so it references the nodes weakly."""
 
     def __init__(self, fn: Callable[[Any], None], outputs: list[tuple[weakref.ref[Node], int]]) -> None:
         self.fn, self.outputs = fn, outputs
@@ -87,7 +87,7 @@ class _Gather:
 
 
 class _Arrival:
-    """The hook on one of the tensors."""
+    """The hook on one tensor."""
 
     takes_none = True
 
@@ -102,7 +102,7 @@ class _Arrival:
 
 
 class _Gathered:
-    """The gradients of one task."""
+    """The gradients gathered in one task."""
 
     def __init__(self, fn: Callable[[Any], None], count: int, coming: int) -> None:
         self.fn, self.coming = fn, coming

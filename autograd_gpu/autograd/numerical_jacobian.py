@@ -1,4 +1,4 @@
-"""Jacobians of a function at a point as NumPy matrices: by finite differences, and by backward."""
+"""Jacobians of a function as NumPy matrices, by finite differences and by backward."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def as_tuple(values: Any) -> tuple[Any, ...]:
 
 
 def floating(outputs: Any) -> list[Tensor]:
-    """The outputs that can have a derivative."""
+    """The floating-point outputs."""
     return [o for o in as_tuple(outputs) if isinstance(o, Tensor) and o.dtype in FLOATS]
 
 
 def like(tensor: Tensor, values: np.ndarray) -> Tensor:
-    """A tensor of these values, in the dtype and on the device of `tensor`."""
+    """A tensor of `values` with the dtype and device of `tensor`."""
     return RECORD.to_device(wrap(np.asarray(values, dtype=tensor.dtype)), tensor.device)
 
 
 def differences(
     func: Callable[..., Any], args: tuple[Any, ...], i: int, eps: float, directions: np.ndarray, outputs: list[Tensor]
 ) -> list[np.ndarray]:
-    """Per floating output, the central differences along each direction of input i, as rows.
+    """For each floating-point output the central differences along each direction of input i, as rows.
 
-    The input itself is moved, in place and unseen by its version counter, so that func may read it from elsewhere.
+    Perturbs the input in place without changing its version counter, so that func may read it from elsewhere.
     """
     at = args[i].data
     base = to_numpy(at.array).copy()
@@ -55,7 +55,7 @@ def differences(
 
 
 def _moved(func: Callable[..., Any], args: tuple[Any, ...], at: Tensor, values: np.ndarray) -> list[np.ndarray]:
-    """The floating outputs with the input whose memory `at` shows at these values."""
+    """The floating-point outputs with `values` written to `at`, a view of an input."""
     at.copy_(like(at, values))
     return [to_numpy(o.array).copy() for o in floating(func(*args))]
 
@@ -71,7 +71,7 @@ def _check_unchanged(outputs: list[Tensor], side: list[np.ndarray], where: str) 
 def products(
     output: Tensor, inputs: Sequence[Tensor], cotangents: np.ndarray, check_dtypes: bool = False
 ) -> list[np.ndarray]:
-    """J @ cotangents for each input, J being (elements of the input, elements of the output), a backward per column."""
+    """J @ cotangents for each input, with J of shape (input elements, output elements); one backward per column."""
     found = [np.zeros((x.numel(), cotangents.shape[1])) for x in inputs]
     for j, cotangent in enumerate(cotangents.T):
         g = like(output, cotangent.reshape(output.shape))
@@ -84,7 +84,7 @@ def products(
 
 
 def check_metadata(gradient: Tensor, x: Tensor, dtypes: bool) -> None:
-    """GradcheckError for a gradient of another shape, device or, if that counts, dtype than its input."""
+    """GradcheckError if a gradient differs from its input in shape, device or, with `dtypes`, dtype."""
     if gradient.shape != x.shape:
         raise GradcheckError(f"Analytical gradient has incorrect size: {gradient.shape} for an input of {x.shape}")
     if gradient.device != x.device:

@@ -1,7 +1,8 @@
-"""What backward will ask for next: nodes run from the last to the first, whichever thread runs them.
+"""Prefetching of saved tensors in backward, which runs nodes in descending order of their sequence numbers.
 
-When a node unpacks, what the next `ahead` nodes saved is prefetched. What two of these share, as a relu and the layer
-behind it do, is held from one to the other, and what a backward passes over is forgotten.
+When a node unpacks a tensor, the tensors saved by the next `ahead` nodes are prefetched. A tensor that two of these
+nodes share, such as a relu and the next layer, is held from one to the other. Tensors of nodes that a backward skips
+are released.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ _FEW = 64
 
 
 class Packed(Protocol):
-    """What was packed, and can be made ready before it is unpacked."""
+    """A packed tensor that can be prefetched."""
 
     def prefetch(self) -> None: ...
 
     def forget(self) -> None:
-        """Undoes prefetch."""
+        """Cancels a prefetch."""
 
 
 class _Window:
-    """What the running node of one task and those behind it need: when, and what was unpacked of it before."""
+    """The prefetch window of a task: packed tensors of the next nodes, and the arrays unpacked from them so far."""
 
     __slots__ = ("coming", "found", "nodes")
 
@@ -36,11 +37,11 @@ class _Window:
         self.found: dict[Packed, Any] = {}
 
     def close(self) -> None:
-        """Forgets what the backward that ends here did not get to."""
+        """Releases prefetched tensors that the backward, which ends, did not use."""
         self.move({}, -1)
 
     def move(self, coming: dict[Packed, int], node_seq: int) -> None:
-        """Node `node_seq` runs, and `coming` is what those behind it need."""
+        """Moves the window to node `node_seq`; `coming` maps the tensors of the next nodes to their first user."""
         due = {}
         for packed, seq in self.coming.items():
             if packed not in coming:
@@ -56,14 +57,14 @@ class _Window:
 
 
 class Order:
-    """What nodes saved, by their sequence numbers."""
+    """The packed tensors by the sequence numbers of the nodes that saved them."""
 
     def __init__(self, ahead: int) -> None:
         self.ahead = ahead
         self.lock = threading.RLock()
         self.seqs: list[int] = []  # ascending
-        self.saved: list[weakref.ref[Packed]] = []  # by these nodes
-        self.room = _FEW  # of `saved`, before what is gone is thrown out
+        self.saved: list[weakref.ref[Packed]] = []  # parallel to seqs
+        self.room = _FEW  # entries of `saved` before dead ones are removed
 
     def add(self, node_seq: int, packed: Packed) -> None:
         if not self.ahead:
@@ -81,7 +82,7 @@ class Order:
         self.room = max(_FEW, 2 * len(living))
 
     def before(self, node_seq: int, nodes: set[int]) -> dict[Packed, int]:
-        """What the next `ahead` of `nodes` hold of what they saved, and the first of them that does."""
+        """The live tensors saved by the next `ahead` of `nodes`, with the sequence number of the first user."""
         found: dict[Packed, int] = {}
         seen: set[int] = set()
         gone = 0
@@ -100,7 +101,7 @@ class Order:
         return found
 
     def advance(self, node_seq: int) -> None:
-        """Node `node_seq` unpacks one of its tensors now, if a backward runs: else somebody just looks at it."""
+        """Called when node `node_seq` unpacks a tensor; prefetches for the next nodes if a backward is running."""
         task = running_task()
         if not self.ahead or task is None:
             return
@@ -111,7 +112,7 @@ class Order:
         window.move(self.before(node_seq, window.nodes), node_seq)
 
     def hold(self, packed: Packed, node_seq: int, found: Any) -> None:
-        """Node `node_seq` has unpacked `found`: kept for the next node that needs it, if that is soon."""
+        """Called after node `node_seq` has unpacked `found`; holds it for the next node in the window that needs it."""
         task = running_task()
         window = final_callbacks_of(task).prefetch_windows.get(self) if self.ahead and task is not None else None
         if window is not None:

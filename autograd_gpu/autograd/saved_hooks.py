@@ -1,6 +1,6 @@
-"""What happens to the tensors that calls save for backward: hooks for all of them, and the ready-made ones.
+"""Hooks for all tensors that operations save for backward: saved_tensors_hooks, save_on_cpu and others.
 
-The hooks of one saved tensor are set by `grad_fn._raw_saved_NAME.register_hooks`.
+For the hooks of one saved tensor see `grad_fn._raw_saved_NAME.register_hooks`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .prefetch import Order
 
 
 class saved_tensors_hooks:
-    """Sets the hooks that pack and unpack what is saved for backward, while the context lasts, in this thread.
+    """Context manager that packs and unpacks tensors saved for backward with these hooks. Thread-local.
 
-    pack_hook(tensor) gets each tensor that an operation saves, detached, and answers with anything; unpack_hook makes a
-    tensor of the same shape, dtype, device and content of that each time backward needs it, RuntimeError if it is
-    another. Both run without recording. Contexts nest; the innermost counts. with_info=True: pack_hook(tensor, info) is
-    told what is saved by whom, and whether it was a Parameter: `ag.autograd.graph.SaveInfo`. Python numbers are never
-    packed. Behind hooks no version is checked: a pack hook that keeps its input, which must not be written to, sees
-    later writes.
+    pack_hook(tensor) gets each tensor that an operation saves, detached, and returns any object. unpack_hook(object)
+    returns a tensor of the same shape, dtype, device and values each time backward needs it; RuntimeError for another
+    shape, dtype or device. Both run without recording. Contexts nest; the innermost one applies. With with_info=True
+    the call is pack_hook(tensor, info), where info is an `ag.autograd.graph.SaveInfo`: which operation saves the
+    tensor, and whether it is a Parameter. Python numbers are not packed. Versions of packed tensors are not checked: if
+    a pack hook keeps its input, later in-place writes change it. pack_hook must not write to its input.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda packed: packed.float()):
@@ -56,20 +56,20 @@ class saved_tensors_hooks:
         saved_tensor_hooks.pop()
 
 
-class Kept(NamedTuple):
-    """A tensor that a hook leaves as it is, at `version`."""
+class VersionedTensor(NamedTuple):
+    """A saved tensor that a hook does not pack, and its version."""
 
     tensor: Tensor
     version: int
 
     def unpack(self) -> Tensor:
-        """RuntimeError if it was written to since."""
+        """The tensor; RuntimeError if it was modified in place."""
         check_unmodified(self.tensor, self.version)
         return self.tensor
 
 
 class _Pageable(NamedTuple):
-    """A copy in ordinary memory; float8: the dtype of codes."""
+    """A copy in pageable host memory; float8 is the dtype of a float8 tensor, else None."""
 
     array: Any
     device: int
@@ -77,7 +77,7 @@ class _Pageable(NamedTuple):
 
 
 class _Pinned(NamedTuple):
-    """A copy in page-locked memory."""
+    """A copy in page-locked host memory."""
 
     handle: offload.Offloaded
     node_seq: int
@@ -85,7 +85,7 @@ class _Pinned(NamedTuple):
 
 
 class _OnHost:
-    """The hooks of one save_on_cpu, which holds them: apart from it, so that it is in no cycle."""
+    """The hooks of a save_on_cpu; a separate object, so that there is no reference cycle."""
 
     def __init__(self, pinned: bool, prefetch: int) -> None:
         self.pinned, self.order = pinned, Order(prefetch)
@@ -93,7 +93,7 @@ class _OnHost:
     def pack(self, tensor: Tensor, info: saved_tensor_hooks.SaveInfo) -> Any:
         stays = self.pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
         if stays or not tensor.is_cuda:
-            return Kept(tensor, info.version)
+            return VersionedTensor(tensor, info.version)
         float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
         if not self.pinned:
             return _Pageable(runtime.to_host(tensor.array), runtime.device_index(tensor.device), float8)
@@ -103,8 +103,8 @@ class _OnHost:
         self.order.add(info.node_seq, packed)
         return _Pinned(packed, info.node_seq, float8)
 
-    def unpack(self, packed: Kept | _Pageable | _Pinned) -> Tensor:
-        if isinstance(packed, Kept):
+    def unpack(self, packed: VersionedTensor | _Pageable | _Pinned) -> Tensor:
+        if isinstance(packed, VersionedTensor):
             return packed.unpack()
         if isinstance(packed, _Pageable):
             array = runtime.from_host(packed.array, packed.device)
@@ -117,12 +117,12 @@ class _OnHost:
 class save_on_cpu(saved_tensors_hooks):
     """Keeps saved tensors in host memory, and copies each back to its device when backward needs it.
 
-    pin_memory: into page-locked memory, beside the computation: 256 MB, page-locked at the first use; what does not fit
-    goes to ordinary memory, and backward warns. prefetch: so many nodes before they are needed the copies back begin,
-    and so many copies to the host may be under way before the forward waits; without pin_memory ValueError unless 0.
-    Tensors that are on the CPU already stay where they are, with their version checked; so do, with pin_memory,
-    Parameters, and tensors of less than 64 KiB. `ag.hooks.offload` takes these numbers, and packs what several nodes
-    save once.
+    pin_memory: use page-locked memory, and overlap copies with computation. 256 MiB are page-locked at the first use;
+    tensors that do not fit go to pageable memory, and backward warns. prefetch: the number of nodes by which copies to
+    the device start early, and the number of copies to the host in flight before the forward waits; ValueError if not 0
+    without pin_memory. Tensors on the CPU are not copied, and their version is checked; nor are, with pin_memory,
+    Parameters and tensors smaller than 64 KiB. `ag.hooks.offload` has options for these sizes, and copies memory that
+    several nodes save once.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.save_on_cpu():
@@ -142,9 +142,9 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Makes `saved_tensors_hooks` raise a RuntimeError of this text while the context lasts, in this thread.
+    """Makes `saved_tensors_hooks` raise RuntimeError(error_message) inside the context, in this thread.
 
-    Also a decorator. Where hooks are on already, entering raises it at once. `register_hooks` is not affected.
+    Raises it at entry if hooks are active. Also a decorator. Does not affect `register_hooks`.
 
     >>> with ag.autograd.graph.disable_saved_tensors_hooks("not here"):
     ...     pass
@@ -159,7 +159,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class _Handle:
-    """What allow_mutation_on_saved_tensors packs: the tensor, or a copy from before it was written to."""
+    """The packed object of allow_mutation_on_saved_tensors: the tensor, or a copy made before a write to it."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor: Tensor | None = tensor
@@ -168,12 +168,12 @@ class _Handle:
 
     def keep(self, copies: dict[int, Tensor]) -> None:
         tensor = self.tensor
-        if tensor is not None and version_of(tensor) == self.version:  # else it is too late, which backward will say
+        if tensor is not None and version_of(tensor) == self.version:  # else backward raises
             self.tensor, self.version = copied(tensor, copies), 0
 
 
 class MutationContext:
-    """What `with allow_mutation_on_saved_tensors() as context:` gives: holds what was saved inside."""
+    """The context of allow_mutation_on_saved_tensors, which references the tensors saved inside."""
 
     def __init__(self) -> None:
         self._handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
@@ -191,7 +191,7 @@ class MutationContext:
         return handle.tensor
 
     def clear(self) -> None:
-        """Lets go of all that was saved so far, and of the copies: backward through what was recorded raises then."""
+        """Releases all tensors saved so far and their copies; backward through the recorded graph then raises."""
         for handle in list(self._handles):
             handle.tensor = None
         self._handles.clear()
@@ -199,10 +199,10 @@ class MutationContext:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
-    """Inside, a saved tensor may be written to in place: it is copied just before, once however often it was saved.
+    """Context in which saved tensors may be modified in place: each is copied before the write, once.
 
-    Also a decorator. Backward has to run inside, too: RuntimeError otherwise. Contexts do not nest. `clear()` of what
-    the context gives drops the copies before its end. Writes to `tensor.array` are not seen coming.
+    Backward must run inside, too, else RuntimeError. Contexts do not nest. `clear()` of the context object releases the
+    copies early. Does not detect writes to `tensor.array`. Also a decorator.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.allow_mutation_on_saved_tensors():
@@ -224,7 +224,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
 
 
 def check_unmodified(tensor: Tensor, version: int) -> None:
-    """RuntimeError if `tensor` was written to since it was packed at `version`."""
+    """RuntimeError if `tensor` was modified in place since it was packed at `version`."""
     if version_of(tensor) != version:
         kind = f"autograd_gpu.{tensor.dtype}"
         anomaly = bool(MODES.bits & ANOMALY)
@@ -232,10 +232,10 @@ def check_unmodified(tensor: Tensor, version: int) -> None:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Says that the memory of one or more tensors was written to, so that whoever saved it for backward will notice.
+    """Increments the version counter of one or more tensors, so that backward detects the modification.
 
-    For writes that bypass the in-place methods: to `tensor.array`, or by a kernel. Inference tensors count no versions
-    and are passed over.
+    For writes that bypass the in-place methods: to `tensor.array`, or by a kernel. Skips inference tensors, which have
+    no version. RuntimeError for other objects.
 
     >>> x = ag.ones(2)
     >>> x.array[0] = 5

@@ -1,4 +1,4 @@
-"""Strict mode of autograd.functional: an error instead of zeros where a result does not depend on what it should."""
+"""The strict mode of autograd.functional: errors instead of zeros for independent inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Gradients = Sequence[Tensor | None]
 _STRICT = " This is not allowed in strict mode"
 _UNREACHED = "The output of the user-provided function is independent of input {i}." + _STRICT + "."
 
-# What must require grad, so that it can be differentiated again -> the error if it does not.
+# Values that must require grad, to be differentiated again -> the error if they do not.
 REQUIRED = {
     "outputs": "Output {i} of the user-provided function does not require gradients. The outputs must be computed in "
                "a differentiable manner from the input when running in strict mode.",
@@ -24,7 +24,7 @@ REQUIRED = {
                 "function for example).",
 }  # fmt: skip
 
-# Function -> the errors if its result {i} was not reached, and if it was but is constant and create_graph is set.
+# Function -> the errors if gradient {i} is missing, and if it is constant although create_graph is set.
 _CONSTANT = "The {} of the user-provided function is independent of input {{i}}." + _STRICT + " when create_graph=True."
 _JACOBIAN, _HESSIAN = _CONSTANT.format("jacobian"), _CONSTANT.format("hessian")
 MISSING = {
@@ -40,7 +40,7 @@ MISSING = {
 
 
 def check_requires_grad(tensors: Gradients, what: str) -> None:
-    """RuntimeError, in the words of REQUIRED, for the first tensor that is missing or does not require grad."""
+    """RuntimeError with the text of REQUIRED for the first tensor that is missing or does not require grad."""
     for i, tensor in enumerate(tensors):
         if tensor is None:
             raise RuntimeError(_UNREACHED.format(i=i))
@@ -49,7 +49,7 @@ def check_requires_grad(tensors: Gradients, what: str) -> None:
 
 
 def check_reached(gradients: Iterable[Tensor | None], function: str, create_graph: bool, output: int = 0) -> None:
-    """RuntimeError, in the words of MISSING, for the first gradient that is missing or cannot be differentiated."""
+    """RuntimeError with the text of MISSING for the first gradient that is missing or cannot be differentiated."""
     missing, constant = MISSING[function]
     for i, g in enumerate(gradients):
         if g is None:
@@ -59,6 +59,6 @@ def check_reached(gradients: Iterable[Tensor | None], function: str, create_grap
 
 
 def filled(gradients: Gradients, references: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """`gradients`, and zeros like the reference in the place of a missing one."""
+    """`gradients` with missing ones replaced by zeros like the references."""
     pairs = zip(gradients, references, strict=True)
     return tuple([wrap(zeros(like.array)) if g is None else g for g, like in pairs])

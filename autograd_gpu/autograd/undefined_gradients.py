@@ -1,4 +1,4 @@
-"""Backward without a gradient: what gradcheck asks of it for outputs whose gradient is None."""
+"""The check of gradcheck that backward accepts None as the gradient of an output."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ HINT = "; gradcheck(check_undefined_grad=False) does not ask for this"
 
 
 def check_undefined(outputs_at: Callable[[], list[Tensor]], inputs: Sequence[Tensor]) -> None:
-    """GradcheckError unless None, for all gradients of outputs and for that of each of several, leads to None or zeros.
+    """GradcheckError unless None as the gradient of all outputs, or of each of several, gives None or zeros.
 
-    outputs_at: runs the function and gives the outputs that require grad. Operations skip a gradient of None, so that
-    all of them being None is a matter of the Functions in the graph.
+    outputs_at runs the function and returns the outputs that require grad. Operations skip a gradient of None, so the
+    case of all None is checked on the Functions in the graph.
     """
     for node in _functions(outputs_at(), inputs):
         nothing = None if node.outputs == 1 else [None] * node.outputs
@@ -35,7 +35,7 @@ def check_undefined(outputs_at: Callable[[], list[Tensor]], inputs: Sequence[Ten
 
 
 def _functions(outputs: list[Tensor], inputs: Sequence[Tensor]) -> list[Node]:
-    """The nodes of Functions between outputs and inputs, the last one first."""
+    """The Function nodes between outputs and inputs, in backward order."""
     leads: set[Node | None] = {x._node for x in inputs}
     seen = {o._node for o in outputs if o._node is not None} - leads
     stack = list(seen)

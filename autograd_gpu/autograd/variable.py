@@ -1,4 +1,4 @@
-"""Variable: what tensors with a gradient were called in PyTorch once; old code still asks for it."""
+"""Variable: PyTorch's old class of tensors with a gradient, for old code."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class _VariableMeta(type):
 
 
 class _Engine:
-    """What data-parallel code reaches through Variable."""
+    """The part of PyTorch's engine that data-parallel code uses through Variable."""
 
     queue_callback = staticmethod(queue_callback)
 
 
 class Variable(metaclass=_VariableMeta):
-    """Variable(data, requires_grad=False): a leaf that shares the memory of the tensor `data`. Every tensor is one.
+    """Variable(data, requires_grad=False): a leaf that shares the memory of the tensor `data`.
 
-    Kept for old code: a tensor itself may require grad. TypeError unless `data` is a tensor; without it the leaf is
-    empty. `Variable._execution_engine.queue_callback` is `ag.autograd.graph.queue_callback`.
+    For old code; every tensor is an instance. TypeError unless `data` is a tensor; without it the leaf is empty.
+    `Variable._execution_engine.queue_callback` is `ag.autograd.graph.queue_callback`.
 
     >>> x = ag.autograd.Variable(ag.ones(2), requires_grad=True)
     >>> type(x).__name__, x.requires_grad, isinstance(x, ag.autograd.Variable)

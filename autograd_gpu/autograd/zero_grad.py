@@ -1,4 +1,4 @@
-"""Forgetting gradients, for modules and optimizers alike."""
+"""zero_grad for modules and optimizers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 
 
 def zero_grad(tensors: Iterable[Tensor], set_to_none: bool) -> None:
-    """Sets each `.grad` to None, or to zeros in place, cut from its history."""
+    """Sets each `.grad` to None, or fills it with zeros in place and detaches it."""
     for tensor in tensors:
         grad = tensor.grad
         if grad is None:

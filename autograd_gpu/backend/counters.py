@@ -1,7 +1,7 @@
-"""What the profiler reads: matrix products, kernel launches and derivative rules, counted while anyone asks.
+"""Counts of matrix products, kernel launches and derivative rules for the profiler.
 
-`ACTIVE` is empty unless a profiler is on, so a site that counts pays one truth test of a list. Counting is for
-the whole process: the engine may run deep reentrant calls on helper threads.
+`ACTIVE` is empty unless a profiler runs, so a call site pays one truth test of a list. Counts cover the whole process,
+since the engine may run deep reentrant calls on helper threads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 
 
 class Counts:
-    """The three tallies of one `profiler.count()` block."""
+    """The counters of one `profiler.count()` block: products by shape, launches by kernel, rules by name."""
 
     def __init__(self) -> None:
         self.matmuls: Counter[tuple[int, ...]] = Counter()

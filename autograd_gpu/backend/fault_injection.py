@@ -1,8 +1,8 @@
-"""Fault points for tests: memory that runs out at the n-th allocation. Nothing in the package calls this.
+"""Fault injection for tests: the n-th allocation fails. Nothing in the package calls this module.
 
-The failure comes from where a real one would: on the CPU from NumPy's allocator, which raises its own MemoryError, on
-CUDA from CuPy's. Every op call, copy and gradient that needs memory passes there, so the code under test is the code
-that users run, and has no test in it. Memory that is reused (pool.py, the optimizers' scratch) cannot run out.
+The failure comes from the allocator: on the CPU NumPy's, which raises MemoryError, on CUDA CuPy's. Every op call, copy
+and gradient allocates there, so the code under test needs no fault points of its own. Reused memory (cpu/pool.py, the
+optimizers' scratch) is not allocated and does not fail.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from .cuda import runtime
 
 
 class Allocations:
-    """Counts allocations of `least` bytes or more; the one with the number `at`, from 1 on, fails. 0: none does."""
+    """Counts allocations of at least `least` bytes; number `at`, counted from 1, fails. With `at` 0 none fails."""
 
     def __init__(self, at: int, least: int) -> None:
         self.at, self.least, self.count = at, least, 0
 
     def fails(self, size: int) -> bool:
-        """Counts one more, and says whether it is the one."""
+        """Counts an allocation of `size` bytes; returns whether it must fail."""
         self.count += size >= self.least
         return size >= self.least and self.count == self.at
 
 
 @contextmanager
 def out_of_memory(device: Device, at: int = 0, least: int = 1) -> Iterator[Allocations]:
-    """Within the block allocation number `at` of this thread on `device` raises MemoryError, on CUDA CuPy's own.
+    """Lets allocation number `at` of this thread on `device` fail inside the block.
 
-    Allocations below `least` bytes do not count: NumPy makes a 0-d array of a number within many a call.
+    It raises MemoryError, on CUDA CuPy's OutOfMemoryError. Allocations below `least` bytes are not counted, since many
+    NumPy calls allocate 0-d arrays.
     """
     allocations = Allocations(at, least)
     with _in_numpy(allocations) if device.type == "cpu" else _in_cupy(allocations):
@@ -55,9 +56,9 @@ def _in_cupy(allocations: Allocations) -> Any:
     return module.cuda.using_allocator(failing)
 
 
-# ---- NumPy: a handler of its C API, for the thread that sets it (NEP 49) -----------------------------------
+# ---- NumPy: a thread-local memory handler of the C API (NEP 49) --------------------------------------------
 
-_SET_HANDLER, _DEFAULT_HANDLER = 304, 306  # places in the table of the C API
+_SET_HANDLER, _DEFAULT_HANDLER = 304, 306  # indices into the C API table
 _NAME = b"mem_handler"
 _Malloc = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)  # PYFUNCTYPE keeps the GIL
 _Calloc = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
@@ -65,7 +66,7 @@ _Realloc = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, 
 
 
 class _Handler(ctypes.Structure):
-    """PyDataMem_Handler. `free` stays NumPy's own: it also runs while an exception is on its way."""
+    """PyDataMem_Handler. `free` is NumPy's own, since it also runs while an exception propagates."""
 
     _fields_ = (
         ("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("context", ctypes.c_void_p),
@@ -73,23 +74,23 @@ class _Handler(ctypes.Structure):
     )  # fmt: skip
 
 
-class _Watched(threading.local):
+class _Active(threading.local):
     allocations: Allocations
 
 
-_WATCHED = _Watched()
+_ACTIVE = _Active()
 
 
 @functools.cache
 def _handler() -> tuple[Any, _Handler]:
-    """The handler in a capsule; arrays keep the capsule and call `free` long after the block, so it is made once."""
+    """The handler in a capsule. Made once: arrays hold the capsule and call its `free` after the block has ended."""
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     default = ctypes.cast(_table()[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.py_object)).contents.value
     usual = _Handler.from_address(_pointer(default, _NAME))
 
     def fails(size: int) -> bool:
-        return _WATCHED.allocations.fails(size)
+        return _ACTIVE.allocations.fails(size)
 
     own = _Handler(
         b"autograd_gpu faults", usual.version, usual.context,
@@ -116,7 +117,7 @@ def _table() -> Any:
 @contextmanager
 def _in_numpy(allocations: Allocations) -> Iterator[None]:
     put = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(_table()[_SET_HANDLER])
-    _WATCHED.allocations = allocations
+    _ACTIVE.allocations = allocations
     before = put(_handler()[0])
     try:
         yield

@@ -1,4 +1,4 @@
-"""Things that exist once per key for all threads of a process: copy engines, slabs."""
+"""Objects that exist once per key in a process: copy engines, slabs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class KeyedSingleton(dict[int, Value]):
-    """`found[key]` is make(key), made when it is first asked for. Whoever takes one away holds `lock`."""
+    """A thread-safe dict that makes a missing value by make(key). Hold `lock` to delete an entry."""
 
     def __init__(self, make: Callable[[int], Value]) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class KeyedSingleton(dict[int, Value]):
 
     def __missing__(self, key: int) -> Value:
         with self.lock:
-            found = self.get(key)  # another thread may have been faster
+            found = self.get(key)  # another thread may have made it
             if found is None:
                 found = self[key] = self.make(key)
             return found

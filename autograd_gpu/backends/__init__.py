@@ -1,4 +1,4 @@
-"""Settings of libraries that PyTorch computes with, as far as programs set them: `backends.cudnn`."""
+"""Settings of PyTorch's backend libraries that programs set: `backends.cudnn`."""
 
 from . import cudnn
 

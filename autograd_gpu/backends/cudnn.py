@@ -1,10 +1,10 @@
-"""cuDNN's settings, which programs set for PyTorch. No operation here uses cuDNN, so that they change nothing.
+"""cuDNN's settings, for compatibility: no operation uses cuDNN, so they have no effect.
 
-* `deterministic`, `benchmark`, `enabled`, `allow_tf32` may be set and read. Nothing is measured before it is chosen,
-  and products follow `ag.set_float32_matmul_precision`.
-* On the CPU every operation gives the same bits each time. On CUDA those that add by atomics (`index_add`,
+* `deterministic`, `benchmark`, `enabled`, `allow_tf32` can be set and read. There is no autotuning, and products follow
+  `ag.set_float32_matmul_precision`.
+* On the CPU every operation is bitwise reproducible. On CUDA operations that add by atomics (`index_add`,
   `scatter_add`, `bincount`, gradients of `embedding` and of indexing) may differ in the last bits between runs,
-  whatever `deterministic` says.
+  regardless of `deterministic`.
 """
 
 deterministic = False

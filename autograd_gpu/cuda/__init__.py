@@ -1,9 +1,9 @@
-"""CUDA devices, streams, events and memory: PyTorch's names, CuPy's objects underneath.
+"""CUDA devices, streams, events and memory, with PyTorch's names over CuPy's objects.
 
-Current device, current stream and memory pool are CuPy's own, so what CuPy sets, this sees, and the other way round. A
-`device` argument is a number, "cuda:1", an `ag.device` or a cupy.cuda.Device; None and "cuda" mean the current one.
-Without CuPy, a driver or a GPU, `is_available` is False, `device_count` and the counts of bytes are 0, `manual_seed`,
-`empty_cache` and the like do nothing, and all else raises an error that says what is missing and what to do.
+The current device, current stream and memory pool are CuPy's, so changes by either library apply to both. A `device`
+argument is a number, "cuda:1", an `ag.device` or a cupy.cuda.Device; None and "cuda" mean the current one. Without
+CuPy, a driver or a GPU, `is_available` is False, `device_count` and byte counts are 0, `manual_seed`, `empty_cache` and
+the like do nothing, and other functions raise an error that says what is missing and what to do.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        if name == "OutOfMemoryError":  # the class is CuPy's, which is imported when somebody asks for it
+        if name == "OutOfMemoryError":  # CuPy's class, imported at first use
             return out_of_memory_error()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,4 +1,4 @@
-"""Which devices there are, which one is current, what each can do."""
+"""CUDA devices: their number, the current one, their properties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 2**20
 
 
 def device_count() -> int:
-    """How many CUDA devices there are; 0 without CuPy, a driver or a GPU. CUDA_VISIBLE_DEVICES hides some.
+    """The number of CUDA devices; 0 without CuPy, a driver or a GPU. CUDA_VISIBLE_DEVICES can hide devices.
 
     >>> ag.cuda.device_count() >= 0
     True
@@ -23,7 +23,7 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """The number of the device that this thread's arrays are made on and its streams run on.
+    """The index of this thread's current device.
 
     >>> if ag.cuda.is_available():
     ...     assert 0 <= ag.cuda.current_device() < ag.cuda.device_count()
@@ -32,7 +32,7 @@ def current_device() -> int:
 
 
 def set_device(device: Any) -> None:
-    """Makes `device` current in this thread from now on; negative numbers change nothing. Prefer `device()`.
+    """Sets this thread's current device; negative numbers have no effect. Prefer the context `device()`.
 
     >>> if ag.cuda.is_available():
     ...     ag.cuda.set_device("cuda:0")
@@ -42,7 +42,7 @@ def set_device(device: Any) -> None:
 
 @contextmanager
 def device(device: Any) -> Iterator[None]:
-    """Makes `device` current in this thread while the block runs; None and negative numbers change nothing.
+    """Context with `device` as this thread's current device; None and negative numbers have no effect.
 
     >>> if ag.cuda.is_available():
     ...     with ag.cuda.device(0):
@@ -56,9 +56,9 @@ def device(device: Any) -> Iterator[None]:
 
 
 def synchronize(device: Any = None) -> None:
-    """Waits until all work on all streams of `device` (default: the current one) is done.
+    """Blocks until all work on all streams of `device` (default: the current one) is complete.
 
-    What `ag.hooks.offload` has copied to the host is then no longer held on the device.
+    Also releases the device arrays that `ag.hooks.offload` has copied to the host.
 
     >>> if ag.cuda.is_available():
     ...     ag.cuda.synchronize()
@@ -70,10 +70,9 @@ def synchronize(device: Any = None) -> None:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What a device is and has: sizes in bytes, clock rates in kHz, the memory bus in bits.
+    """The properties of a device: sizes in bytes, clock rates in kHz, memory bus width in bits.
 
-    `uuid` is None where CuPy does not pass it on whole. The rest of CUDA's list is in
-    `cupy.cuda.runtime.getDeviceProperties(index)`.
+    `uuid` is None if CuPy truncates it. `cupy.cuda.runtime.getDeviceProperties(index)` has the other properties.
 
     >>> if ag.cuda.is_available():
     ...     ag.cuda.get_device_properties().warp_size
@@ -115,7 +114,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
-    """What `device` (default: the current one) is and has.
+    """The properties of `device` (default: the current one).
 
     >>> if ag.cuda.is_available():
     ...     gibibytes = ag.cuda.get_device_properties().total_memory / 2**30
@@ -149,7 +148,7 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 
 def _uuid(raw: bytes) -> str | None:
-    """The 16 bytes as text. CuPy cuts them off at the first zero byte, as if they were a C string: then None."""
+    """The 16 bytes as text; None if CuPy truncated them at a zero byte, as a C string."""
     if len(raw) != 16:
         return None
     digits = raw.hex()

@@ -1,11 +1,11 @@
-"""How much device memory is in use, was in use at most, is kept for reuse, may be used."""
+"""Device memory: bytes in use, peaks, bytes held by the pool, limits."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from ..backend.cuda import memory_stats as pools
+from ..backend.cuda import memory_stats as pool_stats
 from ..backend.cuda import runtime
 from ..backend.transfer import copy_engine, pinned_memory
 
@@ -13,11 +13,11 @@ MIB = 2**20
 
 
 class OutOfMemoryError(MemoryError):
-    """What `except ag.cuda.OutOfMemoryError` names where CuPy is not installed, so that such a clause is harmless."""
+    """The class of `ag.cuda.OutOfMemoryError` if CuPy is not installed; never raised."""
 
 
 def out_of_memory_error() -> type[MemoryError]:
-    """CuPy's own exception class, which it raises; the one above without CuPy."""
+    """CuPy's exception class; without CuPy the class above."""
     try:
         return runtime.cupy().cuda.memory.OutOfMemoryError
     except ImportError:
@@ -25,36 +25,36 @@ def out_of_memory_error() -> type[MemoryError]:
 
 
 def _used(device: Any) -> tuple[int, int]:
-    """Bytes in use and bytes held by the pool on `device`; zeros where nothing can have been allocated."""
+    """Bytes in use and bytes held by the pool on `device`; zeros without CUDA."""
     if runtime.loaded() is None or not runtime.is_available():
         return 0, 0
     with runtime.cupy_device(device):
-        pool = pools.pool()
+        pool = pool_stats.pool()
         return pool.used_bytes(), pool.total_bytes()
 
 
 def _peaks(device: Any) -> tuple[int, int]:
-    """The most bytes in use and held on `device` since the watch began or was reset; begins it if need be."""
+    """The peak bytes in use and held on `device` since the last reset; starts the tracking if needed."""
     if not runtime.is_available():
         return 0, 0
     on_device = runtime.cupy_device(device)
-    watch, new = pools.watch()
+    tracker, new = pool_stats.watch()
     with on_device:
-        if new and watch.pool.total_bytes():
+        if new and tracker.pool.total_bytes():
             warnings.warn(
-                "peaks are noted only from now on, and CUDA memory has been allocated before; call "
-                "ag.cuda.reset_peak_memory_stats() in front of the work to be measured",
+                "peaks are recorded only from now on, and CUDA memory has been allocated before; call "
+                "ag.cuda.reset_peak_memory_stats() before the work to be measured",
                 stacklevel=3,
             )
-        watch.look(on_device.id)
-    return watch.used[on_device.id], watch.held[on_device.id]
+        tracker.look(on_device.id)
+    return tracker.used[on_device.id], tracker.held[on_device.id]
 
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes that arrays on `device` (default: the current one) occupy, each rounded up to 512; 0 without CUDA.
 
-    Counts all arrays of CuPy's memory pool, tensors or not, on all threads and streams; an array that is freed counts
-    no longer, although work that uses it may still be queued. RuntimeError if CuPy's allocator is not a pool.
+    Counts all arrays of CuPy's memory pool, of all threads and streams. Freed arrays are not counted, although queued
+    work may still use them. RuntimeError if CuPy's allocator is not a pool.
 
     >>> before = ag.cuda.memory_allocated()
     """
@@ -71,11 +71,11 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes in use at once on `device` since `reset_peak_memory_stats`; 0 without CUDA.
+    """The peak bytes in use on `device` since `reset_peak_memory_stats`; 0 without CUDA.
 
-    Peaks are noted from the first call of that function, or of this one, which warns if memory was allocated before.
-    From then on each allocation costs one Python call more, until then nothing. Allocations and frees on all threads
-    count; memory from a pool of its own, as in `with cupy.cuda.using_allocator(...)`, does not.
+    Peaks are recorded from the first call of that function or of this one, which warns if memory was allocated before;
+    from then on each allocation makes one more Python call. Counts allocations of all threads, but not those of
+    another allocator, as in `with cupy.cuda.using_allocator(...)`.
 
     >>> ag.cuda.reset_peak_memory_stats()
     >>> x = ag.ones(1000)
@@ -86,7 +86,7 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The most bytes that CuPy's pool held on `device` since `reset_peak_memory_stats`; 0 without CUDA.
+    """The peak bytes held by CuPy's pool on `device` since `reset_peak_memory_stats`; 0 without CUDA.
 
     >>> ag.cuda.reset_peak_memory_stats()
     >>> ag.cuda.max_memory_reserved() >= ag.cuda.max_memory_allocated()
@@ -96,9 +96,9 @@ def max_memory_reserved(device: Any = None) -> int:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Starts both peaks of `device` (default: the current one) anew, from what is in use now; nothing without CUDA.
+    """Resets both peaks of `device` (default: the current one) to the current values; does nothing without CUDA.
 
-    The first call starts the noting of peaks in the whole process: see `max_memory_allocated`.
+    The first call starts the recording of peaks for the whole process: see `max_memory_allocated`.
 
     >>> ag.cuda.reset_peak_memory_stats()
     >>> ag.cuda.max_memory_allocated() == ag.cuda.memory_allocated()
@@ -106,28 +106,28 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     """
     if runtime.is_available():
         on_device = runtime.cupy_device(device)
-        watch, _ = pools.watch()
+        tracker, _ = pool_stats.watch()
         with on_device:
-            watch.reset(on_device.id)
+            tracker.reset(on_device.id)
 
 
 def empty_cache(device: Any = None) -> None:
-    """Gives memory that CuPy's pool keeps for reuse on `device` (default: the current one) back; nothing without CUDA.
+    """Frees unused memory of CuPy's pool on `device` (default: the current one); does nothing without CUDA.
 
-    So, too, page-locked host memory of `ag.hooks.offload` in which nothing is kept. Arrays keep theirs. Other processes
-    can then use it; this one does not get more by it, since CuPy does the same before it reports that memory is out.
+    Also frees unused page-locked host memory of `ag.hooks.offload`. Other processes can then use the memory; this one
+    gains none, since CuPy does the same before it raises OutOfMemoryError.
 
     >>> ag.cuda.empty_cache()
     """
     if runtime.loaded() is not None and runtime.is_available():
         copy_engine.settle(runtime.device_index(device))
         with runtime.cupy_device(device):
-            pools.pool().free_all_blocks()
+            pool_stats.pool().free_all_blocks()
         pinned_memory.release()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and total bytes of `device` (default: the current one) as the driver sees them, all processes included.
+    """Free and total bytes of `device` (default: the current one), as reported by the driver for all processes.
 
     >>> if ag.cuda.is_available():
     ...     free, total = ag.cuda.mem_get_info()
@@ -138,9 +138,9 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Limits CuPy's pool on `device` (default: the current one) to a part of its memory, 0 to 1.
+    """Limits CuPy's pool on `device` (default: the current one) to a fraction of its memory, 0 to 1.
 
-    An allocation that would go beyond raises `ag.cuda.OutOfMemoryError`. ValueError for another fraction.
+    An allocation beyond it raises `ag.cuda.OutOfMemoryError`. ValueError for a fraction outside [0, 1].
 
     >>> if ag.cuda.is_available():
     ...     ag.cuda.set_per_process_memory_fraction(1.0)
@@ -149,36 +149,36 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
         raise ValueError(f"set_per_process_memory_fraction: fraction must be between 0 and 1, got {fraction!r}")
     _, total = mem_get_info(device)
     with runtime.cupy_device(device):
-        pools.pool().set_limit(size=max(1, int(fraction * total)))  # a limit of 0 would be none at all to CuPy
+        pool_stats.pool().set_limit(size=max(1, int(fraction * total)))  # CuPy takes 0 for no limit
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
-    """The part of the memory of `device` (default: the current one) that CuPy's pool may take; 1.0 without a limit.
+    """The fraction of the memory of `device` (default: the current one) for CuPy's pool; 1.0 without a limit.
 
     >>> if ag.cuda.is_available():
     ...     assert 0 <= ag.cuda.get_per_process_memory_fraction() <= 1
     """
     _, total = mem_get_info(device)
     with runtime.cupy_device(device):
-        limit = pools.pool().get_limit()
+        limit = pool_stats.pool().get_limit()
     return limit / total if limit else 1.0
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """The counts of `device` in bytes under PyTorch's keys; the peaks are there once they are noted.
+    """The memory statistics of `device` in bytes, by PyTorch's keys; includes peaks once they are recorded.
 
     >>> sorted(ag.cuda.memory_stats())[0]
     'allocated_bytes.all.current'
     """
     used, held = _used(device)
     stats = {"allocated_bytes.all.current": used, "reserved_bytes.all.current": held}
-    if runtime.loaded() is not None and runtime.is_available() and pools.watching():
+    if runtime.loaded() is not None and runtime.is_available() and pool_stats.watching():
         stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"] = _peaks(device)
     return stats
 
 
 def memory_summary(device: Any = None) -> str:
-    """A small table of `memory_stats` and `mem_get_info`, to print.
+    """A printable table of `memory_stats` and `mem_get_info`.
 
     >>> if ag.cuda.is_available():
     ...     table = ag.cuda.memory_summary()
@@ -189,7 +189,7 @@ def memory_summary(device: Any = None) -> str:
     rows = [f"{f'CUDA memory of cuda:{index}, MiB':<32}{'now':>12}{'peak':>12}"]
     for title, key in (("in use by arrays", "allocated_bytes"), ("held by CuPy's pool", "reserved_bytes")):
         now, peak = stats[f"{key}.all.current"], stats.get(f"{key}.all.peak")
-        rows.append(f"{title:<32}{now / MIB:>12.1f}{'not noted' if peak is None else f'{peak / MIB:.1f}':>12}")
+        rows.append(f"{title:<32}{now / MIB:>12.1f}{'not recorded' if peak is None else f'{peak / MIB:.1f}':>12}")
     rows.append(f"{'free on the device':<32}{free / MIB:>12.1f}")
     rows.append(f"{'size of the device':<32}{total / MIB:>12.1f}")
     return "\n".join(rows)

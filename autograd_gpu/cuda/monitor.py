@@ -1,4 +1,4 @@
-"""What a GPU is doing now, as NVML and `nvidia-smi` see it: all processes, not this one alone."""
+"""The load of a GPU from all processes, by NVML as in `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .devices import get_device_properties
 
 
 def _handle(module: Any, index: int) -> Any:
-    """NVML's handle of CUDA device `index`. Their numbers differ under CUDA_VISIBLE_DEVICES, so the identity decides.
+    """NVML's handle of CUDA device `index`, by UUID or PCI address: indices differ under CUDA_VISIBLE_DEVICES.
 
-    A part of a GPU (MIG) shares the PCI address of the whole, so the UUID goes first where it is known.
+    MIG instances share the PCI address of their GPU, so the UUID is used first if it is known.
     """
     uuid = get_device_properties(index).uuid
     for kind in ("GPU", "MIG") if uuid else ():
@@ -24,21 +24,21 @@ def _handle(module: Any, index: int) -> Any:
 
 
 def _ask(what: str, device: Any, query: str, *args: int) -> Any:
-    """The answer of an NVML query about `device`; RuntimeError with NVML's reason where there is none."""
+    """The result of an NVML query about `device`; RuntimeError with NVML's reason if it fails."""
     index = runtime.device_index(device)
     module = load()
     try:
         return getattr(nvml(), query)(_handle(module, index), *args)
     except module.NVMLError as error:
         raise RuntimeError(
-            f"NVML does not tell the {what} of cuda:{index}: {error}; see whether `nvidia-smi -q` does"
+            f"NVML does not report the {what} of cuda:{index}: {error}; see whether `nvidia-smi -q` does"
         ) from error
 
 
 def utilization(device: Any = None) -> int:
-    """Percent of the last sample period, 1/6 to 1 s, in which a kernel was running on `device`.
+    """The percentage of the last sample period (1/6 to 1 s) in which a kernel was running on `device`.
 
-    RuntimeError where NVML does not tell, for instance on a part of a GPU (MIG); so for the functions below.
+    RuntimeError if NVML does not report it, for instance on a MIG instance; likewise in the functions below.
 
     >>> if ag.cuda.is_available():
     ...     assert 0 <= ag.cuda.utilization() <= 100
@@ -47,7 +47,7 @@ def utilization(device: Any = None) -> int:
 
 
 def memory_usage(device: Any = None) -> int:
-    """Percent of the last sample period in which the memory of `device` was read or written (not how full it is).
+    """The percentage of the last sample period in which the memory of `device` was read or written.
 
     >>> if ag.cuda.is_available():
     ...     assert 0 <= ag.cuda.memory_usage() <= 100
@@ -56,7 +56,7 @@ def memory_usage(device: Any = None) -> int:
 
 
 def temperature(device: Any = None) -> int:
-    """Degrees Celsius of the GPU die of `device`.
+    """The temperature of the GPU die of `device` in degrees Celsius.
 
     >>> if ag.cuda.is_available():
     ...     assert ag.cuda.temperature() < 120
@@ -65,7 +65,7 @@ def temperature(device: Any = None) -> int:
 
 
 def power_draw(device: Any = None) -> int:
-    """Milliwatts that `device` draws.
+    """The power draw of `device` in milliwatts.
 
     >>> if ag.cuda.is_available():
     ...     watts = ag.cuda.power_draw() / 1000
@@ -74,7 +74,7 @@ def power_draw(device: Any = None) -> int:
 
 
 def clock_rate(device: Any = None) -> int:
-    """Megahertz at which the multiprocessors of `device` run now.
+    """The current clock rate of the multiprocessors of `device` in MHz.
 
     >>> if ag.cuda.is_available():
     ...     megahertz = ag.cuda.clock_rate()

@@ -1,4 +1,4 @@
-"""Seeds and states of the CUDA generators alone; `ag.manual_seed` seeds those of every device."""
+"""Seeds and states of the CUDA generators; `ag.manual_seed` seeds the generators of all devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def manual_seed(seed: int) -> None:
 def manual_seed_all(seed: int) -> None:
     """Seeds the default generators of all CUDA devices; does nothing where CUDA is not available.
 
-    Makes a generator, and so a CUDA context, on every device. `ag.manual_seed(seed)` seeds unused devices without.
+    Makes a generator, and so a CUDA context, on every device; `ag.manual_seed(seed)` does not.
 
     >>> ag.cuda.manual_seed_all(0)
     """
@@ -50,7 +50,7 @@ def get_rng_state_all() -> list[Any]:
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Puts the default generator of `device` back to where `get_rng_state` found it.
+    """Restores the default generator of `device` to a state from `get_rng_state`.
 
     >>> if ag.cuda.is_available():
     ...     ag.cuda.set_rng_state(ag.cuda.get_rng_state())
@@ -59,7 +59,7 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
 
 
 def set_rng_state_all(new_states: Sequence[Any]) -> None:
-    """Puts the default generators of the CUDA devices back to where `get_rng_state_all` found them.
+    """Restores the default generators of all CUDA devices to states from `get_rng_state_all`.
 
     >>> ag.cuda.set_rng_state_all(ag.cuda.get_rng_state_all())
     """
@@ -68,7 +68,7 @@ def set_rng_state_all(new_states: Sequence[Any]) -> None:
 
 
 def initial_seed() -> int:
-    """The seed that the default generator of the current device began its stream with.
+    """The seed of the default generator of the current device.
 
     >>> ag.cuda.manual_seed(3)
     >>> if ag.cuda.is_available():

@@ -1,4 +1,4 @@
-"""Saved-tensor hooks that are ready to use: they make what is kept for backward take less memory."""
+"""Ready-made saved-tensor hooks that reduce the memory of tensors saved for backward."""
 
 from .base import MemoryHook
 from .compose import compose

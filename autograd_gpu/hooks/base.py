@@ -1,4 +1,4 @@
-"""MemoryHook: saved-tensor hooks that pack what is saved, once per memory and version."""
+"""MemoryHook: saved-tensor hooks that pack each saved memory once per version."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, TypeVar
 from ..autograd.graph import saved_tensors_hooks
 from ..core.graph.hooks import RemovableHandle
 from .codec import Stage
-from .pack_cache import Table
+from .pack_cache import PackCache
 
 Self = TypeVar("Self", bound="MemoryHook")
 
 
 class MemoryHook:
-    """What `ag.hooks` offers: a context manager, under which what is saved for backward is packed.
+    """Base of the hooks in `ag.hooks`: a context manager that packs tensors saved for backward inside the block.
 
-    It can be entered again, within itself, and by several threads; `attach` turns it on for the calls of one module.
-    Memory that several nodes save is packed once per version, views of it with it. Backward needs no context.
+    It is reentrant, and several threads may enter it; `attach` enables it for the calls of one module. Memory that
+    several nodes save, or views of it, is packed once per version. Backward may run outside the block.
     """
 
     def __init__(self, stages: tuple[Stage, ...]) -> None:
         self.stages = stages
-        self._table = Table(stages)
-        self._hooks = saved_tensors_hooks(self._table.pack, self._table.unpack, with_info=True)
+        self._cache = PackCache(stages)
+        self._hooks = saved_tensors_hooks(self._cache.pack, self._cache.unpack, with_info=True)
 
     def __enter__(self: Self) -> Self:
         self._hooks.__enter__()
@@ -33,13 +33,15 @@ class MemoryHook:
         self._hooks.__exit__(*exc)
 
     def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
-        return self  # a copy of a module that it is attached to has the same
+        return self  # a copy of a module shares the hook attached to it
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MemoryHook, (self.stages,)  # of what it holds nothing, as graphs cannot be pickled
+        return MemoryHook, (self.stages,)  # without packed tensors, since graphs cannot be pickled
 
     def attach(self, module: Any) -> RemovableHandle:
-        """Turns the hook on for the calls of `module`, an `nn.Module`, until the handle's `remove()`.
+        """Enables the hook during the calls of `module`, an `nn.Module`, until the handle's `remove()`.
+
+        TypeError if `module` is not a module.
 
         >>> model = ag.nn.Sequential(ag.nn.Linear(64, 64), ag.nn.Tanh(), ag.nn.Linear(64, 1))
         >>> hook = ag.hooks.quantize(ag.bfloat16)
@@ -53,26 +55,26 @@ class MemoryHook:
 
     @property
     def bytes_held(self) -> int:
-        """Bytes that what graphs hold packed takes now on the devices of the tensors."""
-        return sum([packed.encoded.device_bytes for packed in self._table.living()])
+        """Bytes of packed data that graphs hold now on the devices of the tensors."""
+        return sum([packed.encoded.device_bytes for packed in self._cache.living()])
 
     @property
     def bytes_saved(self) -> int:
-        """Bytes that graphs would hold now beyond `bytes_held`, had these tensors been saved as they are.
+        """Bytes that graphs would hold now in addition to `bytes_held` if these tensors were saved unpacked.
 
-        Less than nothing where views of the same memory were packed apart, and take more so. Memory that another node
-        keeps as it is, since no codec was chosen for that, is not known here.
+        Negative if views of the same memory were packed separately and take more. Does not count memory that another
+        node saves unpacked because no codec was chosen for it.
         """
-        return self._table.shown_bytes() - self.bytes_held
+        return self._cache.shown_bytes() - self.bytes_held
 
     @property
     def bytes_on_host(self) -> int:
-        """Bytes that what graphs hold packed takes now in host memory, of tensors of other devices."""
-        return sum([packed.encoded.host_bytes for packed in self._table.living()])
+        """Bytes of packed data that graphs hold now in host memory, of tensors on other devices."""
+        return sum([packed.encoded.host_bytes for packed in self._cache.living()])
 
 
 def attachable(name: str, module: Any) -> Callable[[Any], RemovableHandle]:
-    """What registers a context of the calls of `module`; TypeError if that is no module."""
+    """The `register_forward_context` method of `module`; TypeError if it is not a module."""
     register = getattr(module, "register_forward_context", None)
     if register is None or isinstance(module, type):
         found = f"the class {module.__name__}: make one" if isinstance(module, type) else type(module).__name__

@@ -1,7 +1,7 @@
-"""Codecs: what makes something smaller, or elsewhere, of an array, and the array again. They can be chained.
+"""Codecs: encode an array in fewer bytes or in other memory, and decode it. They can be chained.
 
-A memory hook (base.py) stands on codecs. It sees to it that memory which several nodes save is packed once, and to
-views; a codec sees arrays only.
+A memory hook (base.py) applies codecs. The hook handles views, and packs memory that several nodes save once; a codec
+sees arrays only.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 class Handle(Protocol):
-    """What a codec makes of an array. It lives as long as a node holds it; what it holds goes with it."""
+    """An encoded array. It lives as long as a node holds it, and owns its memory."""
 
     @property
     def device_bytes(self) -> int:
-        """Bytes that it holds now on the device that the array came from."""
+        """Bytes held now on the device of the array."""
 
     @property
     def host_bytes(self) -> int:
-        """Bytes that it holds now in host memory, where that is not the array's device."""
+        """Bytes held now in host memory, 0 if the array is on the CPU."""
 
 
 class Codec:
-    """Base of all codecs. One serves several threads at the same time.
+    """Base class of codecs; thread-safe.
 
-    ahead: for how many nodes that are yet to run `prefetch` is called, each time one asks for what it saved; what one
-    of them will ask for, too, is held until then. splits: it leaves arrays on the device, for the next of a chain.
-    exact: what it unpacks has the same bits, so that it may be given what another codec made: codes, scales.
+    ahead: the number of upcoming nodes for which `prefetch` is called when a node unpacks; an unpacked array that one
+    of them needs, too, is held until then. splits: the handle consists of device arrays that the next codec of a chain
+    may encode. exact: unpacking restores the same bits, so the codec may encode codes and scales of another codec.
     """
 
     ahead = 0
@@ -40,44 +40,44 @@ class Codec:
     exact = True
 
     def takes(self, array: Array, info: SaveInfo) -> bool:
-        """Whether `array` is to be packed; what no codec takes is kept as it is."""
+        """Whether this codec packs `array`; an array that no codec takes is saved unpacked."""
         return True
 
     def pack(self, array: Array) -> Handle:
-        """`array` is C-contiguous, not empty, and not the codec's to write to or to keep.
+        """Encodes `array`, which is C-contiguous and not empty; must not write to it or hold it.
 
-        Its memory may be written to, in the order of the stream that is current, as soon as this returns, unless
-        `reader` answers. If it raises, nothing has happened.
+        After the return later work on the current stream may write to its memory, unless `reader` returns an object.
+        An exception must leave no side effects.
         """
         raise NotImplementedError
 
     def reader(self, handle: Any) -> Any:
-        """What still reads the array that `handle` was packed of, weakly referenceable, else None.
+        """The object, weakly referenceable, that still reads the array of `handle`, or None.
 
         Its `keep(copies)` is called before an operation writes to the memory.
         """
         return None
 
     def unpack(self, handle: Any) -> Array:
-        """The array again: C-contiguous, new memory of nobody else's, same shape, dtype and device.
+        """Decodes to a C-contiguous array in new memory, of the same shape, dtype and device.
 
-        Any number of times, until the handle dies: retain_graph, double backward. It is ready for the stream that is
-        current.
+        May be called repeatedly while the handle lives (retain_graph, double backward). The result is ready for the
+        current stream.
         """
         raise NotImplementedError
 
     def prefetch(self, handle: Any) -> None:
-        """`handle` will probably be unpacked soon, by this thread; called any number of times."""
+        """Called when `handle` will probably be unpacked soon by this thread; may be called repeatedly."""
 
     def forget(self, handle: Any) -> None:
-        """`handle` will not be unpacked soon, although `prefetch` was called."""
+        """Called when `handle` will not be unpacked soon after all."""
 
     def split(self, handle: Any) -> tuple[tuple[Array, ...], Any]:
-        """The arrays that `handle` holds, for the next codec of a chain, and what else `join` needs; if `splits`."""
+        """The device arrays of `handle`, for the next codec of a chain, and the other data for `join`; if `splits`."""
         raise NotImplementedError
 
     def join(self, arrays: tuple[Array, ...], rest: Any) -> Any:
-        """The handle again."""
+        """The handle from the results of `split`."""
         raise NotImplementedError
 
 
@@ -85,14 +85,14 @@ Condition = Callable[[Tensor, SaveInfo], bool]
 
 
 def checked_predicate(hook: str, predicate: Any) -> Condition:
-    """TypeError if it cannot be called."""
+    """`predicate`; TypeError if it is not callable."""
     if not callable(predicate):
         raise TypeError(f"{hook}: predicate must be a function of a tensor and a SaveInfo, got {predicate!r}")
     return predicate
 
 
 class Stage(NamedTuple):
-    """A codec, and when it is asked: if all conditions hold for the tensor that is saved."""
+    """A codec, and the conditions on a saved tensor under which it is used."""
 
     codec: Codec
     conditions: tuple[Condition, ...] = ()
@@ -102,13 +102,13 @@ class Stage(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """An array as the first codec of a chain packed it; what the others made of its arrays is in `parts`.
+    """An array encoded by a chain of codecs: the first codec's data, and its arrays encoded by the others in `parts`.
 
-    A part that no other codec took is the array itself. Without other codecs `handle` is whole.
+    A part that no other codec took is the array itself. Without other codecs `parts` is None.
     """
 
     codec: Codec
-    handle: Any  # or what else `join` needs
+    handle: Any  # the handle, or with `parts` the other data for `join`
     parts: tuple[Any, ...] | None = None
 
     @property
@@ -130,7 +130,7 @@ class Encoded(NamedTuple):
         return self.codec.unpack(self.codec.join(tuple(arrays), self.handle))
 
     def reader(self) -> Any:
-        """What still reads the array that was packed; codes that a chain goes on with are nobody else's to write to."""
+        """The `Codec.reader` of the array; None for a chain, whose later codecs read codes that nobody writes to."""
         return self.codec.reader(self.handle) if self.parts is None else None
 
     def prefetch(self) -> None:
@@ -142,14 +142,14 @@ class Encoded(NamedTuple):
             codec.forget(handle)
 
     def _whole(self) -> list[tuple[Codec, Any]]:
-        """The handles of the last codecs, with these."""
+        """The last codecs of the chain with their handles."""
         if self.parts is None:
             return [(self.codec, self.handle)]
         return [pair for part in self.parts if isinstance(part, Encoded) for pair in part._whole()]
 
 
 def encode(codecs: tuple[Codec, ...], array: Array, info: SaveInfo) -> Encoded | None:
-    """`array` through all codecs that take it, one after the other; None if none does."""
+    """Encodes `array` with the first codec that takes it, and the result with the following ones; None if none does."""
     for i, codec in enumerate(codecs):
         if codec.takes(array, info):
             handle, others = codec.pack(array), tuple([c for c in codecs[i + 1 :] if c.exact])

@@ -1,4 +1,4 @@
-"""compose: one memory hook after the other."""
+"""compose: a chain of memory hooks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from .base import MemoryHook
 
 
 class compose(MemoryHook):
-    """Packs with the first hook, and what that leaves on the device with the next: quantize, then offload the codes.
+    """Packs with the first hook, and its result on the device with the next: quantize, then offload the codes.
 
-    compose(*hooks): each takes what it would take by itself, of a tensor that an earlier one has passed over, too. The
-    hooks count nothing then: `bytes_held` and `bytes_saved` are those of the new one. What offload has taken is no
-    longer on the device, and goes to no other. TypeError for what is no hook of this package.
+    compose(*hooks): each hook packs the tensors that it would pack by itself, also those that an earlier hook skipped.
+    The new hook counts `bytes_held` and `bytes_saved`, the given ones do not. Offloaded data is no longer on the device
+    and is not passed on. TypeError for an object that is not a hook of this package.
 
     >>> small = ag.hooks.select(ag.hooks.quantize(ag.float8_e5m2), op="exp")
     >>> x = ag.ones(64, 64, requires_grad=True)

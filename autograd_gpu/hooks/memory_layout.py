@@ -1,4 +1,4 @@
-"""Regions: the memory that an array shows, whatever the order of its dimensions, and where in it a view lies."""
+"""Memory footprints of arrays, independent of the order of dimensions, and views within a footprint."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 def owner(array: Array) -> Array:
-    """The array that lives as long as a view of `array` does."""
+    """The array that owns the memory of `array`, and lives as long as any view of it."""
     while isinstance(array.base, type(array)):
         array = array.base
     return array
 
 
-class Region(NamedTuple):
-    """Memory from byte `start` to `stop`, as a C-contiguous array of `sizes` has it, or with gaps.
+class Footprint(NamedTuple):
+    """The memory that an array addresses, from byte `start` to `stop`, as an array of `sizes` and `strides`.
 
-    Dimensions lie from the longest stride to the shortest; those of size 1 or stride 0 are left out. Where elements
-    overlap, as in a sliding window, the region is the whole span as a vector.
+    Dimensions are ordered from the largest stride to the smallest; those of size 1 or stride 0 are dropped. `dense`
+    means without gaps. If elements overlap, as in a sliding window, the footprint is the whole span as a vector.
     """
 
     start: int
@@ -34,8 +34,8 @@ class Region(NamedTuple):
     strides: tuple[int, ...]  # in bytes
     dense: bool
 
-    def holds(self, other: Region) -> bool:
-        """Whether every element of `other` is one of these."""
+    def holds(self, other: Footprint) -> bool:
+        """Whether every element of `other` is an element of this footprint."""
         if self.dtype != other.dtype or self.start > other.start or other.stop > self.stop:
             return False
         if not self.dense:
@@ -43,7 +43,7 @@ class Region(NamedTuple):
         return (other.start - self.start) % self.dtype.itemsize == 0
 
     def contiguous(self, array: Array) -> Array:
-        """The elements, of which `array` shows some, as a C-contiguous array, if possible without a copy."""
+        """The footprint's elements as a C-contiguous array, if possible without a copy; `array` is a view of them."""
         xp = backend.namespace(array)
         if any(stride < 0 for stride in array.strides):
             array = array[tuple([slice(None, None, -1 if stride < 0 else 1) for stride in array.strides])]
@@ -51,7 +51,7 @@ class Region(NamedTuple):
 
 
 class View(NamedTuple):
-    """An array of the same elements as a region, or of some of them, in what has been made of the region again."""
+    """An array's place in a footprint: how to take its elements from an unpacked copy of the footprint."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in bytes, none negative
@@ -59,10 +59,10 @@ class View(NamedTuple):
     flipped: tuple[int, ...]  # dimensions
 
     def of(self, array: Array) -> Array:
-        """The view of `array`, which is C-contiguous and has the region's elements."""
+        """The view of `array`, which is C-contiguous and has the footprint's elements."""
         first, size = array.reshape(-1)[self.offset :], math.prod(self.shape)
         if not self.flipped and self.strides == _contiguous(self.shape, array.itemsize):
-            return first[:size].reshape(self.shape)  # whose base is known in CuPy, too
+            return first[:size].reshape(self.shape)  # reshape sets the base in CuPy, too
         view = strided(backend.namespace(array), first, self.shape, self.strides)
         if not self.flipped:
             return view
@@ -75,9 +75,12 @@ def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(strides)[: len(shape)][::-1]
 
 
-def region_of(array: Array) -> Region | None:
-    """The region of `array`; None if it has no elements, if they lie elsewhere than in a vector of its dtype, and if
-    they overlap with gaps, in which there are numbers that nobody asked to pack."""
+def footprint_of(array: Array) -> Footprint | None:
+    """The footprint of `array`.
+
+    None if it is empty, if a stride is not a multiple of the item size, or if elements overlap and leave gaps, which
+    hold values that are not part of the tensor.
+    """
     size, start = array.itemsize, address(array)
     if not array.size or any(stride % size for stride in array.strides):
         return None
@@ -93,13 +96,13 @@ def region_of(array: Array) -> Region | None:
         if gaps:
             return None
         dims, dense = [(size, span // size)], True
-    return Region(start, start + span, array.dtype, tuple([n for _, n in dims]), tuple([s for s, _ in dims]), dense)
+    return Footprint(start, start + span, array.dtype, tuple([n for _, n in dims]), tuple([s for s, _ in dims]), dense)
 
 
-def view_of(array: Array, mine: Region, whole: Region) -> View:
-    """Where `array`, whose region is `mine`, lies in `whole`, which holds it."""
+def view_of(array: Array, mine: Footprint, whole: Footprint) -> View:
+    """The view that takes `array`, of footprint `mine`, from a copy of `whole`, which contains it."""
     strides, offset = tuple([abs(s) for s in array.strides]), (mine.start - whole.start) // array.itemsize
-    if not whole.dense:  # the gaps are gone
+    if not whole.dense:  # the copy has no gaps
         packed, step = {}, array.itemsize
         for n, stride in zip(reversed(whole.sizes), reversed(whole.strides), strict=True):
             packed[stride] = step

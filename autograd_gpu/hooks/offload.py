@@ -15,7 +15,7 @@ from .quantize import no_leaf
 
 
 class Offloader(Codec):
-    """Arrays of a device in page-locked host memory, from `min_bytes` on."""
+    """Offloads arrays of at least `min_bytes` bytes to page-locked host memory."""
 
     def __init__(self, ahead: int, min_bytes: int, slab_bytes: int) -> None:
         self.ahead, self.min_bytes, self.slab_bytes = ahead, min_bytes, slab_bytes
@@ -40,23 +40,23 @@ class Offloader(Codec):
 
 
 def on_device(tensor: Tensor, info: SaveInfo) -> bool:
-    """Whether the tensor is not in host memory already."""
+    """Whether the tensor is on a CUDA device."""
     return tensor.is_cuda
 
 
 class offload(MemoryHook):
-    """Keeps saved tensors of a CUDA device in page-locked host memory, by copies beside the computation.
+    """Keeps saved tensors of CUDA devices in page-locked host memory; the copies overlap with computation.
 
-    Tensors below `min_bytes`, and those on the CPU, stay where they are: on the CPU this does nothing. Parameters and
-    other leaves do so unless skip_parameters=False: their memory is in use anyway. Backward starts the copies back
-    `prefetch` nodes before they are needed; as many copies to the host may be under way before the forward waits for
-    one of them, so a larger `prefetch` takes more memory on the device and less time. `slab_bytes` of host memory are
-    page-locked at the first use, shared by all hooks of that number, and stay so until `ag.cuda.empty_cache()`; what
-    does not fit is copied to ordinary memory, of which backward warns once, and says how many bytes to ask for.
-    MemoryError if the system does not page-lock so much; ValueError for a negative number.
+    Tensors smaller than `min_bytes` and tensors on the CPU are not offloaded. Nor are parameters and other leaves
+    unless skip_parameters=False, since their memory is in use anyway. Backward starts the copies to the device
+    `prefetch` nodes before they are needed; the same number of copies to the host may be in flight before the forward
+    waits, so a larger `prefetch` takes more device memory and less time. `slab_bytes` of host memory are page-locked at
+    the first use, shared by all hooks with that size, and freed by `ag.cuda.empty_cache()`. Tensors that do not fit are
+    copied to pageable memory; backward then warns once with the size to use. MemoryError if the system cannot page-lock
+    the slab; ValueError for a negative number.
 
-    A write to a saved tensor waits for its copy; writes to `tensor.array` and `tensor.data` are not seen, and must not
-    come before backward has run. Not while the stream is captured in a CUDA graph: RuntimeError.
+    A write to a saved tensor waits for its copy. Writes to `tensor.array` and `tensor.data` are not detected; do not
+    write there before backward has run. RuntimeError while the stream is being captured in a CUDA graph.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.offload(min_bytes=1024) as hook:

@@ -1,10 +1,10 @@
-"""What memory hooks have packed: found again by memory and version, held by the nodes alone.
+"""The cache of packed memory of a memory hook, by storage and version; the nodes own the entries.
 
-1. The identity of memory is its storage object, weakly: an address is used again after a free. Within one storage and
-   version an array is known by its region (memory_layout.py).
-2. A node holds a Saved: what was packed, and where in it its own view lies. The table holds nothing.
-3. What was unpacked is shared while somebody has it, unless it was written to.
-4. Only the same thread shares on CUDA, and on the same stream: another would have to wait.
+1. Memory is identified by its storage object, by a weak reference, since addresses are reused after a free. Within a
+   storage and version an array is identified by its footprint (memory_layout.py).
+2. A node holds a PackedTensor: the packed footprint, and the node's view of it. The cache holds weak references only.
+3. An unpacked array is shared while it is alive, unless it was written to.
+4. On CUDA it is shared only within a thread and stream: another stream would have to wait.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ import numpy as np
 
 from ..autograd.graph import SaveInfo
 from ..autograd.prefetch import Order
-from ..autograd.saved_hooks import Kept
+from ..autograd.saved_hooks import VersionedTensor
 from ..backend import admitted, is_cuda
 from ..backend.cuda import runtime
 from ..core.graph.storage import Storage, listen_to_writes
 from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
 from .codec import Array, Codec, Encoded, Stage, encode
-from .memory_layout import Region, View, owner, region_of, view_of
+from .memory_layout import Footprint, View, footprint_of, owner, view_of
 
-Key = tuple[tuple[Codec, ...], Any]  # the codecs chosen, and who may share
+Key = tuple[tuple[Codec, ...], Any]  # the chosen codecs, and the result of _sharing_key
 
 
-class Content:
-    """What a storage holds at one version, and what of that is packed."""
+class CacheEntry:
+    """The packed footprints of a storage at one version."""
 
     __slots__ = ("packed", "version")
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.packed: list[weakref.ref[Packed]] = []
+        self.packed: list[weakref.ref[PackedFootprint]] = []
 
-    def living(self) -> list[Packed]:
+    def living(self) -> list[PackedFootprint]:
         found = [packed for ref in self.packed if (packed := ref()) is not None]
         self.packed = [weakref.ref(packed) for packed in found]
         return found
 
 
-class Packed:
-    """A region that was packed."""
+class PackedFootprint:
+    """The packed memory of a footprint."""
 
-    __slots__ = ("__weakref__", "content", "encoded", "forget", "key", "nbytes", "prefetch", "region", "shared")
+    __slots__ = ("__weakref__", "encoded", "entry", "footprint", "forget", "key", "nbytes", "prefetch", "shared")
 
-    def __init__(self, content: Content, region: Region, key: Key, encoded: Encoded) -> None:
-        self.content, self.region, self.key, self.encoded = content, region, key, encoded
-        self.nbytes = math.prod(region.sizes) * region.dtype.itemsize
-        self.shared: Any = None  # what was unpacked, and where, weakly
+    def __init__(self, entry: CacheEntry, footprint: Footprint, key: Key, encoded: Encoded) -> None:
+        self.entry, self.footprint, self.key, self.encoded = entry, footprint, key, encoded
+        self.nbytes = math.prod(footprint.sizes) * footprint.dtype.itemsize
+        self.shared: Any = None  # weak references to the unpacked array and its storage, and their sharing key
         self.prefetch, self.forget = encoded.prefetch, encoded.forget
 
     def unpack(self) -> tuple[Array, Storage]:
-        """The region's elements, and the storage of all tensors that show them (step 3)."""
-        found, place = self.shared, _place(self.key[1] is not None)
-        if found is not None and found[2] == place:
+        """The elements of the footprint, and the storage shared by all tensors unpacked from it (step 3)."""
+        found, sharing = self.shared, _sharing_key(self.key[1] is not None)
+        if found is not None and found[2] == sharing:
             array, storage = found[0](), found[1]()
             if array is not None and storage is not None and storage.version == 0:
                 return array.reshape(-1), storage
@@ -66,87 +66,87 @@ class Packed:
         storage = Storage()
         whole = owner(array)
         if whole.flags.c_contiguous and whole.dtype == array.dtype and whole.size == array.size:
-            self.shared = weakref.ref(whole), weakref.ref(storage), place
+            self.shared = weakref.ref(whole), weakref.ref(storage), sharing
         return array, storage
 
 
-def _place(on_cuda: bool) -> Any:
-    """Who may share what is made here: everybody, on CUDA what runs on the same stream of this thread."""
+def _sharing_key(on_cuda: bool) -> Any:
+    """The key that users of an unpacked array must have in common: on CUDA thread and stream, on the CPU None."""
     return (threading.get_ident(), runtime.cupy().cuda.get_current_stream().ptr) if on_cuda else None
 
 
-class Saved(NamedTuple):
-    """What a node holds in place of a tensor."""
+class PackedTensor(NamedTuple):
+    """The object that a node holds instead of a saved tensor."""
 
-    packed: Packed
+    packed: PackedFootprint
     view: View
-    float8: np.dtype | None  # of a tensor of codes
+    float8: np.dtype | None  # the dtype of a float8 tensor
     node_seq: int
 
 
-class Table:
-    """The pack and unpack of a memory hook."""
+class PackCache:
+    """The pack and unpack functions of a memory hook, with a cache of packed memory."""
 
     def __init__(self, stages: tuple[Stage, ...]) -> None:
         self.stages = stages
         self.lock = threading.RLock()
-        self.contents: weakref.WeakKeyDictionary[Storage, Content] = weakref.WeakKeyDictionary()
-        self.all: weakref.WeakSet[Packed] = weakref.WeakSet()
+        self.entries: weakref.WeakKeyDictionary[Storage, CacheEntry] = weakref.WeakKeyDictionary()
+        self.all: weakref.WeakSet[PackedFootprint] = weakref.WeakSet()
         self.order = Order(max([stage.codec.ahead for stage in stages]))
 
-    def living(self) -> list[Packed]:
-        """All that nodes hold."""
+    def living(self) -> list[PackedFootprint]:
+        """All packed footprints that nodes hold."""
         with self.lock:
             return list(self.all)
 
     def shown_bytes(self) -> int:
-        """Bytes of memory that all of these show; what several of a content show counts once."""
-        contents: dict[Content, list[Packed]] = {}
+        """The bytes of unpacked memory that the nodes' tensors cover; memory covered by several counts once."""
+        entries: dict[CacheEntry, list[PackedFootprint]] = {}
         for packed in self.living():
-            contents.setdefault(packed.content, []).append(packed)
-        return sum([_shown(found) for found in contents.values()])
+            entries.setdefault(packed.entry, []).append(packed)
+        return sum([_shown(found) for found in entries.values()])
 
-    def pack(self, tensor: Tensor, info: SaveInfo) -> Saved | Kept:
-        """The pack hook; what no codec takes is kept."""
+    def pack(self, tensor: Tensor, info: SaveInfo) -> PackedTensor | VersionedTensor:
+        """The pack hook; a tensor that no codec takes is kept unpacked."""
         array = tensor.array
         codecs = tuple([stage.codec for stage in self.stages if stage.chosen(tensor, info)])
-        region = region_of(array) if codecs else None
-        if region is None:
-            return Kept(tensor, info.version)
+        footprint = footprint_of(array) if codecs else None
+        if footprint is None:
+            return VersionedTensor(tensor, info.version)
         with self.lock:
             try:
-                packed = self._packed(region, (codecs, _place(is_cuda(array))), array, info)
+                packed = self._packed(footprint, (codecs, _sharing_key(is_cuda(array))), array, info)
                 if packed is None:
-                    return Kept(tensor, info.version)
+                    return VersionedTensor(tensor, info.version)
                 self.order.add(info.node_seq, packed)
-            except BaseException:  # an in-place operation is undone then, and its version comes again
-                self.contents.pop(info.storage, None)
+            except BaseException:  # an in-place operation is undone, and its version number reused
+                self.entries.pop(info.storage, None)
                 raise
         float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
-        return Saved(packed, view_of(array, region, packed.region), float8, info.node_seq)
+        return PackedTensor(packed, view_of(array, footprint, packed.footprint), float8, info.node_seq)
 
-    def _packed(self, region: Region, key: Key, array: Array, info: SaveInfo) -> Packed | None:
-        """What holds `region`, packed now unless it was before."""
-        content = self.contents.get(info.storage)
-        if content is None or content.version != info.version:
-            content = self.contents[info.storage] = Content(info.version)
-        for packed in content.living():
-            if packed.key == key and packed.region.holds(region):
+    def _packed(self, footprint: Footprint, key: Key, array: Array, info: SaveInfo) -> PackedFootprint | None:
+        """The packed memory that contains `footprint`, from the cache or packed now; None if no codec takes it."""
+        entry = self.entries.get(info.storage)
+        if entry is None or entry.version != info.version:
+            entry = self.entries[info.storage] = CacheEntry(info.version)
+        for packed in entry.living():
+            if packed.key == key and packed.footprint.holds(footprint):
                 return packed
-        encoded = encode(key[0], region.contiguous(array), info)
+        encoded = encode(key[0], footprint.contiguous(array), info)
         if encoded is None:
             return None
-        packed = Packed(content, region, key, encoded)
+        packed = PackedFootprint(entry, footprint, key, encoded)
         self.all.add(packed)
         reader = encoded.reader()
         if reader is not None:
             listen_to_writes(info.storage, reader)
-        content.packed.append(weakref.ref(packed))
+        entry.packed.append(weakref.ref(packed))
         return packed
 
-    def unpack(self, saved: Saved | Kept) -> Tensor:
+    def unpack(self, saved: PackedTensor | VersionedTensor) -> Tensor:
         """The unpack hook."""
-        if isinstance(saved, Kept):
+        if isinstance(saved, VersionedTensor):
             return saved.unpack()
         self.order.advance(saved.node_seq)
         array, storage = saved.packed.unpack()
@@ -157,13 +157,13 @@ class Table:
         return result
 
 
-def _shown(found: list[Packed]) -> int:
-    """Bytes from the first to the last of each group that touches, or of its elements if these are fewer."""
+def _shown(found: list[PackedFootprint]) -> int:
+    """The bytes covered by footprints: of each connected group the span, or its elements' bytes if these are fewer."""
     total, stop, elements, start = 0, 0, 0, 0
-    for packed in sorted(found, key=lambda packed: packed.region.start):
-        region = packed.region
-        if region.start >= stop:
+    for packed in sorted(found, key=lambda packed: packed.footprint.start):
+        footprint = packed.footprint
+        if footprint.start >= stop:
             total += min(stop - start, elements)
-            start, elements = region.start, 0
-        stop, elements = max(stop, region.stop), elements + packed.nbytes
+            start, elements = footprint.start, 0
+        stop, elements = max(stop, footprint.stop), elements + packed.nbytes
     return total + min(stop - start, elements)

@@ -1,4 +1,4 @@
-"""quantize: saved tensors in fewer bytes."""
+"""quantize: saved tensors in 8 or 16 bits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .memory_layout import owner
 
 
 class Coded(Quantized):
-    """A Quantized array as a handle."""
+    """A Quantized array with the interface of a Handle."""
 
     __slots__ = ()
 
@@ -35,9 +35,9 @@ class Coded(Quantized):
 
 
 class Quantizer(Codec):
-    """Arrays as codes of `dtype` with a scale per "tensor" or per "row"."""
+    """Quantizes arrays to `dtype` with a scale per "tensor" or per "row"."""
 
-    ahead = 1  # prefetches nothing, but what two neighbours need, as a layer and its activation do, is decoded once
+    ahead = 1  # prefetches nothing, but decodes once what two adjacent nodes need, such as a layer and its activation
     splits = True
     exact = False
 
@@ -45,7 +45,7 @@ class Quantizer(Codec):
         self.dtype, self.granularity = dtype, granularity
 
     def takes(self, array: Array, info: SaveInfo) -> bool:
-        """Where it saves memory."""
+        """Whether quantization saves memory."""
         if array.dtype not in FLOATS or array.dtype.itemsize <= self.dtype.itemsize:
             return False
         scales = 0
@@ -69,12 +69,12 @@ class Quantizer(Codec):
 
 
 def holds(min_bytes: int, tensor: Tensor, info: SaveInfo) -> bool:
-    """Whether so many bytes live as long as `tensor`, which may be a small view of them."""
+    """Whether `tensor`, or the memory that it keeps alive as a view, has at least `min_bytes` bytes."""
     return tensor.nbytes >= min_bytes or owner(tensor.array).nbytes >= min_bytes
 
 
 def no_leaf(tensor: Tensor, info: SaveInfo) -> bool:
-    """Whether the memory is not that of a leaf, such as a parameter or the input of a network: it is there anyway."""
+    """Whether the tensor is not a leaf: the memory of parameters and inputs is in use anyway."""
     return not info.is_leaf
 
 
@@ -86,14 +86,14 @@ def bears_rounding(tensor: Tensor, info: SaveInfo) -> bool:
 
 
 class quantize(MemoryHook):
-    """Keeps saved tensors as float16, bfloat16, float8_e4m3fn or float8_e5m2 until backward needs them.
+    """Saves tensors for backward as float16, bfloat16, float8_e4m3fn or float8_e5m2, and dequantizes them in backward.
 
-    dtype: one of these. granularity: a scale per "tensor", or per "row", the dimension that is innermost in memory;
-    scales are powers of two. Floating-point tensors of a longer dtype are packed, and given back in their own. As they
-    are stay: leaves, parameters among them (skip_leaves=False: not they); memory of less than `min_bytes`; what
-    derivatives compare, divide by or the like, such as the inputs of amax, log and div, and the statistics of norms;
-    and what predicate(tensor, info) is false for; info is an `ag.autograd.graph.SaveInfo`. What each takes, and what
-    is lost: docs/memory.md. TypeError for another dtype, ValueError for another granularity or a negative number.
+    dtype: one of these. granularity: a scale per "tensor", or per "row", the innermost dimension in memory; scales are
+    powers of two. Packs floating-point tensors of a larger dtype, and unpacks them in their own dtype. Not packed:
+    leaves, including parameters, unless skip_leaves=False; memory of less than `min_bytes` bytes; tensors whose
+    derivatives are sensitive to rounding, such as the inputs of amax, log and div, and the statistics of norms; tensors
+    for which predicate(tensor, info) is false, where info is an `ag.autograd.graph.SaveInfo`. docs/memory.md has sizes
+    and errors. TypeError for another dtype, ValueError for another granularity or a negative number.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.quantize(ag.bfloat16) as hook:

@@ -1,4 +1,4 @@
-"""select: a memory hook for some of what is saved."""
+"""select: a memory hook restricted to some saved tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .codec import Condition, Stage, checked_predicate
 
 
 class Presence(threading.local):
-    """How many calls of some modules this thread is in; the context of those calls."""
+    """The context of calls of some modules: counts the calls that this thread is inside."""
 
     depth = 0
 
@@ -29,14 +29,14 @@ class Presence(threading.local):
         self.depth -= 1
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Presence:
-        return self  # a copy of a module counts here, too
+        return self  # calls of a copied module count here, too
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Presence, ()
 
 
 class Inside:
-    """The condition that a call of one of `modules` is running, which it watches as long as it lives."""
+    """The condition that a call of one of `modules` is running in this thread."""
 
     def __init__(self, modules: Iterable[Any]) -> None:
         self.presence = Presence()
@@ -65,12 +65,13 @@ def _remove(handles: list[RemovableHandle]) -> None:
 
 
 class select(MemoryHook):
-    """Gives `hook` those saved tensors only that fit every condition; the others are kept as they are.
+    """Applies `hook` only to saved tensors that meet every condition; the others are saved unpacked.
 
-    op: the name of the operation that saves, "tanh", or several; docs/memory.md shows how to find it. min_bytes: the
-    tensor takes at least so many. dtype: of the tensor, or several. module: an nn.Module, or several, during whose
-    calls it is saved. predicate(tensor, info) gets the tensor and an `ag.autograd.graph.SaveInfo`. Each save is judged
-    by itself: memory that a second node keeps as it is stays. The counts are those of the new hook, not of `hook`.
+    op: the name of the operation that saves the tensor, such as "tanh", or several names; docs/memory.md shows how to
+    find it. min_bytes: the minimum size of the tensor. dtype: the tensor's dtype, or several. module: an nn.Module, or
+    several, during whose calls the tensor is saved. predicate: a function of the tensor and an
+    `ag.autograd.graph.SaveInfo`. Conditions are tested per save: memory that another node saves unpacked stays in use.
+    The new hook counts bytes, `hook` does not. TypeError for an argument of another type.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.select(ag.hooks.quantize(ag.float16), min_bytes=1 << 20) as hook:
@@ -104,6 +105,6 @@ class select(MemoryHook):
 
 
 def _listed(value: Any) -> list[Any]:
-    """Several, or the only one: a Sequential can be iterated over, but is one module."""
+    """`value` as a list; strings and modules, such as an iterable Sequential, are single values."""
     single = isinstance(value, str) or not isinstance(value, Iterable) or hasattr(value, "register_forward_context")
     return [value] if single else list(value)

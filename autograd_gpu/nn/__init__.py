@@ -1,4 +1,4 @@
-"""Layers, losses and initial values, with PyTorch's names."""
+"""Layers, losses and initializers, with PyTorch's names."""
 
 from ..core.tensor import Parameter
 from . import functional, hooks, init, module, transformer, utils

@@ -1,4 +1,4 @@
-"""Activations as modules: those of every day, and the softmaxes. Elementwise unless they take `dim`."""
+"""Common activations and softmaxes as modules; elementwise unless they take `dim`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .module import Module
 
 
 class Overwriting(Module):
-    """Base of activations that are in-place operations with `inplace`."""
+    """Base of activations with an `inplace` option."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
     def parameters_repr(self) -> str:
-        """What `extra_repr` says besides `inplace`."""
+        """The part of `extra_repr` before `inplace`."""
         return ""
 
     def extra_repr(self) -> str:
@@ -27,7 +27,7 @@ class Overwriting(Module):
 
 
 class ReLU(Overwriting):
-    """max(x, 0). With `inplace` the result is written into the input, as by `relu_`.
+    """max(x, 0). With `inplace` it is the in-place operation `relu_`.
 
     >>> ag.nn.ReLU()(ag.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -71,7 +71,7 @@ class SiLU(Overwriting):
 
 
 class GELU(Module):
-    """x * Phi(x), Phi the normal distribution function, or with approximate="tanh" its usual approximation.
+    """x * Phi(x), with the standard normal distribution function Phi; approximate="tanh" uses the tanh approximation.
 
     >>> ag.nn.GELU(approximate="tanh")(ag.zeros(1))
     tensor([0.])
@@ -137,7 +137,7 @@ class GLU(_Along):
 
 
 class Softmax(_Along):
-    """exp(x) / sum(exp(x)) over `dim`, which has to be said: PyTorch's guess, deprecated there, is not made.
+    """exp(x) / sum(exp(x)) over `dim`, which is required: PyTorch's implicit dimension is deprecated.
 
     >>> ag.nn.Softmax(dim=-1)(ag.zeros(1, 2))
     tensor([[0.5, 0.5]])

@@ -13,12 +13,12 @@ from .module import Module
 
 
 class MultiheadAttention(Module):
-    """Attention of `num_heads` heads side by side (Vaswani et al. 2017).
+    """Multi-head attention with `num_heads` heads (Vaswani et al. 2017).
 
     forward(query, key, value) takes (L, N, E), (S, N, kdim), (S, N, vdim), with `batch_first` (N, L, E) and so on, or
-    all without N, and returns (output, attention weights); `need_weights=False` saves making the weights. In masks
-    True, or a float that is -inf, hides. `add_bias_kv` adds a learned, `add_zero_attn` a zero key and value. ValueError
-    for sizes that are not positive, or where `num_heads` does not divide `embed_dim`.
+    all without N. It returns (output, attention weights); the weights are None with `need_weights=False`. Masks are
+    bool, where True masks, or float, which are added. `add_bias_kv` adds a learned key and value, `add_zero_attn` a
+    zero key and value. ValueError for sizes that are not positive, or if `num_heads` does not divide `embed_dim`.
 
     >>> layer = ag.nn.MultiheadAttention(4, 2)
     >>> x = ag.ones(3, 1, 4)
@@ -70,7 +70,7 @@ class MultiheadAttention(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws new weights of the input projection, and sets its bias and that of the output to zeros."""
+        """Redraws the weights of the input projection, and sets both biases to zeros."""
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
             if weight is not None:
                 init.xavier_uniform_(weight)

@@ -1,8 +1,8 @@
-"""What calls a module's backward hooks: two nodes that pass gradients on, one at the inputs and one at the outputs.
+"""A module's backward hooks, called by two identity nodes, one at the inputs and one at the outputs.
 
-The output's node is run first. It calls the pre-hooks and keeps the output's gradients; the input's node, when all of
-the module's backward is done, calls the hooks with both. If no input requires grad there is no input's node, and the
-output's calls the hooks at once.
+The output node runs first. It calls the pre-hooks and stores the gradients of the outputs. The input node runs after
+the module's backward and calls the hooks with both gradients. If no input requires grad, there is no input node, and
+the output node calls the hooks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Grads = tuple[Tensor | None, ...]
 
 
 class PassOn(Function):
-    """Its inputs, unchanged; gradients pass through."""
+    """The identity on several tensors; gradients pass through."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -36,12 +36,12 @@ class BackwardHooks:
 
     def __init__(self, module: Any, backward: list[Callable[..., Any]], backward_pre: list[Callable[..., Any]]) -> None:
         self.module, self.hooks, self.pre_hooks = module, backward, backward_pre
-        self.inputs = 0  # how many arguments
+        self.inputs = 0  # the number of arguments
         self.watches_inputs = False
         self.grad_outputs: Grads | None = None
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments behind a node whose hook is `inputs_done`."""
+        """The arguments as outputs of an identity node whose hook is `_inputs_done`."""
         self.inputs = len(args)
         watched, node, places = _watched(args)
         if node is not None:
@@ -50,7 +50,7 @@ class BackwardHooks:
         return watched
 
     def watch_outputs(self, result: Any) -> Any:
-        """The module's result before a node whose hook is `outputs_known`; other types than tuples are left alone."""
+        """The module's result as output of an identity node with the hook `_outputs_known`; a tensor or a tuple."""
         if not isinstance(result, (Tensor, tuple)):
             warnings.warn("For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
                           f"received {type(result)}", UserWarning, stacklevel=2)
@@ -77,7 +77,7 @@ class BackwardHooks:
         return tuple([found[i] for i in places])
 
     def _inputs_done(self, grads: Grads, places: list[int]) -> Grads | None:
-        if self.grad_outputs is None:  # the gradient came around the outputs, as in a double backward
+        if self.grad_outputs is None:  # the gradient bypassed the outputs, as in a double backward
             return None
         found = _placed(grads, places, self.inputs)
         for hook in self.hooks:
@@ -87,7 +87,7 @@ class BackwardHooks:
 
 
 def _watched(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, list[int]]:
-    """`values` with its tensors behind one node, that node or None, and their places."""
+    """`values` with its tensors as outputs of one identity node, that node or None, and the tensors' indices."""
     places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
     tensors = [values[i] for i in places]
     if not is_grad_enabled() or not any(t.requires_grad for t in tensors):

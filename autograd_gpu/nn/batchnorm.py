@@ -1,4 +1,4 @@
-"""Batch norm and instance norm, with running statistics; 1d, 2d and 3d differ in the input's shape only."""
+"""Batch norm and instance norm with running statistics; 1d, 2d and 3d differ only in the input's rank."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .module import Module
 
 
 class RunningNorm(Module):
-    """Base of the norms of channels: weight and bias, and with `track_running_stats` running mean and variance."""
+    """Base of norms over channels: weight, bias, and with `track_running_stats` running mean and variance."""
 
     weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
-    ranks: tuple[int, ...]  # how many dimensions an input may have
-    _version = 2  # from 2 on there is num_batches_tracked
+    ranks: tuple[int, ...]  # allowed numbers of input dimensions
+    _version = 2  # version 2 added num_batches_tracked
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -47,7 +47,7 @@ class RunningNorm(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Sets the running mean to zeros, the variance to ones and the count of batches to 0."""
+        """Sets the running mean to zeros, the running variance to ones and num_batches_tracked to 0."""
         if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
             init.zeros_(self.running_mean)
             init.ones_(self.running_var)
@@ -84,7 +84,7 @@ class RunningNorm(Module):
 
 
 class BatchNorm(RunningNorm):
-    """What BatchNorm1d, 2d and 3d share."""
+    """Base of BatchNorm1d, 2d and 3d."""
 
     def forward(self, input: Tensor) -> Tensor:
         self._ag_check_rank(input)
@@ -92,7 +92,7 @@ class BatchNorm(RunningNorm):
         if tracking and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
         momentum = self.momentum
-        if momentum is None:  # the mean of all batches so far
+        if momentum is None:  # cumulative mean over all batches
             momentum = 1 / self.num_batches_tracked.item() if tracking and self.num_batches_tracked is not None else 0.0
         used = tracking or not self.training
         return F.batch_norm(
@@ -110,9 +110,10 @@ class BatchNorm(RunningNorm):
 class BatchNorm1d(BatchNorm):
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel of (N, C) or (N, C, L).
 
-    In training mean and variance are the batch's, and the running ones (buffers) move towards them by the share
-    `momentum`, or with None are the mean over all batches; in evaluation they are the running ones, or the batch's
-    without `track_running_stats`. `weight` and `bias` start as ones and zeros; without `affine` there are none.
+    In training mean and variance are those of the batch. The running statistics (buffers) are updated by
+    running = (1 - momentum) * running + momentum * batch, or with momentum=None are the mean over all batches. In
+    evaluation the running statistics are used, or those of the batch without `track_running_stats`. `weight` and `bias`
+    are initialized to ones and zeros; without `affine` they are None.
 
     >>> ag.nn.BatchNorm1d(2)(ag.tensor([[1.0, 5.0], [3.0, 5.0]])).sum(0).tolist()
     [0.0, 0.0]
@@ -145,7 +146,7 @@ class BatchNorm3d(BatchNorm):
 
 
 class InstanceNorm(RunningNorm):
-    """What InstanceNorm1d, 2d and 3d share. The smaller rank is that of one example without a batch."""
+    """Base of InstanceNorm1d, 2d and 3d. The smaller rank is that of an unbatched input."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
@@ -178,9 +179,10 @@ class InstanceNorm(RunningNorm):
 
 
 class InstanceNorm1d(InstanceNorm):
-    """(x - mean) / sqrt(var + eps) over the positions of each channel of each example of (N, C, L) or (C, L).
+    """(x - mean) / sqrt(var + eps) over L, for each channel of each sample of (N, C, L) or (C, L).
 
-    With `affine` times weight plus bias by channel; with `track_running_stats` evaluation uses running statistics.
+    With `affine` followed by weight and bias per channel; with `track_running_stats` evaluation uses running
+    statistics.
 
     >>> ag.nn.InstanceNorm1d(2)(ag.tensor([[[1.0, 3.0], [5.0, 5.0]]])).sum(2).tolist()
     [[0.0, 0.0]]

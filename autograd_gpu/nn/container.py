@@ -1,4 +1,4 @@
-"""Modules that hold other modules in order or by name."""
+"""Containers of modules: Sequential, ModuleList, ModuleDict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Self = TypeVar("Self", bound="_Ordered")
 
 
 class _Ordered(Module):
-    """What Sequential and ModuleList share: children under the names "0", "1", ... unless named otherwise."""
+    """Base of Sequential and ModuleList: children with the names "0", "1", ... unless named otherwise."""
 
     def __len__(self) -> int:
         return len(self._ag_names())
@@ -59,11 +59,11 @@ class _Ordered(Module):
             self.add_module(name, module)
 
     def _ag_of(self: Self, children: list[tuple[str, Module]]) -> Self:
-        """A container of the same class over some of the children."""
+        """A container of the same class with these children."""
         raise NotImplementedError
 
     def append(self: Self, module: Module) -> Self:
-        """Adds `module` at the end, under its number as name, and returns the container; TypeError if it is no Module.
+        """Appends `module`, named by its index, and returns the container; TypeError if it is not a Module.
 
         >>> len(ag.nn.Sequential(ag.nn.Linear(2, 3)).append(ag.nn.ReLU()))
         2
@@ -72,7 +72,7 @@ class _Ordered(Module):
         return self
 
     def extend(self: Self, modules: Iterable[Module]) -> Self:
-        """Adds all of `modules` at the end, in order, and returns the container; TypeError for what is no Module.
+        """Appends all of `modules` and returns the container; TypeError for an element that is not a Module.
 
         >>> len(ag.nn.ModuleList([ag.nn.Linear(2, 3)]).extend([ag.nn.ReLU(), ag.nn.Linear(3, 1)]))
         3
@@ -85,9 +85,9 @@ class _Ordered(Module):
         return self
 
     def insert(self: Self, index: int, module: Module) -> Self:
-        """Inserts `module` before `index`, numbers all modules anew, and returns the container.
+        """Inserts `module` before `index`, renumbers all modules, and returns the container.
 
-        TypeError if it is no Module, IndexError unless -len <= index <= len.
+        TypeError if it is not a Module, IndexError unless -len <= index <= len.
 
         >>> ag.nn.ModuleList([ag.nn.ReLU()]).insert(0, ag.nn.Tanh())[0]
         Tanh()
@@ -116,10 +116,10 @@ class _Ordered(Module):
 
 
 class Sequential(_Ordered):
-    """Feeds its input through its modules, each one's output into the next.
+    """Applies its modules in order, each to the output of the previous one.
 
-    Takes modules, or one dict of modules by name. Indexing gives a module, slicing a Sequential of the same
-    modules; `+` joins two, `*` repeats the same modules. A Linear and an activation right behind it are one op,
+    Takes modules, or one dict of modules by name. Indexing returns a module, slicing a Sequential of the same modules;
+    `+` concatenates two, `*` repeats the same modules. A Linear followed by an activation runs as one op,
     `functional.linear_activation`, unless one of them has a hook.
 
     >>> net = ag.nn.Sequential(ag.nn.Linear(4, 8), ag.nn.Tanh(), ag.nn.Linear(8, 2))
@@ -186,8 +186,8 @@ class ModuleList(_Ordered):
         raise NotImplementedError("a ModuleList is not called: iterate over it in the owner's forward")
 
     def __repr__(self) -> str:
-        """Modules that print alike stand in one line: (0-2): 3 x Linear(...)."""
-        runs: list[tuple[int, int, str]] = []  # first number, last number, text
+        """Groups consecutive modules with equal text in one line: (0-2): 3 x Linear(...)."""
+        runs: list[tuple[int, int, str]] = []  # first index, last index, text
         for i, text in enumerate(map(repr, self)):
             if runs and runs[-1][2] == text:
                 runs[-1] = (runs[-1][0], i, text)

@@ -1,4 +1,4 @@
-"""A module on another device or in another dtype, in place."""
+"""In-place conversion of a module to another device or dtype."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Movable(Tree[M]):
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Converts parameters, buffers and gradients in place: to(device), to(dtype), both, or to(tensor).
 
-        A dtype applies to the floating-point ones and has to be one itself. The Parameter objects stay the
-        same, so an optimizer that holds them goes on working.
+        A dtype must be floating-point, and applies to floating-point tensors only. The Parameter objects stay the same,
+        so optimizers that hold them remain valid. TypeError for another dtype.
 
         >>> ag.nn.Linear(2, 2).to(ag.float64).weight.dtype
         dtype('float64')
@@ -35,41 +35,40 @@ class Movable(Tree[M]):
         return self
 
     def type(self: Self, dst_type: Any) -> Self:
-        """Floating-point parameters and buffers to `dst_type`: `to(dst_type)`."""
+        """Converts floating-point parameters and buffers to `dst_type`: `to(dst_type)`."""
         return self.to(dtype=dst_type)
 
     def cpu(self: Self) -> Self:
-        """Moves everything to the CPU."""
+        """Moves parameters and buffers to the CPU."""
         return self.to("cpu")
 
     def cuda(self: Self, device: int | str | Device | None = None) -> Self:
-        """Moves everything to a CUDA device, by default the first."""
+        """Moves parameters and buffers to a CUDA device, by default the first."""
         return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
 
     def float(self: Self) -> Self:
-        """Floating-point parameters and buffers to float32."""
+        """Converts floating-point parameters and buffers to float32."""
         return self.to(dtypes.float32)
 
     def double(self: Self) -> Self:
-        """Floating-point parameters and buffers to float64."""
+        """Converts floating-point parameters and buffers to float64."""
         return self.to(dtypes.float64)
 
     def half(self: Self) -> Self:
-        """Floating-point parameters and buffers to float16."""
+        """Converts floating-point parameters and buffers to float16."""
         return self.to(dtypes.float16)
 
     def bfloat16(self: Self) -> Self:
-        """Floating-point parameters and buffers to bfloat16."""
+        """Converts floating-point parameters and buffers to bfloat16."""
         return self.to(dtypes.bfloat16)
 
 
 def parse(
     *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> tuple[Device | None, np.dtype | None]:
-    """The device and dtype that the arguments of `Module.to` name; either may be None.
+    """The device and dtype in the arguments of `Module.to`; either may be None.
 
-    `non_blocking`, by name or position, is accepted and has no effect; so is `memory_format`, but for channels_last,
-    which is refused.
+    Ignores `non_blocking`, by name or position, and `memory_format`, except for channels_last, which is an error.
     """
     is_contiguous_format("to", memory_format)
     for value in args:
@@ -96,7 +95,7 @@ def convert(root: Tree[Any], device: Device | None, dtype: np.dtype | None) -> N
     arrays = [_converted(tensor, device, dtype) for tensor in tensors]
     for tensor, array in zip(tensors, arrays, strict=True):
         if array is not tensor.array:
-            # The object stays, for optimizers and hooks hold it; a graph that saved it is told of the change.
+            # The object stays the same, since optimizers and hooks hold it; the version is bumped for saved tensors.
             tensor._array = array
             bump_version(tensor)
     for parameter in lazy:

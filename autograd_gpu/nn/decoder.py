@@ -1,4 +1,4 @@
-"""The decoder of a transformer (Vaswani et al. 2017), and the whole: encoder and decoder."""
+"""The transformer decoder, and the whole transformer (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .transformer import (
 
 
 class TransformerDecoderLayer(Module):
-    """Self-attention, attention to the encoder's output `memory`, and two linear layers with `activation` between.
+    """Self-attention, cross-attention to the encoder's output `memory`, and a feed-forward block with `activation`.
 
-    Each with dropout, a shortcut and a LayerNorm. Takes and returns (T, N, d_model), or (N, T, d_model) with
-    `batch_first`, or one example without N; `memory` likewise. Masks and `norm_first` as in `TransformerEncoderLayer`.
+    Each has dropout, a residual connection and a LayerNorm. Takes and returns (T, N, d_model), (N, T, d_model) with
+    `batch_first`, or unbatched (T, d_model); `memory` likewise. Masks and `norm_first` as in `TransformerEncoderLayer`.
 
     >>> layer = ag.nn.TransformerDecoderLayer(4, 2, dim_feedforward=8)
     >>> layer(ag.ones(3, 1, 4), memory=ag.ones(5, 1, 4)).shape
@@ -85,7 +85,7 @@ def _attended(
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a TransformerDecoderLayer one after the other, then `norm` if there is one.
+    """A stack of `num_layers` copies of a TransformerDecoderLayer, followed by `norm` if given.
 
     >>> decoder = ag.nn.TransformerDecoder(ag.nn.TransformerDecoderLayer(4, 2, dim_feedforward=8), num_layers=2)
     >>> decoder(ag.ones(3, 1, 4), ag.ones(5, 1, 4)).shape
@@ -114,10 +114,10 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """Encoder and decoder: `src` (S, N, d_model) and `tgt` (T, N, d_model) give (T, N, d_model).
+    """Encoder and decoder: (src (S, N, d_model), tgt (T, N, d_model)) -> (T, N, d_model).
 
-    With `batch_first` (N, S, d_model) and so on, or all without N. Matrices start by Xavier's uniform scheme.
-    RuntimeError for sizes that do not fit.
+    With `batch_first` (N, S, d_model) and so on, or all without N. Matrices are initialized by `xavier_uniform_`.
+    RuntimeError for sizes that do not match.
 
     >>> net = ag.nn.Transformer(4, 2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=8)
     >>> net(ag.ones(5, 1, 4), ag.ones(3, 1, 4), tgt_mask=net.generate_square_subsequent_mask(3)).shape

@@ -1,4 +1,4 @@
-"""Dropout of elements and of channels, in training only."""
+"""Dropout of elements and of channels; the identity in evaluation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Sets each element to zero with probability p and divides the others by 1 - p; in training only.
+    """In training, sets each element to zero with probability p and divides the others by 1 - p.
 
     >>> ag.nn.Dropout(0.5).eval()(ag.ones(3))
     tensor([1., 1., 1.])
@@ -64,7 +64,7 @@ class Dropout3d(_Dropout):
 
 
 class AlphaDropout(_Dropout):
-    """Dropout for selu: dropped elements are its lowest value, then mean 0 and variance 1 are restored.
+    """Dropout for selu: dropped elements become its negative limit, and an affine map restores mean 0 and variance 1.
 
     >>> ag.nn.AlphaDropout(0.5).eval()(ag.ones(2))
     tensor([1., 1.])

@@ -1,4 +1,4 @@
-"""Tables of vectors by integer index, and bags of them."""
+"""Embedding tables and embedding bags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .module import Module
 
 
 class _Table(Module):
-    """What Embedding and EmbeddingBag share: the table, its first values, from_pretrained."""
+    """Base of Embedding and EmbeddingBag: the table, its initialization, from_pretrained."""
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, max_norm: float | None,
@@ -44,14 +44,14 @@ class _Table(Module):
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws new values; the row `padding_idx` becomes zeros."""
+        """Redraws the table; the row `padding_idx` becomes zeros."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             init.zeros_(self.weight.detach()[self.padding_idx])
 
     @classmethod
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Any:
-        """A module over the table `embeddings` (V, D), which is shared, not copied; `options` as in the constructor.
+        """A module with the table `embeddings` (V, D), which it shares; `options` as in the constructor.
 
         >>> ag.nn.Embedding.from_pretrained(ag.ones(3, 2)).weight.requires_grad
         False
@@ -74,11 +74,11 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of a table by integer index: (...) -> (..., embedding_dim); the table starts as standard normal.
+    """Rows of a table by integer index: (...) -> (..., embedding_dim); initialized as standard normal.
 
-    Row `padding_idx` starts as zeros and gets no gradient. With `max_norm` rows that are looked up are scaled, in the
-    table, to a `norm_type`-norm of at most that. With `scale_grad_by_freq` a row's gradient is divided by how often the
-    row is looked up. Gradients are dense.
+    Row `padding_idx` is initialized to zeros and gets no gradient. With `max_norm`, looked-up rows are scaled in place
+    to a `norm_type`-norm of at most max_norm. With `scale_grad_by_freq` a row's gradient is divided by the number of
+    its lookups. Gradients are dense.
 
     >>> ag.nn.Embedding(10, 4)(ag.tensor([1, 2, 1])).shape
     (3, 4)
@@ -109,8 +109,10 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """The sum, mean or maximum (`mode`) of rows of a table: bags are the rows of an input (bags, n), or start at
-    `offsets` in an input (n); see ag.embedding_bag. NotImplementedError for `sparse` and `scale_grad_by_freq`.
+    """The sum, mean or maximum (`mode`) of table rows per bag: -> (bags, embedding_dim); see ag.embedding_bag.
+
+    The bags are the rows of an input (bags, n), or start at `offsets` (bags,) in an input (n,). NotImplementedError for
+    `sparse` and `scale_grad_by_freq`.
 
     >>> ag.nn.EmbeddingBag(10, 4)(ag.tensor([1, 2, 1]), ag.tensor([0, 2])).shape
     (2, 4)

@@ -1,4 +1,4 @@
-"""Activations that bend by an exponential as modules; elementwise."""
+"""Activations based on the exponential function as modules; elementwise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CELU(ELU):
 
 
 class SELU(Overwriting):
-    """`ELU` with the alpha and the scale that keep mean and variance of a deep network.
+    """scale * ELU(x, alpha), with constants that preserve mean and variance in deep networks.
 
     >>> ag.nn.SELU()(ag.tensor([0.0]))
     tensor([0.])
@@ -49,7 +49,7 @@ class SELU(Overwriting):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
+    """log(1 + exp(beta x)) / beta; x where beta x > threshold.
 
     >>> ag.nn.Softplus()(ag.tensor([100.0]))
     tensor([100.])

@@ -1,4 +1,4 @@
-"""What layers and losses are made of, under the names of PyTorch's nn.functional. Most are ops."""
+"""The functions of PyTorch's nn.functional; most are ops."""
 
 from ..ops.binding import MODULES
 from .functional_embedding import embedding, embedding_bag

@@ -1,4 +1,4 @@
-"""nn.functional's forms of embedding and embedding_bag, which also limit the norms of the rows they look up."""
+"""nn.functional's embedding and embedding_bag, with `max_norm`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of `weight` (V, D) that the integers `input` (...) name: (..., D).
+    """The rows of `weight` (V, D) at the integer indices `input` (...): (..., D).
 
-    Row `padding_idx` gets no gradient. With `max_norm` the rows that are named are scaled, in `weight` itself, to a
-    `norm_type`-norm of at most that. With `scale_grad_by_freq` a row's gradient is divided by how often the row is
-    named. Gradients are dense: NotImplementedError for `sparse`. ValueError for a padding_idx that names no row,
-    IndexError (on the CPU) for such an input.
+    Row `padding_idx` gets no gradient. With `max_norm` the looked-up rows of `weight` are scaled in place to a
+    `norm_type`-norm of at most max_norm. With `scale_grad_by_freq` a row's gradient is divided by the number of its
+    lookups. Gradients are dense: NotImplementedError for `sparse`. ValueError for a padding_idx out of range,
+    IndexError (on the CPU) for an index out of range.
 
     >>> table = ag.tensor([[3.0, 4.0], [0.0, 0.5]])
     >>> ag.nn.functional.embedding(ag.tensor([0, 1]), table, max_norm=1.0)
@@ -43,7 +43,7 @@ def embedding_bag(
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The sum, mean or maximum of the rows that each bag names; see ag.embedding_bag, and `embedding` for `max_norm`.
+    """The sum, mean or maximum of the rows of each bag; see ag.embedding_bag, and `embedding` for `max_norm`.
 
     NotImplementedError for `sparse` and `scale_grad_by_freq`.
 
@@ -58,7 +58,7 @@ def embedding_bag(
 
 
 class _Shared(Function):
-    """Its first input; the gradient is multiplied by the second."""
+    """The identity on `rows`, whose gradient is multiplied by `share`."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, share: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def check_every_use(scale_grad_by_freq: bool) -> None:
 
 
 def limit_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scales the rows of `weight` that are named, in place, to a norm of at most `max_norm`."""
+    """Scales the rows of `weight` at `indices` in place to a norm of at most `max_norm`."""
     with no_grad():
         places = indices.ravel()
         rows = weight.detach()[places]

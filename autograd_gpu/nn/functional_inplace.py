@@ -1,4 +1,4 @@
-"""nn.functional's forms of activations and dropouts, with `inplace`: the result is written into the input."""
+"""nn.functional's activations and dropouts with `inplace`, which selects the in-place operation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """`elu` with the constants that keep mean and variance; see ag.selu.
+    """scale * elu(x, alpha), with constants that preserve mean and variance; see ag.selu.
 
     >>> ag.nn.functional.selu(ag.tensor([0.0]))
     tensor([0.])
@@ -79,7 +79,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """x where x > 0, else x times a slope, in training a random one; see ag.rrelu.
+    """x where x > 0, else x times a slope, random in training; see ag.rrelu.
 
     >>> ag.nn.functional.rrelu(ag.tensor([-2.0, 2.0]), 0.25, 0.75)
     tensor([-1.,  2.])
@@ -181,7 +181,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance after selu; see ag.alpha_dropout.
+    """Dropout that preserves mean and variance after selu; see ag.alpha_dropout.
 
     >>> ag.nn.functional.alpha_dropout(ag.ones(2), 1.0)
     tensor([1., 1.])

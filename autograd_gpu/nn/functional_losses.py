@@ -1,4 +1,4 @@
-"""Losses of differences whose elements may be weighed: nn.functional's forms, beside which the ops have no weight."""
+"""nn.functional's regression losses with a `weight` per element, which the ops do not have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..ops.nn.regression_losses import check_reduction
 
 @other_words
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """(input - target) ** 2, times `weight` if there is one; see ag.mse_loss.
+    """(input - target) ** 2, times `weight` if given; see ag.mse_loss.
 
-    The mean of weighed losses is divided by the sum of the weights. ValueError for a weight of another shape.
+    The mean of weighted losses is divided by the sum of the weights. ValueError for a weight of another shape.
 
     >>> ag.nn.functional.mse_loss(ag.zeros(2), ag.tensor([1.0, 3.0]), weight=ag.tensor([3.0, 1.0]))
     tensor(3.)
@@ -25,9 +25,9 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Ten
 
 @other_words
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """|input - target|, times `weight` if there is one; see ag.l1_loss.
+    """|input - target|, times `weight` if given; see ag.l1_loss.
 
-    The mean of weighed losses is divided by the sum of the weights. ValueError for a weight of another shape.
+    The mean of weighted losses is divided by the sum of the weights. ValueError for a weight of another shape.
 
     >>> ag.nn.functional.l1_loss(ag.zeros(2), ag.tensor([1.0, 3.0]), weight=ag.tensor([3.0, 1.0]))
     tensor(1.5)
@@ -40,9 +40,9 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tens
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Squares below delta and straight above, times `weight` if there is one; see ag.huber_loss.
+    """The Huber loss, quadratic below delta and linear above, times `weight` if given; see ag.huber_loss.
 
-    The mean of weighed losses is divided by their number. ValueError for a weight of another shape.
+    The mean of weighted losses is divided by their number. ValueError for a weight of another shape.
 
     >>> ag.nn.functional.huber_loss(ag.zeros(2), ag.tensor([1.0, 3.0]), weight=ag.tensor([4.0, 2.0]))
     tensor(3.5)

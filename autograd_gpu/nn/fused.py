@@ -1,4 +1,4 @@
-"""A Linear and the activation behind it as one op, `linear_activation`."""
+"""Fusion of a Linear and the following activation into one op, `linear_activation`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .linear import Linear
 from .module import Module
 from .piecewise_activations import LeakyReLU
 
-# By exact class: a subclass may do something else. The activation's name, and its parameters in order.
+# By exact class, since a subclass may override forward: the activation's name, and its parameters in order.
 ACTIVATIONS: dict[type[Module], tuple[str, Callable[[Any], tuple[Any, ...]]]] = {
     ReLU: ("relu", lambda module: ()),
     Tanh: ("tanh", lambda module: ()),
@@ -29,7 +29,7 @@ ACTIVATIONS: dict[type[Module], tuple[str, Callable[[Any], tuple[Any, ...]]]] = 
 }
 
 
-# Functions in the place of modules, as TransformerEncoderLayer has them.
+# Functions in place of modules, as in TransformerEncoderLayer.
 FUNCTIONS: dict[Any, tuple[str, tuple[Any, ...]]] = {
     F.relu: ("relu", ()), F.tanh: ("tanh", ()), F.sigmoid: ("sigmoid", ()), F.silu: ("silu", ()),
     F.gelu: ("gelu", ("none",)),
@@ -37,12 +37,12 @@ FUNCTIONS: dict[Any, tuple[str, tuple[Any, ...]]] = {
 
 
 def _plain(module: Module) -> bool:
-    """Whether a call of `module` is its class's forward and nothing else."""
+    """Whether a call of `module` runs only its class's forward: no hooks, no overridden attributes."""
     return not module._ag_hooks and "forward" not in module.__dict__
 
 
 def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
-    """The name and the parameters of a module without hooks, or of a function."""
+    """The name and parameters of a known activation, a module without hooks or a function; else None."""
     found = ACTIVATIONS.get(type(activation))
     if found is not None:
         return (found[0], found[1](activation)) if _plain(activation) else None
@@ -50,7 +50,7 @@ def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
 
 
 def through(layer: Module, activation: Any, input: Any) -> Any:
-    """activation(layer(input)), as one op if the layer is a Linear with a bias and nobody has a hook on either."""
+    """activation(layer(input)), as one op if the layer is a Linear with a bias and neither has hooks."""
     if type(layer) is Linear and not EVERYWHERE and _plain(layer):
         known = _known(activation)
         if known is not None:
@@ -59,8 +59,8 @@ def through(layer: Module, activation: Any, input: Any) -> Any:
 
 
 def run(modules: list[Module], input: Any) -> Any:
-    """The modules one after the other, a Linear together with what is behind it."""
-    waiting = None  # a Linear
+    """Applies the modules in order, each Linear fused with the following activation if possible."""
+    waiting = None  # a Linear that is not applied yet
     for module in modules:
         if type(module) is Linear:
             input, waiting = input if waiting is None else waiting(input), module

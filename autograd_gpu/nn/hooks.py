@@ -1,6 +1,6 @@
-"""Hooks around the forward and the backward of modules: of one module, and of all.
+"""Forward and backward hooks of one module or of all modules.
 
-A call without hooks costs two truth tests (module.py). With hooks it enters the contexts that were registered, and runs
+A call without hooks costs two truth tests (module.py). With hooks it enters the registered contexts, and runs
 
 1. the forward pre-hooks, those of all modules first,
 2. with backward hooks, `BackwardHooks` on the inputs (backward_hooks.py),
@@ -8,7 +8,7 @@ A call without hooks costs two truth tests (module.py). With hooks it enters the
 4. the forward hooks, those of all modules first,
 5. with backward hooks, `BackwardHooks` on the outputs.
 
-If one of these fails, the forward hooks with `always_call` that have not run yet still do.
+If one of these fails, the forward hooks with `always_call` that have not run yet run with None as output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 
 
 class Hook(NamedTuple):
-    """One registered function, or context, and how it wants to be called."""
+    """A registered function or context, and its options."""
 
     kind: str
     function: Any
@@ -43,7 +43,7 @@ EVERYWHERE = Hooks()  # the hooks of all modules
 
 
 def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`module.forward` between the hooks; see the head of this file."""
+    """`module.forward` with hooks; see the module docstring."""
     hooks = [*EVERYWHERE.values(), *module._ag_hooks.values()]
     run = _Run(module, hooks, args, kwargs)
     with ExitStack() as around:
@@ -58,7 +58,7 @@ def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class _Run:
-    """One call of a module with hooks."""
+    """A call of a module with hooks."""
 
     def __init__(self, module: Any, hooks: list[Hook], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.module, self.args, self.kwargs = module, args, kwargs
@@ -100,7 +100,7 @@ class _Run:
             self.result = changed
 
     def what_is_always_called(self) -> None:
-        """After an error: the hooks with `always_call` that are left. Errors of theirs become warnings."""
+        """After an error, runs the remaining hooks with `always_call`; turns their errors into warnings."""
         for hook in self.pending:
             if hook.always_call:
                 try:
@@ -114,27 +114,27 @@ class _Run:
 
 
 class Hookable:
-    """The methods of a Module that register hooks. Each returns a handle whose `remove()` takes the hook away."""
+    """The methods of Module that register hooks. Each returns a handle whose `remove()` unregisters the hook."""
 
     _ag_hooks: Hooks
 
     def register_forward_pre_hook(
         self, hook: Function, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args)` before each forward; what it returns replaces the arguments.
+        """Calls `hook(module, args)` before each forward; a result other than None replaces the arguments.
 
-        With `with_kwargs` it is `hook(module, args, kwargs)`, which returns None or (args, kwargs). `prepend` puts it
-        before the others.
+        With `with_kwargs` the call is `hook(module, args, kwargs)`, which returns None or (args, kwargs). `prepend`
+        puts the hook before the others.
         """
         return add(self._ag_hooks, Hook(PRE, hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self, hook: Function, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args, output)` after each forward; what it returns replaces the output.
+        """Calls `hook(module, args, output)` after each forward; a result other than None replaces the output.
 
-        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it is called also when forward
-        or another hook has failed, with None as output.
+        With `with_kwargs` the call is `hook(module, args, kwargs, output)`. With `always_call` the hook runs also after
+        an error in forward or in another hook, with None as output.
 
         >>> layer = ag.nn.ReLU()
         >>> with layer.register_forward_hook(lambda module, args, output: output + 1):
@@ -144,10 +144,11 @@ class Hookable:
         return add(self._ag_hooks, Hook(POST, hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(module, grad_input, grad_output)` when the gradients by the module's inputs have been computed.
+        """Calls `hook(module, grad_input, grad_output)` after the gradients for the module's inputs are computed.
 
-        Both are tuples, by position, with None for what is no tensor or needs none. What the hook returns replaces
-        grad_input. If no input requires grad, it is called with Nones when the output's gradients are known.
+        Both are tuples by position, with None for an argument that is not a tensor or needs no gradient. A result other
+        than None replaces grad_input. If no input requires grad, grad_input is all None and the hook runs when the
+        gradients of the outputs are computed.
 
         >>> layer, seen = ag.nn.Linear(2, 1), []
         >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_output))
@@ -158,7 +159,7 @@ class Hookable:
         return add(self._ag_hooks, Hook(BACKWARD, hook), prepend)
 
     def register_full_backward_pre_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(module, grad_output)` before the module's backward; what it returns replaces grad_output.
+        """Calls `hook(module, grad_output)` before the module's backward; a result replaces grad_output.
 
         >>> layer = ag.nn.Tanh()
         >>> handle = layer.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10,))
@@ -170,9 +171,9 @@ class Hookable:
         return add(self._ag_hooks, Hook(BACKWARD_PRE, hook), prepend)
 
     def register_forward_context(self, context: AbstractContextManager[Any]) -> RemovableHandle:
-        """Enters `context` around each call of the module, with all its hooks; it is entered again for every call.
+        """Enters `context` around each call of the module, including its hooks.
 
-        Not in PyTorch. What it changes is undone also after a KeyboardInterrupt, when no forward hook is called.
+        Not in PyTorch. The context must be reusable and reentrant; it is exited also after a KeyboardInterrupt.
 
         >>> layer = ag.nn.ReLU()
         >>> with layer.register_forward_context(ag.no_grad()):

@@ -1,4 +1,4 @@
-"""Initial values for parameters, in place and outside autograd; `ag.manual_seed` governs the random ones."""
+"""Initializers of parameters, in place and not recorded; `ag.manual_seed` seeds the random ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GAINS |= {f"conv{kind}{n}d": 1.0 for kind in ("", "_transpose") for n in (1, 2,
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which weights before `nonlinearity` are scaled; `param` is leaky_relu's slope (0.01).
+    """The gain of weights before `nonlinearity`; `param` is leaky_relu's slope (0.01). ValueError for unknown names.
 
     >>> ag.nn.init.calculate_gain("tanh")
     1.6666666666666667
@@ -51,7 +51,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Draws from the uniform distribution on [a, b).
+    """Fills `tensor` from the uniform distribution on [a, b).
 
     >>> ag.nn.init.uniform_(ag.empty(3), 2.0, 2.0)
     tensor([2., 2., 2.])
@@ -61,7 +61,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Draws from the normal distribution.
+    """Fills `tensor` from the normal distribution.
 
     >>> ag.nn.init.normal_(ag.empty(2), mean=1.0, std=0.0)
     tensor([1., 1.])
@@ -74,7 +74,7 @@ def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Draws from the normal distribution as it is between a and b, by its inverse distribution function.
+    """Fills `tensor` from the normal distribution truncated to [a, b], by the inverse distribution function.
 
     Warns if the mean is more than 2 std from [a, b].
 
@@ -122,7 +122,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Makes a matrix the identity, of which it shows what fits; ValueError for another number of dimensions.
+    """Fills a matrix with the identity: ones on the diagonal, else zeros; ValueError unless 2-d.
 
     >>> ag.nn.init.eye_(ag.empty(2, 3))
     tensor([[1., 0., 0.],
@@ -134,9 +134,9 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Makes the rows, or the columns if they are fewer, orthogonal and of length `gain` (Saxe et al. 2014).
+    """Makes the rows, or the columns if there are fewer, orthogonal with norm `gain` (Saxe et al. 2014).
 
-    Dimensions beyond the second count as columns. ValueError for fewer than two.
+    Flattens dimensions from the second on into columns. ValueError for fewer than two dimensions.
 
     >>> w = ag.nn.init.orthogonal_(ag.empty(2, 3))
     >>> bool(((w @ w.mT - ag.eye(2)).abs() < 1e-6).all())
@@ -156,9 +156,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Normal with mean 0, but with the share `sparsity` of each column, rounded up, zero (Martens 2010).
+    """Fills from the normal distribution with mean 0, then zeros a fraction `sparsity` of each column, rounded up.
 
-    ValueError for another number of dimensions than two.
+    Martens (2010). ValueError unless 2-d.
 
     >>> int((ag.nn.init.sparse_(ag.empty(10, 3), 0.25) == 0).sum())
     9
@@ -180,7 +180,7 @@ def _check_matrix(tensor: Tensor) -> None:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform with variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+    """Fills from a uniform distribution of variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
 
     >>> w = ag.nn.init.xavier_uniform_(ag.empty(3, 3))
     >>> bool((w.abs() <= 1).all())
@@ -192,7 +192,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal with variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+    """Fills from a normal distribution of variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
 
     >>> ag.nn.init.xavier_normal_(ag.empty(3, 2)).shape
     (3, 2)
@@ -208,7 +208,9 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Uniform with variance gain^2 / fan (He et al. 2015); `a` is leaky_relu's slope, `mode` names the fan.
+    """Fills from a uniform distribution of variance gain^2 / fan (He et al. 2015).
+
+    `a` is leaky_relu's slope; `mode` is "fan_in" or "fan_out".
 
     >>> ag.nn.init.kaiming_uniform_(ag.empty(3, 2), nonlinearity="relu").shape
     (3, 2)
@@ -224,7 +226,9 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal with variance gain^2 / fan (He et al. 2015); `a` is leaky_relu's slope, `mode` names the fan.
+    """Fills from a normal distribution of variance gain^2 / fan (He et al. 2015).
+
+    `a` is leaky_relu's slope; `mode` is "fan_in" or "fan_out".
 
     >>> ag.nn.init.kaiming_normal_(ag.empty(3, 2), mode="fan_out").shape
     (3, 2)
@@ -241,7 +245,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """(inputs, outputs) that one unit sees, for a weight (out, in, *receptive field)."""
+    """(fan_in, fan_out) of a weight (out, in, *receptive field); ValueError for fewer than two dimensions."""
     if tensor.ndim < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])

@@ -1,4 +1,4 @@
-"""Layers whose input size the first input tells."""
+"""Layers that infer their input size from the first input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .parameter import UninitializedParameter, is_lazy
 
 
 class LazyLinear(Linear):
-    """A Linear whose `in_features` is the last size of its first input; from then on it is a Linear.
+    """A Linear whose `in_features` is the last size of its first input; the first call makes it a Linear.
 
     >>> layer = ag.nn.LazyLinear(2)
     >>> layer(ag.ones(5, 3)).shape, layer
@@ -29,12 +29,12 @@ class LazyLinear(Linear):
         self.register_parameter("bias", UninitializedParameter(device=device, dtype=dtype) if bias else None)
 
     def reset_parameters(self) -> None:
-        """Draws new values, once there is a shape."""
+        """Redraws the parameters if they are initialized."""
         if not is_lazy(self.weight):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Takes the sizes from `input`, and the first values, unless a state dict has brought them."""
+        """Initializes the parameters from the shape of `input`, unless a state dict has set them."""
         if is_lazy(self.weight):
             self.in_features = input.shape[-1]
             self.weight.materialize((self.out_features, self.in_features))
@@ -46,4 +46,4 @@ class LazyLinear(Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         self.initialize_parameters(input)
-        return Linear.forward(self, input)  # not super(): it is a Linear by now
+        return Linear.forward(self, input)  # not super(): the class is Linear now

@@ -1,4 +1,4 @@
-"""Losses that are negative log-likelihoods as modules: of classes, of yes and no, Gaussian, Poisson; and KL."""
+"""Negative log-likelihood losses as modules: categorical, binary, Gaussian, Poisson; and KL divergence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from .regression_losses import Loss, WeightedLoss
 class CrossEntropyLoss(WeightedLoss):
     """Softmax cross entropy of logits (N, C, ...) and classes (N, ...), or class probabilities (N, C, ...).
 
-    `weight` (C,) weighs the classes, rows of class `ignore_index` do not count, and `label_smoothing` mixes
-    that share of the uniform distribution into the target. `reduction` "mean" (the default) divides the sum of
-    the losses by that of the weights, "sum" does not divide, "none" gives a loss per class in the target; another
-    one is a ValueError.
+    `weight` (C,) holds class weights, targets equal to `ignore_index` are ignored, and `label_smoothing` is the weight
+    of the uniform distribution in the target. `reduction` "mean" (the default) divides the sum of the losses by the sum
+    of the weights, "sum" does not divide, "none" returns a loss per target; ValueError for another value.
 
     >>> ag.nn.CrossEntropyLoss()(ag.tensor([[0.0, 100.0]]), ag.tensor([1])).item()
     0.0
@@ -37,11 +36,11 @@ class CrossEntropyLoss(WeightedLoss):
 
 
 class NLLLoss(WeightedLoss):
-    """Minus the entry of the log-probabilities (N, C, ...) at the classes (N, ...).
+    """The negative log-likelihood of classes (N, ...) under log-probabilities (N, C, ...).
 
-    `weight` (C,) weighs the classes and rows of class `ignore_index` do not count. `reduction` "mean" (the default)
-    divides the sum of the losses by that of the weights, "sum" does not divide, "none" gives a loss per class in
-    the target; another one is a ValueError.
+    `weight` (C,) holds class weights, and targets equal to `ignore_index` are ignored. `reduction` "mean" (the default)
+    divides the sum of the losses by the sum of the weights, "sum" does not divide, "none" returns a loss per target;
+    ValueError for another value.
 
     >>> ag.nn.NLLLoss()(ag.tensor([[-1.0, -2.0]]), ag.tensor([1])).item()
     2.0
@@ -56,9 +55,9 @@ class NLLLoss(WeightedLoss):
 
 
 class BCELoss(WeightedLoss):
-    """-target * log(input) - (1 - target) * log(1 - input), both in [0, 1] and of one shape.
+    """-target * log(input) - (1 - target) * log(1 - input), both in [0, 1] and of the same shape.
 
-    `weight` scales the elements' losses. With logits `BCEWithLogitsLoss` is exact where this one is not.
+    `weight` scales the losses of the elements. For logits `BCEWithLogitsLoss` is more accurate.
 
     >>> ag.nn.BCELoss()(ag.tensor([1.0]), ag.tensor([1.0])).item()
     0.0
@@ -69,9 +68,9 @@ class BCELoss(WeightedLoss):
 
 
 class BCEWithLogitsLoss(WeightedLoss):
-    """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; exact for large logits.
+    """Binary cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; accurate for large logits.
 
-    `weight` scales the elements' losses and `pos_weight` the part of the positive target; both broadcast.
+    `weight` scales the losses of the elements, `pos_weight` their term with the target; both broadcast.
 
     >>> ag.nn.BCEWithLogitsLoss()(ag.tensor([200.0]), ag.tensor([1.0])).item()
     0.0
@@ -92,10 +91,10 @@ class BCEWithLogitsLoss(WeightedLoss):
 
 
 class KLDivLoss(Loss):
-    """target * (log(target) - input) of log-probabilities `input`; with `log_target` both are logarithms.
+    """target * (log(target) - input) for log-probabilities `input`; with `log_target` the target is a log, too.
 
-    `reduction` "batchmean" divides the sum by the size of dimension 0, as the divergence's definition does; "mean"
-    (the default), "sum" and "none" as elsewhere. PyTorch warns that "mean" is not the divergence; this does not.
+    `reduction` "batchmean" divides the sum by the size of dimension 0, as in the definition of the divergence; "mean"
+    (the default), "sum" and "none" as in other losses. Unlike PyTorch, "mean" does not warn.
 
     >>> ag.nn.KLDivLoss(reduction="batchmean")(ag.tensor([[0.5, 0.5]]).log(), ag.tensor([[0.5, 0.5]])).item()
     0.0
@@ -111,7 +110,7 @@ class KLDivLoss(Loss):
 
 
 class GaussianNLLLoss(Loss):
-    """(log(var) + (input - target) ** 2 / var) / 2, with `full` plus log(2 pi) / 2; var is taken as `eps` at least.
+    """(log(var) + (input - target) ** 2 / var) / 2, with `full` plus log(2 pi) / 2; var is at least `eps`.
 
     >>> ag.nn.GaussianNLLLoss()(ag.ones(2), ag.zeros(2), ag.ones(2)).item()
     0.5

@@ -15,7 +15,7 @@ from .module import Module
 class Linear(Module):
     """x @ weight.T + bias: (..., in_features) -> (..., out_features).
 
-    `weight` is (out_features, in_features), `bias` (out_features,); both start uniform in
+    `weight` is (out_features, in_features), `bias` (out_features,); both are initialized uniformly in
     +-1/sqrt(in_features).
 
     >>> ag.nn.Linear(3, 2)(ag.ones(5, 3)).shape
@@ -52,7 +52,7 @@ class Linear(Module):
 class Bilinear(Module):
     """x1ᵀ weight[k] x2 + bias[k] for each k: (..., in1_features), (..., in2_features) -> (..., out_features).
 
-    `weight` is (out_features, in1_features, in2_features), `bias` (out_features,); both start uniform in
+    `weight` is (out_features, in1_features, in2_features), `bias` (out_features,); both are initialized uniformly in
     +-1/sqrt(in1_features).
 
     >>> ag.nn.Bilinear(3, 4, 2)(ag.ones(5, 3), ag.ones(5, 4)).shape

@@ -1,4 +1,4 @@
-"""Losses that stop at a margin, as modules. `reduction` is "mean", "sum" or "none" (one per element or row)."""
+"""Margin losses as modules. `reduction` is "mean", "sum" or "none" (one loss per element or row)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _MarginLoss(Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, margin - target * (input1 - input2)): target 1 says that input1 ranks higher, -1 that input2 does.
+    """max(0, margin - target * (input1 - input2)): input1 should rank higher for target 1, input2 for target -1.
 
     >>> ag.nn.MarginRankingLoss()(ag.tensor([1.0]), ag.tensor([3.0]), ag.tensor([1.0])).item()
     2.0
@@ -48,7 +48,7 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos where target is 1, max(0, cos - margin) where it is -1, with cos of the rows of two inputs (N, D).
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1; cos is that of the rows of two inputs (N, D).
 
     >>> ag.nn.CosineEmbeddingLoss()(ag.tensor([[1.0, 0.0]]), ag.tensor([[0.0, 1.0]]), ag.tensor([1])).item()
     1.0
@@ -95,9 +95,9 @@ class MultiMarginLoss(WeightedLoss):
 
 
 class MultiLabelMarginLoss(Loss):
-    """The sum over labels y and classes i that are no label of max(0, 1 - input[y] + input[i]), divided by C.
+    """The sum of max(0, 1 - input[y] + input[i]) over labels y and classes i that are not labels, divided by C.
 
-    A row of the target holds the labels, up to the first -1.
+    A row of the target holds the labels up to the first -1.
 
     >>> ag.nn.MultiLabelMarginLoss()(ag.tensor([0.0, 0.5, -3.0]), ag.tensor([0, -1, 1])).item()
     0.5
@@ -119,10 +119,10 @@ class MultiLabelSoftMarginLoss(WeightedLoss):
 
 
 class TripletMarginLoss(_MarginLoss):
-    """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of the difference plus eps.
+    """max(0, margin + d(anchor, positive) - d(anchor, negative)), with d the p-norm of the difference plus eps.
 
-    With `swap` d(positive, negative) counts in place of d(anchor, negative) where it is smaller. ValueError for a
-    margin that is not positive.
+    With `swap` d(positive, negative) replaces d(anchor, negative) where it is smaller. ValueError for a margin that is
+    not positive.
 
     >>> ag.nn.TripletMarginLoss(eps=0.0)(ag.tensor([[0.0]]), ag.tensor([[2.0]]), ag.tensor([[1.0]])).item()
     2.0
@@ -144,7 +144,7 @@ class TripletMarginLoss(_MarginLoss):
 
 
 class TripletMarginWithDistanceLoss(_MarginLoss):
-    """`TripletMarginLoss` by any distance of two tensors, by default `pairwise_distance`.
+    """`TripletMarginLoss` with a distance function of two tensors, by default `pairwise_distance`.
 
     >>> loss = ag.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1))
     >>> loss(ag.tensor([[0.0]]), ag.tensor([[2.0]]), ag.tensor([[1.0]])).item()

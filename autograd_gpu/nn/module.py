@@ -1,7 +1,6 @@
-"""Module: a tree of parameters, buffers and child modules, and the forward pass over them.
+"""Module: a tree of parameters, buffers and child modules with a forward function.
 
-Its parts, one file each: registry.py (attributes), traversal.py, hooks.py, state_dict.py, convert.py
-(devices and dtypes).
+Its base classes: registry.py (attributes), traversal.py, hooks.py, state_dict.py, convert.py (devices and dtypes).
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ Self = TypeVar("Self", bound="Module")
 class Module(Movable["Module"], Stateful["Module"], Hookable):
     """Base of all layers and networks: subclass it, make layers in `__init__`, compute in `forward`.
 
-    A Parameter, Buffer or Module that is assigned to an attribute is registered under that name. Calling the module
-    runs `forward`, between the hooks if there are any.
+    Assigning a Parameter, Buffer or Module to an attribute registers it under that name. Calling the module runs
+    `forward` and its hooks.
 
     >>> class Net(ag.nn.Module):
     ...     def __init__(self):
@@ -61,7 +60,7 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         self.training = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass defines its own."""
+        """Computes the module's output; subclasses must override it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -72,9 +71,9 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
     # ---- modes ---------------------------------------------------------------------------------
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Sets `training` here and below, and returns the module: dropout drops only then.
+        """Sets `training` in this module and its descendants, and returns the module; affects dropout and batch norm.
 
-        ValueError if `mode` is no bool.
+        ValueError if `mode` is not a bool.
 
         >>> net = ag.nn.Sequential(ag.nn.Dropout()).train()
         >>> net.training, net[0].training
@@ -84,11 +83,11 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
         for module in self.children():
-            module.train(mode)  # not all at once: a child may have a train of its own
+            module.train(mode)  # recursive: a child may override train
         return self
 
     def eval(self: Self) -> Self:
-        """The same as train(False).
+        """Sets evaluation mode: train(False).
 
         >>> ag.nn.Dropout().eval().training
         False
@@ -96,13 +95,13 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Freezes (False) or unfreezes all parameters."""
+        """Sets requires_grad of all parameters, and returns the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients of all parameters, or with `set_to_none=False` sets them to zero in place.
+        """Sets the gradients of all parameters to None, or with `set_to_none=False` to zero in place.
 
         >>> layer = ag.nn.Linear(2, 1)
         >>> layer(ag.ones(1, 2)).sum().backward()
@@ -118,7 +117,7 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses when the module is printed."""
+        """The text between the parentheses of the module's repr."""
         return ""
 
     def __repr__(self) -> str:

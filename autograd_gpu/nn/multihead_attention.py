@@ -1,9 +1,9 @@
 """Multi-head attention as a function of its weights.
 
-1. query, key and value (length, batch, width) are projected, and learned or zero keys and values added.
-2. The heads become a dimension of their own: (batch, heads, length, width / heads).
-3. The masks are brought to one that broadcasts to (batch, heads, targets, sources): bool, or added if one is float.
-4. Attention; the heads side by side again; the last projection.
+1. Project query, key and value (length, batch, width), and append learned or zero keys and values.
+2. Split the width into heads: (batch, heads, length, width / heads).
+3. Merge the masks into one that broadcasts to (batch, heads, targets, sources): bool, or additive if one is float.
+4. Apply attention, concatenate the heads, and apply the output projection.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def multi_head_attention_forward(
     use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None,
     v_proj_weight: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """What `nn.MultiheadAttention` computes: (output (L, N, E), attention weights (N, L, S) or None).
+    """The function of `nn.MultiheadAttention`: returns (output (L, N, E), attention weights (N, L, S) or None).
 
-    query (L, N, E), key (S, N, E) and value (S, N, E), or all without N. In masks True, or -inf, hides: `attn_mask`
-    (L, S) or (N * heads, L, S), `key_padding_mask` (N, S). A query from which everything is hidden attends to nothing.
-    `is_causal` says that `attn_mask`, which must be given, is causal. The weights are averaged over the heads, or
-    (N, heads, L, S) without `average_attn_weights`.
+    query is (L, N, E), key and value are (S, N, E), or all without N. `attn_mask` is (L, S) or (N * heads, L, S),
+    `key_padding_mask` (N, S): bool, where True masks, or float, which are added. A fully masked query attends to
+    nothing. `is_causal` declares that `attn_mask`, which is required then, is causal. The weights are averaged over the
+    heads, or (N, heads, L, S) without `average_attn_weights`. RuntimeError for shapes that do not match.
 
     >>> x, w = ag.ones(3, 1, 2), ag.ones(6, 2)
     >>> ag.nn.functional.multi_head_attention_forward(
@@ -53,7 +53,7 @@ def multi_head_attention_forward(
     q, k, v = _projected((query, key, value), weights, in_proj_weight, in_proj_bias)
     more = [(bias_k, bias_v)] if bias_k is not None and bias_v is not None else []
     more += [(zeros(width, dtype=k.dtype, device=k.device),) * 2] if add_zero_attn else []
-    for own_key, own_value in more:  # keys and values that stand beside those of the sources, and are never hidden
+    for own_key, own_value in more:  # additional keys and values, never masked
         k, v = (cat([x, own.expand(1, batch, width)]) for x, own in ((k, own_key), (v, own_value)))
         mask = None if mask is None else _one_more(mask)
     q, k, v = (_by_head(x, num_heads) for x in (q, k, v))
@@ -67,14 +67,14 @@ def multi_head_attention_forward(
 
 
 def _as_batch_of_one(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-    """All with a batch dimension; what was one tensor stays one, for which one product is enough."""
+    """query, key and value with a batch dimension; identical tensors stay identical, for a single projection."""
     found = query.unsqueeze(1)
     found_key = found if key is query else key.unsqueeze(1)
     return found, found_key, found_key if value is key else value.unsqueeze(1)
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None) -> bool:
-    """Whether there is a batch; the words of PyTorch, as RuntimeError."""
+    """Whether the inputs are batched; RuntimeError with PyTorch's text for other ranks."""
     if query.ndim not in (2, 3):
         raise RuntimeError("query should be unbatched 2D or batched 3D tensor but received "
                            f"{query.ndim}-D query tensor")
@@ -133,7 +133,7 @@ def _checked(mask: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
 def _merged(
     attn_mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, targets: int, sources: int
 ) -> Tensor | None:
-    """One mask, as `scaled_dot_product_attention` takes it: bool and True where a query looks, or added."""
+    """The merged mask for `scaled_dot_product_attention`: bool, True where a query may attend, or additive."""
     if attn_mask is not None:
         if attn_mask.ndim not in (2, 3):
             raise RuntimeError(f"attn_mask's dimension {attn_mask.ndim} is not supported")
@@ -153,7 +153,7 @@ def _merged(
 
 
 def _one_more(mask: Tensor) -> Tensor:
-    """The mask for one more source, which is visible."""
+    """The mask extended by one source that is not masked."""
     return pad(mask, (0, 1), value=True if mask.dtype == bool_ else 0.0)
 
 

@@ -12,10 +12,10 @@ from .module import Module
 
 
 class LayerNorm(Module):
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, of shape `normalized_shape`.
 
-    `weight` and `bias` have that shape and start as ones and zeros; without `elementwise_affine` there are
-    none.
+    `weight` and `bias` have that shape and are initialized to ones and zeros; without `elementwise_affine` they are
+    None.
 
     >>> ag.nn.LayerNorm(4)(ag.ones(2, 4)).sum().item()
     0.0
@@ -60,9 +60,9 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
+    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions, of shape `normalized_shape`.
 
-    `weight` has that shape and starts as ones; without `elementwise_affine` there is none. `eps` is by default the
+    `weight` has that shape and is initialized to ones; without `elementwise_affine` it is None. `eps` is by default the
     machine epsilon of the input's dtype.
 
     >>> ag.nn.RMSNorm(2, eps=0.0)(ag.tensor([1.0, 7.0])).tolist() == ag.tensor([0.2, 1.4]).tolist()
@@ -99,8 +99,8 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """(x - mean) / sqrt(var + eps) * weight + bias over each of `num_groups` groups of channels of (N, C, ...).
 
-    `weight` and `bias` (C,) start as ones and zeros; without `affine` there are none. ValueError unless `num_groups`
-    divides `num_channels`.
+    `weight` and `bias` (C,) are initialized to ones and zeros; without `affine` they are None. ValueError unless
+    `num_groups` divides `num_channels`.
 
     >>> ag.nn.GroupNorm(2, 4)(ag.ones(1, 4, 3)).sum().item()
     0.0

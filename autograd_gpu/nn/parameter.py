@@ -1,4 +1,4 @@
-"""Buffers and parameters with something to say about themselves: Buffer, UninitializedParameter."""
+"""Buffer and UninitializedParameter."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..ops.creation.factories import empty
 
 
 class Buffer(Tensor):
-    """A tensor that a Module takes as a buffer when it is assigned to an attribute; from then on a plain Tensor.
+    """A tensor that a Module registers as a buffer when it is assigned to an attribute.
 
-    Buffer(data, persistent=True) shares the memory of `data`, a Tensor or an array; one that is not persistent is left
-    out of `state_dict`.
+    Buffer(data, persistent=True) shares the memory of `data`, a Tensor or an array. A non-persistent buffer is not in
+    `state_dict`. The registered object is a plain Tensor. TypeError for other data.
 
     >>> module = ag.nn.Module()
     >>> module.mean = ag.nn.Buffer(ag.zeros(2))
@@ -34,18 +34,18 @@ class Buffer(Tensor):
         if not isinstance(data, Tensor) and is_array(data):
             data = wrap_given(data)
         if isinstance(data, StorageTensor) or not isinstance(data, Tensor):
-            raise TypeError(f"Buffer expects a Tensor or an array, got {type(data).__name__}; hand other tensors to "
+            raise TypeError(f"Buffer expects a Tensor or an array, got {type(data).__name__}; pass other tensors to "
                             "register_buffer")
         result = rebuild(cls if persistent else TransientBuffer, data._array, False, None)
         result._storage = storage_of(data)
         return result
 
     def __init__(self, data: Any, *, persistent: bool = True) -> None:
-        """Everything is done by __new__."""
+        """Does nothing: __new__ makes the buffer."""
 
 
 class TransientBuffer(Buffer):
-    """A Buffer that is left out of `state_dict`."""
+    """A Buffer that is not in `state_dict`."""
 
     __slots__ = ()
 
@@ -53,9 +53,9 @@ class TransientBuffer(Buffer):
 
 
 class UninitializedParameter(Parameter):
-    """A parameter whose shape is not known yet; `materialize` makes an ordinary Parameter of the same object.
+    """A parameter without a shape; `materialize` turns the same object into an ordinary Parameter.
 
-    An optimizer may hold it before. Its shape raises a RuntimeError and its values a ValueError.
+    An optimizer may hold it before that. Reading its shape raises RuntimeError, its values ValueError.
 
     >>> p = ag.nn.UninitializedParameter()
     >>> p.materialize((2, 3))
@@ -69,13 +69,13 @@ class UninitializedParameter(Parameter):
         return rebuild(cls, empty(0, device=device, dtype=dtype)._array, requires_grad, None)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        """Everything is done by __new__."""
+        """Does nothing: __new__ makes the parameter."""
 
     @property
     def _array(self) -> Any:
-        """Refused: the slot of Tensor holds an empty array, which only says device and dtype."""
+        """ValueError: the slot of Tensor holds an empty array, only for device and dtype."""
         raise ValueError("Attempted to use an uninitialized parameter: it has no values before the first `forward` of "
-                         "its module. Call that with an example")
+                         "its module. Call the module with an input first")
 
     @_array.setter
     def _array(self, array: Any) -> None:
@@ -100,18 +100,18 @@ class UninitializedParameter(Parameter):
         return self.device.type == "cuda"
 
     def place(self, device: Any = None, dtype: Any = None) -> None:
-        """Says where, and in which dtype, it will be."""
+        """Sets the device and dtype for `materialize`."""
         self._array = empty(0, device=device or self.device, dtype=dtype or self.dtype)._array
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
-        """Gives it memory of `shape`, not set, on its device and in its dtype unless told otherwise."""
+        """Allocates uninitialized memory of `shape`, by default on its device and in its dtype."""
         fresh = empty(*shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = Parameter  # type: ignore[assignment]
         self._array = fresh._array
         bump_version(self)
 
     def detach(self) -> Tensor:
-        """Itself, since there is nothing to share yet."""
+        """The parameter itself, since it has no memory."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
@@ -126,7 +126,7 @@ class UninitializedParameter(Parameter):
 
 
 def is_lazy(tensor: Any) -> bool:
-    """Whether `tensor` is a parameter without a shape."""
+    """Whether `tensor` is an UninitializedParameter."""
     return isinstance(tensor, UninitializedParameter)
 
 

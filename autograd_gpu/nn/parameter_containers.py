@@ -1,4 +1,4 @@
-"""Lists and dicts of parameters, whose parameters are the owner's."""
+"""ParameterList and ParameterDict: containers that register their parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .module import Module
 
 
 def _registered(value: Any) -> Any:
-    """A tensor as a Parameter; anything else as it is."""
+    """A tensor as a Parameter; any other value unchanged."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
@@ -24,7 +24,7 @@ def _described(value: Any, quoted: str) -> str:
 
 
 class ParameterList(Module):
-    """A list whose parameters are registered, under "0", "1", ...; tensors become Parameters, other values stay.
+    """A list of parameters named "0", "1", ...; tensors become Parameters, other values are stored as they are.
 
     >>> weights = ag.nn.ParameterList([ag.ones(2), ag.nn.Parameter(ag.zeros(3))])
     >>> [name for name, _ in weights.named_parameters()], len(weights)
@@ -64,7 +64,7 @@ class ParameterList(Module):
         return self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
-        """Adds `value` at the end and returns the list.
+        """Appends `value` and returns the list.
 
         >>> len(ag.nn.ParameterList().append(ag.ones(2)))
         1
@@ -74,7 +74,7 @@ class ParameterList(Module):
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Adds all of `values` at the end and returns the list; TypeError for what cannot be iterated over."""
+        """Appends all of `values` and returns the list; TypeError if they are not iterable."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in list(values):
@@ -89,7 +89,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict whose parameters are registered under their keys; tensors become Parameters, other values stay.
+    """A dict of parameters, registered by key; tensors become Parameters, other values are stored as they are.
 
     Takes a dict, a ParameterDict, or pairs (key, value).
 
@@ -155,7 +155,7 @@ class ParameterDict(Module):
             return default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value at `key`, which is `default` if there was none."""
+        """The value at `key`; sets it to `default` if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -172,7 +172,7 @@ class ParameterDict(Module):
         return key, self.pop(key)
 
     def clear(self) -> None:
-        """Removes everything."""
+        """Removes all values."""
         for key in list(self):
             del self[key]
 

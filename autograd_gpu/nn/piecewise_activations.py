@@ -1,4 +1,4 @@
-"""Activations of straight pieces as modules, and hardswish; elementwise."""
+"""Piecewise linear activations and hardswish as modules; elementwise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LeakyReLU(Overwriting):
 
 
 class PReLU(Module):
-    """x where x > 0, else weight * x, with one learned weight for all or, with `num_parameters`, one per channel.
+    """x where x > 0, else weight * x, with one learned weight, or `num_parameters` weights, one per channel.
 
     >>> ag.nn.PReLU()(ag.tensor([-4.0, 2.0])).tolist()
     [-1.0, 2.0]
@@ -45,7 +45,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Sets every weight to the initial one."""
+        """Sets all weights to `init`."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class PReLU(Module):
 
 
 class RReLU(Overwriting):
-    """x where x > 0, else x times a slope: in training drawn for each element from [lower, upper), else their mean.
+    """x where x > 0, else slope * x; the slope is random in [lower, upper) per element in training, else the midpoint.
 
     >>> ag.nn.RReLU(0.25, 0.75).eval()(ag.tensor([-2.0, 2.0]))
     tensor([-1.,  2.])
@@ -75,7 +75,7 @@ class RReLU(Overwriting):
 
 
 class Hardtanh(Overwriting):
-    """x limited to [min_val, max_val]; ValueError unless max_val is the larger.
+    """x clamped to [min_val, max_val]; ValueError unless min_val < max_val.
 
     >>> ag.nn.Hardtanh()(ag.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -96,7 +96,7 @@ class Hardtanh(Overwriting):
 
 
 class ReLU6(Overwriting):
-    """x limited to [0, 6].
+    """x clamped to [0, 6].
 
     >>> ag.nn.ReLU6()(ag.tensor([-1.0, 8.0]))
     tensor([0., 6.])
@@ -107,7 +107,7 @@ class ReLU6(Overwriting):
 
 
 class Hardsigmoid(Overwriting):
-    """(x + 3) / 6 limited to [0, 1]. Unlike PyTorch's it prints `inplace`, as its like do.
+    """(x + 3) / 6 clamped to [0, 1]. Unlike PyTorch's, its repr shows `inplace`, as that of other activations does.
 
     >>> ag.nn.Hardsigmoid()(ag.tensor([0.0, 4.0]))
     tensor([0.5, 1. ])
@@ -118,7 +118,7 @@ class Hardsigmoid(Overwriting):
 
 
 class Hardswish(Overwriting):
-    """x * hardsigmoid(x). Unlike PyTorch's it prints `inplace`, as its like do.
+    """x * hardsigmoid(x). Unlike PyTorch's, its repr shows `inplace`, as that of other activations does.
 
     >>> ag.nn.Hardswish()(ag.tensor([0.0, 4.0]))
     tensor([0., 4.])

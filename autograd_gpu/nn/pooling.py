@@ -1,4 +1,4 @@
-"""Pooling over windows of the last dimension, and pixels out of channels, as modules."""
+"""1-d pooling and pixel shuffling as modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _as_tuple(value: Any) -> tuple[int, ...]:
 
 
 class AvgPool1d(Module):
-    """The means of windows of (N, C, L) or (C, L): `kernel_size` elements, one every `stride` (default: kernel_size).
+    """The means over windows of (N, C, L) or (C, L): `kernel_size` elements at every `stride` (default: kernel_size).
 
     >>> ag.nn.AvgPool1d(2)(ag.tensor([[1.0, 3.0, 5.0, 7.0]]))
     tensor([[2., 6.]])
@@ -41,7 +41,7 @@ class AvgPool1d(Module):
 
 
 class AdaptiveAvgPool1d(Module):
-    """The means of `output_size` windows that cover (N, C, L) or (C, L) evenly.
+    """The means over `output_size` windows that cover L evenly: (N, C, L) or (C, L) -> (..., output_size).
 
     >>> ag.nn.AdaptiveAvgPool1d(1)(ag.tensor([[1.0, 3.0, 5.0]]))
     tensor([[3.]])
@@ -59,7 +59,7 @@ class AdaptiveAvgPool1d(Module):
 
 
 class MaxPool1d(Module):
-    """The largest elements of windows of (N, C, L) or (C, L), with `return_indices` and their places.
+    """The maxima over windows of (N, C, L) or (C, L); with `return_indices` also their indices.
 
     >>> ag.nn.MaxPool1d(2)(ag.tensor([[1.0, 3.0, 7.0, 5.0]]))
     tensor([[3., 7.]])

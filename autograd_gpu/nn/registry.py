@@ -1,11 +1,10 @@
 """The attributes of a module: which of them are parameters, buffers and child modules.
 
 Note [Attributes of a module]
-A parameter, buffer or child is an ordinary attribute: `self.weight` is found in the instance's dict, and Module has no
-__getattr__ (which alone would cost each attribute read of each module 20 ns, Python then having no fast path for them).
-`_ag_kinds` says in the order of registration which attributes are more than plain ones; the values are in one place
-only, so the two cannot disagree. Nothing here reads `self.__dict__`, whose creation makes each later read slower (19 ns
-instead of 8). Private names begin with `_ag_`, which no subclass of a user takes.
+A parameter, buffer or child is an ordinary attribute in the instance's dict. Module has no __getattr__, which would add
+20 ns to each attribute read, since Python then has no fast path. `_ag_kinds` lists the registered attributes in order
+with their kinds; it holds no values, so the two cannot disagree. Nothing here reads `self.__dict__`, whose creation
+makes later reads slower (19 ns instead of 8). Private names begin with `_ag_`, to avoid clashes with users' subclasses.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ _PLURAL = {PARAMETER: "parameters", BUFFER: "buffers", TRANSIENT: "buffers", MOD
 
 
 class Registry:
-    """What a Module knows about its attributes."""
+    """The part of Module that registers attributes."""
 
-    # Attribute name -> PARAMETER, BUFFER, TRANSIENT or MODULE. Before __init__ the class' None is found, so that no
-    # __getattr__ of a subclass is asked, which may look for an attribute that is not there yet.
+    # Attribute name -> PARAMETER, BUFFER, TRANSIENT or MODULE. The class attribute is None before __init__, so that a
+    # subclass's __getattr__ is not called, which may read an attribute that does not exist yet.
     _ag_kinds: dict[str, str] = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self._ag_kinds = {}
 
     def __setstate__(self, state: Any) -> None:
-        """Fills a copy or an unpickled module; what changes in a shallow copy leaves its model alone."""
+        """Sets the attributes of a copied or unpickled module; a shallow copy gets its own registry."""
         plain, slots = state if isinstance(state, tuple) else (state, None)
         for name, value in {**(plain or {}), **(slots or {})}.items():
             object.__setattr__(self, name, type(value)(value) if name in ("_ag_kinds", "_ag_hooks") else value)
 
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any: ...  # what register_buffer and add_module define
+        def __getattr__(self, name: str) -> Any: ...  # attributes set by register_buffer and add_module
 
     def __setattr__(self, name: str, value: Any) -> None:
         kinds = self._ag_kinds
@@ -66,7 +65,7 @@ class Registry:
 
     def _ag_register(self, name: str, value: Any, kind: str) -> None:
         if hasattr(getattr(type(self), name, None), "__set__"):
-            object.__setattr__(self, name, value)  # a property of the class decides what becomes of it
+            object.__setattr__(self, name, value)  # the property of the class handles it
             return
         _check_name(name, kind)
         if self._ag_kinds.get(name, kind) != kind:
@@ -87,11 +86,11 @@ class Registry:
         self._ag_register(name, value, kind)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Adds a parameter; None says that the module has none of that name."""
+        """Registers a parameter; None registers the name without a parameter."""
         self._ag_register_new(name, param, PARAMETER, Parameter, "Parameter")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Adds a tensor that moves with the module and is no parameter; a persistent one is in `state_dict`.
+        """Registers a tensor that is not a parameter and moves with the module; a persistent one is in `state_dict`.
 
         >>> module = ag.nn.Module()
         >>> module.register_buffer("mean", ag.zeros(2))
@@ -104,7 +103,7 @@ class Registry:
         self._ag_register_new(name, tensor, kind, Tensor, "Tensor")
 
     def register_module(self, name: str, module: Any) -> None:
-        """Adds a child module.
+        """Registers a child module.
 
         >>> net = ag.nn.Module()
         >>> net.register_module("act", ag.nn.ReLU())
@@ -137,7 +136,7 @@ class Registry:
 
 
 class Members(MutableMapping[str, Any]):
-    """The attributes of a module of some kinds, as a dict: what is set or deleted in it is so in the module."""
+    """A mutable mapping of a module's attributes of some kinds; changes apply to the module."""
 
     def __init__(self, owner: Registry, *kinds: str) -> None:
         self.owner, self.kinds = owner, kinds
@@ -155,14 +154,14 @@ class Members(MutableMapping[str, Any]):
         getattr(self.owner, f"register_{what}")(name, value)
 
     def __delitem__(self, name: str) -> None:
-        self[name]  # KeyError for what is none of them
+        self[name]  # KeyError for other attributes
         delattr(self.owner, name)
 
     def __reversed__(self) -> Iterator[str]:
         return reversed(list(self))
 
     def keys(self) -> KeysView[str]:
-        """The names; a view as a dict has it, like `values` and `items`, which can be walked in `reversed` order."""
+        """The names, as a dict view, which supports `reversed`; so do `values` and `items`."""
         return dict.fromkeys(self).keys()
 
     def values(self) -> ValuesView[Any]:
@@ -203,6 +202,6 @@ def _wrong_kind(name: str, kind: str, value: Any) -> TypeError:
 
 
 def typename(value: Any) -> str:
-    """The type of `value` with its module, as error texts say it."""
+    """The qualified type name of `value`, for error messages."""
     cls = type(value)
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"

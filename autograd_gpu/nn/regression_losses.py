@@ -1,6 +1,6 @@
-"""Losses of differences as modules, and the base of all. `reduction` is "mean", "sum" or "none" (one per element).
+"""Regression losses as modules, and the base class of losses. `reduction` is "mean", "sum" or "none" (per element).
 
-It replaces `size_average` and `reduce`, which PyTorch has deprecated: losses take them by name, with its warning.
+Losses also accept PyTorch's deprecated `size_average` and `reduce` as keywords, and warn as PyTorch does.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from . import functional as F
 from .module import Module
 
 
-def _with_old_words(init: Any) -> Any:
-    """An __init__ that takes `size_average` and `reduce` by name."""
+def _with_deprecated_keywords(init: Any) -> Any:
+    """Wraps an __init__ to accept `size_average` and `reduce` as keywords."""
 
     @functools.wraps(init)
     def wrapped(self: Loss, *args: Any, size_average: Any = None, reduce: Any = None, **kwargs: Any) -> None:
@@ -28,14 +28,14 @@ def _with_old_words(init: Any) -> Any:
 
 
 class Loss(Module):
-    """Base of losses: holds `reduction`."""
+    """Base class of losses with a `reduction`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls) and cls.__module__.startswith(__name__.rpartition(".")[0]):
-            cls.__init__ = _with_old_words(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _with_deprecated_keywords(cls.__init__)  # type: ignore[method-assign]
 
-    @_with_old_words
+    @_with_deprecated_keywords
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
         check_reduction(reduction)
@@ -43,7 +43,7 @@ class Loss(Module):
 
 
 class WeightedLoss(Loss):
-    """Base of losses with a `weight`, a buffer that moves with the module."""
+    """Base class of losses with a `weight` buffer."""
 
     weight: Tensor | None
 
@@ -53,10 +53,10 @@ class WeightedLoss(Loss):
 
 
 class MSELoss(Loss):
-    """(input - target)^2, for float tensors of one shape: others broadcast, with a warning.
+    """(input - target)^2 for floating-point tensors of the same shape; other shapes broadcast with a warning.
 
-    `reduction` "mean" (the default) or "sum" makes one number of the elements' losses, "none" keeps their
-    shape; another one is a ValueError.
+    `reduction` "mean" (the default) or "sum" returns a 0-d tensor, "none" the losses of the elements; ValueError for
+    another value.
 
     >>> ag.nn.MSELoss()(ag.zeros(2), ag.tensor([1.0, 3.0])).item()
     5.0
@@ -67,10 +67,10 @@ class MSELoss(Loss):
 
 
 class L1Loss(Loss):
-    """|input - target|, for float tensors of one shape: others broadcast, with a warning.
+    """|input - target| for floating-point tensors of the same shape; other shapes broadcast with a warning.
 
-    `reduction` "mean" (the default) or "sum" makes one number of the elements' losses, "none" keeps their
-    shape; another one is a ValueError.
+    `reduction` "mean" (the default) or "sum" returns a 0-d tensor, "none" the losses of the elements; ValueError for
+    another value.
 
     >>> ag.nn.L1Loss()(ag.zeros(2), ag.tensor([1.0, 3.0])).item()
     2.0

@@ -1,4 +1,4 @@
-"""Layers that only move data: Identity, Flatten, Unflatten."""
+"""Layers that change the shape only: Identity, Flatten, Unflatten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .module import Module
 
 
 class Identity(Module):
-    """Returns its input; takes any constructor arguments, so that it can stand in for another layer.
+    """Returns its input; accepts any constructor arguments, so that it can replace another layer.
 
     >>> ag.nn.Identity()(ag.ones(1))
     tensor([1.])
@@ -24,7 +24,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Joins the dimensions from `start_dim` to `end_dim` into one.
+    """Flattens the dimensions from `start_dim` to `end_dim` into one.
 
     >>> ag.nn.Flatten()(ag.zeros(2, 3, 4)).shape
     (2, 12)

@@ -1,4 +1,4 @@
-"""Vectors compared in pairs, as modules."""
+"""Cosine similarity and pairwise distance as modules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .module import Module
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along `dim`; lengths are taken as `eps` at least.
+    """The cosine of the angle between vectors along `dim`; norms are clamped to at least `eps`.
 
     >>> ag.nn.CosineSimilarity()(ag.tensor([[3.0, 4.0]]), ag.tensor([[4.0, -3.0]])).item()
     0.0

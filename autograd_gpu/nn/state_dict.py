@@ -1,4 +1,4 @@
-"""The state of a module as a dict of tensors by dotted name, and loading one: checked first, then copied."""
+"""State dicts: tensors of a module by dotted name. Loading checks all entries before it copies any."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .torch_interop import as_own
 from .traversal import M, Tree
 
 SAVE_PRE, SAVE_POST, LOAD_PRE, LOAD_POST = "state_dict_pre", "state_dict", "load_state_dict_pre", "load_state_dict"
-EXTRA = "_extra_state"  # the key, after the module's prefix, of what get_extra_state returns
+EXTRA = "_extra_state"  # the key, after the module's prefix, of the result of get_extra_state
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find, and what it had no place for."""
+    """The result of `load_state_dict`: missing and unexpected keys."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -29,7 +29,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class StateDict(dict[str, Any]):
-    """A dict that also knows, in `_metadata`, the version of each module's layout, as PyTorch's state dicts do."""
+    """A dict with the version of each module's state layout in `_metadata`, as in PyTorch."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -39,7 +39,7 @@ class StateDict(dict[str, Any]):
 class Stateful(Tree[M]):
     """The part of Module that saves and loads."""
 
-    _version = 1  # of the layout of a class's state, handed to the hooks in `local_metadata`
+    _version = 1  # of the class's state layout, passed to hooks in `local_metadata`
     _ag_state_hooks: Hooks | None = None
 
     def state_dict(
@@ -76,12 +76,12 @@ class Stateful(Tree[M]):
     ) -> IncompatibleKeys:
         """Copies `state_dict` into parameters and persistent buffers, converting device and dtype.
 
-        The values are tensors, arrays, or tensors of PyTorch, whose state dicts may be given as they are. With `assign`
-        the module takes the tensors themselves instead, with their devices and dtypes; parameters keep their
-        requires_grad. Returns the missing and the unexpected keys. RuntimeError that lists them and every value
-        that has another shape or is no tensor, TypeError for what is no mapping; nothing is copied then (missing and
-        unexpected keys are raised after the copy where a module has a load post-hook, which may strike them off). With
-        `strict=False` missing and unexpected keys are no error.
+        The values are tensors, arrays, or PyTorch tensors, so PyTorch's state dicts can be loaded. With `assign` the
+        module takes the tensors themselves, with their devices and dtypes; parameters keep their requires_grad. Returns
+        the missing and unexpected keys. RuntimeError that lists these keys and all values of another shape or type,
+        TypeError if `state_dict` is not a mapping; in both cases nothing is copied, except that with a load post-hook,
+        which may remove keys from the lists, missing and unexpected keys are raised after the copy. With `strict=False`
+        missing and unexpected keys are not an error.
 
         >>> net = ag.nn.Linear(2, 1)
         >>> net.load_state_dict({"weight": ag.ones(1, 2), "bias": ag.zeros(1)})
@@ -98,20 +98,20 @@ class Stateful(Tree[M]):
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """Calls the load pre-hooks; a subclass that overrides it may rename keys of `state_dict` before or after.
+        """Calls the load pre-hooks; an override may rename keys of `state_dict`.
 
-        PyTorch's copies the tensors here. This one does not: all keys and shapes are compared before any is copied.
+        Unlike PyTorch's, it does not copy tensors: all keys and shapes are checked before any copy.
         """
         for hook in self._ag_state_hooks_of(LOAD_PRE):
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
-        """What a subclass wants to have in `state_dict` besides its tensors; with `set_extra_state` to load it."""
+        """Returns an object to store in `state_dict` besides the tensors; for subclasses, with `set_extra_state`."""
         raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called: define it in "
                            "the subclass")
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes what `get_extra_state` returned."""
+        """Restores the object that `get_extra_state` returned."""
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called: define it in "
                            "the subclass")
 
@@ -126,13 +126,13 @@ class Stateful(Tree[M]):
         return add(self._ag_state_hooks, (kind, hook))
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, prefix, keep_vars)` before the module's part of a `state_dict` is made."""
+        """Calls `hook(module, prefix, keep_vars)` before the module's entries are added to a `state_dict`."""
         return self._ag_add_state_hook(SAVE_PRE, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, state_dict, prefix, local_metadata)` after the module's part of it has been made.
+        """Calls `hook(module, state_dict, prefix, local_metadata)` after the module's entries are added.
 
-        It may change the dict in place, and returns None.
+        The hook may change the dict in place, and must return None.
 
         >>> net = ag.nn.Linear(2, 1)
         >>> handle = net.register_state_dict_post_hook(lambda module, state, prefix, meta: state.pop("bias") and None)
@@ -142,17 +142,18 @@ class Stateful(Tree[M]):
         return self._ag_add_state_hook(SAVE_POST, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
-        before a state dict is loaded. It may change the dict, which is a copy, in place: rename keys, for instance.
+        """Registers a hook that runs before a state dict is loaded, and may change the dict in place.
 
-        `local_metadata` has the "version" of the module's layout, and is empty for a dict that `ag.load` read.
+        The call is `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+        error_msgs)`. `state_dict` is a copy. `local_metadata` has the "version" of the module's state layout, and is
+        empty for a dict from `ag.load`.
         """
         return self._ag_add_state_hook(LOAD_PRE, hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, incompatible_keys)` after a state dict has been loaded, children first.
+        """Calls `hook(module, incompatible_keys)` after a state dict is loaded, children first.
 
-        It may strike keys off the two lists in place: what is left is an error if loading is strict.
+        The hook may remove keys from the two lists in place; the remaining keys are an error if loading is strict.
         """
         return self._ag_add_state_hook(LOAD_POST, hook)
 
@@ -161,7 +162,7 @@ class Stateful(Tree[M]):
 
 
 class _Load:
-    """One `load_state_dict`: pre-hooks, checks, copies, post-hooks."""
+    """A call of `load_state_dict`: pre-hooks, checks, copies, post-hooks."""
 
     def __init__(
         self, module: Stateful, state: dict[str, Any], versions: dict[str, Any], strict: bool, assign: bool
@@ -224,7 +225,7 @@ class _Load:
 
 
 def _prefixed(module: Stateful, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each module with the prefix of its keys, one of them under every name that it has, as in `state_dict`."""
+    """Each module with the prefix of its keys; a shared module appears under each of its names, as in `state_dict`."""
     yield prefix, module
     for name, child in module._ag_members(MODULE):
         yield from _prefixed(child, f"{prefix}{name}.")
@@ -237,7 +238,7 @@ def _bottom_up(module: Stateful) -> Iterator[Stateful]:
 
 
 def _places(root: Stateful) -> Iterator[tuple[str, Any, str, Tensor | None]]:
-    """(key, module, attribute, tensor) of everything that is loaded; the tensor of extra state is None."""
+    """(key, module, attribute, tensor) of all entries to load; the tensor of extra state is None."""
     for prefix, module in _prefixed(root):
         for kind in (PARAMETER, BUFFER):
             for name, tensor in module._ag_members(kind):
@@ -261,7 +262,7 @@ def _mismatch(key: str, tensor: Tensor, value: Any) -> list[str]:
 
 
 def _assigned(tensor: Tensor, value: Tensor) -> Tensor:
-    """`value` in the place of `tensor`: a Parameter in that of one, with its requires_grad."""
+    """`value` to replace `tensor`: a Parameter, with the same requires_grad, if `tensor` is one."""
     if not isinstance(tensor, Parameter):
         return value.detach() if isinstance(value, Parameter) else value
     if isinstance(value, Parameter):

@@ -1,4 +1,4 @@
-"""Arrays and PyTorch's tensors among the values of a state dict."""
+"""Conversion of arrays and PyTorch tensors in state dicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..ops.creation.factories import as_tensor
 
 
 def as_own(value: Any) -> Any:
-    """An array, or a tensor of PyTorch, as a Tensor with memory of its own; anything else as it is."""
+    """A copy of an array or a PyTorch tensor as a Tensor; any other value unchanged."""
     if isinstance(value, Tensor):
         return value
     if is_array(value):
@@ -21,6 +21,6 @@ def as_own(value: Any) -> Any:
     if not hasattr(value, "detach"):
         return value
     host = value.detach().cpu()
-    if "bfloat16" in str(host.dtype):  # which NumPy does not know
+    if "bfloat16" in str(host.dtype):  # unknown to NumPy
         return as_tensor(np.asarray(host.float())).to(bfloat16)
     return as_tensor(np.asarray(host).copy())

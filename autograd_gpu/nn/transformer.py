@@ -22,7 +22,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 def generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
-    """(size, size): 0 where target i may look at source j <= i, -inf elsewhere.
+    """The causal mask (size, size): 0 where target i may attend to source j <= i, else -inf.
 
     >>> ag.nn.transformer.generate_square_subsequent_mask(2)
     tensor([[  0., -inf],
@@ -32,7 +32,7 @@ def generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = 
 
 
 def activation_of(name: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The function of that name, "relu" or "gelu"; a function is itself."""
+    """The activation function by name, "relu" or "gelu", or `name` itself if it is a function; else RuntimeError."""
     if not isinstance(name, str):
         return name
     if name not in ACTIVATIONS:
@@ -41,11 +41,11 @@ def activation_of(name: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], 
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and two linear layers with `activation` between, each with dropout, a shortcut and a LayerNorm.
+    """Self-attention and a feed-forward block, each with dropout, a residual connection and a LayerNorm.
 
-    Takes and returns (L, N, d_model), or (N, L, d_model) with `batch_first`, or one example without N. The norm comes
-    after the sum, or with `norm_first` before the branch. `activation` is "relu", "gelu" or a function. In masks True,
-    or -inf, hides.
+    Takes and returns (L, N, d_model), (N, L, d_model) with `batch_first`, or unbatched (L, d_model). The norm follows
+    the residual sum, or with `norm_first` precedes the block. `activation` is "relu", "gelu" or a function. Masks are
+    bool, where True masks, or float, which are added.
 
     >>> layer = ag.nn.TransformerEncoderLayer(4, 2, dim_feedforward=8)
     >>> layer(ag.ones(3, 1, 4)).shape
@@ -91,9 +91,9 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of a TransformerEncoderLayer one after the other, then `norm` if there is one.
+    """A stack of `num_layers` copies of a TransformerEncoderLayer, followed by `norm` if given.
 
-    `enable_nested_tensor` and `mask_check` are accepted and have no effect.
+    `enable_nested_tensor` and `mask_check` have no effect.
 
     >>> encoder = ag.nn.TransformerEncoder(ag.nn.TransformerEncoderLayer(4, 2, dim_feedforward=8), num_layers=2)
     >>> encoder(ag.ones(3, 1, 4)).shape

@@ -1,4 +1,4 @@
-"""Walking the tree of modules, and finding in it by dotted name."""
+"""Traversal of the module tree, and lookup by dotted name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tree(Registry, Generic[M]):
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """This module and all below it, by dotted name; the root's name is `prefix`."""
+        """This module and its descendants with dotted names; the name of the root is `prefix`."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -63,7 +63,7 @@ class Tree(Registry, Generic[M]):
     ) -> Iterator[tuple[str, Parameter]]:
         """The parameters by dotted name after `prefix`, in the order of registration, a shared one once.
 
-        `recurse=False` leaves out those of child modules, `remove_duplicate=False` gives each name of a shared one.
+        `recurse=False` excludes those of child modules; `remove_duplicate=False` includes all names of shared ones.
 
         >>> net = ag.nn.Sequential(ag.nn.Linear(3, 2), ag.nn.ReLU())
         >>> [(name, p.shape) for name, p in net.named_parameters(prefix="net")]
@@ -72,7 +72,7 @@ class Tree(Registry, Generic[M]):
         return self._ag_named_tensors((PARAMETER,), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, a shared one once: what an optimizer takes.
+        """The parameters, a shared one once, as for an optimizer.
 
         >>> sum(p.numel() for p in ag.nn.Linear(3, 2).parameters())
         8
@@ -92,7 +92,7 @@ class Tree(Registry, Generic[M]):
             yield buffer
 
     def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
-        """Calls `fn` on every module below this one, children first, then on this one.
+        """Calls `fn` on all descendants, children first, then on this module; returns the module.
 
         >>> def start(module):
         ...     if isinstance(module, ag.nn.Linear):
@@ -143,7 +143,7 @@ class Tree(Registry, Generic[M]):
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter of that dotted name; AttributeError, naming what is missing or is no parameter.
+        """The parameter with the dotted name `target`; AttributeError if it is missing or not a parameter.
 
         >>> ag.nn.Sequential(ag.nn.Linear(3, 2)).get_parameter("0.bias").shape
         (2,)
@@ -154,7 +154,7 @@ class Tree(Registry, Generic[M]):
         return value
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer of that dotted name; AttributeError, naming what is missing or is no buffer.
+        """The buffer with the dotted name `target`; AttributeError if it is missing or not a buffer.
 
         >>> ag.nn.Sequential(ag.nn.BatchNorm1d(2)).get_buffer("0.running_mean").shape
         (2,)

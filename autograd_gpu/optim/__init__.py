@@ -1,4 +1,4 @@
-"""Optimizers and what goes with them, with PyTorch's names and arithmetic."""
+"""Optimizers, schedulers and averaged models, with PyTorch's names and arithmetic."""
 
 from . import hooks, lr_scheduler, swa_utils
 from .adadelta import Adadelta

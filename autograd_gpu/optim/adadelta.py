@@ -10,10 +10,10 @@ from .param_groups import Group, Params
 
 
 class Adadelta(Optimizer):
-    """p -= lr d with d = g sqrt(D + eps) / sqrt(v + eps) (Zeiler 2012); v averages g^2 and D the d^2 before this one.
+    """p -= lr d with d = g sqrt(D + eps) / sqrt(v + eps) (Zeiler 2012); v averages g^2, D the previous d^2.
 
-    `rho` is the memory of both averages; weight_decay p is added to g, `maximize` negates g. `foreach` changes nothing,
-    `capturable` and `differentiable` are refused.
+    `rho` is the decay of both averages; weight_decay p is added to g, `maximize` negates g. `foreach` has no effect;
+    NotImplementedError for `capturable` and `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adadelta([w], eps=0.25, rho=0.75)
@@ -23,7 +23,7 @@ class Adadelta(Optimizer):
     0.134
     """
 
-    _ag_kernel = staticmethod(adadelta)
+    _ag_formula = staticmethod(adadelta)
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(

@@ -12,9 +12,9 @@ from .param_groups import Group, Params
 class Adagrad(Optimizer):
     """p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(G) + eps), G the sum of all g^2 so far (Duchi et al. 2011).
 
-    G starts as `initial_accumulator_value`; weight_decay p is added to g, `maximize` negates g. `foreach` and `fused`
-    change nothing, `differentiable` is refused. Unlike PyTorch's, the state is made at the first step, so that a model
-    may be moved before it.
+    G is initialized to `initial_accumulator_value`; weight_decay p is added to g, `maximize` negates g. `foreach` and
+    `fused` have no effect; NotImplementedError for `differentiable`. Unlike PyTorch's, the state is made at the first
+    step, so the model may be moved before it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adagrad([w], lr=0.25)
@@ -24,7 +24,7 @@ class Adagrad(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(adagrad)
+    _ag_formula = staticmethod(adagrad)
     _ag_nonnegative = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
     def __init__(

@@ -13,8 +13,9 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba 2015): p -= lr m' / (sqrt(v') + eps), m' and v' the bias-corrected moving averages.
 
     m averages the gradient g with betas[0], v averages g^2 with betas[1]; weight_decay p is added to g, or with
-    `decoupled_weight_decay` taken off p as in AdamW. `amsgrad` uses the largest v so far (Reddi et al. 2018);
-    `maximize` negates g. `foreach` and `fused` change nothing, `capturable` and `differentiable` are refused.
+    `decoupled_weight_decay` subtracted from p as in AdamW. `amsgrad` uses the maximum of v so far (Reddi et al. 2018);
+    `maximize` negates g. `foreach` and `fused` have no effect; NotImplementedError for `capturable` and
+    `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adam([w], lr=0.25)
@@ -24,7 +25,7 @@ class Adam(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(adam)
+    _ag_formula = staticmethod(adam)
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
@@ -63,7 +64,7 @@ class Adam(Optimizer):
         beta1, beta2 = group["betas"]
         decoupled, decay = group["decoupled_weight_decay"], group["weight_decay"]
         root2 = (1.0 - beta2**step) ** 0.5
-        # lr / (1 - beta1^t) m / (sqrt(v) / root2 + eps), multiplied through by root2: one pass less.
+        # lr / (1 - beta1^t) m / (sqrt(v) / root2 + eps), multiplied by root2, which saves one pass.
         return AdamNumbers(
             sign=-1.0 if group["maximize"] else 1.0,
             decay=0.0 if decoupled else decay,
@@ -78,7 +79,7 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with weight decay decoupled from the gradient: p *= 1 - lr weight_decay before each step.
 
-    Loshchilov and Hutter 2019; everything else is as in Adam.
+    Loshchilov and Hutter (2019); otherwise as Adam.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> ag.optim.AdamW([w]).defaults["weight_decay"]
@@ -106,7 +107,7 @@ class AdamW(Adam):
         )  # fmt: skip
 
     def _ag_load(self, state_dict: dict[str, Any]) -> None:
-        """A state dict of Adam becomes one of AdamW."""
+        """Loads a state dict of Adam or AdamW."""
         super()._ag_load(state_dict)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True

@@ -10,11 +10,11 @@ from .param_groups import Group, Params, check_betas
 
 
 class Adamax(Optimizer):
-    """Adam with a decayed largest gradient for the root of the mean square (Kingma and Ba 2015, section 7).
+    """Adam with the infinity norm of past gradients in place of the root mean square (Kingma and Ba 2015, section 7).
 
     m averages the gradient g with betas[0], u = max(betas[1] u, |g| + eps), and p -= lr m / ((1 - betas[0]^t) u);
-    weight_decay p is added to g, `maximize` negates g. `foreach` changes nothing, `capturable` and `differentiable` are
-    refused.
+    weight_decay p is added to g, `maximize` negates g. `foreach` has no effect; NotImplementedError for `capturable`
+    and `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adamax([w], lr=0.25)
@@ -24,7 +24,7 @@ class Adamax(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(adamax)
+    _ag_formula = staticmethod(adamax)
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(

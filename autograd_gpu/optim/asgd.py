@@ -10,11 +10,11 @@ from .param_groups import Group, Params
 
 
 class ASGD(Optimizer):
-    """Gradient descent that averages its way (Polyak and Juditsky 1992): p = (1 - lambd eta) p - eta g.
+    """Averaged gradient descent (Polyak and Juditsky 1992): p = (1 - lambd eta) p - eta g.
 
-    eta = lr / (1 + lambd lr t)^alpha, t the steps before this one. state["ax"] follows p, and is its mean from step
-    `t0` on. weight_decay p is added to g, `maximize` negates g. `foreach` changes nothing, `capturable` and
-    `differentiable` are refused.
+    eta = lr / (1 + lambd lr t)^alpha, where t is the number of previous steps. state["ax"] equals p, and from step `t0`
+    on the mean of p. weight_decay p is added to g, `maximize` negates g. `foreach` has no effect; NotImplementedError
+    for `capturable` and `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.ASGD([w], lr=0.25, lambd=0.0)
@@ -24,7 +24,7 @@ class ASGD(Optimizer):
     tensor([0.5], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(asgd)
+    _ag_formula = staticmethod(asgd)
     _ag_nonnegative = ("lr", "weight_decay")
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Hooks around an optimizer's step and its state dicts, and the wrapper of `step` that calls them."""
+"""Hooks of an optimizer's step and state dicts, and the wrapper of `step` that calls them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ EVERYWHERE: dict[str, Hooks] = {BEFORE: Hooks(), AFTER: Hooks()}  # around the s
 
 
 class Hookable:
-    """The methods of an Optimizer that register hooks. Each returns a handle whose `remove()` takes the hook away."""
+    """The methods of Optimizer that register hooks. Each returns a handle whose `remove()` unregisters the hook."""
 
-    # What is found of an optimizer that wraps another and never calls `super().__init__`: it can step, and have hooks.
+    # Defaults for an optimizer that wraps another one without `super().__init__`: it can step and have hooks.
     _ag_in_step = False
     _ag_steps_taken = 0
     _ag_hooks: dict[str, Hooks] | None = None
@@ -36,9 +36,10 @@ class Hookable:
         return [*EVERYWHERE.get(kind, {}).values(), *([] if own is None else own[kind].values())]
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Calls hook(optimizer, args, kwargs) before each step; what it returns, (args, kwargs), replaces them.
+        """Calls hook(optimizer, args, kwargs) before each step; a result (args, kwargs) replaces them.
 
-        args are those of `step` with the optimizer in front. RuntimeError if it returns anything but None or a pair.
+        `args` are the arguments of `step`, including self. RuntimeError if the hook returns anything but None or a
+        pair.
 
         >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)])
         >>> handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: print("before"))
@@ -59,11 +60,11 @@ class Hookable:
         return self._ag_add_hook(AFTER, hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Calls hook(optimizer) before a state dict is made; `prepend` puts it before the others."""
+        """Calls hook(optimizer) before `state_dict`; `prepend` puts it before the other hooks."""
         return self._ag_add_hook(SAVE_PRE, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Calls hook(optimizer, state_dict) on a state dict that has been made; what it returns replaces it.
+        """Calls hook(optimizer, state_dict) after `state_dict`; a result other than None replaces the dict.
 
         >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)])
         >>> handle = optimizer.register_state_dict_post_hook(lambda optimizer, state: {**state, "epoch": 3})
@@ -73,14 +74,14 @@ class Hookable:
         return self._ag_add_hook(SAVE_POST, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Calls hook(optimizer, state_dict) before one is loaded; what it returns replaces it.
+        """Calls hook(optimizer, state_dict) before `load_state_dict`; a result other than None replaces the dict.
 
-        The dict is a shallow copy: keys may be set, but what lies deeper is the caller's.
+        The dict is a shallow copy: the hook may set keys, but nested objects are the caller's.
         """
         return self._ag_add_hook(LOAD_PRE, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Calls hook(optimizer) after a state dict has been loaded."""
+        """Calls hook(optimizer) after `load_state_dict`."""
         return self._ag_add_hook(LOAD_POST, hook, prepend)
 
 
@@ -100,7 +101,7 @@ def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
 
 
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """`step` between the optimizer's hooks, and counted; within another step, that of a base class, just `step`."""
+    """Wraps `step` to call the hooks and count steps; a nested call of a base class's step only runs `step`."""
 
     @functools.wraps(step)
     def hooked(self: Hookable, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +128,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 def _changed(
     optimizer: Hookable, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of `step` as the pre-hooks leave them."""
+    """The arguments of `step` after the pre-hooks."""
     for hook in optimizer._ag_hooks_of(BEFORE):
         changed = hook(optimizer, (optimizer, *args), kwargs)
         if changed is None:

@@ -20,12 +20,13 @@ _ARRAYS, _LISTS = ("d", "prev_flat_grad"), ("old_dirs", "old_stps")  # state tha
 
 
 class LBFGS(Optimizer):
-    """Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5), for losses without noise.
+    """Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5), for deterministic losses.
 
-    `step(closure)` makes up to `max_iter` iterations with up to `max_eval` (5/4 of max_iter) calls of the closure,
-    which computes the loss and the gradients. It ends when no gradient is above `tolerance_grad`, or the loss or the
-    parameters change by less than `tolerance_change`. The inverse Hessian is built from the last `history_size` steps.
-    `line_search_fn` is None for steps of lr, or "strong_wolfe". One parameter group only.
+    `step(closure)` makes up to `max_iter` iterations with up to `max_eval` (default: 5/4 max_iter) calls of the
+    closure, which computes the loss and the gradients. It stops if no gradient exceeds `tolerance_grad`, or if the loss
+    or the parameters change by less than `tolerance_change`. The inverse Hessian is approximated from the last
+    `history_size` steps. `line_search_fn` is None for steps of size lr, or "strong_wolfe". Only one parameter group:
+    ValueError for several.
 
     >>> w = ag.tensor([3.0, -1.0], requires_grad=True)
     >>> optimizer = ag.optim.LBFGS([w], line_search_fn="strong_wolfe")
@@ -61,7 +62,7 @@ class LBFGS(Optimizer):
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Takes the one group; ValueError for a second."""
+        """Adds the only group; ValueError for a second one."""
         if self.param_groups:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         super().add_param_group(param_group)
@@ -75,9 +76,9 @@ class LBFGS(Optimizer):
         return {"func_evals": 0, "n_iter": 0, "t": 0.0, "H_diag": 1.0, "prev_loss": 0.0}
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Minimizes for up to max_iter iterations; returns the loss that `closure` gave at first.
+        """Minimizes for up to max_iter iterations; returns the first loss of `closure`.
 
-        If `closure` raises, memory runs out or the user interrupts, parameters and state are as they were before.
+        An exception, such as an error in `closure`, lack of memory or an interrupt, restores parameters and state.
         """
         params = self.param_groups[0]["params"]
         state = self.state[params[0]]
@@ -94,7 +95,7 @@ class LBFGS(Optimizer):
             raise
 
     def _ag_minimize(self, closure: Callable[[], Any], state: dict[str, Any]) -> Any:
-        """1. A direction from the history. 2. A step along it. 3. Loss and gradient there, and if that is enough."""
+        """Iterates: 1. direction from the history, 2. step along it, 3. loss, gradient and stopping criteria there."""
         group = with_numbers(self.param_groups[0])
         params = group["params"]
         if not state:
@@ -134,9 +135,9 @@ class LBFGS(Optimizer):
 def _moved(
     closure: Callable[[], Any], group: Group, here: Point, d: Array, t: float, left: int, last: bool
 ) -> tuple[Point, int]:
-    """Takes a step along `d`, of size `t` or as the line search finds; the point reached, and the evaluations made.
+    """Takes a step along `d`, of size `t` or from the line search; returns the new point and the evaluations made.
 
-    Without a line search nobody needs the loss after the `last` iteration, and it is not computed.
+    Without a line search the loss after the `last` iteration is not needed, and not computed.
     """
     params = group["params"]
     origin, warnings = [param.array.copy() for param in params], np.geterr()
@@ -149,7 +150,7 @@ def _moved(
         return Point(t, value, grad, _dot(grad, d))
 
     if group["line_search_fn"] is not None:
-        with np.errstate(all="ignore"):  # of its own numbers; a step that leaves the loss's domain is shortened
+        with np.errstate(all="ignore"):  # a step out of the loss's domain is shortened
             point, made = strong_wolfe(evaluate, here, t, _largest(d), left)
         _place(params, origin, d, point.t)
         return point, made
@@ -160,7 +161,7 @@ def _moved(
 
 
 def _direction(memory: dict[str, Any], grad: Array, first: bool, history_size: int) -> Array:
-    """Minus the inverse Hessian times the gradient, by the two-loop recursion, after the last step is remembered."""
+    """Minus the inverse Hessian times the gradient, by the two-loop recursion; adds the last step to the history."""
     if first:
         memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return -grad
@@ -185,7 +186,7 @@ def _direction(memory: dict[str, Any], grad: Array, first: bool, history_size: i
 
 
 def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
-    """The state with arrays for tensors."""
+    """The state with tensors as arrays."""
     memory = {name: state[name] for name in ("t", "H_diag", "prev_loss")}
     memory["ro"] = [float(value) for value in state.get("ro", [])]
     memory.update({name: state[name].array for name in _ARRAYS if name in state})
@@ -201,7 +202,7 @@ def _pack(state: dict[str, Any], memory: dict[str, Any]) -> None:
 
 
 def _flat_grad(params: list[Tensor]) -> Array:
-    """All gradients in one vector, zeros for a missing one; float32 for half types."""
+    """All gradients as one vector, zeros for missing ones; float32 for half types."""
     xp = namespace(params[0].array)
     arrays = [xp.zeros_like(p.array) if p.grad is None else p.grad.array for p in params]
     flat = xp.concatenate([array.reshape(-1) for array in arrays])
@@ -220,9 +221,9 @@ def _place(params: list[Tensor], origin: list[Array], d: Array, t: float) -> Non
 
 
 def _dot(a: Array, b: Array) -> Any:
-    """The product as a number of the arrays' dtype, in which everything that is made of it is rounded.
+    """The dot product as a scalar of the arrays' dtype, so that later arithmetic rounds in that dtype.
 
-    The line search depends on it: a step so small that the loss cannot tell it from none has to come out as none.
+    The line search depends on it: a step too small to change the loss must compare as no change.
     """
     return a.dtype.type(namespace(a).dot(a, b).item())
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..backend import Array
 
-# Of the slope at the start: the value falls by at least the one, the slope's size to at most the other.
+# Factors of the initial slope: sufficient decrease (c1) and curvature (c2).
 SUFFICIENT, CURVATURE = 1e-4, 0.9
 
 
@@ -23,11 +23,12 @@ class Point(NamedTuple):
 def strong_wolfe(
     evaluate: Callable[[float], Point], start: Point, t: float, reach: float, limit: int, tolerance: float = 1e-9
 ) -> tuple[Point, int]:
-    """The accepted point and the number of evaluations (Nocedal and Wright 2006, algorithms 3.5 and 3.6).
+    """A line search; returns the accepted point and the number of evaluations.
 
-    1. Enlarge the step from `t` until a point is accepted or two points bracket one. 2. Shrink the bracket by cubic
-    interpolation until a point is accepted, or `limit` iterations are made, or the bracket moves no parameter by more
-    than `tolerance`; `reach` is the largest entry of the direction.
+    Nocedal and Wright (2006), algorithms 3.5 and 3.6. 1. Enlarge the step from `t` until a point is accepted or two
+    points form a bracket. 2. Shrink the bracket by cubic interpolation until a point is accepted, after `limit`
+    iterations, or when the bracket changes no parameter by more than `tolerance`; `reach` is the largest absolute entry
+    of the direction.
     """
     previous, point = start, evaluate(t)
     for made in range(limit):  # 1
@@ -84,7 +85,7 @@ def _ordered(bracket: list[Point]) -> tuple[int, int]:
 
 
 def _inside(t: float, left: float, right: float, stalled: bool) -> tuple[float, bool]:
-    """`t`, away from an end that it has come close to for the second time; and whether it is close."""
+    """`t`, moved away from an end of the bracket if it is close to one for the second time; and whether it is close."""
     margin = 0.1 * (right - left)
     if min(right - t, t - left) >= margin:
         return t, False
@@ -94,7 +95,7 @@ def _inside(t: float, left: float, right: float, stalled: bool) -> tuple[float, 
 
 
 def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """Where the cubic through both points is least, within `bounds`; their middle if it has no minimum."""
+    """The minimizer of the cubic through both points, clamped to `bounds`; their midpoint if there is no minimum."""
     lower, upper = bounds
     if a.t > b.t:
         a, b = b, a

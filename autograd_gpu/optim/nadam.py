@@ -10,12 +10,12 @@ from .param_groups import Group, Params, check_betas
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov momentum (Dozat 2016), whose momentum grows to betas[0] at a pace set by `momentum_decay`.
+    """Adam with Nesterov momentum (Dozat 2016), with a momentum schedule controlled by `momentum_decay`.
 
     mu_t = betas[0] (1 - 0.96^(t momentum_decay) / 2), and the step is that of Adam with m' replaced by
     mu_{t+1} m / (1 - mu_1 ... mu_{t+1}) + (1 - mu_t) g / (1 - mu_1 ... mu_t). weight_decay p is added to g, or with
-    `decoupled_weight_decay` taken off p as in AdamW; `maximize` negates g. `foreach` changes nothing, `capturable` and
-    `differentiable` are refused.
+    `decoupled_weight_decay` subtracted from p as in AdamW; `maximize` negates g. `foreach` has no effect;
+    NotImplementedError for `capturable` and `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.NAdam([w], lr=0.1)
@@ -25,7 +25,7 @@ class NAdam(Optimizer):
     0.8944
     """
 
-    _ag_kernel = staticmethod(nadam)
+    _ag_formula = staticmethod(nadam)
     _ag_nonnegative = ("lr", "eps", "weight_decay", "momentum_decay")
 
     def __init__(

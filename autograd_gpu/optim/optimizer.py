@@ -1,4 +1,4 @@
-"""What all optimizers share: parameter groups, per-parameter state, hooks, and the state dict."""
+"""The base class of optimizers: parameter groups, per-parameter state, hooks, and the state dict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..autograd.zero_grad import zero_grad
 from ..backend import Array, namespace
 from ..backend.optimizers.buckets import Buckets
-from ..backend.optimizers.chunks import Kernel
+from ..backend.optimizers.chunks import Formula
 from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
@@ -29,11 +29,11 @@ from .state_loading import loaded_group, loaded_state
 
 
 class Optimizer(Hookable):
-    """Base of the optimizers. A subclass defines `step(closure=None)`, as with PyTorch, or `_ag_update(group)`.
+    """Base class of optimizers. A subclass defines `step(closure=None)`, as in PyTorch, or `_ag_update(group)`.
 
     `params` is an iterable of leaf tensors, of (name, tensor), or of dicts {"params": tensors, option: value, ...}
     whose options override `defaults` for their group. `param_groups` may be changed between steps:
-    group["lr"] *= 0.1. A learning rate, or another number, may be a tensor of one element, which is read at each step.
+    group["lr"] *= 0.1. A learning rate or another numeric option may be a one-element tensor, read at each step.
 
     >>> w = ag.ones(1, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
@@ -43,8 +43,8 @@ class Optimizer(Hookable):
     tensor([0.5], requires_grad=True)
     """
 
-    # Private names here and in subclasses begin with `_ag_`, which no subclass of a user takes.
-    _ag_kernel: Kernel  # of backend/optimizers/formulas.py, for `_ag_update` as it stands here
+    # Private names here and in subclasses begin with `_ag_`, to avoid clashes with users' subclasses.
+    _ag_formula: Formula  # of backend/optimizers/formulas.py, for this class's `_ag_update`
     _ag_nonnegative: tuple[str, ...] = ()  # options that must not be negative
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ class Optimizer(Hookable):
             self.add_param_group(group)
 
     def _ag_start(self) -> None:
-        """What is neither saved nor copied."""
+        """Initializes the attributes that are neither saved nor copied."""
         self._ag_buckets = Buckets()
         self._ag_forget_hooks()
         self._ag_in_step, self._ag_steps_taken = False, 0
@@ -74,7 +74,7 @@ class Optimizer(Hookable):
         self._ag_start()
 
     def add_param_group(self, param_group: Group) -> None:
-        """Adds parameters with options of their own; options that are not given come from the defaults.
+        """Adds a group of parameters with its own options; missing options come from the defaults.
 
         >>> a, b = ag.zeros(1, requires_grad=True), ag.zeros(1, requires_grad=True)
         >>> optimizer = ag.optim.SGD([a], lr=0.1)
@@ -87,7 +87,7 @@ class Optimizer(Hookable):
         self.param_groups.append(group)
 
     def _ag_check_options(self, group: Group) -> None:
-        """Raises ValueError for an option out of its range; a subclass extends it."""
+        """Raises ValueError for an option out of range; subclasses extend it."""
         check_tensors(group)
         check_nonnegative(group, self._ag_nonnegative)
         check_execution(group)
@@ -97,10 +97,10 @@ class Optimizer(Hookable):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates every parameter that has a gradient; returns the result of `closure`.
 
-        The closure, which computes the loss and the gradients, is called first, with grad on. RuntimeError if a
-        gradient has another shape, dtype or device than its parameter. If memory runs out on the way, each parameter
-        was stepped together with its state or not at all; an interrupt may leave the one being stepped halfway, or the
-        small ones that are stepped together.
+        The closure computes the loss and the gradients; it is called first, with grad enabled. RuntimeError if a
+        gradient differs from its parameter in shape, dtype or device. If memory runs out, each parameter is updated
+        together with its state or not at all. An interrupt may leave the parameter being updated, or a bucket of small
+        parameters, partially updated.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
@@ -117,10 +117,10 @@ class Optimizer(Hookable):
         return loss
 
     def _ag_update(self, group: Group) -> None:
-        """One step for `group`, on arrays, so that nothing is recorded, with `bump_version` for each.
+        """Updates the parameters of `group` on arrays, without recording, and bumps their versions.
 
-        1. Make the state that is missing. 2. Count the step. 3. Run the formula on parameter, gradient and state.
-        4. Where that fails, parameters that the formula has not run on get their state back.
+        1. Make missing state. 2. Count the step. 3. Run the formula on parameters, gradients and state. 4. If that
+        fails, restore the state of parameters that were not updated.
         """
         slots = self._ag_slots(group)
         params, arrays, grads = with_grads(group)
@@ -140,7 +140,7 @@ class Optimizer(Hookable):
             self._ag_advance(states, group, fresh, keys)  # 2
             numbers = {key: self._ag_numbers(group, *key) for key in set(keys)}
             rows = [numbers[key] for key in keys]
-            self._ag_buckets.update(self._ag_kernel, [arrays, grads, *columns], rows, done)  # 3
+            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done)  # 3
         except BaseException:
             self._ag_take_back(states, keys, before, done)  # 4
             raise
@@ -149,28 +149,28 @@ class Optimizer(Hookable):
                 bump_version(param)
 
     def _ag_slots(self, group: Group) -> dict[str, float]:
-        """The state that is an array like the parameter, and what it is filled with at first."""
+        """The names of state arrays of the parameter's shape, and their initial values."""
         return {}
 
     def _ag_new_state(self, group: Group) -> dict[str, Any]:
-        """The numbers of a new state."""
+        """The scalars of a new state."""
         return {"step": 0}
 
     def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
-        """Counts the step in each state, new if `fresh`, and appends to `keys` what `_ag_numbers` needs of it."""
+        """Counts the step in each state, new if `fresh`, and appends the arguments of `_ag_numbers` to `keys`."""
         for state in states:
             state["step"] = step = state.get("step", 0) + 1
             keys.append((step,))
 
     def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
-        """Undoes `_ag_advance`, which appended `key`."""
+        """Undoes `_ag_advance` of a state, which appended `key`."""
         state["step"] -= 1
 
     def _ag_take_back(
         self, states: list[dict[str, Any]], keys: list[tuple[Any, ...]], before: list[dict[str, Any]] | None,
         done: list[int],
     ) -> None:
-        """Undoes `_ag_advance` for all rows but `done`, and `_ag_prepare`, if it ran: `before` is what that found."""
+        """Undoes `_ag_advance` for all rows not in `done`, and `_ag_prepare` if it ran; `before` is the state then."""
         for i in set(range(len(states))).difference(done):
             if before is None:
                 if i < len(keys):
@@ -182,11 +182,11 @@ class Optimizer(Hookable):
             states[i].update(before[i])
 
     def _ag_numbers(self, group: Group, *key: Any) -> Any:
-        """The formula's numbers for this step."""
+        """The formula's hyperparameters for this step."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update()")
 
     def _ag_prepare(self, group: Group, params: list[Tensor], slots: dict[str, float]) -> list[bool]:
-        """Makes the state that `params` lack, and says of each whether it had none; if that fails, nobody has any."""
+        """Makes the missing state of `params`; returns for each whether it was missing. Undoes all if it fails."""
         made = []
         for param in params:
             lacking = [name for name in slots if name not in self.state[param]]
@@ -212,9 +212,9 @@ class Optimizer(Hookable):
                 self.state[param].update({name: wrap(array) for name, array in zip(slots, after, strict=True)})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients of all groups, or with `set_to_none=False` sets them to zero in place.
+        """Sets the gradients of all groups to None, or with `set_to_none=False` to zero in place.
 
-        A parameter whose gradient is None is skipped by `step`; one whose gradient is zero is not.
+        `step` skips a parameter whose gradient is None, but not one whose gradient is zero.
 
         >>> w = ag.ones(1, requires_grad=True)
         >>> w.sum().backward()
@@ -253,11 +253,11 @@ class Optimizer(Hookable):
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes options and state from a `state_dict()`, ours or PyTorch's.
+        """Loads options and state from a `state_dict()` of this package or of PyTorch.
 
-        State is copied to each parameter's device and dtype; foreach, fused, capturable and differentiable stay as
-        they are. ValueError if the groups differ in number or size, or lack an option of this optimizer, or if a state
-        tensor has another shape than its parameter; nothing is changed then.
+        Copies state to each parameter's device and dtype; does not change foreach, fused, capturable and
+        differentiable. ValueError, without any change, if the groups differ in number or size, lack an option of this
+        optimizer, or if a state tensor has another shape than its parameter.
 
         >>> w = ag.ones(1, requires_grad=True)
         >>> saved, optimizer = ag.optim.SGD([w], lr=0.5).state_dict(), ag.optim.SGD([w], lr=0.1)
@@ -274,7 +274,7 @@ class Optimizer(Hookable):
             hook(self)
 
     def _ag_load(self, state_dict: dict[str, Any]) -> None:
-        """`load_state_dict` between its hooks."""
+        """`load_state_dict` without its hooks."""
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -309,7 +309,7 @@ class Optimizer(Hookable):
 
 
 def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
-    """The parameters of `group` that have a gradient and are about to be written to, and both's arrays."""
+    """The parameters of `group` with a gradient, their arrays, and the gradients' arrays; checks the gradients."""
     params, arrays, grads = [], [], []
     for param in group["params"]:
         grad = param.grad

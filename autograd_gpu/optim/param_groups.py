@@ -1,4 +1,4 @@
-"""Parameter groups: what an optimizer may be given, and the ranges of its options."""
+"""Parameter groups: checks of an optimizer's arguments and options."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..core.tensor import Tensor
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
 
-# Options that say how a step runs, not what it computes: a loaded state dict does not set them.
+# Options that affect how a step runs, not its result: loading a state dict does not change them.
 EXECUTION = ("foreach", "fused", "capturable", "differentiable")
-_PLAIN = frozenset((bool, float, int, list, str, tuple, type(None)))  # options that are no tensor and no array
+_PLAIN = frozenset((bool, float, int, list, str, tuple, type(None)))  # types of options other than tensors and arrays
 _LABELS = {"lr": "learning rate", "eps": "epsilon value"}
 
 
 def from_params(params: Params) -> list[Group]:
-    """The groups that a constructor's `params` stand for."""
+    """The parameter groups of a constructor's `params`; TypeError or ValueError for invalid ones."""
     if isinstance(params, Tensor):
         raise TypeError(
             "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
@@ -33,7 +33,7 @@ def from_params(params: Params) -> list[Group]:
 
 
 def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Group:
-    """`group` with its parameters checked and listed, and `defaults` for what it does not say."""
+    """`group` with checked parameters as a list, and with `defaults` for missing options."""
     if not isinstance(group, dict):
         raise TypeError(f"param_group must be a dict, but got {type(group)}")
     params, names = _listed(group["params"])
@@ -45,7 +45,7 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
         raise ValueError("some parameters appear in more than one parameter group")
     options = {**defaults, **{k: v for k, v in group.items() if k != "params"}}
     result = {"params": params, **{name: plain_option(name, value) for name, value in options.items()}}
-    result.update({k: number(k, v) for k, v in result.items() if type(v) is tuple})  # betas are read once, here
+    result.update({k: number(k, v) for k, v in result.items() if type(v) is tuple})  # betas: read once
     if names:
         result["param_names"] = names
     if any(("param_names" in other) != ("param_names" in result) for other in others):
@@ -57,14 +57,14 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
 
 
 def check_tensors(group: Group) -> None:
-    """Raises ValueError for an option, a learning rate above all, that is a tensor of several elements."""
+    """Raises ValueError for an option, such as the learning rate, that is a tensor of several elements."""
     for name, option in group.items():
         if isinstance(option, Tensor) and option.numel() != 1:
             raise ValueError(f"Tensor {name} must be 1-element, got one of shape {list(option.shape)}")
 
 
 def plain_option(name: str, value: Any) -> Any:
-    """An option that is an array of one element as its number; any other as it is."""
+    """An option; a one-element array becomes a number, ValueError for a larger array."""
     if isinstance(value, tuple):
         return tuple([plain_option(name, item) for item in value])
     if not is_array(value):
@@ -75,21 +75,21 @@ def plain_option(name: str, value: Any) -> Any:
 
 
 def number(name: str, option: Any) -> Any:
-    """A learning rate, or another option, as a number; a tensor is read then, and on CUDA that waits for it."""
+    """A learning rate or another option as a number; reading a CUDA tensor synchronizes."""
     if type(option) is tuple:  # betas
         return tuple([number(name, item) for item in option])
     return option.item() if isinstance(option, Tensor) else plain_option(name, option)
 
 
 def with_numbers(group: Group) -> Group:
-    """`group` with a number for each option that is a tensor or an array, read now."""
+    """`group` with the current numbers in place of options that are tensors or arrays."""
     if _PLAIN.issuperset(map(type, group.values())):
         return group
     return {name: number(name, option) for name, option in group.items()}
 
 
 def set_lr(group: Group, lr: float) -> None:
-    """Sets the learning rate of `group`; one that is a tensor stays the same object, and takes the value."""
+    """Sets the learning rate of `group`; writes into it if it is a tensor."""
     if isinstance(group["lr"], Tensor):
         with no_grad():
             group["lr"].fill_(lr)
@@ -112,7 +112,7 @@ def check_betas(group: Group) -> None:
 
 
 def check_execution(group: Group) -> None:
-    """Raises for what `step` cannot do; `foreach` and `fused` are accepted, and change nothing."""
+    """Raises for unsupported options of `step`: NotImplementedError for `differentiable` and `capturable`."""
     if group.get("foreach") and group.get("fused"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     if group.get("differentiable"):
@@ -128,7 +128,7 @@ def check_execution(group: Group) -> None:
 
 
 def _listed(params: Any) -> tuple[list[Any], list[str]]:
-    """Parameters and their names, if there are any."""
+    """The parameters, and their names if given."""
     if isinstance(params, Tensor):
         return [params], []
     if isinstance(params, set):

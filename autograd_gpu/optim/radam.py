@@ -10,12 +10,11 @@ from .param_groups import Group, Params, check_betas
 
 
 class RAdam(Optimizer):
-    """Rectified Adam (Liu et al. 2020): the adaptive step only once enough gradients were seen to trust v.
+    """Rectified Adam (Liu et al. 2020), which uses the adaptive step only after enough steps for a small variance.
 
-    The variance of the adaptive step has rho_t degrees of freedom, t the step; up to 5 of them p -= lr m', beyond
-    p -= lr r_t m' / (sqrt(v) + eps) with r_t the rectification. weight_decay p is added to g, or with
-    `decoupled_weight_decay` taken off p as in AdamW; `maximize` negates g. `foreach` changes nothing, `capturable` and
-    `differentiable` are refused.
+    With rho_t the degrees of freedom at step t: p -= lr m' if rho_t <= 5, else p -= lr r_t m' / (sqrt(v) + eps) with
+    the rectification r_t. weight_decay p is added to g, or with `decoupled_weight_decay` subtracted from p as in AdamW;
+    `maximize` negates g. `foreach` has no effect; NotImplementedError for `capturable` and `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.RAdam([w], lr=0.25)
@@ -25,7 +24,7 @@ class RAdam(Optimizer):
     tensor([0.5], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(radam)
+    _ag_formula = staticmethod(radam)
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(

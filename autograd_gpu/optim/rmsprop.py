@@ -10,11 +10,11 @@ from .param_groups import Group, Params
 
 
 class RMSprop(Optimizer):
-    """p -= lr g / (sqrt(v) + eps), v the moving average of g^2 (Hinton 2012, lecture 6e), `alpha` its memory.
+    """p -= lr g / (sqrt(v) + eps), with v the moving average of g^2 of decay `alpha` (Hinton 2012, lecture 6e).
 
-    `centered` subtracts the square of the mean gradient from v (Graves 2013). `momentum` b accumulates the steps,
-    b = momentum b + g / (sqrt(v) + eps). weight_decay p is added to g, `maximize` negates g. `foreach` changes nothing,
-    `capturable` and `differentiable` are refused.
+    `centered` subtracts the square of the mean gradient from v (Graves 2013). `momentum` accumulates the steps:
+    b = momentum b + g / (sqrt(v) + eps). weight_decay p is added to g, `maximize` negates g. `foreach` has no effect;
+    NotImplementedError for `capturable` and `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.RMSprop([w], lr=0.05, alpha=0.75)
@@ -24,7 +24,7 @@ class RMSprop(Optimizer):
     tensor([0.9], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(rmsprop)
+    _ag_formula = staticmethod(rmsprop)
     _ag_nonnegative = ("lr", "eps", "momentum", "weight_decay", "alpha")
 
     def __init__(

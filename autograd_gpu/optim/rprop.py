@@ -10,11 +10,11 @@ from .param_groups import Group, Params
 
 
 class Rprop(Optimizer):
-    """Steps of their own size along the gradient's signs (Riedmiller and Braun 1993); for full batches.
+    """Resilient backpropagation: a step size per element, along the gradient's sign; for full batches.
 
-    A size starts as lr, is multiplied by etas[1] where the gradient kept its sign, and by etas[0] where it turned,
-    where there is then no step; it stays within `step_sizes`. `maximize` negates the gradient. `foreach` changes
-    nothing, `capturable` and `differentiable` are refused.
+    Riedmiller and Braun (1993). A size is initialized to lr, multiplied by etas[1] where the gradient keeps its sign,
+    and by etas[0] where the sign changes, where the step is skipped; it is clamped to `step_sizes`. `maximize` negates
+    the gradient. `foreach` has no effect; NotImplementedError for `capturable` and `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Rprop([w], lr=0.25)
@@ -24,7 +24,7 @@ class Rprop(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(rprop)
+    _ag_formula = staticmethod(rprop)
     _ag_nonnegative = ("lr",)
 
     def __init__(

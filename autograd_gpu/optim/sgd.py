@@ -14,8 +14,8 @@ from .param_groups import Group, Params
 class SGD(Optimizer):
     """Gradient descent: b = momentum b + (1 - dampening) g; p -= lr b (nesterov: p -= lr (g + momentum b)).
 
-    g is the gradient (negated with `maximize`) plus weight_decay p, and b starts as the first g. `foreach` and `fused`
-    change nothing, `differentiable` is refused.
+    g is the gradient (negated with `maximize`) plus weight_decay p, and b is initialized to the first g. `foreach` and
+    `fused` have no effect; NotImplementedError for `differentiable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.1, momentum=0.9)
@@ -25,7 +25,7 @@ class SGD(Optimizer):
     tensor([0.8], requires_grad=True)
     """
 
-    _ag_kernel = staticmethod(sgd)
+    _ag_formula = staticmethod(sgd)
     _ag_nonnegative = ("lr", "momentum", "weight_decay")
 
     def __init__(
@@ -76,7 +76,7 @@ class SGD(Optimizer):
         keys += [(first,) for first in fresh]
 
     def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
-        """Nothing is counted."""
+        """Does nothing: SGD counts no steps."""
 
     def _ag_numbers(self, group: Group, *key: Any) -> SGDNumbers:
         (first,) = key

@@ -1,4 +1,4 @@
-"""Loaded optimizer state: the values of a state dict as an optimizer keeps them."""
+"""Conversion of loaded optimizer state: options, and state of the parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core.tensor import Tensor, wrap
 from ..nn.torch_interop import as_own
 from .param_groups import EXECUTION, Group, plain_option
 
-# Options that came later than the optimizers that have them: a state dict that lacks one was trained without it.
+# Options added after the optimizers' first versions: a state dict without one was made without it.
 _OPTIONAL = {
     "amsgrad": False, "centered": False, "decoupled_weight_decay": False, "maximize": False, "momentum": 0.0,
     "nesterov": False,
@@ -26,12 +26,12 @@ def loaded_group(saved: Group, current: Group, defaults: dict[str, Any], optimiz
 
 
 def _option(value: Any) -> Any:
-    """A copy of an option; of a learning rate that is a tensor of PyTorch, the number."""
+    """A copy of an option; a PyTorch tensor as learning rate becomes a number."""
     return value.item() if hasattr(value, "detach") and not isinstance(value, Tensor) else copy.deepcopy(value)
 
 
 def loaded_state(values: dict[str, Any], param: Tensor, slots: dict[str, float], new: dict[str, Any]) -> dict[str, Any]:
-    """The state of `param`: `slots` are tensors like it, and what is a number in `new` state is one."""
+    """The state of `param`: tensors like it for `slots`, and numbers where the `new` state has numbers."""
     result = {}
     for name, value in values.items():
         if name in slots and value is None:

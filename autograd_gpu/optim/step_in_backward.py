@@ -1,4 +1,4 @@
-"""Stepping each parameter in the middle of backward."""
+"""step_in_backward: optimizer steps of single parameters during backward."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .param_groups import with_numbers
 
 
 def step_in_backward(optimizer: Optimizer) -> MultiHandle:
-    """Makes `backward()` step each parameter as soon as its gradient is complete, and drop the gradient at once.
+    """Makes `backward()` update each parameter as soon as its gradient is complete, and free the gradient.
 
-    So the gradients of all parameters are never there at the same time: the peak is one parameter's. A training loop
-    then is forward, `loss.backward()`, `scheduler.step()`; `optimizer.step()` and `zero_grad()` find nothing to do. The
-    results are those of ordinary training. Parameter groups, their options, schedulers and state dicts work as ever;
-    hooks around the optimizer's step run once per backward, at its first and after its last parameter.
+    So only one parameter's gradient exists at a time. A training loop is forward, `loss.backward()`,
+    `scheduler.step()`; `optimizer.step()` and `zero_grad()` do nothing. The results equal those of ordinary training.
+    Parameter groups, options, schedulers and state dicts work as usual; step hooks run once per backward, before the
+    first and after the last parameter.
 
-    What needs all gradients at once is impossible: clipping by their total norm, skipping a step because one of them is
-    not finite, and adding up the gradients of several backwards, each of which is a step here. A backward that fails
-    leaves the parameters stepped that it had reached. TypeError for an optimizer that steps its parameters together
-    (LBFGS, or any class with a `step` of its own).
+    Operations that need all gradients are not possible: clipping by the total norm, skipping a step if a gradient is
+    not finite, and accumulating gradients over several backwards, each of which is a step. A backward that fails leaves
+    updated the parameters that it reached. TypeError for an optimizer that updates its parameters together (LBFGS, or
+    any class that overrides `step`).
 
-    Parameters that are added to the optimizer later need another call. Post-accumulate hooks that are registered before
-    this call see the gradient, later ones find `.grad` to be None. The handle's `remove()` ends it.
+    Call it again after adding parameters to the optimizer. Post-accumulate hooks registered before this call see the
+    gradient; for later ones `.grad` is None. The handle's `remove()` undoes it.
 
     >>> w = ag.ones(2, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
@@ -52,7 +52,7 @@ def step_in_backward(optimizer: Optimizer) -> MultiHandle:
 
 
 class _Stepper:
-    """The steps of one optimizer, held weakly: the hooks belong to its parameters, and it holds these."""
+    """The steps of an optimizer, referenced weakly: its parameters own the hooks, and it owns the parameters."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._optimizer = weakref.ref(optimizer)
@@ -61,12 +61,12 @@ class _Stepper:
     def optimizer(self) -> Optimizer:
         optimizer = self._optimizer()
         if optimizer is None:
-            raise RuntimeError("the optimizer that was given to step_in_backward() is gone: keep it, or remove() the "
-                               "handle to train without it")
+            raise RuntimeError("the optimizer that was given to step_in_backward() is gone: keep it alive, or "
+                               "remove() the handle")
         return optimizer
 
     def step(self, param: Tensor, number: int) -> None:
-        """Steps `param` of group `number`."""
+        """Updates `param` of group `number`."""
         optimizer, task = self.optimizer(), running_task()
         assert task is not None
         gathered = final_callbacks_of(task).gathered
@@ -77,12 +77,12 @@ class _Stepper:
         node = param._node
         assert isinstance(node, AccumulateGrad)
         with node.standstill(), self._lock:
-            if param._grad is not None:  # else the step of another thread has taken this gradient along
+            if param._grad is not None:  # else another thread's step has used this gradient
                 optimizer._ag_update({**with_numbers(optimizer.param_groups[number]), "params": [param]})
                 param.grad = None
 
     def finish(self) -> None:
-        """Every parameter of this backward has been stepped."""
+        """Called at the end of the backward, after all its parameters are updated."""
         optimizer = self.optimizer()
         with self._lock:
             optimizer._ag_steps_taken += 1
@@ -97,5 +97,5 @@ class _Step:
         self.stepper, self.number = stepper, number
 
     def __call__(self, param: Tensor) -> None:
-        if param.grad is not None:  # not if a hook before this one has stepped and dropped it
+        if param.grad is not None:  # else an earlier hook has used and freed it
             self.stepper.step(param, self.number)

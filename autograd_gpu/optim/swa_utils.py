@@ -88,11 +88,11 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
 
 
 class AveragedModel(Module):
-    """A copy of `model`, in `.module`, of averaged weights; `update_parameters(model)` takes in the present ones.
+    """A copy of `model` with averaged weights, in `.module`; `update_parameters(model)` adds the current weights.
 
-    The average is the mean (SWA), or what `avg_fn(averaged, current, num_averaged)` returns, or what
-    `multi_avg_fn(averaged list, current list, num_averaged)` does in place. Buffers are averaged with `use_buffers`,
-    and else copied. `device` moves the copy.
+    The average is the mean (SWA), the result of `avg_fn(averaged, current, num_averaged)`, or that of
+    `multi_avg_fn(averaged list, current list, num_averaged)`, which works in place. Buffers are averaged with
+    `use_buffers`, else copied. `device` is the device of the copy.
 
     >>> net = ag.nn.Linear(1, 1)
     >>> ema = ag.optim.swa_utils.AveragedModel(net, multi_avg_fn=ag.optim.swa_utils.get_ema_multi_avg_fn(0.9))
@@ -125,10 +125,10 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Averages the present weights of `model` in; the first time it copies them.
+        """Adds the current weights of `model` to the average; the first call copies them.
 
-        ValueError if `model` has another number of parameters or buffers than the copy, RuntimeError if one of them
-        has another shape.
+        ValueError if `model` has another number of parameters or buffers than the copy, RuntimeError if a shape
+        differs.
         """
         averaged: list[Tensor] = list(self.module.parameters())
         current: list[Tensor] = list(model.parameters())
@@ -159,10 +159,11 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Device | str | None = None) -> None:
-    """Runs `loader` through `model` in training mode, to set the statistics of its batch norms to means over all of it.
+    """Sets the running statistics of the batch norms in `model` to means over all batches of `loader`.
 
-    Call it after the weights were averaged, which the statistics were not made for. A batch that is a list or tuple
-    gives its first element to the model, moved to `device` if there is one. Nothing runs if there is no batch norm.
+    Call it after averaging weights, which does not update the statistics. Runs the model in training mode on each
+    batch, or on the first element of a batch that is a list or tuple, moved to `device` if given. Does nothing without
+    batch norms.
 
     >>> ag.optim.swa_utils.update_bn([ag.ones(4, 3)], ag.nn.Linear(3, 2))
     """
@@ -187,7 +188,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Device | str | None 
 
 
 class SWALR(LRScheduler):
-    """From the present lr to `swa_lr` in `anneal_epochs` steps, then constant; along half a "cos" or a "linear" ramp.
+    """Anneals lr to `swa_lr` in `anneal_epochs` steps by a "cos" or "linear" schedule, then keeps it constant.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
@@ -215,7 +216,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """From the learning rates of the step before, so that other schedulers may change them too."""
+        """The learning rates, from those of the previous step, so that other schedulers may change them, too."""
         self._ag_warn_outside_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:
@@ -229,7 +230,7 @@ class SWALR(LRScheduler):
         return result
 
     def _ag_share(self, step: int) -> float:
-        """How much of the way to swa_lr is behind after `step` steps."""
+        """The completed fraction of the schedule after `step` steps."""
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return t if self._anneal_strategy == "linear" else (1.0 - math.cos(math.pi * t)) / 2.0
 
@@ -245,7 +246,7 @@ def _is_batch_norm(module: Module) -> bool:
 
 
 def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
-    """averaged = (1 - weight) averaged + weight current, in place; integers are cut off."""
+    """averaged = (1 - weight) averaged + weight current, in place; integers are truncated."""
     before_write(averaged)
     left: Sequence[int] = range(len(averaged))
     if weight != 1.0:

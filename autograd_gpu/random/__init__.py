@@ -1,4 +1,4 @@
-"""Seeds and random numbers. What takes tensors of parameters, `ag.bernoulli` and its kin, is among the ops."""
+"""Seeds and random numbers; distributions with tensor parameters, such as `ag.bernoulli`, are ops."""
 
 from .factories import (
     bernoulli_mask,

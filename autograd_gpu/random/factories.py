@@ -1,4 +1,4 @@
-"""Tensors of random numbers of fixed distributions, and the arrays that they are made of."""
+"""Tensors and arrays of random numbers from fixed distributions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .generator import Generator, source
 def floats(
     distribution: str, shape: tuple[int, ...], dtype: Any, stream: Generator, scale: float = 1.0, shift: float = 0.0
 ) -> Any:
-    """shift + scale * numbers of the standard `distribution`; half types are drawn in float32, and rounded once."""
+    """shift + scale * numbers of the standard `distribution`, as an array; half types are drawn in float32."""
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"random numbers of dtype {wanted} are not implemented; draw float32 and convert")
@@ -28,7 +28,7 @@ def floats(
         return stream.draw("numbers", distribution, shape, wanted, scale, shift)
     wide = wanted if wanted.itemsize > 2 else dtypes.float32
     array = stream.draw(distribution, shape, dtype=wide)
-    if distribution == "random" and wide is not wanted:  # cut, not rounded: 1 is not among the numbers below 1
+    if distribution == "random" and wide is not wanted:  # truncated: rounding could give 1
         steps = 2.0 ** dtypes.DIGITS[wanted]
         array = np.floor(array * steps) / steps
     if scale != 1.0:
@@ -39,7 +39,7 @@ def floats(
 
 
 def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, generator: Generator | None = None) -> Any:
-    """A bool array of `shape` (no tensor), each element True with probability `keep`.
+    """A bool array (not a tensor) of `shape`, each element True with probability `keep`.
 
     >>> ag.random.bernoulli_mask((2,), 1.0)
     array([ True,  True])
@@ -48,7 +48,7 @@ def bernoulli_mask(shape: tuple[int, ...], keep: float, device: Any = None, gene
     if stream.device != CPU:
         return stream.draw("bits", keep, shape)
     mask = stream.draw("random", shape, dtype=dtypes.float32) < keep
-    return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # which NumPy makes of a single number
+    return np.asarray(mask) if isinstance(mask, (bool, np.bool_)) else mask  # NumPy returns a scalar for shape ()
 
 
 # ---- tensors -----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones
 class Generator:
     """A stream of random numbers on one device; safe to share between threads.
 
-    It begins unpredictably, where PyTorch's begins at one fixed seed: call `manual_seed` for numbers that come again.
+    The initial seed is random, unlike PyTorch's: call `manual_seed` for reproducible numbers.
 
     >>> g = ag.random.Generator().manual_seed(0)
     >>> ag.rand(2, generator=g).shape
@@ -37,7 +37,7 @@ class Generator:
         self._begin(secrets.randbits(63))
 
     def manual_seed(self, seed: int) -> Generator:
-        """Starts the stream that belongs to `seed`, and returns this generator.
+        """Restarts the stream with `seed`, and returns this generator.
 
         RuntimeError unless -2^63 <= seed < 2^64.
 
@@ -57,7 +57,7 @@ class Generator:
             self._stream = self._make()
 
     def seed(self) -> int:
-        """Starts an unpredictable stream, and returns its seed, with which `manual_seed` starts it again.
+        """Restarts the stream with a random seed, and returns the seed.
 
         >>> g = ag.random.Generator()
         >>> g.seed() == g.initial_seed()
@@ -66,7 +66,7 @@ class Generator:
         return self.manual_seed(secrets.randbits(63)).initial_seed()
 
     def initial_seed(self) -> int:
-        """The seed that the current stream began with.
+        """The seed of the current stream.
 
         >>> ag.random.Generator().manual_seed(7).initial_seed()
         7
@@ -80,9 +80,9 @@ class Generator:
         return PhiloxStream(self._seed)
 
     def get_state(self) -> Any:
-        """Where in its stream the generator is, as a copy for `set_state`.
+        """A copy of the generator's state, for `set_state`.
 
-        A dict on the CPU; on CUDA an array of two uint64: the seed, and how many counters were taken.
+        A dict on the CPU; on CUDA an array of two uint64: the seed, and the number of counters used.
 
         >>> ag.random.Generator().get_state()["bit_generator"]
         'PCG64'
@@ -90,7 +90,7 @@ class Generator:
         return self.place()[1]
 
     def set_state(self, state: Any) -> None:
-        """Continues where a generator on a device of the same type was at its `get_state`.
+        """Restores a state from `get_state` of a generator on a device of the same type.
 
         RuntimeError on CUDA for an array of another shape or dtype.
 
@@ -139,7 +139,7 @@ class Generator:
         return result
 
     def clone_state(self) -> Generator:
-        """Another generator at the same place of the same stream, as `copy.deepcopy` gives.
+        """A new generator with the same state, as by `copy.deepcopy`.
 
         >>> g = ag.random.Generator()
         >>> twin = g.clone_state()
@@ -157,7 +157,7 @@ class Generator:
         self._return_to((state["seed"], state["state"]))
 
     def draw(self, distribution: str, *args: Any, **kwargs: Any) -> Any:
-        """What the method `distribution` of numpy.random.Generator gives, or of `philox.PhiloxStream` on CUDA.
+        """The result of the method `distribution` of numpy.random.Generator, or of `philox.PhiloxStream` on CUDA.
 
         >>> ag.random.Generator().draw("random", (2, 3)).shape
         (2, 3)
@@ -173,7 +173,7 @@ class Generator:
 
 
 class _Defaults:
-    """The generators behind calls without `generator=`, each made when its device is first used."""
+    """The default generators, each made at the first use of its device."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -200,7 +200,7 @@ _DEFAULTS = _Defaults()
 
 
 def default_generator(device: Any = "cpu") -> Generator:
-    """The generator that random functions use on `device` when they are given none.
+    """The default generator of `device`.
 
     >>> ag.random.default_generator().device
     device('cpu')
@@ -236,7 +236,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed that the CPU's default generator began its stream with.
+    """The seed of the CPU's default generator.
 
     >>> ag.manual_seed(3) and ag.random.initial_seed()
     3
@@ -254,7 +254,7 @@ def get_rng_state(device: Any = "cpu") -> Any:
 
 
 def set_rng_state(state: Any, device: Any = "cpu") -> None:
-    """Puts the default generator of `device` back to where `get_rng_state` found it.
+    """Restores the default generator of `device` to a state from `get_rng_state`.
 
     >>> state, first = ag.random.get_rng_state(), ag.rand(2)
     >>> ag.random.set_rng_state(state)
@@ -266,10 +266,10 @@ def set_rng_state(state: Any, device: Any = "cpu") -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iterator[None]:
-    """A context whose end puts the default generators back to where its beginning found them, seeds included.
+    """Context that restores the states and seeds of default generators at exit.
 
-    The CPU's and those of `devices`, by default of every device; those first used inside start afresh. Does nothing if
-    not `enabled`.
+    Applies to the CPU's and those of `devices`, by default of all devices; generators first used inside are discarded
+    at exit. Does nothing if not `enabled`.
 
     >>> with ag.random.fork_rng():
     ...     first = ag.rand(2)
@@ -298,7 +298,7 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iter
 
 
 def source(device: Any, generator: Generator | None) -> Generator:
-    """The generator to draw from, after checking that it lives on `device` (default: where it lives)."""
+    """`generator`, or the default generator of `device`; RuntimeError if `generator` is on another device."""
     if generator is None:
         device = or_default(device)
         return (_DEFAULTS.home if device.type == "cpu" else None) or _DEFAULTS.on(backend.resolve(device))

@@ -1,8 +1,7 @@
-"""Where a CUDA generator is in its stream: a seed, and the first counter that no call has taken.
+"""The stream of a CUDA generator: a seed, and the offset of the next unused Philox counter.
 
-The stream belongs to its seed: every call takes the counters after those of the call before, and a kernel makes its
-numbers of them (backend/kernels/random.py), or a mask again where it is needed (backend/kernels/dropout.py). The state
-is two numbers on the host.
+Every call takes the next range of counters, from which a kernel computes the numbers (backend/kernels/random.py), or a
+dropout mask at each use (backend/kernels/dropout.py). The state is two integers on the host.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class PhiloxStream:
         self.seed, self.offset = map(int, found)
 
     def take(self, counters: int) -> tuple[int, int]:
-        """Seed and first of so many counters, which nobody else gets."""
+        """Reserves `counters` counters; returns the seed and the first one."""
         start = self.offset
         self.offset = (start + counters) % 2**64
         return self.seed, start
@@ -65,7 +64,7 @@ class PhiloxStream:
         return kernels.random_numbers(DISTRIBUTIONS[distribution], shape, dtype, *taken, scale, shift)
 
     def integers(self, low: int, high: int, size: Shape = (), dtype: Any = int64) -> Array:
-        """All in [low, high) as likely; ValueError where int64 does not hold them."""
+        """Uniform integers in [low, high); ValueError for bounds out of the range of int64."""
         shape, low, high = _shape(size), int(low), int(high)
         for name, bound, limit in (("low", low, low + 2**63), ("high", high, 2**63 - high)):
             if limit < 0:
@@ -74,20 +73,20 @@ class PhiloxStream:
         return kernels.random_integers(shape, low, high, *taken).astype(dtype, copy=False)
 
     def bits(self, keep: float, size: Shape = ()) -> Array:
-        """Each True with probability `keep`: the bits of the `mask` that would have been drawn instead."""
+        """A bool array, True with probability `keep`: the same bits as those of `mask`."""
         shape = _shape(size)
         return kernels.random_bits(shape, keep, *self.take(kernels.counters_for(math.prod(shape), bool_)))
 
     def mask(self, keep: float, count: int, each: int = 1) -> kernels.Mask:
-        """`count` such bits that are made where they are needed, each for `each` neighbouring elements."""
+        """A mask of `count` bits computed at each use; a bit applies to `each` adjacent elements."""
         return kernels.Mask(*self.take(kernels.counters_for(count, bool_)), keep, count, each)
 
     def poisson(self, rates: Array) -> Array:
-        """Numbers of events, as float64 like `rates`."""
+        """Poisson-distributed numbers with these `rates`, float64."""
         dense = rates if rates.flags.c_contiguous else rates.copy()
         return kernels.random_events(dense, *self.take(rates.size))
 
 
 def _shape(size: Shape) -> tuple[int, ...]:
-    """As Python's integers: NumPy's would overflow in the count of counters."""
+    """The shape as Python ints: NumPy's would overflow in the number of counters."""
     return tuple(map(int, size)) if isinstance(size, Sequence) else (int(size),)

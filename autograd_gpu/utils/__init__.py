@@ -1,4 +1,4 @@
-"""Checkpoints, data loading, saving and loading, and the handles of hooks."""
+"""Checkpointing, data loading, serialization, and hook handles."""
 
 from . import checkpoint, data, hooks
 from .serialization import load, save

@@ -1,4 +1,4 @@
-"""The handle that every function that registers a hook returns."""
+"""RemovableHandle, the result of all functions that register hooks."""
 
 from ..core.graph.hooks import RemovableHandle
 

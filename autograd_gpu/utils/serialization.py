@@ -1,9 +1,8 @@
-"""save and load: nested tensors and numbers in one safetensors file. Nothing in a file is ever executed.
+"""save and load: nested tensors and numbers in a safetensors file. Loading never executes code.
 
-Tensors are stored under dotted paths; those of a flat dict are its keys, so any safetensors reader can use
-the file. The structure around them, with the order that safetensors does not keep, is JSON in the file's
-metadata:
-{"dict": [[key, value], ...]}, [...] for a list, {"tuple": [...]}, {"tensor": name}, {"array": name} for one of NumPy,
+Tensors are stored under dotted paths, which for a flat dict are its keys, so any safetensors reader can use the file.
+The structure of the object, including its order, is JSON in the file's metadata:
+{"dict": [[key, value], ...]}, [...] for a list, {"tuple": [...]}, {"tensor": name}, {"array": name} for a NumPy array,
 {"cupy": name}, {"float": "nan"}, or a scalar.
 """
 
@@ -35,10 +34,9 @@ File = str | os.PathLike[str] | BinaryIO
 def save(obj: Any, f: File) -> None:
     """Writes a tensor, or dicts, lists and tuples of tensors, arrays, numbers, strings, bools and None, to a file.
 
-    State dicts of modules and of optimizers are such objects; a module itself is not. Values and dtypes are kept;
-    devices, requires_grad and shared memory are not. `f` is a path, or a file open for writing. The file at a path
-    appears whole or not at all; a symbolic link stays one. TypeError for any other object, which says where in `obj`
-    it is.
+    State dicts of modules and optimizers can be saved, modules cannot. Preserves values and dtypes, but not devices,
+    requires_grad and shared memory. `f` is a path, or a file open for writing. A file at a path is replaced atomically;
+    a symbolic link is followed. TypeError for any other object, with its path in `obj`.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -59,13 +57,13 @@ def load(
     f: File, map_location: str | Device | None = None, *, weights_only: bool = True, mmap: bool | None = None,
     device: str | Device | None = None,
 ) -> Any:  # fmt: skip
-    """Reads what `save` wrote; of a file by another tool, a dict of tensors by name.
+    """Reads a file written by `save`; a safetensors file of another tool gives a dict of tensors by name.
 
-    Tensors and CuPy arrays come to `device`, or `map_location`, its name in PyTorch: the CPU if neither is given. NumPy
-    arrays stay in the host's memory. `f` is a path, or a file open for reading that can seek. With mmap=True the
-    tensors show the file at a path: its pages are read when they are used and copied when they are written to, and the
-    file must not be written to in place. `weights_only` changes nothing, for nothing in a file is ever executed.
-    FileNotFoundError if there is no such file, ValueError if it is damaged or no safetensors file.
+    Tensors and CuPy arrays are put on `device`, or `map_location`, its name in PyTorch; the default is the CPU. NumPy
+    arrays stay in host memory. `f` is a path, or a seekable file open for reading. With mmap=True the tensors are
+    copy-on-write views of the mapped file, which must not be modified in place. `weights_only` has no effect, since
+    loading never executes code. FileNotFoundError if the file does not exist, ValueError if it is damaged or not a
+    safetensors file, RuntimeError for mmap=True without a path.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -95,7 +93,7 @@ def _read(file: BinaryIO, what: str, device: Device, mmap: bool) -> Any:
         arrays = dict((tensor_file.mapped if mmap else tensor_file.read)(file, entries))
         structure = metadata.get(_STRUCTURE)
         encoded = None if structure is None else json.loads(structure)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # a header of another form leads to all of them
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # an invalid header can raise any of them
         raise ValueError(f"{what} is damaged or not a safetensors file: {error}") from error
     if encoded is None:
         return {name: as_tensor(array, device=device) for name, array in arrays.items()}
@@ -152,7 +150,7 @@ def _join(path: str, key: Any) -> str:
 
 
 def _unused(name: str, tensors: dict[str, np.ndarray]) -> str:
-    """`name`, or where two paths read alike ("a.b" may be one key or two) a variant of it."""
+    """`name`, or a variant of it if it is taken ("a.b" may be one key or two)."""
     candidate, n = name, 1
     while candidate in tensors or candidate == tensor_file.METADATA:
         n += 1
@@ -161,7 +159,7 @@ def _unused(name: str, tensors: dict[str, np.ndarray]) -> str:
 
 
 def _decode(encoded: Any, arrays: dict[str, np.ndarray], device: Device) -> Any:
-    """What `encoded` stands for; its arrays leave `arrays`, so that what goes to a device is freed on the host."""
+    """The object of `encoded`; removes its arrays from `arrays`, so that host copies of device arrays are freed."""
     if isinstance(encoded, list):
         return [_decode(item, arrays, device) for item in encoded]
     if not isinstance(encoded, dict):
@@ -182,9 +180,9 @@ def _decode(encoded: Any, arrays: dict[str, np.ndarray], device: Device) -> Any:
 
 @contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file beside the one that `path` leads to, whose name and mode it then takes: a crash leaves that one.
+    """A temporary file that replaces the target of `path` at exit, with its mode, so that a crash leaves the old file.
 
-    What is no regular file, a pipe say, is written to as it is.
+    A target that is not a regular file, such as a pipe, is written directly.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():

@@ -1,4 +1,4 @@
-"""The format of safetensors: the length of a header, the header in JSON, and the arrays' bytes one behind the other."""
+"""The safetensors format: header length, JSON header, and the bytes of the arrays in sequence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backend.arrays import dtypes
 
-METADATA = "__metadata__"  # the one name that the format keeps for itself
+METADATA = "__metadata__"  # the reserved name of the format
 _LONGEST = 100_000_000  # bytes of a header, as in the safetensors library
 _DTYPES = {
     "F64": dtypes.float64, "F32": dtypes.float32, "F16": dtypes.float16, "BF16": dtypes.bfloat16,
@@ -24,7 +24,7 @@ _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 
 class Entry(NamedTuple):
-    """Where an array lies, in bytes from the end of the header."""
+    """An array's name, dtype, shape and byte range from the end of the header."""
 
     name: str
     dtype: np.dtype
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
 
 def write(file: BinaryIO, arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """The arrays, those with larger elements first, so that all of them lie aligned, and by name."""
+    """Writes the arrays sorted by descending item size, so that all are aligned, then by name."""
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     header: dict[str, Any] = {METADATA: metadata}
     stop = 0
@@ -50,9 +50,9 @@ def write(file: BinaryIO, arrays: dict[str, np.ndarray], metadata: dict[str, str
 
 
 def read_header(file: BinaryIO) -> tuple[dict[str, str], list[Entry]]:
-    """The metadata and the entries, in the order of the bytes; `file` is then at the first of these.
+    """The metadata and the entries in file order; leaves `file` at the first array.
 
-    ValueError unless the arrays lie without gaps from the end of the header to the end of the file.
+    ValueError unless the arrays fill the file from the end of the header without gaps.
     """
     here = file.tell()
     size = file.seek(0, 2) - here
@@ -74,7 +74,7 @@ def read_header(file: BinaryIO) -> tuple[dict[str, str], list[Entry]]:
 
 
 def read(file: BinaryIO, entries: list[Entry]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays one by one, each read into memory of its own: `file` is at the first one."""
+    """Reads the arrays one by one into separate memory; `file` must be at the first array."""
     for entry in entries:
         array = np.empty(entry.shape, entry.dtype)
         view, filled = _bytes(array), 0
@@ -87,7 +87,7 @@ def read(file: BinaryIO, entries: list[Entry]) -> Iterator[tuple[str, np.ndarray
 
 
 def mapped(file: BinaryIO, entries: list[Entry]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays as views of the mapped file, whose pages are read when first used, and copied when written to."""
+    """The arrays as copy-on-write views of the mapped file."""
     first = file.tell()
     pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     for entry in entries:

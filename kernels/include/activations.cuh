@@ -1,10 +1,10 @@
 // Activations of one number, with their first and second derivatives.
 //
-// W is the type that they are computed in. An activation's members are its parameters: two, used or not. It has
+// W is the type of the computation. An activation's members are its two parameters, which it may ignore. It has
 //   value(z)   the result, for z = x + bias
-//   pull(g, s) g times the derivative, where s is what the forward saved: the result if FROM_RESULT, else z
-//   bend(s)    the derivative of the derivative by s; where it is 0, the activation is FLAT and has none
-// The formulas are those of autograd_gpu/ops/, also where they give NaN. fma may join products and sums.
+//   pull(g, s) g times the derivative, where s is the saved value: the result if FROM_RESULT, else z
+//   bend(s)    the derivative of the derivative with respect to s; FLAT activations, where it is 0, have none
+// The formulas are those of autograd_gpu/ops/, also where they give NaN. The compiler may contract them to fma.
 #pragma once
 #include "half_turns.cuh"
 
@@ -14,10 +14,10 @@ __device__ inline double reciprocal(double x) { return 1.0 / x; }
 
 template <typename W> __device__ W logistic(W z) { return reciprocal(1 + exp(-z)); }
 
-// 1 - s for s = logistic(z), without the loss of digits where s is next to 1.
+// 1 - s for s = logistic(z), without cancellation where s is close to 1.
 template <typename W> __device__ W complement(W s, W z) { return z > 0 ? exp(-z) * s : 1 - s; }
 
-// The normal distribution function, with full relative accuracy; in float by the polynomial of autograd_gpu/ops/nn/gelu.py.
+// The standard normal distribution function with full relative accuracy; float: the polynomial of ops/nn/gelu.py.
 __device__ inline double normal_below(double z) { return 0.5 * erfc(z * -0.70710678118654752440); }
 __device__ inline float normal_below(float z) {
     const float TAIL[] = {0.11983629542126604f, 0.12097006133733715f, 0.10002964812344848f, 0.1286564865815722f,
@@ -62,7 +62,7 @@ template <typename W> struct Gelu {
     __device__ W bend(W z) const { return density(z) * (2 - z * z); }
 };
 
-// z * logistic(inner(z)), where 1 + tanh would lose the digits of its tail.
+// z * logistic(inner(z)), where 1 + tanh would cancel in the tail.
 template <typename W> struct GeluTanh {
     static constexpr bool FROM_RESULT = false, FLAT = false;
     static constexpr W SCALE = 1.59576912160573071176, CUBIC = 0.044715;

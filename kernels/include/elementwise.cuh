@@ -1,6 +1,6 @@
-// Functions of one element of each of INPUTS arrays, x[0] and so on, with up to two scalars a and b.
+// Elementwise functions of INPUTS arrays, x[0] and so on, with up to two scalars a and b.
 //
-// W is the type that they are computed in. Comparisons are written so that NaN goes through, as in PyTorch.
+// W is the type of the computation. Comparisons are written so that NaN propagates, as in PyTorch.
 #pragma once
 
 template <typename W> struct Abs {
@@ -29,7 +29,7 @@ template <typename W> struct Log {
     __device__ W operator()(const W* x) const { return log(x[0]); }
 };
 
-// Of an array and the scalars.
+// One array and the scalars.
 template <typename W> struct AddScalar {
     static constexpr int INPUTS = 1;
     W a, unused;
@@ -59,7 +59,7 @@ template <typename W> struct Clamp {
     }
 };
 
-// Of two arrays.
+// Two arrays.
 template <typename W> struct Add {
     static constexpr int INPUTS = 2;
     W a, unused;
@@ -86,7 +86,7 @@ template <typename W> struct Minimum {
     __device__ W operator()(const W* x) const { return x[0] < x[1] || x[0] != x[0] ? x[0] : x[1]; }
 };
 
-// From x[0] towards x[1]; near x[1] counted from there, so that a weight of 1 gives x[1] itself.
+// Linear interpolation from x[0] to x[1], computed from x[1] if the weight is large, so that a weight of 1 gives x[1].
 template <typename W> __device__ W between(W from, W to, W weight) {
     const W way = to - from;
     return fabs(weight) < W(0.5) ? from + weight * way : to - way * (1 - weight);
@@ -97,7 +97,7 @@ template <typename W> struct LerpScalar {
     __device__ W operator()(const W* x) const { return between(x[0], x[1], a); }
 };
 
-// Of three arrays.
+// Three arrays.
 template <typename W> struct Lerp {
     static constexpr int INPUTS = 3;
     W unused[2];

@@ -1,17 +1,17 @@
-// The formats that arrays are quantized to, their conversions, and the scales that bring numbers into their range.
+// The formats of quantized arrays, their conversions, and the scales that bring values into their range.
 //
 // A format has
 //   Code               the type of a code
-//   LARGEST            its largest number, in size; EXPONENT the power of two of that
-//   DIGITS             how many it has behind the point
-//   UNSCALED           an array needs no scale if its largest number is from here to LARGEST
-//   encode(x, limit)   the code of a number, to nearest even; finite ones beyond the limit saturate
-//   decode(c)          the number of a code
-// autograd_gpu/backend/quantization/formats.py has the same numbers, and says why.
+//   LARGEST            its largest value; EXPONENT is that value's exponent
+//   DIGITS             the number of mantissa bits
+//   UNSCALED           an array whose largest absolute value is in [UNSCALED, LARGEST] needs no scale
+//   encode(x, limit)   the code of a value, rounded to nearest even; finite values beyond the limit saturate
+//   decode(c)          the value of a code
+// autograd_gpu/backend/quantization/formats.py has the same numbers and explains them.
 #pragma once
 #include "types.cuh"
 
-// The parts of a number that is computed with.
+// The bit fields of a floating-point type.
 template <typename W> struct Parts;
 template <> struct Parts<float> {
     using Bits = unsigned;
@@ -50,11 +50,11 @@ struct BFloat16 {
     static __device__ float decode(Code code) { return widen(code); }
 };
 
-// The float8 code of a float, with what the format has for infinity and NaN.
+// The float8 code of a float, with the format's codes for infinity and NaN.
 //
-// 1. A float as large as 2^KEPT times the number's power of two, or of the smallest normal number, has the code's last
-//    digit for its own last digit: adding it rounds the number to nearest even.
-// 2. The sum without it counts such digits, so far as they exceed those of the powers below.
+// 1. The float 2^KEPT times the number's power of two, or that of the smallest normal number, has a last bit of the
+//    same value as the code's last bit: adding it rounds the number to nearest even.
+// 2. The sum minus that float counts units of the last bit, beyond those of the lower exponents.
 template <int DIGITS, int LOWEST>
 __device__ unsigned char encode_float8(float x, float limit, unsigned infinity, unsigned nan) {
     constexpr int KEPT = 23 - DIGITS;
@@ -74,7 +74,7 @@ __device__ unsigned char encode_float8(double x, double limit, unsigned infinity
     return encode_float8<DIGITS, LOWEST>(rounded, static_cast<float>(limit), infinity, nan);
 }
 
-// Halves keep their subnormal numbers, as floats do not: a float8 code, shifted, is a half of the same sign and digits.
+// Half preserves subnormals, which float flushes: a shifted float8 code is a half with the same sign and digits.
 __device__ inline float half_of_bits(unsigned bits) {
     return static_cast<float>(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
@@ -105,14 +105,14 @@ struct E5M2 {
 template <typename T> constexpr int LAST_EXPONENT = Parts<Wide<T>>::BIAS;
 template <> constexpr int LAST_EXPONENT<__half> = 15;
 
-// The size of a finite number, 0 of any other.
+// The absolute value of a finite number, else 0.
 template <typename W> __device__ W finite_size(W x) {
     const W size = fabs(x);
     return size <= Parts<W>::LARGEST ? size : 0;
 }
 
-// The scale of numbers of type T in the format F, whose largest finite one is `largest`: a power of two.
-// Codes may be as large as `limit`: less than F::LARGEST where rounding up would lead beyond T's own range.
+// The scale for numbers of type T in the format F, given their largest finite absolute value: a power of two. `limit`
+// is the largest code to use: less than F::LARGEST where rounding up would leave the range of T.
 template <typename T, typename F> struct Scaling {
     using W = Wide<T>;
     W factor = 1, inverse = 1, limit = F::LARGEST;
@@ -130,7 +130,7 @@ template <typename T, typename F> struct Scaling {
         if (over && exponent == LAST_EXPONENT<T>) limit = last_before_power();
     }
 
-    // The largest number of F below 2^EXPONENT.
+    // The largest value of F below 2^EXPONENT.
     static __device__ W last_before_power() {
         using P = Parts<W>;
         const int power = F::EXPONENT - 1 + P::BIAS;
@@ -142,7 +142,7 @@ template <typename T, typename F> struct Scaling {
     __device__ typename F::Code encode(T x) const { return F::encode(widen(x) * inverse, limit); }
 };
 
-// Writes N codes as one word: the compiler may otherwise write them one by one.
+// Stores N codes as one word: the compiler may otherwise store them one by one.
 template <int BYTES> struct Word;
 template <> struct Word<1> { using type = unsigned char; };
 template <> struct Word<2> { using type = unsigned short; };

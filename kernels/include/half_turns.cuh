@@ -1,4 +1,5 @@
-// Angles for sinpi and cospi. sin and cos reduce large angles in an array on the stack, which slows down small ones too.
+// Range reduction for sinpi and cospi. sin and cos reduce large angles in a stack array, which slows down small ones,
+// too.
 #pragma once
 
 // 1 / pi in words of 64 bits, after one word of zeros.
@@ -9,7 +10,7 @@ __constant__ const unsigned long long INVERSE_PI[] = {
     0xa7a31fb34f2ff516ull, 0xba93dd63f5f2f8bdull, 0x9e839cfbc5294975ull, 0x35fdafd88fc6ae84ull,
 };
 
-// Where a floating number keeps its parts; 1 / pi as the sum of two numbers, good for angles below LARGE.
+// The bit fields of a floating-point type; 1 / pi as the sum of two numbers, accurate for angles below LARGE.
 template <typename W> struct Angle;
 template <> struct Angle<float> {
     static constexpr int DIGITS = 23, BIAS = 126;
@@ -25,7 +26,7 @@ template <> struct Angle<double> {
 // large / pi modulo 2, in [-1, 1]; large is positive and finite (Payne and Hanek 1983).
 //
 // 1. large = mantissa * 2^(exponent - 64), and the mantissa's highest bit is set.
-// 2. Of 1 / pi, bits above a window give multiples of 2 and those below it nothing that counts.
+// 2. Of 1 / pi, bits above a window contribute multiples of 2, and those below it nothing significant.
 // 3. mantissa * window modulo 2^64 is the result in units of 2^-63, as a number with a sign.
 template <typename W> __device__ W large_half_turns(W large) {
     using A = Angle<W>;

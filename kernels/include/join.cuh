@@ -1,4 +1,4 @@
-// What threads of a block have found, put together in an order that is always the same.
+// Reductions over threads of a block in a fixed order.
 #pragma once
 
 struct Plus {
@@ -10,11 +10,11 @@ struct Larger {
     __device__ double operator()(double a, double b) const { return fmax(a, b); }
 };
 
-// What `join` makes of the numbers of `count` neighbouring threads, a power of two, for all of them. Every thread of the
-// block must call it. The order depends on `count` alone.
+// The reduction by `join` over groups of `count` adjacent threads, a power of two, returned to all of them. All threads
+// of the block must call it. The order depends on `count` only.
 template <typename W, typename Join> __device__ W joined(W value, unsigned count, Join join) {
     __shared__ W shared[THREADS / 32];
-    // Each pair of lanes makes the same of the same two numbers, so that all lanes have the same bits in the end.
+    // Both lanes of a pair combine the same two numbers, so all lanes end with the same bits.
     for (unsigned half = min(count, 32u) / 2; half > 0; half /= 2)
         value = join(value, __shfl_xor_sync(0xffffffff, value, half));
     if (count <= 32) return value;

@@ -1,11 +1,11 @@
 // How kernels over a contiguous (rows, cols) matrix divide it, and how they sum its columns.
 //
-// 1. A thread owns WIDTH neighbouring columns, a strip, and walks down the rows. WIDTH elements are 16 bytes, or one
-//    element where cols or an address does not allow more; the host chooses the instance.
-// 2. A block is blockDim.x strips wide and blockDim.y rows deep, both powers of two, THREADS threads together.
-// 3. The grid is as wide as the matrix. Its gridDim.y layers, the parts, take turns down the rows.
-// 4. A thread takes DEPTH rows at a time. Its loop is not unrolled beyond that (`#pragma unroll 1`): the compiler would
-//    count the turns by a 64-bit division, and on sm_80 it spills registers.
+// 1. A thread owns WIDTH adjacent columns, a strip, and loops over rows. WIDTH elements are 16 bytes, or one element if
+//    cols or an address is not aligned; the host chooses the instance.
+// 2. A block is blockDim.x strips wide and blockDim.y rows deep, both powers of two, with THREADS threads in total.
+// 3. The grid covers the width of the matrix. Its gridDim.y layers, the parts, interleave the rows.
+// 4. A thread loads DEPTH rows at a time. Its loop is not unrolled further (`#pragma unroll 1`): the compiler would
+//    compute the trip count by a 64-bit division, and on sm_80 it spills registers.
 #pragma once
 #include "types.cuh"
 
@@ -18,13 +18,13 @@ template <int WIDTH> struct Share {
 
     __device__ Share(long long rows, long long cols) : rows(rows), cols(cols) {}
 
-    // This thread's strip of a vector of cols elements; zeros of a null one.
+    // This thread's strip of a vector of cols elements; zeros if it is null.
     template <typename T> __device__ Strip<T, WIDTH> load_row(const T* vector) const {
         if (vector == nullptr) return {};
         return Strip<T, WIDTH>::load(vector + column);
     }
 
-    // The strips of DEPTH rows from `top` on, zeros below the matrix. DEPTH loads in flight hide the memory's latency.
+    // The strips of DEPTH rows from `top` on, zeros beyond the matrix. DEPTH loads in flight hide the memory latency.
     template <int DEPTH, typename T>
     __device__ void load(Strip<T, WIDTH> (&strips)[DEPTH], const T* matrix, long long top) const {
         for (int d = 0; d < DEPTH; ++d) {
@@ -40,8 +40,8 @@ template <int WIDTH> struct Share {
     }
 };
 
-// Adds the sums of the threads that own the same columns, for the first row of the block (threadIdx.y == 0). Every thread
-// of the block must call it, and a barrier must lie between two calls.
+// Sums over the threads that own the same columns, for the first row of the block (threadIdx.y == 0). All threads of
+// the block must call it, and a barrier must lie between two calls.
 template <int WIDTH, typename Sum> __device__ void add_rows_of_block(Sum (&sums)[WIDTH]) {
     __shared__ Sum shared[WIDTH][THREADS];
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -54,9 +54,9 @@ template <int WIDTH, typename Sum> __device__ void add_rows_of_block(Sum (&sums)
     for (int i = 0; i < WIDTH; ++i) sums[i] = shared[i][thread];
 }
 
-// Adds the sums of the threads that own the same columns. The result goes to `out` if there is one part, else to this
-// part's row of `partials` (gridDim.y, cols), which a second launch sums. Every thread of the block must call it.
-// Not float atomics: they need as many launches, the first for zeros, and give other bits each time.
+// Sums over the threads that own the same columns. The result goes to `out` if there is one part, else to this part's
+// row of `partials` (gridDim.y, cols), which a second launch sums. All threads of the block must call it. Float atomics
+// would need as many launches, the first for zeros, and are not reproducible.
 template <int WIDTH, typename Sum, typename Out>
 __device__ void store_column_sums(Sum (&sums)[WIDTH], const Share<WIDTH>& share, Out* out, Sum* partials) {
     add_rows_of_block(sums);

@@ -1,10 +1,10 @@
-// The largest number of a row and the sum of the exponentials of the others below it, from one read of the row.
+// The maximum of a row and the sum of the exponentials relative to it, in one pass.
 //
-// 1. A thread keeps its largest number so far, and the sum of exp(x - largest). A larger number scales the sum down
-//    (Milakov and Gimelshein 2018), once per turn.
-// 2. The threads of a row agree on the largest, scale their sums down to it, and add them up.
-// 3. While nothing but -inf was seen there is nothing to subtract, and exp gives the zeros that are right. A NaN makes
-//    the sum NaN, and so does inf, by inf - inf.
+// 1. A thread keeps its maximum so far and the sum of exp(x - maximum). A larger value scales the sum down (Milakov and
+//    Gimelshein 2018), once per iteration.
+// 2. The threads of a row reduce to the common maximum, scale their sums to it, and add them.
+// 3. While all values are -inf nothing is subtracted, and exp gives the correct zeros. A NaN makes the sum NaN, and so
+//    does inf, by inf - inf.
 #pragma once
 #include "rows.cuh"
 
@@ -15,7 +15,7 @@ template <typename W> struct MaxSum {
     static __device__ double lowest(double) { return __longlong_as_double(0xfff0000000000000ll); }
     static __device__ MaxSum none() { return {lowest(W()), 0}; }
 
-    // What is subtracted from x before exp.
+    // The value to subtract from x before exp.
     __device__ W shift() const { return max == lowest(W()) ? 0 : max; }
 
     // The strips that `share` loaded from column `from` on.
@@ -44,13 +44,13 @@ template <typename W> struct MaxSum {
         sum = sum * exp(before - shift()) + other.sum * exp(other.max - shift());
     }
 
-    // What the parts of a row have found, two numbers each; the threads that share the row take them in turns.
+    // Merges the results of the parts of a row, two numbers each; the threads of the row divide them.
     __device__ void add_parts(const W* found, unsigned parts) {
 #pragma unroll 1
         for (unsigned part = threadIdx.x; part < parts; part += blockDim.x) add({found[2 * part], found[2 * part + 1]});
     }
 
-    // Those of all threads that share the row, for all of them.
+    // The result over all threads of the row, in every thread.
     __device__ void join_row() {
         const W before = max;
         max = joined(max, blockDim.x, Larger());

@@ -1,8 +1,8 @@
-// Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011): four random words for each 128-bit counter, without any state.
+// Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011): four random words per 128-bit counter, without state.
 //
-// A call of the product owns the counters from `start` on that nobody else has under its seed. Where a number needs one
-// word, number i takes word i % 4 of the counter start + i / 4, whatever the dtype and the grid: so a second launch, or
-// one of another kernel, meets the same words. `turn` is the counter's upper half, for numbers that take several.
+// Each call uses its own range of counters from `start` on under its seed. If a number needs one word, number i uses
+// word i % 4 of counter start + i / 4, whatever the dtype and the grid: so a second launch, or another kernel,
+// reproduces the same words. `turn` is the upper half of the counter, for numbers that need several.
 #pragma once
 
 struct Words {

@@ -1,16 +1,16 @@
 // How kernels over lists of arrays of any sizes divide them.
 //
-// 1. Lists of `tensors` arrays each lie side by side: array `t` of list `a` starts at arrays[a * tensors + t], and those
-//    of one t have sizes[t] elements, which are computed with together.
-// 2. A block has one chunk of CHUNK elements of one t: chunks[2 * blockIdx.x] is t, the number after it the chunk.
-// 3. Its threads take strips of 16 bytes where all arrays of t allow it, and what is left, or all, by element.
-// 4. All three tables lie in device memory. By value they would be indexed at run time, which copies a parameter to
-//    local memory, and 4 KB of parameters are full at a hundred tensors of Adam.
+// 1. The kernel gets lists of `tensors` arrays each: array `t` of list `a` starts at arrays[a * tensors + t]; the
+//    arrays `t` of all lists have sizes[t] elements and are processed together.
+// 2. A block processes one chunk of CHUNK elements: chunks[2 * blockIdx.x] is t, the next number is the chunk's index.
+// 3. Its threads load strips of 16 bytes if all arrays `t` are aligned, and the rest, or all, by element.
+// 4. All three tables are in device memory. Passed by value they would be indexed at run time, which copies a parameter
+//    to local memory; and 4 KB of parameters are full at a hundred tensors of Adam.
 #pragma once
 #include "types.cuh"
 
-// A strip from memory and to it. Of 16 bytes they say so themselves: the compiler was seen to move the elements of a
-// Strip, known to be aligned, one by one.
+// Loads and stores a strip. For 16 bytes explicitly, since the compiler may move the elements of an aligned Strip one
+// by one.
 template <typename T, int N> __device__ Strip<T, N> load_strip(const T* from) {
     if constexpr (N == 1) return Strip<T, 1>::load(from);
     Strip<T, N> strip;
@@ -25,7 +25,7 @@ template <typename T, int N> __device__ void store_strip(const Strip<T, N>& stri
     __stwb(reinterpret_cast<uint4*>(to), bytes);
 }
 
-// One block's part of the arrays of LISTS lists.
+// One block's chunk of the arrays of LISTS lists.
 template <typename T, int LISTS> struct Chunk {
     static constexpr int WIDTH = 16 / sizeof(T);
     T* at[LISTS];
@@ -48,8 +48,8 @@ template <typename T, int LISTS> struct Chunk {
         aligned = places % 16 ? 0 : size / WIDTH * WIDTH;
     }
 
-    // Calls op(x) for every element, x being the LISTS numbers there. Bit a of Op::READS and Op::WRITES says whether list
-    // a is read and written; arrays that begin at the same place are read before they are written.
+    // Calls op(x) for every element, where x holds the LISTS elements at that index. Bit a of Op::READS and Op::WRITES
+    // says whether list a is read and written; arrays with the same address are read before they are written.
     template <typename Op> __device__ void each(const Op& op) const {
         walk<WIDTH>(op, 0, aligned);
         walk<1>(op, aligned, size);

@@ -3,14 +3,14 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-// The type that T is computed with and summed in; a result is rounded to T once.
+// The type in which T is computed and accumulated; a result is rounded to T once.
 template <typename T> struct WideOf { using type = float; };
 template <> struct WideOf<double> { using type = double; };
 template <typename T> using Wide = typename WideOf<T>::type;
 
 template <typename T> __device__ Wide<T> widen(T value) { return static_cast<Wide<T>>(value); }
 
-// N neighbouring elements that move as one: 16 bytes are one instruction.
+// N adjacent elements that are loaded and stored together: 16 bytes are one instruction.
 template <typename T, int N> struct alignas(N * sizeof(T)) Strip {
     T at[N];
 

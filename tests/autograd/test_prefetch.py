@@ -16,8 +16,8 @@ pytestmark = pytest.mark.cuda
 class TestPrefetch:
     def events(self, device, monkeypatch, prefetch, net=mlp):
         """The order in which nodes run and copies back are ordered."""
-        found, fetched = [], offload._fetched
-        monkeypatch.setattr(offload, "_fetched", lambda *args: found.append("copy") or fetched(*args))
+        found, fetched = [], offload._fetch
+        monkeypatch.setattr(offload, "_fetch", lambda *args: found.append("copy") or fetched(*args))
         module, x = net(device)
         with everything(prefetch=prefetch) as hook:
             y = module(x).sum()

@@ -56,7 +56,7 @@ def test_peaks(xp):
     assert ag.cuda.max_memory_allocated() == before
     summary = ag.cuda.memory_summary()
     assert summary.startswith("CUDA memory of cuda:0, MiB")
-    assert "not noted" not in summary
+    assert "not recorded" not in summary
 
 
 def test_each_peak_rises_by_itself(xp):
@@ -88,7 +88,7 @@ def test_peaks_over_all_threads(xp):
 
 def test_peaks_that_begin_late_say_so(xp):
     kept = xp.empty(N, "u1")
-    assert "not noted" in ag.cuda.memory_summary()
+    assert "not recorded" in ag.cuda.memory_summary()
     assert not [key for key in ag.cuda.memory_stats() if "peak" in key]
     with pytest.warns(UserWarning, match=r"only from now on.*reset_peak_memory_stats") as warned:
         assert ag.cuda.max_memory_allocated() == ag.cuda.memory_allocated() >= kept.nbytes

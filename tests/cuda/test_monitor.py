@@ -78,7 +78,7 @@ def test_monitor_asks_nvml_about_the_same_gpu(monkeypatch, use_nvml, kind):
 @pytest.mark.cuda
 def test_monitor_passes_on_why_not(use_nvml):
     use_nvml(fake_nvml(broken=True))
-    with pytest.raises(RuntimeError, match=r"NVML does not tell the power draw of cuda:0: Not Supported"):
+    with pytest.raises(RuntimeError, match=r"NVML does not report the power draw of cuda:0: Not Supported"):
         ag.cuda.power_draw()
 
 

@@ -172,7 +172,7 @@ class TestPackedOnce:
             del many
             y = (leaf(2) * 1).sin()
         y.sum().backward()
-        assert len(hook._table.order.seqs) <= 128
+        assert len(hook._cache.order.seqs) <= 128
 
     def test_numbers_between_those_that_are_saved_count_for_nothing(self, device):
         """They would set the scale."""
@@ -218,7 +218,7 @@ class TestLifetime:
         with hook:
             y = (x * 1).sin()
         kept = y.grad_fn._raw_saved_self
-        died = [weakref.ref(o) for o in (hook, y, y.grad_fn, *hook._table.living())]
+        died = [weakref.ref(o) for o in (hook, y, y.grad_fn, *hook._cache.living())]
         y.sum().backward()
         del hook, y, kept
         assert not [ref() for ref in died if ref() is not None]
@@ -323,7 +323,7 @@ class TestContext:
             raise KeyboardInterrupt
 
         with hook:
-            monkeypatch.setattr(hook._table.order, "add", interrupted)
+            monkeypatch.setattr(hook._cache.order, "add", interrupted)
             with pytest.raises(KeyboardInterrupt) as caught:
                 h.exp_()
             monkeypatch.undo()

@@ -1,1 +1,1 @@
-"""NumPy and CuPy arrays: dtypes and their promotion, devices, memory formats, strides, arrays from outside."""
+"""NumPy and CuPy arrays: dtypes and promotion, devices, memory formats, strides, products, sums, input checks."""

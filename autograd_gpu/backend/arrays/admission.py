@@ -1,4 +1,4 @@
-"""Arrays that users hand in, as what the library computes with: plain arrays of its dtypes."""
+"""Checks of arrays from users, and their conversion to plain arrays of the supported dtypes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .dtypes import ALL, OURS
 
 
 def admitted(array: Any) -> Any:
-    """`array`, of NumPy or CuPy, as a plain array of one of our dtype objects: itself, or a view of its memory.
+    """A NumPy or CuPy array as a plain array of one of our dtype objects: the same array, or a view of it.
 
-    Subclasses may not come in as they are: a matrix multiplies otherwise, a masked array leaves elements out. TypeError
-    for a dtype that is not supported; ValueError for a foreign byte order, for masked elements, which have no value,
-    and for elements that lie no whole number of elements apart, as in a field of records.
+    Subclasses become plain arrays, since np.matrix redefines `*` and masked arrays skip elements. TypeError for an
+    unsupported dtype; ValueError for a foreign byte order, for masked elements, which have no value, and for strides
+    that are not multiples of the item size, as in a field of a structured array.
     """
     dtype = array.dtype
     known = OURS.get(dtype)
@@ -25,13 +25,13 @@ def admitted(array: Any) -> Any:
         array = _plain(array)
     for stride in array.strides:
         if stride % dtype.itemsize:
-            raise ValueError(f"the strides {array.strides} of an array of dtype {dtype} are no multiples of its "
+            raise ValueError(f"the strides {array.strides} of an array of dtype {dtype} are not multiples of its "
                              f"{dtype.itemsize} bytes; make an array with .copy()")
     return array if known is dtype else array.view(known)  # equal and another object: np.longlong, one with metadata
 
 
 def is_read_only(array: Any) -> bool:
-    """Whether NumPy forbids to write to `array`; CuPy has no such arrays."""
+    """Whether `array` is a read-only NumPy array; CuPy has no read-only arrays."""
     return type(array) is np.ndarray and not array.flags.writeable
 
 
@@ -40,8 +40,8 @@ def _plain(array: Any) -> Any:
         plain = runtime.cupy().ndarray
         return array if type(array) is plain else array.view(type=plain)
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise ValueError("a masked array has no values where it is masked, and a tensor has no mask; give it values "
-                         "with .filled(value), or take those under the mask with .data")
+        raise ValueError("a masked array has no values where it is masked, and a tensor has no mask; fill it with "
+                         ".filled(value), or use the values under the mask, .data")
     return array.view(np.ndarray)
 
 

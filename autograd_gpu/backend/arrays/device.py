@@ -1,4 +1,4 @@
-"""Devices by name: "cpu", "cuda", "cuda:1"."""
+"""The Device class ("cpu", "cuda", "cuda:1"), and the default device."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import threading
 
 
 class Device:
-    """A place for arrays: `type` is "cpu" or "cuda", `index` the CUDA ordinal.
+    """The device of an array or tensor: `type` is "cpu" or "cuda", `index` the CUDA device's number.
 
-    The CPU has no index, and "cuda" without one means the device that is current where it is used.
+    The CPU has no index; "cuda" without an index means the current device at the time of use. RuntimeError for an
+    invalid name.
 
-    As a context it is where this thread's factories make tensors, as `set_default_device` says for the process.
+    As a context manager it sets the default device of this thread; `set_default_device` sets that of the process.
 
     >>> ag.device("cuda:1").index
     1
@@ -68,11 +69,11 @@ CPU = Device("cpu")
 
 class _Default:
     device = CPU
-    contexts = 0  # in which some thread is; without any nobody asks for the thread's own
+    contexts = 0  # entered by all threads together; at 0 get_default_device skips the thread-local lookup
 
 
 class _Entered(threading.local):
-    """The devices whose contexts this thread is in, the innermost last."""
+    """The devices whose contexts this thread has entered, innermost last."""
 
     def __init__(self) -> None:
         self.devices: list[Device] = []
@@ -82,7 +83,7 @@ _COUNT, _ENTERED = threading.Lock(), _Entered()
 
 
 def get_default_device() -> Device:
-    """Where a factory makes its tensors unless it is told.
+    """The device on which factory functions make tensors by default.
 
     >>> ag.get_default_device()
     device('cpu')
@@ -93,10 +94,10 @@ def get_default_device() -> Device:
 
 
 def set_default_device(device: Device | str) -> None:
-    """Sets where factories, random functions and modules make tensors unless they are told; for the whole process.
+    """Sets the default device of factories, random functions and modules for the whole process.
 
-    NumPy arrays and Python data given to `tensor` and `as_tensor` go there, too; CuPy arrays and tensors stay where
-    they are.
+    `tensor` and `as_tensor` copy NumPy arrays and Python data to it, too; CuPy arrays and tensors stay on their
+    device.
 
     >>> ag.set_default_device("cpu")
     """
@@ -104,7 +105,7 @@ def set_default_device(device: Device | str) -> None:
 
 
 def or_default(device: Device | str | None) -> Device:
-    """`device`, or the default one for None."""
+    """`device` as a Device; the default device for None."""
     if device is None:
         return get_default_device() if _Default.contexts else _Default.device
     return device if type(device) is Device else Device(device)

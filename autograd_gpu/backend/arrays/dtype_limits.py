@@ -1,4 +1,4 @@
-"""What numbers the dtypes hold."""
+"""The numeric limits of the dtypes: finfo, iinfo, can_cast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .dtypes import FLOATS, INTEGERS, STORAGE, as_dtype, category, get_default_d
 
 
 class FloatLimits(NamedTuple):
-    """What `finfo` answers."""
+    """The result of `finfo`."""
 
     resolution: float
     min: float
@@ -24,7 +24,7 @@ class FloatLimits(NamedTuple):
 
 
 class IntegerLimits(NamedTuple):
-    """What `iinfo` answers."""
+    """The result of `iinfo`."""
 
     min: int
     max: int
@@ -33,7 +33,7 @@ class IntegerLimits(NamedTuple):
 
 
 def finfo(dtype: object = None) -> FloatLimits:
-    """The limits of a floating-point dtype, by default the default dtype; TypeError for another.
+    """The limits of a floating-point dtype; None means the default dtype. TypeError for any other dtype.
 
     >>> ag.finfo(ag.float32).eps
     1.1920928955078125e-07
@@ -48,7 +48,7 @@ def finfo(dtype: object = None) -> FloatLimits:
 
 
 def iinfo(dtype: object) -> IntegerLimits:
-    """The limits of an integer dtype; TypeError for another.
+    """The limits of an integer dtype; TypeError for any other dtype.
 
     >>> ag.iinfo(ag.int8).max
     127
@@ -61,7 +61,7 @@ def iinfo(dtype: object) -> IntegerLimits:
 
 
 def can_cast(from_: object, to: object) -> bool:
-    """Whether promotion may turn one dtype into the other: bool into integers into floating point, never back.
+    """Whether PyTorch's rules allow a cast: to the same or a higher category of bool, integer, floating point.
 
     >>> ag.can_cast(ag.int64, ag.float16), ag.can_cast(ag.float32, ag.int32)
     (True, False)

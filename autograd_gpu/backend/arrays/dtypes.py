@@ -30,10 +30,10 @@ FLOATS = NATIVE_FLOATS | {bfloat16}
 HALF = frozenset((float16, bfloat16))  # summed and multiplied in float32, rounded once
 INTEGERS = frozenset((int8, int16, int32, int64, uint8, uint16, uint32, uint64))
 DIGITS = {float64: 53, float32: 24, float16: 11, bfloat16: 8}  # bits of the significand, the leading one included
-STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # held, moved and converted, never computed with
+STORAGE = frozenset((float8_e4m3fn, float8_e5m2))  # stored, moved and converted only: no arithmetic
 ALL = FLOATS | INTEGERS | STORAGE | {bool_}
 
-OURS: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in ALL}  # the one object of each that `is` may be asked about
+OURS: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in ALL}  # equal dtype -> our object, which `is` may compare
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _ALIASES: dict[object, np.dtype] = {
     "float": float32, "double": float64, "half": float16, "long": int64, "int": int32, "short": int16,
@@ -56,7 +56,7 @@ def get_default_dtype() -> np.dtype:
 
 
 def set_default_dtype(dtype: object) -> None:
-    """Sets the dtype that Python floats get; one of float16, bfloat16, float32, float64.
+    """Sets the dtype of tensors made from Python floats: float16, bfloat16, float32 or float64, else TypeError.
 
     >>> ag.set_default_dtype(ag.float32)
     """
@@ -67,7 +67,10 @@ def set_default_dtype(dtype: object) -> None:
 
 
 def as_dtype(dtype: object) -> np.dtype:
-    """`dtype` as one of ours; accepts NumPy dtypes, their names, and Python's float, int and bool."""
+    """`dtype` as one of our dtype objects. Accepts NumPy dtypes, their names, and Python's float, int and bool.
+
+    TypeError for an unsupported dtype.
+    """
     if isinstance(dtype, np.dtype) and dtype in OURS:
         return OURS[dtype]
     found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
@@ -81,15 +84,15 @@ def as_dtype(dtype: object) -> np.dtype:
 
 
 def wide(dtype: np.dtype) -> np.dtype:
-    """The dtype that sums of `dtype` are made in."""
+    """The dtype in which sums of `dtype` are accumulated: float32 for half types, else the dtype itself."""
     return float32 if dtype in HALF else dtype
 
 
 def computing(dtype: object) -> np.dtype:
-    """`dtype` as one of ours that results are computed in; TypeError for a storage dtype."""
+    """`dtype` as one of our dtype objects that ops can compute in; TypeError for a storage dtype."""
     found = as_dtype(dtype)
     if found in STORAGE:
-        raise TypeError(f"{found} is a storage dtype, where nothing is computed; make float32 and convert with .to()")
+        raise TypeError(f"{found} is a storage dtype without arithmetic; make float32 and convert with .to()")
     return found
 
 
@@ -99,7 +102,7 @@ def category(dtype: np.dtype) -> int:
 
 
 def promote_types(type1: np.dtype, type2: np.dtype) -> np.dtype:
-    """The dtype of `a` and `b` together: the higher category wins, then the wider type.
+    """The dtype of an op on both dtypes: the higher category wins, then the wider dtype. TypeError for float8.
 
     >>> ag.promote_types(ag.int64, ag.float16)
     dtype('float16')
@@ -118,7 +121,11 @@ def promote_types(type1: np.dtype, type2: np.dtype) -> np.dtype:
 
 
 def result_type(dimensioned: Iterable[np.dtype], zero_dim: Iterable[np.dtype], numbers: Iterable[object]) -> np.dtype:
-    """PyTorch's rule: 0-d tensors, and below them Python numbers, count only by a higher category."""
+    """The dtype that an op's operands promote to, by PyTorch's rule.
+
+    A 0-d tensor matters only if its category is higher than that of all tensors with dimensions, a Python number only
+    if its category is higher than that of all tensors.
+    """
     result: np.dtype | None = None
     for group in (dimensioned, zero_dim, map(_dtype_of_number, numbers)):
         joined: np.dtype | None = None
@@ -138,14 +145,17 @@ _ENDS = {dtype: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype i
 
 
 def wrapped(value: int, dtype: np.dtype) -> int:
-    """`value` as an integer dtype holds it, whose bits it may exceed: 300 in uint8 is 44."""
+    """`value` modulo 2 ** bits, in the range of an integer dtype: 300 in uint8 is 44."""
     least, most = _ENDS[dtype]
     return (value - least) % (most - least + 1) + least
 
 
 def fitting(value: Any, dtype: np.dtype) -> Any:
-    """A number for `dtype`: an integer as float for a floating one, a small negative one in two's complement for an
-    unsigned one, as in PyTorch. RuntimeError for an integer that an integer dtype does not hold."""
+    """A Python number converted for `dtype` as PyTorch does.
+
+    An int becomes a float for a floating dtype; a small negative int wraps around for an unsigned dtype. RuntimeError
+    for an int out of the range of an integer dtype.
+    """
     if type(value) is not int or dtype == bool_:
         return value
     if dtype not in _ENDS:
@@ -159,7 +169,7 @@ def fitting(value: Any, dtype: np.dtype) -> Any:
 
 
 def short_name(dtype: np.dtype) -> str:
-    """The name that logs use: f32, bf16, i64, b8 for bool, f8e4m3fn."""
+    """The short name in logs: f32, bf16, i64, b8 for bool, f8e4m3fn."""
     name = str(dtype)
     if dtype in STORAGE:
         return name.replace("float8_", "f8")

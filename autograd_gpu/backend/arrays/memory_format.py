@@ -1,14 +1,14 @@
-"""Memory formats by PyTorch's names, and the order in which dimensions lie in memory."""
+"""Memory formats by PyTorch's names, and the order of dimensions in memory."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from .strides import is_stretched
+from .strides import is_expanded
 
 
 class MemoryFormat:
-    """How the elements of a new tensor lie: in C order, or in the order of those that they are made from.
+    """The memory layout of a new tensor: C order (contiguous_format), or that of the source (preserve_format).
 
     >>> ag.zeros_like(ag.ones(2, 3).t(), memory_format=ag.contiguous_format).stride()
     (2, 1)
@@ -23,7 +23,7 @@ class MemoryFormat:
         return f"autograd_gpu.{self.name}"
 
     def __reduce__(self) -> str:
-        return self.name  # one object each: pickled by name
+        return self.name  # a singleton: pickled by name
 
 
 contiguous_format = MemoryFormat("contiguous_format")
@@ -33,7 +33,10 @@ channels_last_3d = MemoryFormat("channels_last_3d")
 
 
 def is_contiguous_format(function: str, given: Any) -> bool:
-    """Whether `given` asks for C order; None and preserve_format do not. NotImplementedError for channels_last."""
+    """Whether the argument `given` of `function` is contiguous_format; False for None and preserve_format.
+
+    NotImplementedError for channels_last, TypeError for what is not a memory format.
+    """
     if given is None or given is preserve_format:
         return False
     if given is contiguous_format:
@@ -47,7 +50,7 @@ def is_contiguous_format(function: str, given: Any) -> bool:
 
 
 def lies_in(array: Any, given: Any) -> bool:
-    """Whether the elements of `array` lie densely in the format `given`."""
+    """Whether `array` is dense in the memory format `given`."""
     order = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}.get(given)
     if order is None:
         is_contiguous_format("is_contiguous", given)
@@ -56,14 +59,17 @@ def lies_in(array: Any, given: Any) -> bool:
 
 
 def copy_order(array: Any) -> Literal["C", "K"]:
-    """The `order` of a copy: as `array` lies; of a stretched array in C order, as PyTorch's, so that `view` works."""
+    """The `order` argument of a copy: "K", the order of `array`; "C" for an expanded array, as in PyTorch.
+
+    So `view` works on the copy of an expanded array.
+    """
     return "C" if 0 in array.strides else "K"
 
 
 def memory_order(array: Any) -> tuple[int, ...]:
-    """The dimensions of `array` as they lie in memory, the outermost first; of a stretched array in C order."""
+    """The dimensions of `array` in memory order, outermost first; in C order for an expanded array."""
     dims = range(array.ndim)
-    return tuple(dims if is_stretched(array) else sorted(dims, key=lambda d: -abs(array.strides[d])))
+    return tuple(dims if is_expanded(array) else sorted(dims, key=lambda d: -abs(array.strides[d])))
 
 
 __all__ = ["MemoryFormat", "channels_last", "channels_last_3d", "contiguous_format", "preserve_format"]

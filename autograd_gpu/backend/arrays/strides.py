@@ -1,4 +1,4 @@
-"""Where arrays lie: addresses, the buffer behind a view, views by strides."""
+"""The memory layout of arrays: addresses, strides, overlap, and the buffer of a view."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ StridedGeometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 def address(array: Any) -> int:
-    """Where the first element lies, in bytes."""
+    """The address of the first element, in bytes."""
     return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def strided(xp: Any, array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """The view of `array` that starts at its first element and has these strides, in bytes; nobody checks them.
+    """The view of `array` from its first element on with this shape and these strides, in bytes; bounds unchecked.
 
-    NumPy's constructor takes a tenth of the time of its as_strided, which goes through Python objects.
+    NumPy's constructor takes a tenth of the time of np.lib.stride_tricks.as_strided, which makes Python objects.
     """
     if xp is not np:
         return xp.ndarray(shape, array.dtype, array.data, strides)
@@ -27,19 +27,22 @@ def strided(xp: Any, array: Any, shape: tuple[int, ...], strides: tuple[int, ...
     return np.lib.stride_tricks.as_strided(array, shape, strides)
 
 
-def is_stretched(array: Any) -> bool:
-    """Whether elements lie at one place because a dimension was expanded."""
+def is_expanded(array: Any) -> bool:
+    """Whether several elements share an address because a dimension is expanded (stride 0)."""
     if 0 not in array.strides or not array.size:
         return False
     return any(size > 1 for size, stride in zip(array.shape, array.strides, strict=True) if stride == 0)
 
 
 def buffer_of(array: Any) -> Any:
-    """The whole buffer that `array` is a view of, as a vector of the same dtype."""
+    """The whole buffer of which `array` is a view, as a vector of the same dtype.
+
+    RuntimeError if the array that owns the buffer is not contiguous.
+    """
     owner = array
     while owner.base is not None:
         base = owner.base
-        base = base if isinstance(base, type(array)) else getattr(base, "base", None)  # NumPy's as_strided hides it
+        base = base if isinstance(base, type(array)) else getattr(base, "base", None)  # as_strided's holder
         if not isinstance(base, type(array)):
             break
         owner = base
@@ -49,12 +52,12 @@ def buffer_of(array: Any) -> Any:
     if flat.dtype == array.dtype:
         return flat
     flat = flat.view("uint8")
-    flat = flat[(address(array) - address(flat)) % array.itemsize :]  # of an array in the midst of bytes
+    flat = flat[(address(array) - address(flat)) % array.itemsize :]  # a view may begin inside an element
     return flat[: flat.size // array.itemsize * array.itemsize].view(array.dtype)
 
 
 def offset_of(array: Any) -> int:
-    """How many elements of the buffer lie before the first element of `array`."""
+    """The storage offset of `array`: the number of elements of its buffer before its first element."""
     return (address(array) - address(buffer_of(array))) // array.itemsize
 
 
@@ -62,3 +65,34 @@ def geometry_of(array: Any, start: int) -> StridedGeometry:
     """Where `array` lies, counted from the address `start` of the first element of one of the same dtype."""
     size, first = array.itemsize, address(array)
     return array.shape, tuple([s // size for s in array.strides]), 0 if first == start else (first - start) // size
+
+
+def may_share_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays may overlap: NumPy arrays by their bounds, CuPy arrays if they are in one allocation."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
+    x, y = a.data.mem, b.data.mem
+    return x is y or x.ptr == y.ptr
+
+
+def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
+    """A view of `array` expanded to `shape` with stride 0. ValueError if the shapes do not broadcast.
+
+    Callers must not write to it. For NumPy this takes a third of the time of numpy.broadcast_to (2.4 us), which makes
+    an iterator.
+    """
+    if xp is not np or type(array) is not np.ndarray:
+        return xp.broadcast_to(array, shape)
+    if array.shape == shape:
+        return array
+    lead = len(shape) - array.ndim
+    strides = [0] * lead
+    for size, wanted, stride in zip(array.shape, shape[lead:], array.strides, strict=True):
+        if size != wanted and size != 1:
+            return np.broadcast_to(array, shape)  # raises NumPy's error
+        strides.append(stride if size == wanted else 0)
+    if array.flags.c_contiguous and array.dtype.isbuiltin == 1:
+        return np.ndarray(shape, array.dtype, array, 0, strides)
+    result = np.broadcast_to(array, shape)  # not as_strided, which hides the base of the view
+    result.flags.writeable = array.flags.writeable  # as above
+    return result

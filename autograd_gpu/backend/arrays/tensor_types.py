@@ -1,4 +1,4 @@
-"""PyTorch's names of tensor types, such as "torch.cuda.FloatTensor": a dtype and a device in one."""
+"""PyTorch's names of tensor types, such as "torch.cuda.FloatTensor": a dtype and a device in one name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DTYPES = {name: dtype for dtype, name in TYPE_NAMES.items()} | {"Tensor": dtype
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Sets the default dtype and device by PyTorch's name of a tensor type; deprecated there.
+    """Sets the default dtype and device by PyTorch's name of a tensor type, or the default dtype by a dtype.
 
-    `ag.set_default_dtype` and `ag.set_default_device` say the same in their own names. A dtype is taken for the type.
-    Warns, as PyTorch does.
+    Deprecated in PyTorch, so it warns as PyTorch does; use `ag.set_default_dtype` and `ag.set_default_device`.
+    TypeError for anything but a floating-point type.
 
     >>> import warnings
     >>> with warnings.catch_warnings():

@@ -1,1 +1,1 @@
-"""The NumPy side: BLAS, LAPACK, sums, scans and the pool of large arrays."""
+"""NumPy implementations: BLAS, LAPACK, sums, scans and the memory pool for large arrays."""

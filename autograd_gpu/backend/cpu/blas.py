@@ -1,9 +1,9 @@
-"""The OpenBLAS inside NumPy's wheel, called directly: its number of threads, and y = a x + b y in one pass.
+"""Direct calls of the OpenBLAS in NumPy's wheel: its thread limit, and y = a x + b y in one pass.
 
-It wakes its threads for products from 0.3 million multiply-adds on. Below two million that gains little when the
-machine is idle, half of the result then lies in another core's cache, and the woken threads spin: an SGD step of
-784-256-256-10 at batch 8 takes 0.29 ms with one thread, 0.28 to 0.42 ms with two, and 60 times that when another
-process wants the second core. So such products run with the limit set to 1, which is put back at once.
+OpenBLAS uses threads for products above 0.3 million multiply-adds. Below two million they gain little on an idle
+machine, leave half of the result in another core's cache, and spin afterwards: an SGD step of 784-256-256-10 at batch
+8 takes 0.29 ms with one thread, 0.28 to 0.42 ms with two, and 60 times that when another process uses the second core.
+So these products run with a limit of one thread, which is restored after each product.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 
 SMALLEST, LARGEST = 1 << 18, 1 << 21  # multiply-adds between which OpenBLAS uses threads and should not
 
-_NAMES = ("scipy_{}64_", "scipy_{}", "{}64_", "{}")  # how a build may call its functions; 64_ takes 64-bit sizes
+_NAMES = ("scipy_{}64_", "scipy_{}", "{}64_", "{}")  # symbol patterns of OpenBLAS builds; 64_ takes 64-bit sizes
 
 Axpby = Callable[[np.ndarray, np.ndarray, float, float], None]  # (y, x, a, b): y = a x + b y
 
 
 class _Limit:
-    """How many calls are under the limit, and what the limit was before the first of them."""
+    """The number of running calls under the limit (depth), and the limit before the first of them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -38,10 +38,10 @@ _LIMIT = _Limit()
 
 @functools.cache
 def _library() -> tuple[ctypes.CDLL, str] | None:
-    """NumPy's OpenBLAS and how it calls its functions; None where NumPy uses another BLAS."""
+    """NumPy's OpenBLAS and the pattern of its symbol names; None if NumPy uses another BLAS."""
     root = pathlib.Path(np.__file__).parent
     for path in [*root.parent.glob("numpy.libs/*openblas*"), *root.glob(".dylibs/*openblas*")]:
-        library = ctypes.CDLL(str(path))  # loaded by NumPy already: this finds that one
+        library = ctypes.CDLL(str(path))  # the instance that NumPy has loaded
         for name in _NAMES:
             if hasattr(library, name.format("openblas_set_num_threads")):
                 return library, name
@@ -50,7 +50,7 @@ def _library() -> tuple[ctypes.CDLL, str] | None:
 
 @functools.cache
 def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """get and set of the number of threads; None where NumPy uses another BLAS."""
+    """The functions that get and set OpenBLAS' number of threads; None if NumPy uses another BLAS."""
     found = _library()
     if found is None:
         return None
@@ -61,13 +61,13 @@ def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
 
 
 def threads() -> int:
-    """How many threads NumPy's OpenBLAS may use; 0 where NumPy uses another BLAS."""
+    """The number of threads that NumPy's OpenBLAS may use; 0 if NumPy uses another BLAS."""
     controls = _controls()
     return 0 if controls is None else controls[0]()
 
 
 def kernels() -> str | None:
-    """The processor that the kernels of NumPy's OpenBLAS are made for, "SkylakeX" say; None for another BLAS."""
+    """The processor type that NumPy's OpenBLAS has selected, such as "SkylakeX"; None if NumPy uses another BLAS."""
     found = _library()
     if found is None:
         return None
@@ -79,9 +79,9 @@ def kernels() -> str | None:
 
 @functools.cache
 def axpby() -> dict[str, Axpby]:
-    """{dtype.char: f} with f(y, x, a, b) for y = a x + b y on contiguous vectors; empty where NumPy uses another BLAS.
+    """{dtype.char: f}, where f(y, x, a, b) sets y = a x + b y on contiguous vectors; empty if NumPy uses another BLAS.
 
-    One pass over memory where NumPy takes two or three, and on the calling thread whatever the size.
+    One pass over memory, where NumPy takes two or three; always on the calling thread.
     """
     found = _library()
     if found is None:
@@ -106,12 +106,12 @@ def _bind(function: Any, size: type, number: type) -> Axpby:
 
 
 def on_one_thread(product: Callable[..., Any], *args: Any) -> Any:
-    """product(*args), for which OpenBLAS may use the calling thread only."""
+    """Calls product(*args) with OpenBLAS limited to the calling thread."""
     controls = _controls()
     if controls is None:
         return product(*args)
     get, put = controls
-    entered = False  # an interrupt may come after any call, also after get and put
+    entered = False  # KeyboardInterrupt may be raised after any call, also after get and put
     try:
         with _LIMIT.lock:
             if not _LIMIT.depth:

@@ -1,7 +1,7 @@
-"""NumPy's floating-point warnings (log of 0, overflow): operations here do not show them, as on CUDA and in PyTorch.
+"""Hides NumPy's floating-point warnings (log of 0, overflow) in this package, as CUDA and PyTorch give none.
 
-np.errstate around each operation would cost it 15 to 60 percent. A filter costs nothing until there is a warning. It
-matches what NumPy raises at our lines only: a user's own NumPy code warns as ever, and filters that are set later win.
+np.errstate around each operation would cost 15 to 60 percent; a warnings filter costs nothing until there is a warning.
+The filter matches our modules only: a user's own NumPy code still warns, and filters set later take precedence.
 """
 
 from __future__ import annotations
@@ -13,4 +13,5 @@ MODULES = r"autograd_gpu\."
 
 
 def hide_warnings() -> None:
+    """Installs the filter."""
     warnings.filterwarnings("ignore", MESSAGE, RuntimeWarning, MODULES)

@@ -1,15 +1,14 @@
-"""Decompositions on the CPU: SciPy's LAPACK for one matrix, NumPy's loops in C for a batch where it has them.
+"""Matrix decompositions on the CPU: SciPy's LAPACK for one matrix, NumPy's C loops for batches where they exist.
 
-NumPy's own functions spend four times as long on the way to LAPACK as LAPACK spends on a small matrix. `cusolver.py`
-has the same functions for CuPy's arrays. All take float32 or float64 arrays (..., m, n) whose shapes have been checked,
-and leave them as they are.
+For a small matrix NumPy's functions have an overhead of four times the LAPACK call. `cuda/cusolver.py` has the same
+functions for CuPy arrays. All take float32 or float64 arrays (..., m, n) of checked shapes, and do not change them.
 
-`info` is 0 if nothing failed, else LAPACK's number for the matrix, or for a batch an int32 array of them; a matrix that
-failed is NaN. numpy.linalg.LinAlgError says that an iteration did not converge.
+`info` is 0 on success, else LAPACK's info value of the matrix, or for a batch an int32 array (...) of them; the result
+of a failed matrix is NaN. numpy.linalg.LinAlgError means that an iteration did not converge.
 
 Note [transposed]
-LAPACK counts by columns, so a row-major matrix is its own transpose there: `a.T` is passed without being rearranged,
-and the answer for the transpose is transposed.
+LAPACK is column-major, so it sees a row-major matrix as its transpose: these functions pass `a.T`, which needs no copy,
+and transpose the result.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ import numpy as np
 
 from ..arrays.dtypes import float32
 
-SMALL = 1 << 12  # elements of a matrix on which NumPy's overhead counts: np.triu spends 8 us on making its mask
-BLOCK = 64  # columns that LAPACK works on together; its workspaces have room for that many
+SMALL = 1 << 12  # elements up to which NumPy's overhead matters: np.triu takes 8 us to make its mask
+BLOCK = 64  # LAPACK's block size in columns, for the size of workspaces
 
 Info = Any  # int or an int32 array
 
 
 @functools.lru_cache(maxsize=64)
 def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
-    """sgetrf or dgetrf for "getrf"; SciPy is imported at the first call."""
+    """SciPy's LAPACK or BLAS routine for `dtype`: sgetrf or dgetrf for "getrf". Imports SciPy at the first call."""
     import scipy.linalg.blas
     import scipy.linalg.lapack
 
@@ -40,7 +39,10 @@ def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
 
 
 def _each(function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
-    """The results of `function` for each matrix of a batch, stacked; numbers become an int32 array, 0 if all are 0."""
+    """Calls `function` on each matrix of a broadcast batch and stacks each of its results.
+
+    Scalar results (info) become an int32 array, or 0 if all are 0.
+    """
     batch = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
     stacks = [np.broadcast_to(a, (*batch, *a.shape[-2:])) for a in arrays]
     found = [function(*[stack[index] for stack in stacks]) for index in np.ndindex(*batch)]
@@ -58,7 +60,7 @@ def _failed(a: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _below(m: int, n: int) -> np.ndarray:
-    """True below the diagonal of an (m, n) matrix."""
+    """An (m, n) bool mask, True below the diagonal."""
     return np.tri(m, n, -1, bool)
 
 
@@ -66,8 +68,11 @@ def _below(m: int, n: int) -> np.ndarray:
 
 
 def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Info]:
-    """L below the diagonal and U from it on, in one (..., m, n); the row that each row was exchanged with, from 1;
-    and info, the number of the first zero on U's diagonal."""
+    """The LU factorization with partial pivoting: (factors, pivots, info).
+
+    `factors` (..., m, n) holds L below the diagonal and U on and above it. `pivots` (..., min(m, n)), int32, is the row
+    that each row was exchanged with, counted from 1. `info` is the position of the first zero on U's diagonal, from 1.
+    """
     if not a.size:
         return a.copy(), np.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32), 0
     if a.ndim > 2:
@@ -78,7 +83,7 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Info]:
 
 
 def inv(a: np.ndarray) -> tuple[np.ndarray, Info]:
-    """The inverse, and info as for `lu`."""
+    """The inverse of a (..., n, n), and info as in `lu`."""
     if a.ndim > 2 or not a.size:
         try:
             return np.linalg.inv(a), 0
@@ -91,7 +96,7 @@ def inv(a: np.ndarray) -> tuple[np.ndarray, Info]:
 
 
 def solve(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Info]:
-    """x with a @ x = b for b (..., n, k), broadcasting, and info as for `lu`."""
+    """The solution x of a @ x = b for b (..., n, k), broadcasting batches, and info as in `lu`."""
     if a.ndim > 2 or b.ndim > 2 or not a.size or not b.size:
         try:
             return np.linalg.solve(a, b), 0
@@ -102,8 +107,11 @@ def solve(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Info]:
 
 
 def cholesky(a: np.ndarray, upper: bool) -> tuple[np.ndarray, Info]:
-    """The lower factor of a positive-definite matrix, from its lower triangle, or the upper one from the upper; info
-    is the order of the first leading minor that is not positive."""
+    """The Cholesky factor of a positive-definite matrix, and info.
+
+    The lower factor, which reads the lower triangle of a; the upper one, from the upper triangle, if `upper`. `info` is
+    the order of the first leading minor that is not positive.
+    """
     if a.ndim > 2 or not a.size:
         try:
             return (np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2) if upper else np.linalg.cholesky(a)), 0
@@ -114,7 +122,10 @@ def cholesky(a: np.ndarray, upper: bool) -> tuple[np.ndarray, Info]:
 
 
 def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
-    """x with a @ x = b for a triangle of a, broadcasting; a zero on the diagonal makes infinities or NaN."""
+    """The solution x of a @ x = b for the upper or lower triangle of a, broadcasting batches.
+
+    `unit` takes the diagonal as ones; a zero on the diagonal gives infinities or NaN.
+    """
     if not a.size or not b.size:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
     if a.ndim > 2 or b.ndim > 2:
@@ -127,7 +138,10 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> n
 
 
 def _substituted(a: np.ndarray, b: np.ndarray, batch: tuple[int, ...], upper: bool, unit: bool) -> np.ndarray:
-    """Row by row for all matrices at once: many small ones, for which LAPACK would be called too often."""
+    """Solves a batch of triangular systems by substitution, one row of all matrices at a time.
+
+    For many small matrices this is faster than one LAPACK call per matrix.
+    """
     x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
     n = a.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -140,12 +154,13 @@ def _substituted(a: np.ndarray, b: np.ndarray, batch: tuple[int, ...], upper: bo
 
 
 def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sign of the determinant and the logarithm of its size; 0 and -inf for a singular matrix."""
+    """The sign and the log of the absolute value of the determinant; 0 and -inf for a singular matrix."""
     sign, logarithm = np.linalg.slogdet(a)
     return sign, logarithm
 
 
 def det(a: np.ndarray) -> np.ndarray:
+    """The determinant of a (..., n, n)."""
     return np.linalg.det(a)
 
 
@@ -160,7 +175,7 @@ def expm(a: np.ndarray) -> np.ndarray:
 
 
 def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Q with orthonormal columns, all m of them if `complete`, and the upper triangle R."""
+    """The QR factorization: Q with orthonormal columns, m of them if `complete`, else min(m, n); and R."""
     if a.ndim > 2 or not a.size:
         q, r = np.linalg.qr(a, "complete" if complete else "reduced")
         return q, r
@@ -179,7 +194,7 @@ def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_one_small(a: np.ndarray) -> bool:
-    """Whether NumPy's way to LAPACK would take longer than LAPACK, whose smallest workspaces do then."""
+    """Whether `a` is one small matrix: NumPy's overhead would dominate, and LAPACK's minimal workspace is enough."""
     return a.ndim == 2 and 0 < a.size <= SMALL
 
 
@@ -190,7 +205,7 @@ def _converged(info: int, *results: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def eigh(a: np.ndarray, triangle: Literal["L", "U"]) -> tuple[np.ndarray, np.ndarray]:
-    """Ascending eigenvalues, and eigenvectors as columns, of the symmetric matrix of which `triangle` is given."""
+    """Ascending eigenvalues, and eigenvectors as columns, of a symmetric matrix; reads one triangle."""
     if _is_one_small(a):
         values, vectors, info = _routine("syevd", a.dtype)(a, 1, int(triangle == "L"))
         return _converged(info, values, vectors)  # type: ignore[return-value]
@@ -199,6 +214,7 @@ def eigh(a: np.ndarray, triangle: Literal["L", "U"]) -> tuple[np.ndarray, np.nda
 
 
 def eigvalsh(a: np.ndarray, triangle: Literal["L", "U"]) -> np.ndarray:
+    """The eigenvalues of `eigh`."""
     if _is_one_small(a):
         values, _, info = _routine("syevd", a.dtype)(a, 0, int(triangle == "L"))
         return _converged(info, values)[0]
@@ -206,13 +222,13 @@ def eigvalsh(a: np.ndarray, triangle: Literal["L", "U"]) -> np.ndarray:
 
 
 def eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues and eigenvectors, as columns of length 1; complex arrays if one eigenvalue is, or always."""
+    """Eigenvalues, and eigenvectors as columns of norm 1; complex arrays if an eigenvalue is complex."""
     values, vectors = np.linalg.eig(a)
     return values, vectors
 
 
 def svd(a: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """U, the singular values in descending order, and Vᵀ; square U and V if `full`."""
+    """U, the singular values in descending order, and Vᵀ; with square U and V if `full`."""
     if _is_one_small(a):
         *factors, info = _routine("gesdd", a.dtype)(a, 1, int(full))
         return _converged(info, *factors)  # type: ignore[return-value]
@@ -221,6 +237,7 @@ def svd(a: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def svdvals(a: np.ndarray) -> np.ndarray:
+    """The singular values of `svd`."""
     if _is_one_small(a):
         _, s, _, info = _routine("gesdd", a.dtype)(a, 0)
         return _converged(info, s)[0]

@@ -1,4 +1,4 @@
-"""Matrix products of NumPy arrays that use BLAS well, and add many terms with a small rounding error."""
+"""Matrix products of NumPy arrays: BLAS thread limits, pooled outputs, and a small rounding error of long sums."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from ..arrays.dtypes import HALF, float32
 from . import pool, sums
 from .blas import LARGEST, SMALLEST, on_one_thread
 
-# Up to so many rows np.dot(w, x.T).T is faster than np.dot(x, w.T), for matrices w of so many elements. Measured with
-# OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29, or 39 instead of 88.
+# With at most FEW_ROWS rows in x and at least MANY_ELEMENTS elements in w, np.dot(w, x.T).T is faster than
+# np.dot(x, w.T). Measured with OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29,
+# or 39 instead of 88.
 FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
-TINY = 1 << 13  # elements of a product, and multiply-adds, below which nothing here can gain anything
-# A product of at least so many terms with at most so many results goes by blocks of terms: short ones for few results,
-# longer ones where the sums of short blocks would fill more memory than the operands. Measured with OpenBLAS' AVX-512
-# kernels: 10^5 terms for 16 x 16 results take 0.65 ms instead of 1.02.
+TINY = 1 << 13  # multiply-adds, and elements of an operand, below which a plain product is fastest
+# A product with k >= MANY_TERMS and at most FEW_RESULTS elements is summed by blocks of terms: of SHORT terms for up to
+# FEW_IN_SHORT elements, else of LONG terms, since the sums of short blocks would take more memory than the operands.
+# Measured with OpenBLAS' AVX-512 kernels: 10^5 terms for 16 x 16 results take 0.65 ms instead of 1.02.
 MANY_TERMS, FEW_RESULTS = 1 << 13, 1 << 8
 SHORT, LONG, FEW_IN_SHORT = 64, 256, 64
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b for arrays of one dtype and at least two dimensions; half types accumulate in float32."""
+    """a @ b for arrays of the same dtype and at least two dimensions; half types are accumulated in float32."""
     if a.ndim > 2 and b.ndim == 2:
         return matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype in HALF:
@@ -32,14 +33,14 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         counters.matmul((*_batch(a, b), a.shape[-2], a.shape[-1], b.shape[-1]))
     results, terms = a.shape[-2] * b.shape[-1], a.shape[-1]
     work = results * terms
-    if terms >= MANY_TERMS and 1 < results <= FEW_RESULTS:  # a dot product adds in many lanes
+    if terms >= MANY_TERMS and 1 < results <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
         return on_one_thread(_of_blocks, a, b)
     product = _product if a.ndim == 2 and b.ndim == 2 else _products
     return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """One product, by np.dot: half the call overhead of np.matmul, and the same BLAS call."""
+    """The product of two matrices by np.dot, which has half the call overhead of np.matmul."""
     m, n = a.shape[0], b.shape[1]
     if m * n * a.itemsize >= pool.SMALLEST:
         return np.dot(a, b, out=pool.empty((m, n), a.dtype))
@@ -49,7 +50,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A batch of products, broadcasting."""
+    """A batch of products, broadcasting batch dimensions."""
     if a.size * b.shape[-1] < TINY and b.size < TINY:
         return np.matmul(a, b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -57,9 +58,9 @@ def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _of_blocks(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Products of many terms, a block at a time.
+    """a @ b with the sums over k divided into blocks, which are summed pairwise.
 
-    BLAS adds the terms of a small result one after the other: 10^6 float32 terms of one sign may be wrong by 3e-3.
+    BLAS accumulates a small result sequentially: a sum of 10^6 float32 terms of one sign has a relative error of 3e-3.
     """
     *lead, m, terms = a.shape
     size = SHORT if m * b.shape[-1] <= FEW_IN_SHORT else LONG
@@ -75,5 +76,5 @@ def _of_blocks(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _batch(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
-    """How many products: () for one of two matrices, else their number."""
+    """() for one product, else the number of products as a tuple of one int."""
     return () if a.ndim == b.ndim == 2 else (math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2])),)

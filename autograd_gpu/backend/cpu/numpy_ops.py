@@ -1,4 +1,4 @@
-"""The NumPy side of the backend: selections, signs and small sums that are faster than NumPy's own."""
+"""Replacements for NumPy functions that are slow or differ from PyTorch: where, sign, min and max, constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays.dtypes import FLOATS, HALF, float32, float64
 from . import pool
 
-MANY_CHOICES = 1 << 13  # elements of a mask from which on `where` is faster than np.where on an unforeseeable one
+MANY_CHOICES = 1 << 13  # elements of a random mask above which `where` is faster than np.where
 
 # Any: mypy finds no overload for these in the stubs of NumPy 2.5, nor in older ones for `keepdims` by position.
 add_reduce: Any = np.add.reduce
@@ -18,10 +18,10 @@ min_reduce: Any = np.minimum.reduce
 max_reduce: Any = np.maximum.reduce
 
 def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
-    """np.where(mask, a, b) in a dozen integer operations per element, none of them a branch: b ^ (mask * (a ^ b)).
+    """np.where(mask, a, b) without branches: b ^ (mask * (a ^ b)) on the bits.
 
-    np.where takes ten to fifty times as long on a random mask of many elements, where the processor guesses its
-    branch wrong. Bits are copied, so NaN, infinities and -0.0 are what they were.
+    np.where takes 10 to 50 times as long on a large random mask because of branch mispredictions. Bits are copied, so
+    NaN, infinities and -0.0 are preserved.
     """
     arrays = [x for x in (a, b) if isinstance(x, np.ndarray)]
     numbers = [x for x in (a, b) if not isinstance(x, np.ndarray)]
@@ -45,9 +45,9 @@ def where(mask: np.ndarray, a: Any, b: Any) -> np.ndarray:
 
 
 def sign(x: np.ndarray, out: np.ndarray | None = None) -> Any:
-    """np.sign, but 0 for NaN, as CuPy and PyTorch have it."""
+    """np.sign, but 0 for NaN, as in CuPy and PyTorch."""
     found, dtype = np.sign(x, out), x.dtype
-    if dtype is float32 or dtype is float64:  # a number made of all that is found tells whether there is any
+    if dtype is float32 or dtype is float64:  # a result that depends on all elements: NaN if one is NaN
         few = x.size <= MANY
         made = sum(found.ravel().tolist()) if few else min_reduce(found, None)
         if made == made:
@@ -61,19 +61,19 @@ def sign(x: np.ndarray, out: np.ndarray | None = None) -> Any:
 
 @functools.cache
 def special() -> Any:
-    """scipy.special, imported at its first use: it would triple the package's import time."""
+    """scipy.special, imported at the first call: it would triple the package's import time."""
     import scipy.special
 
     return scipy.special
 
 
-# Up to so many elements a product with ones sums in half the time that np.add.reduce takes: 0.4 us for a 2x2 matrix.
+# Up to this many elements a dot product with ones takes half the time of np.add.reduce: 0.4 us for a 2x2 matrix.
 FEW = 256
-MANY = 16  # numbers from which on NumPy finds the least and the largest, or a sum, faster than Python
+MANY = 16  # elements from which NumPy is faster than Python at a minimum, maximum or sum
 
 
 def ends(array: np.ndarray) -> tuple[Any, Any]:
-    """The least and the largest of some integers; of a dozen, Python finds them faster."""
+    """The minimum and the maximum of an integer array; of fewer than MANY elements in Python, which is faster."""
     if array.size < MANY:
         numbers = array.ravel().tolist()
         return min(numbers), max(numbers)
@@ -82,16 +82,17 @@ def ends(array: np.ndarray) -> tuple[Any, Any]:
 
 @functools.lru_cache(1024)
 def constant(value: float, dtype: np.dtype) -> np.ndarray:
-    """`value` as a 0-d array, which a ufunc takes in half the time that a Python number takes; never write to it."""
+    """`value` as a cached 0-d array, with half the ufunc overhead of a Python number. Do not write to it."""
     return np.asarray(value, dtype)
 
 
 @functools.lru_cache(1024)
 def constants(dtype: np.dtype, *values: float) -> tuple[np.ndarray, ...]:
-    """Several of them, at the price of one."""
+    """`constant` of several values in one cache lookup."""
     return tuple([constant(value, dtype) for value in values])
 
 
 @functools.lru_cache(1024)
 def ones(n: int, dtype: np.dtype) -> np.ndarray:
+    """A cached vector of n ones. Do not write to it."""
     return np.ones(n, dtype)

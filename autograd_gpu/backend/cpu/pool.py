@@ -1,7 +1,7 @@
-"""Reused memory for large NumPy arrays.
+"""A memory pool for large NumPy arrays.
 
-A fresh array above 128 KiB is mapped by the C library and page-faulted at the first write: 1.2 ms for 4 MB, where
-filling it takes 0.1 ms. Arrays from `empty` give their memory back here when the last view of them dies.
+The C library maps a new array above 128 KiB, and its first write page-faults: 1.2 ms for 4 MB, where filling takes
+0.1 ms. The memory of arrays from `empty` returns to the pool when the last view of it dies.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from typing import Any
 
 import numpy as np
 
-SMALLEST = 1 << 17  # bytes; below this malloc reuses memory by itself
-KEPT = 1 << 30  # bytes that may wait here; one more block, and all that waits goes back to the system
+SMALLEST = 1 << 17  # bytes; below this malloc reuses memory itself
+MAX_FREE = 1 << 30  # bytes of free blocks; a block beyond it makes the pool release all free blocks to the system
 _GRAIN = 1 << 16
 
 _free: dict[int, list[np.ndarray]] = {}
 _types: dict[int, type] = {}
 
 
-class _Waiting:
-    """Bytes in _free, as good as threads without a lock can count; `release` starts again from 0."""
+class _FreeBytes:
+    """The bytes in _free, approximately, since threads update it without a lock; `release` resets it to 0."""
 
     size = 0
 
 
 class Block:
-    """The owner of an array's memory. NumPy keeps it as `.base` until the last view is gone."""
+    """The owner of an array's memory. NumPy holds it as `.base` until the last view dies."""
 
     memory: np.ndarray
 
-    def __del__(self) -> None:  # may run anywhere, also while this module runs: hence no lock, and atomic list calls
+    def __del__(self) -> None:  # may run at any point, also inside this module: no lock, only atomic list calls
         memory = self.memory
-        if _Waiting.size + memory.nbytes > KEPT:
+        if _FreeBytes.size + memory.nbytes > MAX_FREE:
             release()
-        if memory.nbytes <= KEPT:
-            _Waiting.size += memory.nbytes
+        if memory.nbytes <= MAX_FREE:
+            _FreeBytes.size += memory.nbytes
             _free.setdefault(memory.nbytes, []).append(memory)
 
 
@@ -47,7 +47,7 @@ def _block_type(size: int) -> type:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """numpy.empty, from reused memory if the array is large and of a native dtype."""
+    """numpy.empty, from the pool if the array is large and of a native dtype."""
     size = dtype.itemsize
     for n in shape:
         size *= n
@@ -56,7 +56,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = -(-size // _GRAIN) * _GRAIN
     try:
         memory = _free[size].pop()
-        _Waiting.size -= size
+        _FreeBytes.size -= size
     except (KeyError, IndexError):
         memory = _fresh(size)
     block: Any = _block_type(size).from_buffer(memory)  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _fresh(size: int) -> np.ndarray:
-    """New memory; if there is none, what waits here goes back to the system first."""
+    """New memory from the system; if that fails, releases the free blocks and tries again."""
     try:
         return np.empty(size, np.uint8)
     except MemoryError:
@@ -76,17 +76,17 @@ def _fresh(size: int) -> np.ndarray:
 
 
 def held_bytes() -> int:
-    """Bytes that wait here to be used again."""
+    """The bytes of free blocks in the pool."""
     return sum([size * len(blocks) for size, blocks in list(_free.items())])
 
 
 def release() -> None:
-    """Gives all waiting memory back to the system."""
+    """Returns all free blocks to the system."""
     for blocks in list(_free.values()):
         blocks.clear()
-    _Waiting.size = 0
+    _FreeBytes.size = 0
 
 
 def owns(array: Any) -> bool:
-    """Whether `array` is no view: its memory is its own, or a block that only it and its views hold."""
+    """Whether `array` is not a view: it owns its memory, or a pool block that only it and its views hold."""
     return array.base is None or isinstance(array.base, Block)

@@ -1,4 +1,4 @@
-"""Running sums and products of NumPy arrays, each element rounded once: float32 goes through float64, as in PyTorch."""
+"""Cumulative sums and products of NumPy arrays; float32 is accumulated in float64, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from ..arrays.dtypes import float32, float64
 from . import pool
 
-FEW = 128  # terms up to which float32 does
-CHUNK = 1 << 14  # elements that are in float64 at a time: 128 KiB
+FEW = 128  # terms up to which float32 is exact enough
+CHUNK = 1 << 14  # elements converted to float64 at a time: 128 KiB
 
 
 def accumulate(ufunc: Any, x: np.ndarray, axis: int) -> np.ndarray:
-    """ufunc.accumulate(x, axis) in x's dtype."""
+    """ufunc.accumulate(x, axis) in the dtype of x; each float32 element is rounded once."""
     if x.dtype != float32 or x.shape[axis] <= FEW:
         return ufunc.accumulate(x, axis)
     if x.size <= CHUNK:
@@ -25,7 +25,7 @@ def accumulate(ufunc: Any, x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _by_chunks(ufunc: Any, x: np.ndarray, out: np.ndarray) -> None:
-    """Along the last dimension into `out`; other dimensions are divided first."""
+    """Accumulates along the last dimension into `out`, dividing the other dimensions first."""
     *others, n = x.shape
     step = max(CHUNK * max(others, default=1) // x.size, 1)
     if x.size > CHUNK and x.size > n:

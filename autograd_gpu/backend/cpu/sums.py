@@ -1,10 +1,9 @@
-"""Sums of float32 and float64 NumPy arrays whose rounding error hardly grows with the number of terms.
+"""Sums of float32 and float64 NumPy arrays with a rounding error that hardly grows with the number of terms.
 
-NumPy adds pairwise along the dimension that lies innermost in memory, and one term after the other along every
-other: the rows of a float32 matrix of ones add up to 2 ** 24 at most. Here such rows are summed by blocks, then the
-sums of the blocks in the same way. The sum of a block with few columns is a product with ones, for which BLAS takes a
-tenth of the time that NumPy's loop over short rows takes. The ones meet no zeros, so that NaN and infinities come out
-as of a plain sum.
+NumPy sums pairwise along the innermost dimension in memory, and sequentially along the others: a float32 matrix of ones
+sums to at most 2 ** 24 over its rows. Here rows are summed by blocks, then the block sums in the same way. A block with
+few columns is summed by a product with a vector of ones, for which BLAS takes a tenth of the time of NumPy's loop over
+short rows. All its weights are ones, none zero, so NaN and infinities give the same result as in a plain sum.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ import numpy as np
 from . import numpy_ops, pool
 from .numpy_ops import add_reduce, ones
 
-BLOCK = 64  # rows of a product
-FEW_ROWS = 128  # that are added one after the other
-LARGEST = 1 << 13  # elements of a product below which OpenBLAS, whose limit is 9216, wakes no threads
-SHORT = 16  # rows of a block from which on products pay
-SLOW = 1 << 14  # elements from which on it pays to look for the fastest order of dimensions
-MANY = 1 << 20  # elements from which on the sums of blocks may want reused memory
-NARROW = 8  # columns apart in memory up to which it is faster to sum one by one
-LONG = 256  # neighbours from which on NumPy's pairwise loop is worth its call
+BLOCK = 64  # maximum rows of a block that is summed by a product
+FEW_ROWS = 128  # rows up to which a sequential sum is exact enough
+LARGEST = 1 << 13  # elements of a product up to which OpenBLAS, whose limit is 9216, uses no threads
+SHORT = 16  # minimum rows of a block for a product to be faster
+SLOW = 1 << 14  # elements above which the search for the fastest order of dimensions pays off
+MANY = 1 << 20  # elements from which the block sums use pooled memory
+NARROW = 8  # non-adjacent columns up to which summing each by itself is faster
+LONG = 256  # adjacent elements from which NumPy's pairwise loop is worth its call overhead
 
 
 def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
-    """np.add.reduce of float32 or float64; `axis` is None, an int in range, or a tuple of them."""
+    """np.add.reduce of float32 or float64 over `axis`: None, an int in range, or a tuple of ints."""
     n = x.size
     if not 0 < n <= numpy_ops.FEW:
         if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
@@ -47,7 +46,7 @@ def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
-    """By NumPy where it adds pairwise or little, else by blocks."""
+    """The sum by NumPy where that is pairwise or has few terms, else by blocks."""
     shape, contiguous = x.shape, x.flags.c_contiguous
     if type(axis) is int and x.ndim > 2 and shape[axis] <= FEW_ROWS:
         return add_reduce(x, axis, None, None, keepdims)
@@ -68,7 +67,7 @@ def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
 
 @functools.lru_cache(1024)
 def _named(axis: Any, ndim: int) -> tuple[tuple[int, ...], bool, bool]:
-    """The dimensions, and whether they are the first, and the last, ones."""
+    """`axis` as non-negative dimensions, and whether these are the leading, and the trailing, dimensions."""
     axes = as_axes(axis, ndim)
     ordered, n = tuple(sorted(axes)), len(axes)
     return axes, ordered == tuple(range(n)), ordered == tuple(range(ndim - n, ndim))
@@ -78,7 +77,7 @@ def _named(axis: Any, ndim: int) -> tuple[tuple[int, ...], bool, bool]:
 
 
 def rows(x: np.ndarray) -> Any:
-    """The sum over the last dimension but one of (..., n, m)."""
+    """The sum of (..., n, m) over the dimension of size n."""
     n, m = x.shape[-2:]
     if m == 1:
         return add_reduce(x, -2)
@@ -94,14 +93,14 @@ def rows(x: np.ndarray) -> Any:
 
 @functools.lru_cache(1024)
 def _block(n: int, m: int, dense: bool) -> tuple[int, bool]:
-    """How many of n rows make a block, a divisor of n where there is a large one, and whether a product sums it."""
+    """The rows per block of n rows, a divisor of n if a large one exists, and whether a product sums the block."""
     product = dense and SHORT * m <= LARGEST
     most = min(BLOCK, LARGEST // m) if product else FEW_ROWS
     return next((size for size in range(most, most // 2, -1) if n % size == 0), most), product
 
 
 def _of_blocks(x: np.ndarray, dense: bool) -> np.ndarray:
-    """The sums of blocks of rows: (..., number of blocks, m)."""
+    """The sums over blocks of rows: (..., n, m) -> (..., number of blocks, m)."""
     *lead, n, m = x.shape
     size, product = _block(n, m, dense)
     count, rest = divmod(n, size)
@@ -125,17 +124,18 @@ def _of_blocks(x: np.ndarray, dense: bool) -> np.ndarray:
 
 
 def as_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """None, an int, or ints as a tuple of numbers from 0 on."""
+    """`axis` (None, an int or ints) as a tuple of non-negative dimensions."""
     if axis is None:
         return tuple(range(ndim))
     return (axis % ndim,) if isinstance(axis, int) else tuple([d % ndim for d in axis])
 
 
 class Layout:
-    """How to sum over `axes` of an array of this shape and these strides, its dimensions ordered as they lie in memory.
+    """The plan of a sum over `axes` of an array of this shape and strides, with the dimensions in memory order.
 
-    Dimensions of size 1 are left out, and those of stride 0: terms of summed ones count `times` times, the result is
-    stretched along kept ones. Neighbours that are one in memory are one where both are summed, or both kept.
+    Dimensions of size 1 and of stride 0 are dropped: an expanded summed dimension multiplies the result by `times`, an
+    expanded kept dimension expands the result. Adjacent dimensions are merged if they are contiguous and both summed or
+    both kept.
     """
 
     def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> None:
@@ -162,16 +162,16 @@ class Layout:
         self.repeats = self.times > 1 or self.found != self.result_kept
 
     def scattered(self) -> int:
-        """How many sums of neighbours in memory, or terms where those are kept, make one element."""
+        """The number of terms per result element that are not adjacent, and so not in NumPy's pairwise loop."""
         sizes = [size for size, summed in zip(self.shape, self.summed, strict=True) if summed]
         return math.prod(sizes[:-1] if self.summed[-1:] == [True] else sizes)
 
     def arranged(self, x: Any) -> Any:
-        """A view of x in the order of memory."""
+        """x as a view with its merged dimensions in memory order."""
         return x[self.key].transpose(self.order).reshape(self.shape)
 
     def restored(self, xp: Any, y: Any, keepdims: bool) -> Any:
-        """The result, a fresh array, from the sums over the arranged dimensions."""
+        """The result as a new array, from `y`, the sums over the arranged dimensions."""
         y = y * y.dtype.type(self.times) if self.times > 1 else y
         y = y.reshape(self.kept).transpose(self.back).reshape(self.found)
         y = y if self.found == self.result_kept else xp.broadcast_to(y, self.result_kept).copy()
@@ -180,7 +180,10 @@ class Layout:
 
 @functools.lru_cache(1024)
 def _plan(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> Layout | None:
-    """None where NumPy adds few terms but by pairs, and is fast, as it is not along short rows in many places."""
+    """The plan of the sum; None where NumPy is fast and sums few terms sequentially.
+
+    NumPy is slow for many short rows that are not adjacent.
+    """
     found = Layout(shape, strides, axes)
     short = found.summed.count(True) > 1 and found.shape[-1] < LONG and math.prod(found.shape) > SLOW
     return found if found.repeats or short or found.scattered() > FEW_ROWS else None

@@ -1,1 +1,1 @@
-"""The CuPy side: its import, cuBLAS, cuSOLVER, streams, memory, and results that differ from NumPy's."""
+"""CuPy: its import, cuBLAS, cuSOLVER, streams, memory statistics, and functions whose results differ from NumPy's."""

@@ -1,19 +1,18 @@
-"""Matrix products on CUDA: cuBLAS on views as they lie, where CuPy's own matmul copies transposed operands, widens half
-types and knows TF32 as a switch for the whole process only.
+"""Matrix products on CUDA by cuBLAS, on strided views without copies.
 
-How a product runs:
+CuPy's own matmul copies transposed operands, converts half types to float32, and has only a process-wide TF32 switch.
 
-    1. Promote nothing: both operands have one dtype, float16, bfloat16, float32 or float64. Sums are float32 or wider.
-    2. A matrix whose rows or columns are dense is passed as it lies, with a transpose flag; any other is copied.
-    3. cuBLAS counts by columns, so it is asked for outᵀ = bᵀ aᵀ: a row-major matrix is its own transpose there.
-    4. Where one operand is the same for the whole batch and the other's rows lie evenly, the batch is folded into the
-       rows: one product of two matrices.
-    5. Every other batch is one gemmStridedBatchedEx; batch dimensions that do not collapse into one stride are copied.
-    6. Handles (cublas_handles.py) keep partial sums of half types in float32: cuBLAS may otherwise divide a long sum
-       and round each part to the half type.
+    1. Both operands have the same dtype: float16, bfloat16, float32 or float64. Accumulation is in float32 or float64.
+    2. A matrix with dense rows or columns is passed without a copy, with a transpose flag; any other is copied.
+    3. cuBLAS is column-major and sees a row-major matrix as its transpose, so the call computes outᵀ = bᵀ aᵀ.
+    4. If one operand is the same for the whole batch and the rows of the other have one stride, the batch is folded
+       into the rows: one product of two matrices.
+    5. Any other batch is one gemmStridedBatchedEx; batch dimensions that do not merge into one stride are copied.
+    6. The handles (cublas_handles.py) keep partial sums of half types in float32: by default cuBLAS may split a long
+       sum and round each part to the half type.
 
-Calls go to the current stream of the current device; each one counts as a launch and a product. While that stream is
-being captured they raise.
+Calls go to the current stream of the current device, and count as one launch and one product each. RuntimeError while
+that stream is being captured.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ DATA_TYPE = {float32: 0, float64: 1, float16: 2, bfloat16: 14}
 COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77
 OP_N, OP_T = 0, 1
 DEFAULT_ALGORITHM = -1
-LARGEST = 2**31 - 1  # sizes and leading dimensions are 32-bit there
+LARGEST = 2**31 - 1  # sizes and leading dimensions are 32-bit ints in cuBLAS
 
-# alpha and beta are read from host memory, in the type that sums are kept in; kept alive here.
+# alpha and beta are read from host memory, in the accumulation type; these arrays own that memory.
 _SCALARS = {dtype: np.arange(2, dtype=dtype) for dtype in (float32, float64)}
 _ZERO_AND_ONE = {dtype: (pair.ctypes.data, pair.ctypes.data + dtype.itemsize) for dtype, pair in _SCALARS.items()}
 _ARITHMETIC = {
@@ -44,15 +43,15 @@ _ARITHMETIC = {
 }
 _TF32 = (DATA_TYPE[float32], COMPUTE_32F_FAST_TF32, *_ZERO_AND_ONE[float32])
 
-# A matrix as cuBLAS takes it: its address, the flag, the leading dimension; and the array, so that it stays alive.
+# A matrix argument of cuBLAS: address, transpose flag, leading dimension; and the array, which keeps the memory alive.
 Operand = tuple[int, int, int, Any]
 
 
 def matmul(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision: str | None = None) -> Any:
-    """a @ b for arrays of one floating dtype: (..., m, k) @ (..., k, n) -> (..., m, n), batches broadcasting.
+    """a @ b for arrays of the same dtype: (..., m, k) @ (..., k, n) -> (..., m, n), broadcasting batches.
 
-    `out` is row-major with the result's shape; with `accumulate` the product is added to what it holds. `precision`
-    overrides what `set_float32_matmul_precision` has set, for this call.
+    `out` is row-major with the result's shape; with `accumulate` the product is added to it. `precision` overrides
+    `set_float32_matmul_precision` for this call.
     """
     if a.dtype not in FLOATS:
         return _by_cupy(a, b)
@@ -75,7 +74,7 @@ def matmul(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision:
 
 
 def gemm(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision: str | None = None) -> Any:
-    """One product of two matrices: (m, k) @ (k, n) -> (m, n)."""
+    """The product of two matrices: (m, k) @ (k, n) -> (m, n); arguments as in `matmul`."""
     (m, k), n = a.shape, b.shape[1]
     device = _device(a, b, out)
     out = _output(a, (m, n), out)
@@ -102,7 +101,7 @@ def gemm(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision: s
 def bmm(
     a: Any, b: Any, shape: tuple[int, ...], out: Any = None, accumulate: bool = False, precision: str | None = None
 ) -> Any:
-    """A batch of products in one call; `shape` is that of the result."""
+    """A batch of products in one cuBLAS call; `shape` is that of the result, other arguments as in `matmul`."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     device, batch = _device(a, b, out), math.prod(shape[:-2])
     out = _output(a, shape, out)
@@ -130,14 +129,14 @@ def bmm(
 
 
 def _refusal(error: Exception, *sizes: int) -> Exception:
-    """The error for what CuPy refuses before it calls cuBLAS: a capture, and numbers that are no C int."""
+    """The error to raise for CuPy's error before the cuBLAS call: a stream capture, or a size beyond a C int."""
     if isinstance(error, NotImplementedError):
         return cublas_handles.captured()
     return ValueError(f"cuBLAS takes sizes and strides of rows up to {LARGEST}; got {max(sizes)}: split the product")
 
 
 def _by_cupy(a: Any, b: Any) -> Any:
-    """Integers, which cuBLAS does not multiply."""
+    """a @ b by CuPy, for integers, which cuBLAS does not support."""
     out = runtime.cupy().matmul(a, b)
     if counters.ACTIVE:
         counters.launch("matmul")
@@ -146,7 +145,7 @@ def _by_cupy(a: Any, b: Any) -> Any:
 
 
 def _arithmetic(dtype: np.dtype, precision: str | None) -> tuple[int, int, int, int]:
-    """The types of operands and sums, and the addresses of 0 and 1 in that of the sums."""
+    """The cuBLAS types of operands and accumulation, and the addresses of 0 and 1 in the accumulation type."""
     if dtype == float32 and (precision or float32_matmul.precision) != "highest":
         return _TF32
     return _ARITHMETIC[dtype]
@@ -167,9 +166,9 @@ def _check_out(a: Any, shape: tuple[int, ...], out: Any) -> None:
 
 
 def _device(*arrays: Any) -> int:
-    """The current device, where all arrays have to be.
+    """The current device; RuntimeError if an array is on another one.
 
-    cuBLAS takes addresses and would read another device's by faults that end the process' use of CUDA.
+    cuBLAS takes addresses; reading those of another device would be a fault that ends the CUDA context of the process.
     """
     here = runtime.current.device()
     for array in arrays:
@@ -181,23 +180,23 @@ def _device(*arrays: Any) -> int:
 
 
 def _without_products(out: Any, accumulate: bool) -> Any:
-    """Empty sums are zero."""
+    """`out` of a product with an empty dimension: zeros, or unchanged with `accumulate`."""
     if not accumulate:
         out.fill(0)
     return out
 
 
 def _operand(x: Any) -> Operand:
-    """A matrix, or a batch of them in one stride, as it lies if its rows or columns are dense, else a copy."""
+    """The cuBLAS argument for a matrix or a batch with one stride; copies it if neither rows nor columns are dense."""
     rows, columns = x.shape[-2:]
     if runtime.c_contiguous(x):
         return x.data.ptr, OP_N, columns, x
     size, strides = x.itemsize, x.strides
-    across, along = strides[-2] // size, strides[-1] // size
-    if (along == 1 or columns == 1) and (across >= columns or rows == 1):
-        return x.data.ptr, OP_N, across if rows > 1 else columns, x
-    if (across == 1 or rows == 1) and (along >= rows or columns == 1):
-        return x.data.ptr, OP_T, along if columns > 1 else rows, x
+    row_stride, column_stride = strides[-2] // size, strides[-1] // size
+    if (column_stride == 1 or columns == 1) and (row_stride >= columns or rows == 1):
+        return x.data.ptr, OP_N, row_stride if rows > 1 else columns, x
+    if (row_stride == 1 or rows == 1) and (column_stride >= rows or columns == 1):
+        return x.data.ptr, OP_T, column_stride if columns > 1 else rows, x
     return _operand(runtime.cupy().ascontiguousarray(x))
 
 
@@ -206,7 +205,7 @@ def _is_dense(x: Any) -> bool:
 
 
 def _shared(x: Any) -> bool:
-    """Whether all matrices of the batch are one and the same."""
+    """Whether all matrices of the batch are the same memory."""
     return max([size for size, stride in zip(x.shape[:-2], x.strides[:-2], strict=True) if stride], default=1) == 1
 
 
@@ -215,15 +214,14 @@ def _first(x: Any) -> Any:
 
 
 def _folded(x: Any) -> Any:
-    """x (..., r, c) as a matrix of all its rows, a view; None if they do not lie evenly."""
+    """x (..., r, c) as a matrix of all its rows, as a view; None if the rows have no common stride."""
     return _collapsed(x, x.ndim - 1)
 
 
 def _one_batch(x: Any, batch: tuple[int, ...], count: int) -> Any:
-    """x with its batch dimensions broadcast to `batch`, `count` matrices, and collapsed into one: a view if one stride
-    can say it.
+    """x with its batch dimensions broadcast to `batch` and merged into one of size `count`.
 
-    A negative stride cannot: cuBLAS does not promise to take one.
+    A view if the merged dimension has one non-negative stride, else a copy: cuBLAS does not document negative strides.
     """
     if x.ndim == 3 and x.shape[0] == count and x.strides[0] > 0:
         return x
@@ -239,7 +237,7 @@ def _one_batch(x: Any, batch: tuple[int, ...], count: int) -> Any:
 
 
 def _collapsed(x: Any, dims: int) -> Any:
-    """x with its first `dims` dimensions made one, as a view; None if no single stride reaches all of them."""
+    """x with its first `dims` dimensions merged into one, as a view; None if they do not merge into one stride."""
     count, step = 1, 0  # the innermost dimension that has more than one element gives the stride
     for size, stride in zip(reversed(x.shape[:dims]), reversed(x.strides[:dims]), strict=True):
         if size == 1:

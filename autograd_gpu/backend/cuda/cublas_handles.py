@@ -1,17 +1,17 @@
-"""Handles of cuBLAS: one for each stream, which the threads that work there share.
+"""cuBLAS handles: one per stream, shared by all threads that use the stream.
 
-CuPy makes one for each thread and device, and destroys it with the thread, which waits for the device; its modes are
-the user's to set. To make a handle is slow, and each has a workspace on the device. So these are ours:
+CuPy makes a handle per thread and device, and destroys it with the thread, which synchronizes the device; users may
+change its math mode. Making a handle is slow, and each has a workspace on the device. So the package has its own:
 
-    1. A handle belongs to a stream by its number, and lasts as long as the process. CUDA releases a destroyed stream
-       when its work is done: the stream that gets its number next finds the workspace free.
-    2. It belongs to one stream, since only so cuBLAS repeats its bits while other streams are at work. Beyond a few
-       streams they share, as CuPy's streams of one thread do.
-    3. One thread at a time uses it: CuPy sets its stream, and then calls. The lock is reentrant, since a signal's
-       handler may multiply, too.
-    4. Every thread's own default stream has the same number. cuBLAS would take them for one stream, so there a thread
-       has a handle of its own, which is destroyed with it.
-    5. No handle is made while its stream is captured in a graph: making one allocates memory.
+    1. A handle belongs to a stream handle (cudaStream_t) and lasts as long as the process. CUDA releases a destroyed
+       stream when its work is done, so a new stream with the same handle finds the workspace free.
+    2. Each stream has its own, since cuBLAS is bitwise reproducible across concurrent streams only so. Beyond
+       MAX_HANDLES streams share handles, as CuPy's streams of a thread do.
+    3. One thread uses it at a time: CuPy sets its stream, then calls. The lock is reentrant, since a signal handler
+       may call a product, too.
+    4. The per-thread default streams of all threads have the same handle value, and cuBLAS would take them for one
+       stream. So each thread has its own cuBLAS handle for its default stream, destroyed with the thread.
+    5. No handle is made while its stream is being captured, since making one allocates memory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Any
 from . import runtime
 
 WIDE_PARTIAL_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION of cublasMath_t
-_PER_THREAD = 2  # the number of every thread's own default stream
-_MOST = 8  # handles of a device: for the workspace of one, cuBLAS' manual has 32 MiB on an H100
+_STREAM_PER_THREAD = 2  # cudaStreamPerThread, the handle of every thread's own default stream
+MAX_HANDLES = 8  # per device: the workspace of one is 32 MiB on an H100, by the cuBLAS manual
 
 
 class Handle:
-    """A handle of the current device, CuPy's functions that take its number, and a lock to hold meanwhile."""
+    """A cuBLAS handle (`number`) of the current device, CuPy's functions for it, and the lock to hold during a call."""
 
     __slots__ = ("__weakref__", "gemm", "gemm_batched", "lock", "number")
 
@@ -52,16 +52,16 @@ _OF_THREAD = _OfThread()
 
 
 def handle(device: int) -> Handle:
-    """The handle for work on the current stream of `device`, which is current itself."""
+    """The handle for the current stream of `device`, which must be the current device."""
     stream = runtime.current.stream(device)
     try:
         return _SHARED[device, stream.ptr]
     except KeyError:
-        return _of_thread(device, stream) if stream.ptr == _PER_THREAD else _share(device, stream)
+        return _of_thread(device, stream) if stream.ptr == _STREAM_PER_THREAD else _share(device, stream)
 
 
 def captured() -> RuntimeError:
-    """The error of a product whose stream is being captured."""
+    """The error to raise for a product on a stream that is being captured."""
     return RuntimeError(
         "a matrix product cannot be captured in a CUDA graph: CuPy calls no cuBLAS function while its stream is being "
         "captured. End the capture before the product, or capture only the part of the step that has none"
@@ -78,11 +78,11 @@ def _share(device: int, stream: Any) -> Handle:
     with _LOCK:
         made, key = _MADE[device], (device, stream.ptr)
         if key not in _SHARED:
-            if len(made) < _MOST:
+            if len(made) < MAX_HANDLES:
                 made.append(_make(stream))
                 _SHARED[key] = made[-1]
             else:
-                _SHARED[key] = made[len(_SHARED) % _MOST]
+                _SHARED[key] = made[len(_SHARED) % MAX_HANDLES]
         return _SHARED[key]
 
 

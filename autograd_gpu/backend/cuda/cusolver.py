@@ -1,10 +1,10 @@
-"""The functions of `lapack.py` for CuPy's arrays, by cupy.linalg and cupyx.scipy.linalg: cuSOLVER and cuBLAS.
+"""The functions of `cpu/lapack.py` for CuPy arrays, by cupy.linalg and cupyx.scipy.linalg (cuSOLVER and cuBLAS).
 
-A failure is known only after waiting for the device, as PyTorch does for the same functions. cuSOLVER's report names no
-matrix that one could show, and CuPy hands none out: what failed is computed again on the host, which names it.
+Detecting a failure synchronizes with the device, as in PyTorch. CuPy does not return cuSOLVER's info array, so after a
+failure the host repeats the computation with LAPACK to find `info`.
 
-CuPy has lu and expm of one matrix only. Batches of expm and of square lu are made here, of calls that take the whole
-batch; lu of a batch that is not square, or of few large matrices, is a loop, which waits for the device at each matrix.
+CuPy's lu and expm take one matrix. Here batches of expm and of square lu are batched calls; lu of non-square batches,
+or of few large matrices, is a loop that synchronizes with the device for each matrix.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..cpu import lapack
 from ..cpu.lapack import Info
 from . import cublas_handles, runtime
 
-FEW = 1 << 16  # a batch of fewer matrices than n * n / FEW is factorized one by one
-PADE_RADIUS = 5.37  # norms up to which the approximant is exact to float64: Higham's theta 13
-PADE = [math.comb(13, k) / math.perm(26, k) for k in range(14)]  # of x ** k in the numerator
+FEW = 1 << 16  # a batch of fewer than n * n / FEW matrices is factorized one matrix at a time
+PADE_RADIUS = 5.37  # 1-norm up to which the Padé approximant is exact in float64: Higham's theta_13
+PADE = [math.comb(13, k) / math.perm(26, k) for k in range(14)]  # the coefficients of x ** k in the numerator
 
 
 def _or_on_host(function: Callable[..., Any], on_host: Callable[..., Any], *arrays: Any) -> tuple[Any, Info]:
-    """(function(*arrays), 0), or if it fails what `on_host` makes of copies of the arrays."""
+    """(function(*arrays), 0); if that raises LinAlgError, the result of `on_host` for copies of the arrays."""
     try:
         with runtime.raising_linalg_errors():
             return function(*arrays), 0
@@ -37,19 +37,20 @@ def _or_on_host(function: Callable[..., Any], on_host: Callable[..., Any], *arra
 
 
 def _raising(function: Callable[..., Any], *args: Any) -> Any:
+    """function(*args); LinAlgError if cuSOLVER reports a failure."""
     with runtime.raising_linalg_errors():
         return function(*args)
 
 
 def _stacked(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both with one batch: cuBLAS takes as many matrices of each."""
+    """a and b broadcast to the same batch shape, which cuBLAS requires."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     xp = runtime.cupy()
     return xp.broadcast_to(a, (*batch, *a.shape[-2:])), xp.broadcast_to(b, (*batch, *b.shape[-2:]))
 
 
 def _each(function: Callable[[Any], tuple[Any, ...]], a: Any) -> list[Any]:
-    """The results of `function` for each matrix of a batch, stacked."""
+    """Calls `function` on each matrix of a batch and stacks each of its results."""
     batch, xp = a.shape[:-2], runtime.cupy()
     columns = zip(*[function(a[index]) for index in np.ndindex(*batch)], strict=True)
     return [xp.stack(column).reshape(*batch, *column[0].shape) for column in columns]
@@ -73,19 +74,19 @@ def lu(a: Any) -> tuple[Any, Any, Info]:
 
 def _lu(a: Any) -> tuple[Any, Any]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a zero on the diagonal, which info tells
+        warnings.simplefilter("ignore", RuntimeWarning)  # warns of a zero on the diagonal, which is in info
         factors, pivots = runtime.scipy_linalg().lu_factor(a, check_finite=False)
     return factors, pivots.astype(np.int32) + 1
 
 
 def _suits_batched(a: Any) -> bool:
-    """Whether getrfBatched takes `a` and is the faster way, by CuPy's rule for its inv and solve."""
+    """Whether getrfBatched supports `a` and is faster, by CuPy's rule for its inv and solve."""
     *batch, m, n = a.shape
     return m == n and math.prod(batch) * FEW >= n * n
 
 
 def _lu_of_batch(a: Any) -> tuple[Any, Any]:
-    """One call of cuBLAS for all matrices, which takes their addresses, and has them by columns."""
+    """`_lu` of a batch of square matrices in one cuBLAS call, which takes addresses of column-major matrices."""
     xp, (*batch, n, _) = runtime.cupy(), a.shape
     count = math.prod(batch)
     columns = xp.array(a.swapaxes(-1, -2), order="C")
@@ -131,14 +132,18 @@ def det(a: Any) -> Any:
 
 
 def expm(a: Any) -> Any:
-    """By scaling and squaring, with the [13/13] Padé approximant: Higham, SIAM J. Matrix Anal. Appl. 26 (2005)."""
+    """The matrix exponential by scaling and squaring with a [13/13] Padé approximant.
+
+    N. J. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, SIAM J. Matrix Anal. Appl. 26
+    (2005).
+    """
     if not a.size:
         return a.copy()
     return runtime.scipy_linalg().expm(a) if a.ndim == 2 else _expm_of_batch(a)
 
 
 def _expm_of_batch(a: Any) -> Any:
-    """Each matrix is scaled by its own power of two; how often to square the worst is the one number that is read."""
+    """`expm` of a batch, with a power of two per matrix; copies one number to the host, the most squarings needed."""
     xp = runtime.cupy()
     norm = xp.abs(a).sum(-2).max(-1)
     halvings = xp.ceil(xp.log2(xp.where(norm > PADE_RADIUS, norm / PADE_RADIUS, 1)))
@@ -151,7 +156,7 @@ def _expm_of_batch(a: Any) -> Any:
 
 
 def _pade(xp: Any, a: Any) -> tuple[Any, Any]:
-    """The odd and the even powers of the numerator; of the denominator the odd ones have the other sign."""
+    """The odd and the even part of the Padé numerator; the denominator is their difference, even - odd."""
     b, one = PADE, xp.eye(a.shape[-1], dtype=a.dtype)
     a2 = xp.matmul(a, a)
     a4 = xp.matmul(a2, a2)
@@ -180,7 +185,7 @@ def eigvalsh(a: Any, triangle: str) -> Any:
 
 
 def eig(a: Any) -> tuple[Any, Any]:
-    """Complex arrays always."""
+    """Eigenvalues, and eigenvectors as columns; always complex arrays."""
     values, vectors = _raising(runtime.cupy().linalg.eig, a)
     return values, vectors
 

@@ -1,4 +1,4 @@
-"""What is missing where CUDA does not work, and the next step: the one place that knows."""
+"""Errors for a CUDA that does not work: what is missing (CuPy, driver, device) and what to do next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def no_cupy(error: ImportError) -> ImportError:
 
 
 def no_device(runtime: Any, error: Any = None) -> RuntimeError:
-    """The error to raise after getDeviceCount of CuPy's `runtime` failed with `error`, or answered 0."""
+    """The error to raise after getDeviceCount of CuPy's `runtime` failed with `error`, or returned 0."""
     return RuntimeError(f"CUDA is not available: {_what_to_do(runtime, error)}")
 
 

@@ -1,11 +1,12 @@
-"""What CuPy 14.2 computes otherwise than NumPy and PyTorch, computed as they do.
+"""Functions that give NumPy's and PyTorch's results where CuPy 14.2 gives others.
 
-    where, tril, triu        have no loop for bfloat16 and would answer float32: its elements go as 16-bit integers
-    remainder, floor_divide  of floating numbers come of the rounded quotient: 1 // 0.1 is 10, 1 % inf is NaN
-    fmod                     of integers goes by float64, which has 53 bits
-    x.fill(-0.0)             is a memset, as for any zero; so is x[...] = -0.0, and a 0-d array from the host
+    where, tril, triu        CuPy has no bfloat16 loop and returns float32; here elements are moved as 16-bit integers
+    remainder, floor_divide  CuPy uses the rounded quotient for floats: 1 // 0.1 is 10, 1 % inf is NaN
+    fmod                     CuPy computes integers in float64, which has a 53-bit significand
+    x.fill(-0.0)             CuPy does a memset for any zero and loses the sign, also for x[...] = -0.0 and for a copy
+                             of a 0-d array from the host
 
-Operands are CuPy arrays or numbers, one of them an array at least.
+Operands are CuPy arrays or Python numbers, at least one of them an array.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from . import runtime
 
 
 def where(mask: Any, a: Any, b: Any) -> Any:
-    """cupy.where(mask, a, b) in one launch; `mask` is an array, `a` and `b` are of one dtype, or numbers."""
+    """cupy.where(mask, a, b) in one launch; `mask` is an array, `a` and `b` are numbers or arrays of the same dtype."""
     dtypes = {x.dtype for x in (a, b) if hasattr(x, "dtype")}
     if dtypes != {bfloat16}:
         return runtime.cupy().where(mask, a, b)
@@ -28,13 +29,13 @@ def where(mask: Any, a: Any, b: Any) -> Any:
 
 
 def triangle(name: str, x: Any, diagonal: int) -> Any:
-    """cupy.tril or cupy.triu of `x`."""
+    """cupy.tril or cupy.triu of `x`, by `name`."""
     function = getattr(runtime.cupy(), name)
     return function(x.view(uint16), diagonal).view(bfloat16) if x.dtype == bfloat16 else function(x, diagonal)
 
 
 def _bits(x: Any) -> Any:
-    """An array as integers, or a number as a NumPy scalar."""
+    """The bits of a bfloat16 array, or of a number, as uint16."""
     if isinstance(x, runtime.cupy().ndarray):
         return x.view(uint16)
     return np.asarray(x, bfloat16).view(uint16)[()]
@@ -50,7 +51,7 @@ def remainder(a: Any, b: Any) -> Any:
 
 
 def floor_divide(a: Any, b: Any) -> Any:
-    """a / b rounded towards minus infinity; a / b itself where b is zero."""
+    """a / b rounded towards minus infinity; a / b where b is zero."""
     xp, dtype = runtime.cupy(), _dtype(a, b)
     if dtype not in FLOATS:
         return xp.floor_divide(a, b)
@@ -58,7 +59,7 @@ def floor_divide(a: Any, b: Any) -> Any:
         a, b = (x.astype(float32) if hasattr(x, "dtype") else x for x in (a, b))
     rest = xp.fmod(a, b)
     quotient = xp.true_divide(a, b)
-    whole = xp.rint((a - rest) / b - _signs_differ(rest, b))  # b divides a - rest, so that only errors are rounded away
+    whole = xp.rint((a - rest) / b - _signs_differ(rest, b))  # b divides a - rest: rint removes rounding errors only
     out = xp.copysign(whole, quotient)
     if hasattr(b, "dtype"):
         out = where(b == 0, quotient, out)
@@ -81,12 +82,12 @@ def _dtype(a: Any, b: Any) -> np.dtype:
 
 
 def _signs_differ(rest: Any, x: Any) -> Any:
-    """Where `rest` is not zero and `x` has another sign."""
+    """True where `rest` is not zero and its sign differs from that of `x`."""
     return (rest != 0) & ((rest < 0) != (x < 0))
 
 
 def assignable(value: Any, target: Any) -> Any:
-    """`value` as an assignment into `target`, an array of either module, takes it: -0.0 as an array for CuPy."""
+    """`value` for an assignment into the array `target`; -0.0 becomes a 0-d array for CuPy, which loses its sign."""
     if type(target) is np.ndarray or not isinstance(value, (float, np.floating)):
         return value
     negative_zero = value == 0 and math.copysign(1.0, value) < 0

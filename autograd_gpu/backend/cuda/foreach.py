@@ -1,7 +1,7 @@
-"""Lists of arrays on CUDA: a launch or two for all arrays of one dtype.
+"""Operations on lists of arrays on CUDA, in one or two launches per device and dtype.
 
-Each function returns what it has left to its caller: arrays of NumPy, on other devices, of other dtypes, that are not
-contiguous, or that overlap so that the order counts.
+Each function returns the indices of the arrays that it did not process, which the caller handles one by one: NumPy
+arrays, arrays on other devices or of unsupported dtypes, non-contiguous arrays, and arrays that overlap.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import runtime
 
 
 def _groups(arrays: Sequence[Array]) -> list[list[int]]:
-    """The numbers of CuPy's arrays, by device and dtype."""
+    """The indices of the CuPy arrays, grouped by device and dtype."""
     module = runtime.loaded()
     groups: dict[tuple[int, str], list[int]] = {}
     for i, array in enumerate(arrays):
@@ -25,7 +25,7 @@ def _groups(arrays: Sequence[Array]) -> list[list[int]]:
 
 
 def foreach(name: str, out: Sequence[Array], *others: Sequence[Array], a: float = 1.0, b: float = 0.0) -> list[int]:
-    """Writes kernels.foreach(name, out, *others) to arrays of `out`; the numbers of those that are left."""
+    """Writes kernels.foreach(name, out, *others) to `out`; returns the indices of the arrays not written."""
     left = set(range(len(out)))
     for group in _groups(out):
         rows = [i for i in group if _alike([column[i] for column in (out, *others)])]
@@ -40,9 +40,9 @@ def _alike(arrays: list[Array]) -> bool:
 
 
 def limit_norms(arrays: Sequence[Array], norm: Array, max_norm: float) -> list[int]:
-    """Scales arrays by max_norm / (norm + 1e-6) if that is below 1 or NaN; the numbers of those that are left.
+    """Scales arrays in place by max_norm / (norm + 1e-6) if that is below 1 or NaN; returns the indices not scaled.
 
-    `norm` has one element; what is on its device is taken.
+    `norm` has one element; only arrays on its device are scaled.
     """
     left, module = set(range(len(arrays))), runtime.loaded()
     known = module is not None and type(norm) is module.ndarray and norm.dtype.char in "fd"
@@ -56,9 +56,9 @@ def limit_norms(arrays: Sequence[Array], norm: Array, max_norm: float) -> list[i
 
 
 def list_norms(arrays: Sequence[Array], order: float) -> tuple[list[Array], list[int]]:
-    """The norms of as many lists as it takes, of order 1, 2 or inf, and the numbers of the arrays that are left.
+    """The norms of order 1, 2 or inf, one per device and dtype, and the indices of the arrays not included.
 
-    A norm is a 0-d array on the device of its list, for half types of float32. What is not contiguous is copied.
+    A norm is a 0-d array on the device of its arrays, in float32 for half types. Non-contiguous arrays are copied.
     """
     norms: list[Array] = []
     left = set(range(len(arrays)))

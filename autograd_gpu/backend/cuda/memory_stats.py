@@ -1,10 +1,9 @@
-"""Bytes that CuPy's memory pool hands out, and the most that it handed out.
+"""Current and peak bytes of CuPy's memory pool.
 
-CuPy counts what is in use now but keeps no peak, and its MemoryHook sees one thread only. What is in use rises in an
-allocation and nowhere else, so `Watch` stands in front of the pool as the allocator of the process and looks at the
-pool's own count after each. A free on any thread lowers that count without passing here. One gap is left: where another
-thread frees between an allocation and the look at the count, that instant is not seen. In CuPy 14.2 the count is one
-number; in 14.0 it is the sum over all blocks in use, taken anew at each look.
+CuPy counts the bytes in use but keeps no peak, and a MemoryHook sees one thread only. The bytes in use rise only in an
+allocation, so `PeakTracker` wraps the pool as the allocator of the process and reads the pool's count after each one.
+A peak is missed if another thread frees memory between an allocation and the read. In CuPy 14.2 the count is one
+number; CuPy 14.0 sums over all blocks in use at each read.
 """
 
 from __future__ import annotations
@@ -15,8 +14,11 @@ from typing import Any
 from . import runtime
 
 
-class Watch:
-    """An allocator that passes every call to another one, and notes the peaks of its pool per device."""
+class PeakTracker:
+    """An allocator that forwards to `malloc` and records the peak bytes of its pool, per device.
+
+    `used` and `held` map a device index to the peak bytes in use and the peak bytes held by the pool.
+    """
 
     def __init__(self, malloc: Any, pool: Any) -> None:
         self.malloc, self.pool = malloc, pool
@@ -31,7 +33,7 @@ class Watch:
         return memory
 
     def look(self, index: int) -> None:
-        """Raises the peaks of device `index`, which is current, to what its pool says now."""
+        """Updates the peaks of device `index`, the current device, from the pool's counts."""
         used, held = self.pool.used_bytes(), self.pool.total_bytes()
         if used > self.used.get(index, -1) or held > self.held.get(index, -1):
             with self._lock:
@@ -39,40 +41,43 @@ class Watch:
                 self.held[index] = max(held, self.held.get(index, 0))
 
     def reset(self, index: int) -> None:
-        """Starts the peaks of device `index`, which is current, anew."""
+        """Resets the peaks of device `index`, the current device, to the pool's counts."""
         with self._lock:
             self.used[index], self.held[index] = self.pool.used_bytes(), self.pool.total_bytes()
 
 
 def pool() -> Any:
-    """The pool behind this thread's allocator; RuntimeError if that is something that does not count its bytes."""
+    """The memory pool of this thread's allocator; RuntimeError if the allocator is not that of a pool."""
     allocator = runtime.cupy().cuda.get_allocator()
-    found = allocator.pool if isinstance(allocator, Watch) else getattr(allocator, "__self__", None)
+    found = allocator.pool if isinstance(allocator, PeakTracker) else getattr(allocator, "__self__", None)
     if not hasattr(found, "used_bytes"):
         raise RuntimeError(
             f"CuPy's allocator is {allocator!r}, which is not a memory pool and does not count its bytes; ask the "
-            "library that it comes from, or give cupy.cuda.set_allocator the malloc of a cupy.cuda.MemoryPool"
+            "library that it comes from, or pass the malloc of a cupy.cuda.MemoryPool to cupy.cuda.set_allocator"
         )
     return found
 
 
-def watch() -> tuple[Watch, bool]:
-    """The Watch of the process, and whether this call installed it."""
+def watch() -> tuple[PeakTracker, bool]:
+    """The PeakTracker of the process, and whether this call installed it.
+
+    RuntimeError inside `with cupy.cuda.using_allocator(...)` if it is not installed yet.
+    """
     module = runtime.cupy()
     allocator = module.cuda.get_allocator()
-    if isinstance(allocator, Watch):
+    if isinstance(allocator, PeakTracker):
         return allocator, False
-    new = Watch(allocator, pool())
+    new = PeakTracker(allocator, pool())
     try:
         module.cuda.set_allocator(new)
     except ValueError as error:
         raise RuntimeError(
-            "peaks are not known inside a `with cupy.cuda.using_allocator(...)` block; ask before or after it"
+            "peaks are not recorded inside a `with cupy.cuda.using_allocator(...)` block; ask before or after it"
         ) from error
     return new, True
 
 
-def watching() -> Watch | None:
-    """The Watch of the process if there is one and this thread allocates through it."""
+def watching() -> PeakTracker | None:
+    """The PeakTracker of the process if it is installed and this thread allocates through it, else None."""
     allocator = runtime.cupy().cuda.get_allocator()
-    return allocator if isinstance(allocator, Watch) else None
+    return allocator if isinstance(allocator, PeakTracker) else None

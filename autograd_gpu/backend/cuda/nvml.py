@@ -1,4 +1,4 @@
-"""NVML behind a lazy door: the driver's version, and what a GPU is doing. It needs neither CuPy nor a CUDA context."""
+"""Lazy import of NVML, for the driver's version and the load of a GPU. Needs neither CuPy nor a CUDA context."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def load() -> Any:
-    """The pynvml module; ImportError that says how to install it."""
+    """The pynvml module; ImportError with the install command if it is missing."""
     with warnings.catch_warnings():
-        # the older package `pynvml`, where something has brought it along, warns about itself and then works
+        # the older package `pynvml` warns that it is deprecated, and works
         warnings.simplefilter("ignore", FutureWarning)
         try:
             import pynvml as module
@@ -21,14 +21,14 @@ def load() -> Any:
 
 @functools.cache
 def nvml() -> Any:
-    """The pynvml module, initialised; ImportError where it is not installed, its NVMLError where no driver answers."""
+    """The pynvml module, initialized; ImportError if it is not installed, its NVMLError if no driver is loaded."""
     module = load()
     module.nvmlInit()
     return module
 
 
 def driver_cuda() -> tuple[int, int] | None:
-    """The newest CUDA, as (major, minor), that the NVIDIA driver supports; None where none answers."""
+    """The newest CUDA version, (major, minor), that the NVIDIA driver supports; None without pynvml or a driver."""
     try:
         module = load()
     except ImportError:

@@ -1,4 +1,4 @@
-"""CuPy behind a lazy door: nothing here imports it before a CUDA array is asked for."""
+"""Lazy import of CuPy: nothing here imports it before the first use of CUDA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import diagnostics
 
 @functools.cache
 def cupy() -> Any:
-    """The cupy module; ImportError that says how to install it."""
+    """The cupy module; ImportError with the install command if it is missing."""
     try:
         return _import()
     except ImportError as error:
@@ -30,10 +30,10 @@ def _import() -> Any:
 
 
 class _Current:
-    """What is current in this thread, by CuPy's own functions. They are looked up once: every operation asks."""
+    """CuPy's functions for this thread's current device and stream, looked up once: every operation calls them."""
 
-    device: Callable[[], int]  # its number
-    stream: Callable[..., Any]  # of the current device, or of a device by its number
+    device: Callable[[], int]  # the index of the current device
+    stream: Callable[..., Any]  # the current stream of the current device, or of a device given by its index
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("device", "stream"):
@@ -47,13 +47,13 @@ current = _Current()
 
 
 def loaded() -> Any | None:
-    """The cupy module if somebody has imported it already, else None."""
+    """The cupy module if it is imported already, else None."""
     module = sys.modules.get("cupy")
     return module if hasattr(module, "ndarray") else None  # another thread may be in the middle of the import
 
 
 def is_available() -> bool:
-    """Whether CuPy is installed and a device answers; never raises.
+    """Whether CuPy is installed and finds a CUDA device; never raises.
 
     >>> device = "cuda" if ag.cuda.is_available() else "cpu"
     """
@@ -64,7 +64,7 @@ def is_available() -> bool:
 
 
 def count_devices() -> int:
-    """How many CUDA devices there are, at least one; else the error that says what is missing and what to do."""
+    """The number of CUDA devices, at least 1. ImportError or RuntimeError that says what is missing and what to do."""
     runtime = cupy().cuda.runtime
     try:
         count = int(runtime.getDeviceCount())
@@ -85,7 +85,7 @@ def require_device(index: int) -> Any:
 
 @functools.cache
 def multiprocessors(index: int) -> int:
-    """How many multiprocessors device `index` has."""
+    """The number of streaming multiprocessors of device `index`."""
     runtime = cupy().cuda.runtime
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, index))
 
@@ -94,21 +94,21 @@ def from_host(array: np.ndarray, index: int) -> Any:
     """A copy of a NumPy array on device `index`."""
     module = require_device(index)
     with module.cuda.Device(index):
-        if array.ndim == 0:  # asarray would make -0.0 by a memset (exact.py)
+        if array.ndim == 0:  # asarray loses the sign of -0.0 (exact.py)
             return module.full((), array[()], array.dtype)
         return module.asarray(array)
 
 
 def to_host(array: Any) -> np.ndarray:
-    """A copy in host memory."""
+    """A copy of a CuPy array in host memory."""
     return array.get()
 
 
 def to_device(array: Any, index: int) -> Any:
-    """`array` on device `index`, itself if it is there already.
+    """A CuPy array on device `index`: the same array if it is there already, else a copy.
 
-    The copy runs on the current stream of the target, between the work that is queued now and later on that of the
-    source: CUDA orders a copy between devices by itself on their null streams only.
+    The copy runs on the current stream of the target device, after the work queued so far on the current stream of the
+    source device, which waits for it: CUDA orders copies between devices by itself on null streams only.
     """
     module = require_device(index)
     source = array.device
@@ -125,11 +125,11 @@ def to_device(array: Any, index: int) -> Any:
         copy = module.asarray(array)
         done = stream.record()
     with source:
-        before.wait_event(done)  # before the source's memory is used for something else
+        before.wait_event(done)  # before the source's memory is reused
     return copy
 
 
-# Whether the elements of a CuPy array follow each other; its `flags` take 30 times as long to say it, 1 us.
+# Whether a CuPy array is C-contiguous; array.flags.c_contiguous takes 30 times as long, 1 us.
 c_contiguous = operator.attrgetter("_c_contiguous")
 
 
@@ -152,21 +152,22 @@ def cupyx() -> Any:
 
 
 def raising_linalg_errors() -> Any:
-    """A context in which cupy.linalg looks at cuSOLVER's answer, which waits for the device, and raises LinAlgError."""
+    """A context in which cupy.linalg checks cuSOLVER's info, which synchronizes, and raises LinAlgError."""
     return cupyx().errstate(linalg="raise")
 
 
 def cublas() -> Any:
-    """CuPy's low-level cuBLAS bindings; their calls set a handle to the current stream themselves."""
+    """CuPy's low-level cuBLAS bindings, whose functions set the handle's stream to the current stream."""
     from cupy_backends.cuda.libs import cublas as bindings
 
     return bindings
 
 
 def device_index(device: Any = None) -> int:
-    """The number of a CUDA device that exists; None, "cuda" and negative numbers mean the current one.
+    """The index of an existing CUDA device; None, "cuda" and negative numbers mean the current device.
 
-    `device` is a number, a name, a Device or a cupy.cuda.Device.
+    `device` is a number, a name, a Device or a cupy.cuda.Device. ValueError for the CPU, TypeError for any other type,
+    RuntimeError if the device does not exist.
     """
     module = require_device(0)
     if isinstance(device, Device | str) and device != "cuda":
@@ -185,6 +186,6 @@ def device_index(device: Any = None) -> int:
 
 
 def cupy_device(device: Any = None) -> Any:
-    """`device`, in any form that device_index takes, as a cupy.cuda.Device: a context in which it is current."""
+    """`device`, in any form that `device_index` takes, as a cupy.cuda.Device, which is a context manager."""
     index = device_index(device)
     return cupy().cuda.Device(index)

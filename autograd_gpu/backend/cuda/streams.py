@@ -1,7 +1,7 @@
-"""Streams and events with PyTorch's methods over CuPy's objects.
+"""Streams and events with PyTorch's methods, as wrappers of CuPy's objects.
 
-Which stream is current is CuPy's own thread-local state, so `with cupy.cuda.Stream():` and `with ag.cuda.stream(...):`
-mean the same. An object here wraps one of CuPy's and has its `ptr`, so that CuPy's functions take it as well.
+The current stream is CuPy's thread-local state, so `with cupy.cuda.Stream():` and `with ag.cuda.stream(...):` have the
+same effect. A wrapper has CuPy's attribute `ptr`, so CuPy's functions accept it, too.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Any
 
 from ..arrays.device import Device
 from ..transfer import copy_engine
-from . import runtime as cuda
+from . import runtime
 
 _NOT_READY = 600  # the CUDA runtime's status of work that is still running
 
 
-class _Entered(threading.local):
-    """What this thread's open `with stream:` blocks have to restore, innermost last."""
+class _OpenBlocks(threading.local):
+    """The devices and streams that this thread's open `with stream:` blocks restore at exit, innermost last."""
 
     def __init__(self) -> None:
-        self.blocks: list[tuple[Any, Any]] = []
+        self.stack: list[tuple[Any, Any]] = []
 
 
-_ENTERED = _Entered()
+_OPEN_BLOCKS = _OpenBlocks()
 
 
 class Stream:
-    """A queue of work on one device; work on two streams overlaps unless an event orders it.
+    """A queue of work on one device; work on two streams may overlap unless an event orders it.
 
-    Like PyTorch's it does not wait for the default stream, nor the default stream for it. Lower `priority` goes first.
-    `cupy_stream` is CuPy's own object; whatever that can do (`begin_capture`, `launch_host_func`, ...), this can, too.
-    CuPy's pool gives freed memory to the next allocation on the stream where it was allocated, at once: that stream
-    must wait before an array is dropped that another stream still uses, and a stream is better kept than made anew.
-    Streams are equal if their handles are, also to one of CuPy's (in the order `ours == theirs`; CuPy compares its own
-    class only).
+    As in PyTorch, it does not wait for the default stream, nor the default stream for it. A lower `priority` runs
+    first. `cupy_stream` is CuPy's stream, whose other methods (`begin_capture`, ...) this class has,
+    too. CuPy's pool reuses freed memory at once for the next allocation on the stream that allocated it. So before you
+    drop an array that another stream still uses, let its own stream wait for that one; and reuse streams instead of
+    making new ones. Streams are equal if their handles are equal, also to CuPy's (as `ours == theirs`; CuPy compares
+    only its own class).
 
     >>> if ag.cuda.is_available():
     ...     side = ag.cuda.Stream()
@@ -54,14 +54,14 @@ class Stream:
     device: Device
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
-        index = cuda.device_index(device)
-        module = cuda.cupy()
+        index = runtime.device_index(device)
+        module = runtime.cupy()
         with module.cuda.Device(index):
             self._set(module.cuda.Stream(non_blocking=True, priority=priority), index)
 
     def _set(self, cupy_stream: Any, index: int) -> Stream:
         self.cupy_stream, self.device = cupy_stream, Device("cuda", index)
-        copy_engine.meet(index, cupy_stream)
+        copy_engine.add_stream(index, cupy_stream)
         return self
 
     @property
@@ -83,18 +83,18 @@ class Stream:
         return getattr(self.cupy_stream, name)
 
     def query(self) -> bool:
-        """Whether all work queued so far is done; RuntimeError if some of it failed."""
-        runtime = cuda.cupy().cuda.runtime
+        """Whether all work queued so far is complete; RuntimeError if some of it failed."""
+        api = runtime.cupy().cuda.runtime
         with self._on_device():
-            return _done(runtime, runtime.streamQuery(self.ptr))
+            return _done(api, api.streamQuery(self.ptr))
 
     def synchronize(self) -> None:
-        """Waits until all work queued so far is done."""
+        """Blocks the CPU until all work queued so far is complete."""
         with self._on_device():
             self.cupy_stream.synchronize()
 
     def wait_event(self, event: Any) -> None:
-        """Makes work that is queued here from now on wait for what `event` recorded; the CPU goes on."""
+        """Makes work queued on this stream from now on wait for `event`; does not block the CPU."""
         if isinstance(event, Event):
             if event.cupy_event is None:
                 return  # never recorded: nothing to wait for
@@ -103,32 +103,32 @@ class Stream:
             self.cupy_stream.wait_event(event)
 
     def wait_stream(self, stream: Any) -> None:
-        """Makes work that is queued here from now on wait for what `stream` has queued so far; the CPU goes on."""
+        """Makes work queued on this stream from now on wait for the work queued so far on `stream`; does not block."""
         self.wait_event(as_stream(stream).record_event())
 
     def record_event(self, event: Any = None) -> Any:
-        """Marks this point of the stream in `event`, by default a new Event, and returns it."""
+        """Records `event`, by default a new Event, on this stream, and returns it."""
         event = Event() if event is None else event
         with self._on_device():
             event.record(self if isinstance(event, Event) else self.cupy_stream)
         return event
 
     def _on_device(self) -> Any:
-        """A context in which this stream's device is current: the handle 0 means the default stream of that one."""
-        return cuda.cupy().cuda.Device(self.device.index)
+        """A context in which this stream's device is current: handle 0 is the default stream of the current device."""
+        return runtime.cupy().cuda.Device(self.device.index)
 
     def __enter__(self) -> Stream:
         device = self._on_device()
         device.__enter__()
-        _ENTERED.blocks.append((device, cuda.cupy().cuda.get_current_stream()))
+        _OPEN_BLOCKS.stack.append((device, runtime.cupy().cuda.get_current_stream()))
         self.cupy_stream.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        device, before = _ENTERED.blocks.pop()
+        device, before = _OPEN_BLOCKS.stack.pop()
         self.cupy_stream.__exit__(*error)
         with self._on_device():
-            before.use()  # CuPy goes back to the stream of the next outer `with`, not to one set by set_stream
+            before.use()  # CuPy restores the stream of the next outer `with`, not one set by set_stream
         device.__exit__(*error)
 
     def __eq__(self, other: Any) -> bool:
@@ -144,10 +144,10 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """A stream that another library made, by its cudaStream_t as an integer; that library must keep it alive.
+    """A stream of another library, given by its cudaStream_t as an integer; that library must keep it alive.
 
-    `device` is where it was made, by default the current device. An object that has `__cuda_stream__`, such as
-    PyTorch's streams, needs no wrapping: every function here takes it as it is.
+    `device` is the stream's device, by default the current one. An object with `__cuda_stream__`, such as a PyTorch
+    stream, needs no wrapper: every function here accepts it. TypeError if `stream_ptr` is not an int.
 
     >>> if ag.cuda.is_available():
     ...     other = ag.cuda.ExternalStream(ag.cuda.Stream().cuda_stream)
@@ -156,14 +156,14 @@ class ExternalStream(Stream):
     __slots__ = ()
 
     def __init__(self, stream_ptr: int, device: Any = None) -> None:
-        index = cuda.device_index(device)
+        index = runtime.device_index(device)
         if not isinstance(stream_ptr, int):
             raise TypeError(f"ExternalStream needs a cudaStream_t as an integer, but got {stream_ptr!r}")
-        self._set(cuda.cupy().cuda.Stream.from_external(_Handle(stream_ptr)), index)
+        self._set(runtime.cupy().cuda.Stream.from_external(_Handle(stream_ptr)), index)
 
 
 class _Handle:
-    """A bare handle in the form that CuPy's from_external takes."""
+    """A stream handle with the `__cuda_stream__` protocol, for CuPy's from_external."""
 
     def __init__(self, ptr: int) -> None:
         self.ptr = ptr
@@ -173,12 +173,12 @@ class _Handle:
 
 
 class Event:
-    """A mark in a stream, to wait for or to measure time between two of them.
+    """A CUDA event: a marker in a stream to wait for, or to measure time between two of them.
 
-    The CUDA event is made at the first `record`, on the device of that stream; streams of any device may wait for it.
-    `blocking` lets `synchronize` sleep instead of spin; `interprocess` allows
-    `cupy.cuda.runtime.ipcGetEventHandle(event.ptr)` and excludes `enable_timing`. `cupy_event` is CuPy's own object,
-    None before the first `record`.
+    The event is created at the first `record`, on the device of that stream; streams of any device may wait for it.
+    With `blocking`, `synchronize` sleeps instead of spinning; `interprocess` allows
+    `cupy.cuda.runtime.ipcGetEventHandle(event.ptr)` and excludes `enable_timing` (ValueError for both). `cupy_event` is
+    CuPy's event, None before the first `record`.
 
     >>> if ag.cuda.is_available():
     ...     start, end = ag.cuda.Event(enable_timing=True), ag.cuda.Event(enable_timing=True)
@@ -192,18 +192,18 @@ class Event:
     __slots__ = ("__weakref__", "blocking", "cupy_event", "device", "enable_timing", "interprocess")
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-        cuda.count_devices()
+        runtime.count_devices()
         if enable_timing and interprocess:
-            raise ValueError("an interprocess event cannot take the time: leave out enable_timing or interprocess")
+            raise ValueError("an interprocess event cannot measure time: leave out enable_timing or interprocess")
         self.enable_timing, self.blocking, self.interprocess = enable_timing, blocking, interprocess
         self.device: Device | None = None
         self.cupy_event: Any = None
 
     @property
     def ptr(self) -> int:
-        """The cudaEvent_t as an integer, under CuPy's name; asking for it makes the event on the current device."""
+        """The cudaEvent_t as an integer, under CuPy's name; creates the event on the current device if needed."""
         if self.cupy_event is None:
-            self._create(cuda.device_index())
+            self._create(runtime.device_index())
         return int(self.cupy_event.ptr)
 
     @property
@@ -212,13 +212,16 @@ class Event:
         return 0 if self.cupy_event is None else int(self.cupy_event.ptr)
 
     def _create(self, index: int | None) -> None:
-        module = cuda.cupy()
+        module = runtime.cupy()
         with module.cuda.Device(index):
             self.cupy_event = module.cuda.Event(self.blocking, not self.enable_timing, self.interprocess)
         self.device = Device("cuda", index)
 
     def record(self, stream: Any = None) -> None:
-        """Marks the present end of `stream`, by default the current one; RuntimeError if it is on another device."""
+        """Records the work queued so far on `stream` (default: the current stream).
+
+        RuntimeError if the event was created on another device.
+        """
         stream = current_stream() if stream is None else as_stream(stream)
         if self.cupy_event is None:
             self._create(stream.device.index)
@@ -228,25 +231,25 @@ class Event:
             self.cupy_event.record(stream.cupy_stream)
 
     def wait(self, stream: Any = None) -> None:
-        """Makes work queued from now on in `stream`, by default the current one, wait for this event."""
+        """Makes work queued from now on on `stream` (default: the current stream) wait for this event."""
         (current_stream() if stream is None else as_stream(stream)).wait_event(self)
 
     def query(self) -> bool:
-        """Whether the recorded work is done, True if nothing was recorded; RuntimeError if some of it failed."""
+        """Whether the recorded work is complete, True if nothing was recorded; RuntimeError if some of it failed."""
         if self.cupy_event is None:
             return True
-        runtime = cuda.cupy().cuda.runtime
-        return _done(runtime, runtime.eventQuery(self.cupy_event.ptr))
+        api = runtime.cupy().cuda.runtime
+        return _done(api, api.eventQuery(self.cupy_event.ptr))
 
     def synchronize(self) -> None:
-        """Waits until the recorded work is done; returns at once if nothing was recorded."""
+        """Blocks the CPU until the recorded work is complete; returns at once if nothing was recorded."""
         if self.cupy_event is not None:
             self.cupy_event.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`.
 
-        ValueError if either takes no time or was not recorded; RuntimeError if either is not done yet.
+        ValueError if either has no `enable_timing` or was not recorded; RuntimeError if either is not complete.
         """
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -254,17 +257,17 @@ class Event:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if not (self.query() and end_event.query()):
             raise RuntimeError("Both events must be completed before calculating elapsed time; synchronize() them.")
-        return float(cuda.cupy().cuda.get_elapsed_time(self.cupy_event, end_event.cupy_event))
+        return float(runtime.cupy().cuda.get_elapsed_time(self.cupy_event, end_event.cupy_event))
 
     def __repr__(self) -> str:
         state = "not recorded" if self.cupy_event is None else f"device={self.device} cuda_event={self.ptr:#x}"
         return f"<autograd_gpu.cuda.Event {state}>"
 
 
-def _done(runtime: Any, status: int) -> bool:
-    """The answer of a query; a failure of the work itself raises, which CuPy's `done` would report as not done."""
+def _done(api: Any, status: int) -> bool:
+    """Whether the status of a query is success; raises if the work failed, which CuPy's `done` reports as False."""
     if status not in (0, _NOT_READY):
-        raise runtime.CUDARuntimeError(status)
+        raise api.CUDARuntimeError(status)
     return status == 0
 
 
@@ -273,23 +276,26 @@ def _is_cupy(stream: object) -> bool:
 
 
 def as_stream(stream: Any) -> Stream:
-    """`stream` as a Stream: ours, CuPy's, or an object with `__cuda_stream__` of the current device; else TypeError."""
+    """`stream` as a Stream, from ours, CuPy's, or an object with `__cuda_stream__` on the current device.
+
+    TypeError for anything else.
+    """
     if isinstance(stream, Stream):
         return stream
     wrapped = Stream.__new__(Stream)
     if _is_cupy(stream):
-        return wrapped._set(stream, cuda.device_index(stream.device_id))
+        return wrapped._set(stream, runtime.device_index(stream.device_id))
     if hasattr(stream, "__cuda_stream__"):
-        return wrapped._set(cuda.cupy().cuda.Stream.from_external(stream), cuda.device_index())
+        return wrapped._set(runtime.cupy().cuda.Stream.from_external(stream), runtime.device_index())
     raise TypeError(
-        f"expected a stream of ag.cuda or cupy.cuda, or an object with __cuda_stream__, but got {stream!r}; a bare "
-        "handle goes through ag.cuda.ExternalStream(handle)"
+        f"expected a stream of ag.cuda or cupy.cuda, or an object with __cuda_stream__, but got {stream!r}; wrap an "
+        "integer handle in ag.cuda.ExternalStream(handle)"
     )
 
 
 @contextmanager
 def stream(stream: Any) -> Iterator[None]:
-    """Makes `stream` and its device current in this thread while the block runs; None changes nothing.
+    """Makes `stream` and its device current in this thread inside the block; None changes nothing.
 
     >>> with ag.cuda.stream(ag.cuda.Stream() if ag.cuda.is_available() else None):
     ...     y = ag.ones(3) * 2
@@ -302,29 +308,29 @@ def stream(stream: Any) -> Iterator[None]:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream on which this thread's next work on `device` (default: the current one) is queued.
+    """This thread's current stream of `device` (default: the current device).
 
     >>> if ag.cuda.is_available():
     ...     assert ag.cuda.current_stream() == ag.cuda.default_stream()
     """
-    index = cuda.device_index(device)
-    return Stream.__new__(Stream)._set(cuda.cupy().cuda.get_current_stream(index), index)
+    index = runtime.device_index(device)
+    return Stream.__new__(Stream)._set(runtime.cupy().cuda.get_current_stream(index), index)
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream of `device` (default: the current one) that is current when nothing else was chosen.
+    """The default stream of `device` (default: the current device).
 
     >>> if ag.cuda.is_available():
     ...     ag.cuda.default_stream().synchronize()
     """
-    index = cuda.device_index(device)
-    streams = cuda.cupy().cuda.Stream
+    index = runtime.device_index(device)
+    streams = runtime.cupy().cuda.Stream
     per_thread = os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("0", "")
     return Stream.__new__(Stream)._set(streams.ptds if per_thread else streams.null, index)
 
 
 def set_stream(stream: Any) -> None:
-    """Makes `stream` and its device current in this thread from now on; None changes nothing. Prefer `stream()`.
+    """Makes `stream` and its device current in this thread; None changes nothing. Prefer the context `stream()`.
 
     >>> if ag.cuda.is_available():
     ...     ag.cuda.set_stream(ag.cuda.default_stream())

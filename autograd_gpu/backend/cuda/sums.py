@@ -1,9 +1,9 @@
-"""Sums of float32 and float64 CuPy arrays whose rounding error hardly grows with the number of terms.
+"""Sums of float32 and float64 CuPy arrays with a rounding error that hardly grows with the number of terms.
 
-CuPy gives an element of the result to one block: its 512 threads each add their share one term after the other, and
-what they found is added pairwise. Where the elements are neighbours in memory, up to 32 of them share the block, so
-that 16 threads walk along each. Beyond a few terms per thread the sum goes to our kernels, whose threads are more
-the more terms there are (tiles.py).
+CuPy sums each result element in one block: 512 threads sum their terms sequentially, and their partial sums are added
+pairwise. If the result elements are adjacent in memory, up to 32 of them share the block, with 16 threads for each.
+Beyond a few terms per thread our kernels sum instead, whose number of threads grows with the number of terms
+(kernels/tiles.py).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..cpu.sums import Layout, as_axes
 
 Array = Any  # cupy.ndarray
 
-MANY_ROWS = 1 << 10  # terms of elements that are neighbours: 64 to a thread
-LONG_ROW = 1 << 15  # terms that are neighbours themselves: 64 to a thread
+MANY_ROWS = 1 << 10  # terms per element of a column sum: 64 per thread
+LONG_ROW = 1 << 15  # terms per element of a row sum: 64 per thread
 
 _layout = functools.lru_cache(1024)(Layout)
 
 
 def total(xp: Any, x: Array, axis: Any = None, keepdims: bool = False) -> Array:
-    """x.sum(axis, keepdims=keepdims) of float32 or float64."""
+    """x.sum(axis, keepdims=keepdims) of a float32 or float64 array."""
     axes = as_axes(axis, x.ndim)
     if not x.size or x.dtype not in FULL_FLOATS or math.prod([x.shape[d] for d in axes]) <= MANY_ROWS:
         return x.sum(axis=axis, keepdims=keepdims)
@@ -39,7 +39,7 @@ def total(xp: Any, x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def _along_rows(y: Array) -> Array:
-    """The sum over the last dimension; of everything by CUB, which has all blocks work on it."""
+    """The sum over the last dimension; a vector is summed by CUB, which uses many blocks."""
     whole = y.ndim == 1 and y.flags.c_contiguous
     return y.sum(axis=-1) if whole or y.shape[-1] <= LONG_ROW else kernels.row_sum(kernels.contiguous(y))
 
@@ -56,7 +56,7 @@ def _down_columns(y: Array, at: int) -> Array:
 
 
 def _by_blocks(matrices: Array) -> Array:
-    """The sums over dimension 1 of three: of blocks of rows first."""
+    """The sum of (count, n, width) over n, first by blocks of rows."""
     count, n, width = matrices.shape
     if n <= MANY_ROWS:
         return matrices.sum(axis=1)

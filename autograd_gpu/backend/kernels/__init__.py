@@ -1,13 +1,13 @@
-"""Our CUDA kernels: found, compiled and launched; one function per kernel, its NumPy reference beside it.
+"""The package's CUDA kernels: one function per kernel, with a NumPy reference next to it.
 
-1. A family is one file here and one in kernels/: it declares every instance of its templates, with the types that
-   they take (instances.py).
-2. The first launch of an instance on a device compiles its file for that device's architecture, or takes it from
-   CuPy's cache on disk (loader.py). Importing this package reads no .cu file and no CuPy.
-3. `launch` is the only way to a kernel: it turns every argument into exactly the type that the kernel reads
-   (launcher.py).
+1. A kernel family is one file here and one in kernels/. It declares all instances of its templates, with the types of
+   their parameters (instances.py).
+2. The first launch of an instance on a device compiles it for that architecture, or loads it from CuPy's disk cache
+   (loader.py). Importing this package reads no .cu file and does not import CuPy.
+3. All kernels are launched by `launch`, which converts every argument to the parameter's type (launcher.py).
 
-Arrays are CuPy's, contiguous and on the current device. All dimensions of a matrix but the last count as its rows.
+Arrays are CuPy arrays, contiguous and on the current device. All dimensions of an array but the last are the rows of a
+matrix.
 """
 
 from ..arrays.dtypes import wide
@@ -23,7 +23,7 @@ from .column_sum import column_sum, column_sum_reference
 from .constants import THREADS
 from .cross_entropy import (
     Classes,
-    Kept,
+    CrossEntropySaved,
     cross_entropy,
     cross_entropy_backward,
     cross_entropy_backward_reference,
@@ -70,8 +70,8 @@ __all__ = [
     "THREADS",
     "VECTOR",
     "Classes",
+    "CrossEntropySaved",
     "Instance",
-    "Kept",
     "Mask",
     "Parameter",
     "TensorLists",

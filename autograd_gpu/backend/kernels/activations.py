@@ -1,7 +1,7 @@
-"""The activations of kernels/include/activations.cuh: their names, their parameters, and what they are in NumPy.
+"""The activations of kernels/include/activations.cuh: names, parameters, and NumPy implementations.
 
-A kernel's activation has two numbers as parameters, `a` and `b`, used or not. `s` is what the forward saved: the result
-of those that are `from_result`, x + bias of the others.
+Every activation has two scalar parameters, `a` and `b`, which it may ignore. `s` is the value saved by the forward: the
+result if `from_result`, else x + bias.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Array = np.ndarray
 
 
 class Activation(NamedTuple):
-    """One activation in NumPy: value(z, a, b), pull(g, s, a, b) and bend(s, a, b), as the header has them."""
+    """An activation in NumPy: value(z, a, b), gradient pull(g, s, a, b), and second derivative bend(s, a, b)."""
 
     value: Callable[..., Array]
     pull: Callable[..., Array]
-    bend: Callable[..., Array] | None = None  # None for the derivative 0
+    bend: Callable[..., Array] | None = None  # None if the second derivative is 0
     from_result: bool = False
 
 
@@ -44,7 +44,7 @@ def _elu_bend(z, alpha, inner):
 
 
 def _below(z):
-    """The normal distribution function."""
+    """The cumulative distribution function of the standard normal distribution."""
     return 0.5 * (1 + numpy_ops.special().erf(z * math.sqrt(0.5)))
 
 
@@ -52,11 +52,11 @@ def _density(z):
     return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
 
-SCALE, CUBIC = math.sqrt(2 / math.pi), 0.044715  # of the approximation of gelu
+SCALE, CUBIC = math.sqrt(2 / math.pi), 0.044715  # of gelu's tanh approximation
 
 
 def _inner(z):
-    """The argument of the tanh in gelu's approximation, and its derivative."""
+    """The argument of the tanh in gelu's tanh approximation, and its derivative."""
     return z * (z * z * CUBIC + 1) * SCALE, (z * z * (3 * CUBIC) + 1) * SCALE
 
 
@@ -126,7 +126,7 @@ ACTIVATIONS = {
 
 
 class Choice(NamedTuple):
-    """An activation of the table with its parameters, and what the profiler calls it."""
+    """An activation with its parameters, and its label in the profiler."""
 
     label: str
     functor: str
@@ -146,7 +146,7 @@ def _celu(alpha: float = 1.0) -> tuple[str, float, float]:
     return "Elu", alpha, 1 / alpha
 
 
-# By the names and with the attributes that the ops have.
+# By the names of the ops, with the ops' attributes as parameters.
 NAMES: dict[str, Callable[..., tuple[str, float, float]]] = {
     "relu": lambda: ("Relu", 0, 0),
     "leaky_relu": lambda negative_slope=0.01: ("LeakyRelu", negative_slope, 0),
@@ -163,7 +163,7 @@ NAMES: dict[str, Callable[..., tuple[str, float, float]]] = {
 
 @functools.lru_cache(1024)
 def choose(name: str, **attributes: Any) -> Choice:
-    """The activation called `name`; TypeError for an attribute that it does not have."""
+    """The activation `name` with its attributes; ValueError for an unknown name, TypeError for an unknown attribute."""
     if name not in NAMES:
         raise ValueError(f"there is no kernel for the activation {name!r}; there is one for {', '.join(NAMES)}")
     return Choice(f"bias_{name}", *NAMES[name](**attributes))

@@ -1,10 +1,10 @@
-"""act(x + bias), its backward, and the backward of that, with the gradient of the bias in the same pass.
+"""act(x + bias), its backward and its double backward, each with the bias gradient in the same pass.
 
 `name` and `attributes` are those of the op: "relu", "leaky_relu" (negative_slope), "elu" and "celu" (alpha), "gelu"
 (approximate), "silu", "tanh", "sigmoid", "softplus" (beta, threshold); and "sine" (frequency): sin(frequency * z).
 
-`saved` is what the forward leaves for the backward: its result for relu, tanh and sigmoid, whose derivative needs no
-more, and x for the others, to which the bias is added again.
+`saved` is the array saved for the backward: the result for relu, tanh and sigmoid, whose derivatives are functions of
+the result; x for the others, to which the backward adds the bias again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .launcher import Array, aligned, c_name, check_array, launch, size
 from .tiles import VECTOR, Launch, sum_tiles, tiles
 
 FILE = "bias_activation.cu"
-BY_RESULT = ("relu", "tanh", "sigmoid")  # activations whose derivatives are those of the result
-STRAIGHT = ("relu", "leaky_relu")  # whose second derivative is zero
+BY_RESULT = ("relu", "tanh", "sigmoid")  # activations whose derivative is a function of the result
+STRAIGHT = ("relu", "leaky_relu")  # activations whose second derivative is zero
 
 
 def _declare() -> None:
@@ -35,7 +35,7 @@ def _declare() -> None:
         x, g, saved = [Parameter(each, "read", dtype) for each in ("x", "g", "saved")]
         bias, gg, ggb = [Parameter(each, "read", dtype, True) for each in ("bias", "gg", "ggb")]
         out, dx = Parameter("out", "write", dtype), Parameter("dx", "write", dtype)
-        g2 = Parameter("g", "read", dtype, True)  # of no use where the second derivative is zero
+        g2 = Parameter("g", "read", dtype, True)  # unused if the second derivative is zero
         dg, dx2 = Parameter("dg", "write", dtype, True), Parameter("dx", "write", dtype, True)
         by_result = Parameter("by_result", "scalar", int32)
         kernels = {
@@ -58,7 +58,7 @@ _declare()
 
 
 class Plan(NamedTuple):
-    """All of a launch but its arrays: what `launch` takes, and the parts of sums."""
+    """The arguments of `launch` without the arrays, and the number of partial sums per column."""
 
     instance: str
     shape: Launch
@@ -74,7 +74,7 @@ def _plan(
     kernel: str, name: str, dtype: np.dtype, shape: tuple[int, ...], by_columns: bool, sums: bool, aligned: bool,
     **attributes: Any,
 ) -> Plan:  # fmt: skip
-    """The launch of `kernel` on arrays of `shape`, one row if columns mean nothing: no vector along them, no sum."""
+    """The plan of `kernel` for arrays of `shape`; as one row if there is no bias and no column sum."""
     choice = choose(name, **attributes)
     label = choice.label + kernel.removeprefix("bias_activation")
     c_type = c_name(label, dtype)
@@ -93,7 +93,7 @@ def _check_row(label: str, name: str, vector: Array | None, cols: int) -> None:
 
 
 def _sums(plan: Plan, dtype: np.dtype, wanted: bool) -> tuple[Array | None, Array | None]:
-    """Memory for the sums of the columns and for those of the parts, where wanted."""
+    """Memory for the column sums and for the partial sums, if wanted."""
     if not wanted:
         return None, None
     empty = runtime.cupy().empty
@@ -106,7 +106,7 @@ def _sums(plan: Plan, dtype: np.dtype, wanted: bool) -> tuple[Array | None, Arra
 def bias_activation(
     name: str, x: Array, bias: Array | None = None, out: Array | None = None, **attributes: Any
 ) -> Array:
-    """act(x + bias) for x (..., cols) and bias (cols,) or None; `out` may be `x`. NaN stays NaN."""
+    """act(x + bias) for x (..., cols) and bias (cols,) or None; `out` may be `x`. NaN propagates."""
     check_array(f"bias_{name}", "x", x)
     if out is None:
         out = runtime.cupy().empty(x.shape, x.dtype)
@@ -127,7 +127,7 @@ def bias_activation_reference(
 
 
 def _saved(choice: Choice, saved: np.ndarray, bias: np.ndarray | None, backward: bool = True) -> np.ndarray:
-    """What a reference computes with: `saved` in the wide type, with the bias where it belongs there."""
+    """`saved` in the accumulation dtype, plus the bias unless it is the result."""
     s = saved.astype(wide(saved.dtype))
     if bias is None or (backward and ACTIVATIONS[choice.functor].from_result):
         return s
@@ -141,9 +141,9 @@ def bias_activation_backward(
     name: str, g: Array, saved: Array, bias: Array | None = None, dx: Array | None = None, need_bias: bool = True,
     **attributes: Any,
 ) -> tuple[Array, Array | None]:  # fmt: skip
-    """The gradients of `bias_activation` for x and bias, from that of its result; `dx` may be `g`.
+    """The gradients of `bias_activation` for x and bias, given the gradient g of its result; `dx` may be `g`.
 
-    The bias's is summed in float32 or wider, before the other is rounded. As in PyTorch, the gradient of relu passes
+    The bias gradient is summed in float32 or wider, over unrounded values. As in PyTorch, relu passes the gradient
     where the result is NaN.
     """
     check_array(f"bias_{name}_backward", "saved", saved)
@@ -180,11 +180,12 @@ def bias_activation_double_backward(
     name: str, gg: Array | None, ggb: Array | None, g: Array | None, saved: Array, bias: Array | None = None,
     need: tuple[bool, bool, bool] = (True, True, True), by_result: bool = False, **attributes: Any,
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
-    """The gradients of `bias_activation_backward` for g, x and bias, from those of its dx and dbias, or None for zeros.
+    """The gradients of `bias_activation_backward` for g, x and bias, given those of dx (gg) and dbias (ggb).
 
-    With h = gg + ggb: h * act', h * g * act'', and the column sums of that. `need` says which are wanted; the others
-    are None, and so are the last two where act'' is 0: of relu and leaky_relu. With by_result, of tanh and sigmoid, the
-    second is that for the saved result, h * g * (the derivative of act' by the result), and the third is None.
+    With h = gg + ggb they are h * act', h * g * act'', and the column sums of the latter; None for gg or ggb means
+    zeros. `need` selects them; the others are None, and so are the last two for relu and leaky_relu, where act'' is 0.
+    With `by_result` (tanh, sigmoid) the second is the gradient for the saved result, h * g * d(act')/d(result), and the
+    third is None.
     """
     label, dtype, shape = f"bias_{name}_double_backward", saved.dtype, saved.shape
     check_array(label, "saved", saved)
@@ -213,7 +214,7 @@ def bias_activation_double_backward_reference(
     name: str, gg: np.ndarray, ggb: np.ndarray, g: np.ndarray, saved: np.ndarray, bias: np.ndarray | None = None,
     by_result: bool = False, **attributes: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """As if everything were needed, and zeros for the second derivative of relu and leaky_relu."""
+    """The reference with all gradients; zeros for the second derivative of relu and leaky_relu."""
     choice = choose(name, **attributes)
     act, a, b = ACTIVATIONS[choice.functor], choice.a, choice.b
     s = _saved(choice, saved, bias)

@@ -1,4 +1,4 @@
-"""The sums of the columns of a matrix: the gradient of a bias."""
+"""Column sums of a matrix, such as the gradient of a bias."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ declare_sums("column_sum")
 def column_sum(x: Array, out: Array | None = None) -> Array:
     """The sum of x (..., cols) over all dimensions but the last: (cols,).
 
-    Half types are summed in float32. The order of the additions depends on shape, dtype and alignment, and on nothing
-    else: the same array gives the same bits every time.
+    Half types are summed in float32. Bitwise reproducible: the order of the additions depends on shape, dtype and
+    alignment only. `out` has the dtype of x, else TypeError.
     """
     check_array("column_sum", "x", x)
     _, cols = size("column_sum", x.shape)

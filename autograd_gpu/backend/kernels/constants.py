@@ -1,19 +1,20 @@
-"""Numbers that the kernels and those who launch them agree on: loader.py writes these on top of every source."""
+"""Constants shared by the kernels and their launch code; loader.py prepends them to every source."""
 
 from __future__ import annotations
 
-THREADS = 256  # of a block
-CHUNK = 16384  # elements of an array that a block of a kernel over lists takes
+THREADS = 256  # per block
+CHUNK = 16384  # elements per block in a kernel over lists of arrays
 
-# How many strips of a row of each matrix a thread holds in registers.
+# The number of vectors of a row of each matrix that a thread holds in registers.
 SOFTMAX_STRIPS, SOFTMAX_BACKWARD_STRIPS = 8, 4
 QUANTIZE_STRIPS = 8
-# Of a norm by the width of a strip: 16 elements; 8 of double, and of single ones, whose addresses take registers too.
+# For norms, by the elements per vector: 16 elements per thread; 8 for double, and without vectors, where addresses take
+# registers, too.
 NORM_STRIPS = (0, 8, 4, 0, 4, 0, 0, 0, 2)
 
 
 def definitions() -> str:
-    """All of these as C++, in one line."""
+    """All constants as C++ definitions, in one line."""
     return " ".join([_definition(name, value) for name, value in globals().items() if name.isupper()])
 
 

@@ -1,4 +1,4 @@
-"""The cross entropy of logits and classes, and its gradient; see kernels/cross_entropy.cu."""
+"""Cross entropy of logits and class indices, and its gradient; see kernels/cross_entropy.cu."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .launcher import Array, c_name, check_array, launch, size
 from .tiles import LONGEST_WALK, VECTOR, Launch, held_tiles, row_tiles, widest
 
 FILE = "cross_entropy.cu"
-REDUCTIONS = ("none", "sum", "mean")  # by their numbers in the kernels
-MOST_SUMS = 4096  # of blocks, which the one block of cross_entropy_total adds up
-ONE_BLOCK = 32768  # bytes of logits that one block reads sooner than a second launch could begin
+REDUCTIONS = ("none", "sum", "mean")  # the index is the reduction's code in the kernels
+MOST_SUMS = 4096  # maximum number of block sums, which the single block of cross_entropy_total adds
+ONE_BLOCK = 32768  # bytes of logits up to which one block is faster than two launches
 
 
 class Classes(NamedTuple):
-    """What logits are held against: `weight` (cols,) weighs the classes, rows of class `ignore_index` do not count."""
+    """The targets of a loss: class indices, class weights (cols,), the ignored class index, and label smoothing."""
 
     target: Array
     weight: Array | None = None
@@ -29,12 +29,11 @@ class Classes(NamedTuple):
     smoothing: float = 0.0
 
 
-class Kept(NamedTuple):
-    """What the backward needs besides logits and classes, in the wide dtype.
+class CrossEntropySaved(NamedTuple):
+    """Values that the forward saves for the backward, in the accumulation dtype.
 
-    `lse` (rows) is the logarithm of the sum of exponentials, `rest` (rows) what rounding took from it, `counts` (rows)
-    how often the softmax of the row is in the gradient of its loss, `factor`, () or (rows), what those gradients are
-    multiplied with.
+    `lse` (rows) is the log-sum-exp, `rest` (rows) its rounding error, `counts` (rows) the factor of the row's softmax
+    in the gradient of its loss, `factor`, () or (rows), the factor of that gradient from the reduction.
     """
 
     lse: Array
@@ -49,20 +48,20 @@ def _declare() -> None:
         x, out, dx = Parameter("x", "read", dtype), Parameter("out", "write", dtype), Parameter("dx", "write", dtype)
         g, logits = Parameter("g", "read", dtype), Parameter("x", "read", dtype, True)
         given = Parameter("target", "read", int64), Parameter("weight", "read", w, True)
-        kept = [Parameter(each, "write", w) for each in Kept._fields]
-        read = [Parameter(each, "read", w, True) for each in Kept._fields]
+        saved = [Parameter(each, "write", w) for each in CrossEntropySaved._fields]
+        read = [Parameter(each, "read", w, True) for each in CrossEntropySaved._fields]
         found, partials = Parameter("partials", "read", w), Parameter("partials", "write", w, True)
         options = Parameter("ignore_index", "scalar", int64), Parameter("smoothing", "scalar", w)
         reduction, parts, blocks = [Parameter(each, "scalar", int32) for each in ("reduction", "parts", "blocks")]
         by_row = Parameter("g_by_row", "scalar", int32), Parameter("factor_by_row", "scalar", int32)
         for width in (VECTOR // dtype.itemsize, 1):
-            forward = (x, *given, out, *kept, partials, *options, reduction, *SIZE)
+            forward = (x, *given, out, *saved, partials, *options, reduction, *SIZE)
             backward = (g, logits, *given, *read, dx, *by_row, *options, *SIZE)
             types = f"{name}, {width}"
             declare(f"cross_entropy<{types}>", FILE, "cross_entropy", forward, types)
             declare(f"cross_entropy_backward<{types}>", FILE, "cross_entropy_backward", backward, types)
-        join = (x, *given, found, out, *kept, *options, reduction, parts, *SIZE)
-        total = (found, out, kept[3], reduction, blocks)
+        join = (x, *given, found, out, *saved, *options, reduction, parts, *SIZE)
+        total = (found, out, saved[3], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)
         declare(f"cross_entropy_total<{name}>", FILE, "cross_entropy_total", total, name)
 
@@ -70,39 +69,41 @@ def _declare() -> None:
 _declare()
 
 
-def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, Kept]:
-    """The cross entropy of softmax(x) (..., cols) and classes (...), and what its backward needs.
+def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, CrossEntropySaved]:
+    """The cross entropy of softmax(x) (..., cols) and classes (...), and the values saved for the backward.
 
-    A class beyond the range makes the loss NaN, and `kept.counts` of its row. `reduction` "mean" divides the sum of the
-    losses by that of the weights (NaN if no row counts), "sum" does not divide, "none" gives a loss per row. Two
-    launches at most, one for "none" or few logits; the same arrays give the same bits every time.
+    A class out of range makes the loss NaN, and `counts` of its row. `reduction` "mean" divides the sum of the losses
+    by the sum of the weights (NaN if all rows are ignored), "sum" does not divide, "none" returns a loss per row. At
+    most two launches, one for "none" or few logits. Bitwise reproducible.
     """
     c_type, rows, cols, width = _checked("cross_entropy", x, classes, x)
     empty, w, number = runtime.cupy().empty, wide(x.dtype), REDUCTIONS.index(reduction)
     by_row = classes.target.shape
-    kept = Kept(empty(by_row, w), empty(by_row, w), empty(by_row, w), empty((), w))
+    saved = CrossEntropySaved(empty(by_row, w), empty(by_row, w), empty(by_row, w), empty((), w))
     out = empty(classes.target.shape if reduction == "none" else (), x.dtype)
     shape = forward_tiles(rows, cols, width, x.itemsize, reduction)
     blocks, parts = shape[0]
     later = parts > 1 or (blocks > 1 and reduction != "none")
     partials = empty((rows * parts, 4) if parts > 1 else (blocks, 2), w) if later else None
     given, options = (x, classes.target, classes.weight), (classes.ignore_index, classes.smoothing, number)
-    launch(f"cross_entropy<{c_type}, {width}>", shape, *given, out, *kept, partials, *options, rows, cols)
+    launch(f"cross_entropy<{c_type}, {width}>", shape, *given, out, *saved, partials, *options, rows, cols)
     if parts > 1:
         shape = (1, 1), held_tiles(rows, parts, 1, w.itemsize, 1)[1]
-        launch(f"cross_entropy_join<{c_type}>", shape, *given, partials, out, *kept, *options, parts, rows, cols)
+        launch(f"cross_entropy_join<{c_type}>", shape, *given, partials, out, *saved, *options, parts, rows, cols)
     elif later:
-        add_up(partials, out, kept.factor, number, blocks)
-    return out, kept
+        add_up(partials, out, saved.factor, number, blocks)
+    return out, saved
 
 
 def add_up(partials: Array, out: Array, factor: Array, reduction: int, blocks: int) -> None:
-    """The result from the sums of several blocks."""
+    """Reduces the sums of several blocks to the result."""
     shape = (1, 1), (THREADS, 1)
     launch(f"cross_entropy_total<{C_NAMES[out.dtype]}>", shape, partials, out, factor, reduction, blocks)
 
 
-def cross_entropy_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> tuple[np.ndarray, Kept]:
+def cross_entropy_reference(
+    x: np.ndarray, classes: Classes, reduction: str = "mean"
+) -> tuple[np.ndarray, CrossEntropySaved]:
     target, weight, ignore_index, smoothing = classes
     w, dtype, cols = x.astype(wide(x.dtype)), wide(x.dtype), x.shape[-1]
     weights = np.ones(cols, dtype) if weight is None else weight
@@ -124,45 +125,49 @@ def cross_entropy_reference(x: np.ndarray, classes: Classes, reduction: str = "m
     lse = highest + log_sum
     with np.errstate(invalid="ignore"):
         rest = np.where(np.isfinite(lse), highest - lse + log_sum, 0)
-    kept = Kept(lse[..., 0], rest[..., 0].astype(dtype), counts.astype(dtype), factor.astype(dtype))
-    return out.astype(x.dtype), kept
+    saved = CrossEntropySaved(lse[..., 0], rest[..., 0].astype(dtype), counts.astype(dtype), factor.astype(dtype))
+    return out.astype(x.dtype), saved
 
 
-def cross_entropy_backward(g: Array, x: Array, classes: Classes, kept: Kept, dx: Array | None = None) -> Array:
-    """The gradient of `cross_entropy` for x, from that of its result: one number, or one per row; `dx` may be `x`.
+def cross_entropy_backward(
+    g: Array, x: Array, classes: Classes, saved: CrossEntropySaved, dx: Array | None = None
+) -> Array:
+    """The gradient of `cross_entropy` for x, given the gradient g of its result, () or one per row; `dx` may be `x`.
 
-    Of a row whose class is beyond the range it is NaN.
+    NaN for a row whose class is out of range.
     """
     label = "cross_entropy_backward"
     dx = runtime.cupy().empty(x.shape, x.dtype) if dx is None else dx
     check_array(label, "dx", dx, x.shape)
     c_type, rows, cols, width = _checked(label, x, classes, x, dx)
-    for name, array in [("g", g), *zip(Kept._fields, kept, strict=True)]:
+    for name, array in [("g", g), *zip(CrossEntropySaved._fields, saved, strict=True)]:
         single = name in ("g", "factor") and not array.ndim
         check_array(label, name, array, () if single else x.shape[:-1])
     shape = row_tiles(rows, cols, width, x.itemsize)
     target, weight, *options = classes
-    by_row = g.ndim > 0, kept.factor.ndim > 0
-    launch(f"{label}<{c_type}, {width}>", shape, g, x, target, weight, *kept, dx, *by_row, *options, rows, cols)
+    by_row = g.ndim > 0, saved.factor.ndim > 0
+    launch(f"{label}<{c_type}, {width}>", shape, g, x, target, weight, *saved, dx, *by_row, *options, rows, cols)
     return dx
 
 
-def cross_entropy_backward_reference(g: np.ndarray, x: np.ndarray, classes: Classes, kept: Kept) -> np.ndarray:
+def cross_entropy_backward_reference(
+    g: np.ndarray, x: np.ndarray, classes: Classes, saved: CrossEntropySaved
+) -> np.ndarray:
     target, weight, ignore_index, smoothing = classes
     dtype, cols = wide(x.dtype), x.shape[-1]
     weights = np.ones(cols, dtype) if weight is None else weight
     place = np.clip(target, 0, max(cols - 1, 0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        scale = np.where(target == ignore_index, 0, g.astype(dtype) * kept.factor)
-        probs = np.exp(x.astype(dtype) - kept.lse[..., None] - kept.rest[..., None])
+        scale = np.where(target == ignore_index, 0, g.astype(dtype) * saved.factor)
+        probs = np.exp(x.astype(dtype) - saved.lse[..., None] - saved.rest[..., None])
         named = (1 - smoothing) * weights[place][..., None] * (np.arange(cols) == place[..., None])
-        dx = scale[..., None] * (kept.counts[..., None] * probs - named - smoothing / max(cols, 1) * weights)
+        dx = scale[..., None] * (saved.counts[..., None] * probs - named - smoothing / max(cols, 1) * weights)
     dx[(target != place) & (target != ignore_index)] = np.nan
     return dx.astype(x.dtype)
 
 
 def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: str) -> Launch:
-    """Grid and block of `cross_entropy`: rows in several parts, or several rows per block."""
+    """Grid and block of `cross_entropy`: several blocks per row, or several rows per block."""
     shape = row_tiles(rows, cols, width, itemsize)
     if shape[0][1] > 1:
         return shape
@@ -173,7 +178,7 @@ def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: st
 
 
 def _checked(label: str, x: Array, classes: Classes, *matrices: Array) -> tuple[str, int, int, int]:
-    """The C++ type, rows and columns of x, and how many columns a thread takes at once."""
+    """Checks the arguments; returns the C++ type, rows and columns of x, and the elements per vector load."""
     check_array(label, "x", x)
     c_type, (rows, cols) = c_name(label, x.dtype), size(label, x.shape)
     if not cols and math.prod(x.shape[:-1]):

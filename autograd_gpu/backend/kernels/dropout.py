@@ -1,4 +1,4 @@
-"""Dropout by a mask that is made anew from its counters wherever it is needed, and never kept."""
+"""Dropout whose mask is regenerated from its Philox counters at each use, and never stored."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .tiles import VECTOR, row_tiles, tiles, widest
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """`count` random bits, each true with probability `keep`, and each for `each` neighbouring elements.
+    """A dropout mask of `count` bits, each true with probability `keep`; a bit applies to `each` adjacent elements.
 
-    They are those of the counters from `start` on, under `seed`, a quarter as many as bits.
+    The bits come from the Philox counters from `start` on, with key `seed`; a counter gives four bits.
     """
 
     seed: int
@@ -48,8 +48,8 @@ def dropout(
 ) -> Array:
     """x * scale + shift where the mask is true, else `dropped`; `out` may be `x`.
 
-    A mask of fewer elements than x comes again for what follows. The gradient for x is that of its result through
-    `dropout` with the same mask and scale.
+    A mask with fewer elements than x repeats. The gradient for x is `dropout` of the result's gradient with the same
+    mask and scale. ValueError if the size of x is not a multiple of the mask's.
     """
     check_array("dropout", "x", x)
     c_type, itemsize = c_name("dropout", x.dtype), x.itemsize
@@ -74,7 +74,7 @@ def dropout(
 def dropout_reference(
     x: np.ndarray, mask: Mask, scale: float, shift: float = 0.0, dropped: float = 0.0
 ) -> np.ndarray:
-    kept = np.resize(np.repeat(mask_reference(mask), mask.each), x.shape)  # again and again
+    kept = np.resize(np.repeat(mask_reference(mask), mask.each), x.shape)  # repeats
     dtype = wide(x.dtype)
     value = x.astype(dtype) * dtype.type(scale) + dtype.type(shift)
     return np.where(kept, value, dtype.type(dropped)).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""One elementwise function for all arrays of several lists, in one launch."""
+"""Elementwise functions on lists of arrays, in one launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tables import LISTS, tensor_lists
 
 
 class Function(NamedTuple):
-    """A functor of kernels/include/elementwise.cuh, and what it computes of so many arrays and the scalars a and b."""
+    """A functor of kernels/include/elementwise.cuh, its number of inputs, and its NumPy version with scalars a, b."""
 
     functor: str
     inputs: int
@@ -59,10 +59,10 @@ _declare()
 
 
 def foreach(name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0) -> bool:
-    """The function `name` of the arrays of each row, written to `out`, which may be the first of `inputs`.
+    """out[i] = name(inputs[0][i], inputs[1][i], ..., a, b) for all i; `out` may be the first of `inputs`.
 
-    a is alpha, value, weight or exponent where there is one (mul_scalar by -1 negates); clamp is to [a, b]. Half types
-    are computed in float32 and rounded once. False, and nothing done, where `tensor_lists` has no table of the arrays.
+    a is the function's alpha, value, weight or exponent (mul_scalar by -1 negates); clamp is to [a, b]. Half types are
+    computed in float32 and rounded once. Returns False, and does nothing, if `tensor_lists` refuses the arrays.
     """
     functor, count, _ = FUNCTIONS[name]
     if len(inputs) != count:
@@ -75,7 +75,7 @@ def foreach(name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float 
 
 
 def foreach_reference(name: str, *inputs: np.ndarray, a: float = 1.0, b: float = 0.0) -> np.ndarray:
-    """The result for one row."""
+    """The result for one array per list."""
     dtype = inputs[0].dtype
     scalars = wide(dtype).type(a), wide(dtype).type(b)
     return FUNCTIONS[name].value(*[x.astype(wide(dtype)) for x in inputs], *scalars).astype(dtype)

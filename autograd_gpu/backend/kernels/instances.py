@@ -1,4 +1,4 @@
-"""Every instance of every kernel template, and the types of its parameters."""
+"""The registry of kernel template instances and the types of their parameters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__
 
 
 class Parameter(NamedTuple):
-    """One parameter of a kernel: "read" (const T*), "write" (T*), "scalar", or "table" (T* const*, addresses as int64);
-    see kernels/README.md."""
+    """A kernel parameter: "read" (const T*), "write" (T*), "scalar", or "table" (T* const*, addresses as int64).
+
+    See kernels/README.md.
+    """
 
     name: str
     kind: str
@@ -23,7 +25,7 @@ class Parameter(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One instance of a kernel template; those of a file with the same `unit` are compiled together."""
+    """An instance of a kernel template; the instances of a file with the same `unit` are compiled together."""
 
     file: str
     kernel: str
@@ -31,19 +33,19 @@ class Instance(NamedTuple):
     unit: str
 
 
-INSTANCES: dict[str, Instance] = {}  # by their C++ names, which is what compilers call name expressions
+INSTANCES: dict[str, Instance] = {}  # by their C++ names (NVRTC's name expressions)
 SIZE = (Parameter("rows", "scalar", int64), Parameter("cols", "scalar", int64))  # the last parameters of most kernels
 
 
 def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...], unit: str = "") -> None:
-    """Adds the instance `name` of the template `kernel` in kernels/`file`."""
+    """Registers the instance `name` of the template `kernel` in kernels/`file`; ValueError if it is registered."""
     if name in INSTANCES:
         raise ValueError(f"the kernel instance {name} is declared twice, by {file} and {INSTANCES[name].file}")
     INSTANCES[name] = Instance(file, kernel, parameters, unit)
 
 
 def declare_sums(kernel: str) -> None:
-    """Adds the instances of a kernel that sums a matrix, perhaps of partial sums for an array of half type."""
+    """Registers the instances of a kernel that sums a matrix, including float32 partial sums for half-type results."""
     for dtype, name in C_NAMES.items():
         x, partials = Parameter("x", "read", dtype), Parameter("partials", "write", wide(dtype), optional=True)
         for width in (VECTOR // dtype.itemsize, 1):
@@ -55,5 +57,5 @@ def declare_sums(kernel: str) -> None:
 
 
 def instances_of(file: str, unit: str | None = None) -> tuple[str, ...]:
-    """The instances of `file`, or of one unit of it, by their C++ names."""
+    """The C++ names of the instances of `file`, or of one unit of it."""
     return tuple([name for name, each in INSTANCES.items() if each.file == file and unit in (None, each.unit)])

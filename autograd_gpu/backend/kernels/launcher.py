@@ -1,4 +1,4 @@
-"""The only way to a kernel: arguments are checked and get exactly the types that the kernel reads."""
+"""Kernel launches: checks the arguments and converts them to the types of the kernel's parameters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Array = Any  # cupy.ndarray
 
 
 def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) -> None:
-    """Runs the instance `name` on the current stream; an empty grid does nothing.
+    """Launches the instance `name` on the current stream; does nothing for an empty grid.
 
-    Messages and the profiler call it `label`, or by the template's name.
+    `label`, by default the template's name, is its name in error messages and in the profiler. TypeError or ValueError
+    for an argument that does not match its parameter.
     """
     grid, block = shape
     if 0 in grid:
@@ -31,7 +32,7 @@ def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) 
         if scalars is not None:
             try:
                 typed.append(scalars[value])
-            except TypeError:  # a 0-d array, which is no key
+            except TypeError:  # a 0-d array, which is not hashable
                 typed.append(scalars.make(value))
             continue
         if value is None:
@@ -64,14 +65,14 @@ def check_array(kernel: str, name: str, array: Array, shape: tuple[int, ...] | N
 
 
 def contiguous(array: Array | None) -> Array | None:
-    """`array` as kernels read it: itself, or a copy. One of another device stays, and `launch` refuses it."""
+    """`array` if it is C-contiguous, else a contiguous copy. Arrays of other devices stay; `launch` refuses them."""
     if array is None or runtime.c_contiguous(array) or array.data.device_id != runtime.device_index():
         return array
     return array.copy()
 
 
 def aligned(*arrays: Array | None) -> bool:
-    """Whether all arrays begin where 16 bytes can be moved at once."""
+    """Whether all arrays begin at a multiple of 16 bytes, as vector loads require."""
     bits = 0
     for array in arrays:
         if array is not None:
@@ -86,7 +87,7 @@ def c_name(kernel: str, dtype: np.dtype) -> str:
 
 
 def size(kernel: str, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of an array of this shape."""
+    """Rows and columns of an array of this shape; ValueError for ()."""
     if not shape:
         raise ValueError(f"{kernel}: a matrix has at least one dimension, and this array has none; reshape it")
     return math.prod(shape) // max(shape[-1], 1), shape[-1]

@@ -1,6 +1,6 @@
 """Layer norm and RMS norm over the last dimensions, and their gradients.
 
-The statistics, one number per row, have the dtype that the arrays are computed in: float32 for half types.
+The statistics, one number per row, have the accumulation dtype: float32 for half types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, held, row_turns, sum_tiles, widest
 
 FILE = "layer_norm.cu"
-BLOCKS = 2  # of layer_norm_backward that a multiprocessor has registers for: more would come in a second wave
+BLOCKS = 2  # of layer_norm_backward per multiprocessor, by its registers: more would run in a second wave
 Gradients = tuple[Array | None, Array | None, Array | None]
 
 
@@ -38,7 +38,7 @@ def _declare() -> None:
             "layer_norm_backward": (g, x, weight, mean, rstd, known, Parameter("dx", "write", dtype), *sums, *SIZE),
             "layer_norm_parameters": (g, x, mean, rstd, *sums, *SIZE),
         }  # fmt: skip
-        first = {  # few programs need them, so that they are compiled apart
+        first = {  # compiled separately, since few programs need them
             "layer_norm_parts": (x, parts, Parameter("centered", "scalar", int32), *SIZE),
             "layer_norm_backward_parts": (g, x, weight, mean, rstd, parts, *SIZE),
         }
@@ -58,9 +58,9 @@ _declare()
 def layer_norm(
     x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5, dims: int = 1
 ) -> tuple[Array, Array, Array]:
-    """(x - mean) * rstd * weight + bias over the last `dims` dimensions; also mean and rstd, which keep them, as 1.
+    """(x - mean) * rstd * weight + bias over the last `dims` dimensions, and mean and rstd with size 1 in them.
 
-    weight and bias have the shape of those dimensions, or are None.
+    weight and bias have the shape of those dimensions, or are None. rstd = 1 / sqrt(variance + eps).
     """
     mean = runtime.cupy().empty(_extent("layer_norm", x, dims)[2], wide(x.dtype))
     out, rstd = _forward("layer_norm", x, weight, bias, mean, eps, dims)
@@ -68,7 +68,7 @@ def layer_norm(
 
 
 def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, dims: int = 1) -> tuple[Array, Array]:
-    """x * rstd * weight over the last `dims` dimensions; also rstd = 1 / sqrt(mean(x * x) + eps), which keeps them."""
+    """x * rstd * weight over the last `dims` dimensions, and rstd = 1 / sqrt(mean(x * x) + eps) with size 1 in them."""
     return _forward("rms_norm", x, weight, None, None, eps, dims)
 
 
@@ -90,7 +90,7 @@ def _forward(
 
 
 def _extent(label: str, x: Array, dims: int, **vectors: Array | None) -> tuple[int, int, tuple[int, ...]]:
-    """Rows and columns, and the shape of what a row has one of; a vector has the last `dims` dimensions of x."""
+    """Rows, columns, and the shape of the statistics; checks that `vectors` have the last `dims` dimensions of x."""
     check_array(label, "x", x)
     if not 0 < dims <= x.ndim:
         raise ValueError(f"{label}: {dims} dimension(s) are normalised, but x has {x.ndim}; reshape it")
@@ -104,7 +104,7 @@ def layer_norm_reference(
     x: np.ndarray, weight: np.ndarray | None = None, bias: np.ndarray | None = None, eps: float = 1e-5,
     centered: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Over the last dimension; of an RMS norm, with centered=False, the mean is zeros."""
+    """The reference over the last dimension; an RMS norm with centered=False, whose mean is zeros."""
     wider, n = x.astype(wide(x.dtype)), max(x.shape[-1], 1)
     mean = wider.sum(-1, keepdims=True) / n if centered else np.zeros((*x.shape[:-1], 1), wider.dtype)
     rstd = (1 / np.sqrt(((wider - mean) ** 2).sum(-1, keepdims=True) / n + eps)).astype(wider.dtype)
@@ -121,10 +121,11 @@ def layer_norm_backward(
     g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, need: tuple[bool, ...] = (True, True, True),
     dims: int = 1,
 ) -> Gradients:  # fmt: skip
-    """The gradients of `layer_norm` for x, weight and bias, from that of its result; None for one that `need` omits.
+    """The gradients of `layer_norm` for x, weight and bias, given the gradient g of its result; `need` selects them.
 
-    Those of weight and bias are summed in float32 or wider, in an order that depends on shape, dtype, alignment and the
-    GPU's number of multiprocessors alone. They cost no pass of their own, unless rows are longer than a block can hold.
+    Those of weight and bias are summed in float32 or wider, bitwise reproducibly: the order depends on shape, dtype,
+    alignment and the GPU's number of multiprocessors only. They need no extra pass unless rows exceed what a block
+    holds in registers.
     """
     check_array("layer_norm", "mean", mean, _extent("layer_norm", x, dims)[2])
     return _backward("layer_norm", g, x, weight, mean, rstd, need, dims)
@@ -133,7 +134,7 @@ def layer_norm_backward(
 def rms_norm_backward(
     g: Array, x: Array, weight: Array | None, rstd: Array, need: tuple[bool, ...] = (True, True), dims: int = 1
 ) -> tuple[Array | None, Array | None]:
-    """The gradients of `rms_norm` for x and weight."""
+    """The gradients of `rms_norm` for x and weight, given the gradient g of its result."""
     return _backward("rms_norm", g, x, weight, None, rstd, (*need, False), dims)[:2]
 
 
@@ -171,16 +172,16 @@ def _backward(
 
 
 def distance(cols: int, dtype: np.dtype) -> int:
-    """How many elements after the sums for the weight those for the bias begin: at a multiple of 16 bytes."""
+    """The offset in elements of the bias sums after the weight sums: `cols` rounded up to a multiple of 16 bytes."""
     line = VECTOR // dtype.itemsize
     return -(-cols // line) * line
 
 
 class _Sums:
-    """dweight and dbias where wanted, and memory for the sums of the grid's parts, which a second launch adds up.
+    """dweight and dbias where wanted, and memory for the partial sums, which a second launch adds.
 
-    That launch writes one block of memory, of which each is an array and no view: a leaf takes it over as its .grad.
-    Each begins at a multiple of 16 bytes, so that an optimizer's step takes it by as many.
+    Both results are in one allocation, but are not views of an array: a leaf takes each over as its .grad. Each begins
+    at a multiple of 16 bytes, so that optimizer kernels can use vector loads.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, wanted: tuple[bool, ...], parts: int) -> None:

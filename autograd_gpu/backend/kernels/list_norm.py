@@ -1,4 +1,4 @@
-"""The norm of all elements of a list of arrays, and the scaling that limits it: gradient clipping."""
+"""Gradient clipping: the norm of all elements of a list of arrays, and scaling to a maximum norm."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _declare()
 
 
 def list_norm(lists: TensorLists, order: float = 2.0, each: bool = False) -> Array:
-    """The norm of order 1, 2 or inf of all elements of one list together, 0-d; or with `each` of each array.
+    """The norm of order 1, 2 or inf of all elements of one list together, (); or with `each` of each array, (arrays,).
 
-    Half types are summed in float32, which the result has. The order of the additions depends on the sizes, the dtype
-    and the arrays' alignment alone: the same numbers give the same bits every time.
+    Half types are summed in float32, the dtype of the result. Bitwise reproducible: the order of the additions depends
+    on sizes, dtype and alignment only. ValueError for another order.
     """
     if order not in _NORMS:
         raise ValueError(f"list_norm: there are kernels for norms of order {', '.join(map(str, _NORMS))}, not {order}")
@@ -58,9 +58,9 @@ def list_norm_reference(arrays: Sequence[np.ndarray], order: float = 2.0) -> np.
 
 
 def limit_norm(lists: TensorLists, norm: Array, max_norm: float) -> None:
-    """Scales the arrays of one list by max_norm / (norm + 1e-6) if that is below 1, or NaN; in place.
+    """Scales the arrays of one list in place by max_norm / (norm + 1e-6) if that is below 1 or NaN.
 
-    `norm`, of the dtype that the arrays are summed in, is read on the device.
+    `norm`, in the accumulation dtype, is read on the device.
     """
     launch(f"limit_norm<{C_NAMES[lists.dtype]}>", lists.shape, *lists.arguments, norm, max_norm)
 

@@ -1,4 +1,4 @@
-"""The sources of our kernels: found, read and compiled."""
+"""Finds, reads and compiles the kernel sources."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from . import constants
 from .instances import INSTANCES, Parameter, instances_of
 from .scalars import SCALARS, Scalars
 
-# CuPy appends -ftz=true and NVRTC obeys the last word, so float32 and bfloat16 numbers below 1.2e-38 count as zeros
-# here, as they do in all of CuPy's own kernels. Float16 keeps its subnormal numbers, being computed with in float32.
+# CuPy appends -ftz=true, and NVRTC uses the last such option, so float32 and bfloat16 subnormals (below 1.2e-38) are
+# flushed to zero, as in all of CuPy's kernels. Float16 subnormals are preserved, since they are computed in float32.
 OPTIONS = ("-std=c++17",)
 
 
 def folder() -> Path:
-    """Where the .cu files are: inside an installed package, beside it in a checkout."""
+    """The folder of the .cu files: in an installed package, next to it in a checkout; else FileNotFoundError."""
     package = Path(__file__).resolve().parents[2]
     for found in (package / "_kernels", package.parent / "kernels"):
         if found.is_dir():
@@ -33,9 +33,9 @@ def folder() -> Path:
 
 
 def source(file: str) -> str:
-    """The text of `file` after our constants, with our own headers in place of the lines that include them.
+    """The source of `file` with our constants in front and our own headers inlined.
 
-    CuPy keys its cache of compiled kernels by the text: a changed header has to change it.
+    CuPy's cache key is the source text, so a changed header must change it.
     """
     return "\n".join([constants.definitions(), *_lines(folder() / file, set())]) + "\n"
 
@@ -55,10 +55,10 @@ def _lines(path: Path, seen: set[Path]) -> Iterator[str]:
 
 
 class Loaded(NamedTuple):
-    """An instance on one device."""
+    """An instance compiled for one device."""
 
-    name: str  # of the template
-    call: Any  # CuPy's Function; the RawKernel around it would ask for the device at each launch
+    name: str  # the template's name
+    call: Any  # CuPy's Function; its RawKernel would look up the device at each launch
     parameters: tuple[tuple[Parameter, np.dtype, Scalars | None], ...]  # with the scalars of those passed by value
 
 
@@ -68,7 +68,7 @@ _LOADED: dict[tuple[str, int], Loaded] = {}  # by instance and device
 
 
 def load(name: str, device: int) -> Loaded:
-    """The instance `name`, compiled for `device`, which is the current one."""
+    """The instance `name` compiled for `device`, the current device. RuntimeError if it does not compile."""
     try:
         return _LOADED[name, device]
     except KeyError:

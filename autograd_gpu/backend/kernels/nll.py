@@ -1,4 +1,4 @@
-"""The negative log-likelihood of classes, and its gradient; see kernels/cross_entropy.cu."""
+"""Negative log-likelihood of class indices, and its gradient; see kernels/cross_entropy.cu."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _declare()
 
 
 def nll(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, Array]:
-    """Minus the numbers of x (..., cols) that the classes (...) name, weighed and reduced as by `cross_entropy`; and
-    what the gradients of the rows' losses are multiplied with, in the wide dtype.
+    """The negative log-likelihood -x[..., class], weighted and reduced as in `cross_entropy`; and its factor.
 
-    Reads one number per row. Two launches at most; `classes.smoothing` has no meaning here.
+    x is (..., cols), the classes are (...). The factor is that of the gradients of the rows' losses, in the
+    accumulation dtype. Reads one number per row, in at most two launches; ignores `classes.smoothing`.
     """
     check_array("nll", "x", x)
     cols = _columns("nll", x.shape, classes)
@@ -61,10 +61,9 @@ def nll_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> t
 
 
 def nll_backward(g: Array, classes: Classes, cols: int, factor: Array | None = None) -> Array:
-    """The gradient of `nll` for x (..., cols) from that of its result, one number or one per row, in one launch.
+    """The gradient of `nll` for x (..., cols), given the gradient g of its result, () or one per row, in one launch.
 
-    Zeros but where the classes are; NaN in the rows of classes beyond the range. `factor` is what `nll` returned; None
-    is a one.
+    Zero except at the classes; NaN in rows whose class is out of range. `factor` is that of `nll`; None means 1.
     """
     label = "nll_backward"
     check_array(label, "g", g, classes.target.shape if g.ndim else ())
@@ -90,7 +89,7 @@ def nll_backward_reference(g: np.ndarray, classes: Classes, cols: int, factor: n
 
 
 def nll_tiles(rows: int) -> Launch:
-    """Grid and block of `nll`: a thread takes one row after the other."""
+    """Grid and block of `nll`: each thread processes rows in sequence."""
     return (min(max(-(-rows // THREADS), 1), MOST_SUMS), 1), (THREADS, 1)
 
 
@@ -105,7 +104,7 @@ def _columns(label: str, shape: tuple[int, ...], classes: Classes) -> int:
 
 
 def _weights(classes: Classes, cols: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the rows count for, the classes moved into the range, and where they were beyond it."""
+    """The weights of the rows, the classes clipped to the range, and a mask of classes out of range."""
     place = np.clip(classes.target, 0, max(cols - 1, 0))
     own = np.ones(place.shape, dtype) if classes.weight is None else classes.weight[place]
     ignored = classes.target == classes.ignore_index

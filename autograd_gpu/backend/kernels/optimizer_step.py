@@ -1,4 +1,4 @@
-"""One step of an optimizer for all parameters of one dtype, in one launch."""
+"""Optimizer steps for all parameters of one dtype, in one launch."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _declare()
 
 
 def sgd_step(lists: TensorLists, buffered: bool, c: Any) -> None:
-    """A step of SGD with the numbers c, an optimizers.SGDNumbers.
+    """A step of SGD with the hyperparameters c, a formulas.SGDNumbers.
 
-    The lists are parameters, with `buffered` momentum buffers, and gradients; only the gradients are not written.
+    The lists are parameters, momentum buffers if `buffered`, and gradients; all but the gradients are written.
     """
     name = f"sgd_step<{C_NAMES[lists.dtype]}, {str(buffered).lower()}>"
     damped = 1.0 if c.first else c.damped
@@ -40,7 +40,7 @@ def sgd_step(lists: TensorLists, buffered: bool, c: Any) -> None:
 
 
 def sgd_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarray, ...]:
-    """New values of one parameter and its buffer, if it has one, from (parameter, [buffer,] gradient)."""
+    """The new parameter, and buffer if any, from (parameter, [buffer,] gradient)."""
     dtype, (p, *buffer, g) = arrays[0].dtype, [array.astype(wide(array.dtype)) for array in arrays]
     step = g = c.sign * g + (c.decay * p if c.decay else 0)
     if buffer:
@@ -50,10 +50,10 @@ def sgd_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarr
 
 
 def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
-    """A step of Adam or AdamW with the numbers c, an optimizers.AdamNumbers.
+    """A step of Adam or AdamW with the hyperparameters c, a formulas.AdamNumbers.
 
-    The lists are parameters, averages of gradients and of their squares, with `amsgrad` the largest of these, and
-    gradients; only the gradients are not written.
+    The lists are parameters, averages of the gradients and of their squares, the maxima of the latter if `amsgrad`, and
+    gradients; all but the gradients are written.
     """
     name = f"adam_step<{C_NAMES[lists.dtype]}, {str(amsgrad).lower()}>"
     numbers = (c.sign, c.decay, c.keep, c.beta1, 1.0 - c.beta1, c.beta2, 1.0 - c.beta2, c.rate, c.eps)
@@ -61,7 +61,7 @@ def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
 
 
 def adam_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarray, ...]:
-    """New values of one parameter and its state, from (parameter, m, v, [largest v,] gradient)."""
+    """The new parameter and state, from (parameter, m, v, [maximum of v,] gradient)."""
     dtype, (p, m, v, *top, g) = arrays[0].dtype, [array.astype(wide(array.dtype)) for array in arrays]
     g = c.sign * g + (c.decay * p if c.decay else 0)
     m, v = c.beta1 * m + (1.0 - c.beta1) * g, c.beta2 * v + (1.0 - c.beta2) * g * g

@@ -1,4 +1,4 @@
-"""Philox 4x32-10, counters for random words (kernels/include/philox.cuh), and how kernels are given them."""
+"""Philox 4x32-10: random 32-bit words from counters (kernels/include/philox.cuh), and their kernel arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MASK = 2**64 - 1
 
 
 def words_reference(seed: int, start: int, count: int, turn: int = 0) -> np.ndarray:
-    """The words of `count` counters from `start` on: (count, 4), uint32."""
+    """The random words of `count` counters from `start` on: (count, 4), uint32."""
     counters = (np.arange(count, dtype=np.uint64) + np.uint64(start & MASK))
     low = np.uint64(2**32 - 1)
     c = [counters & low, counters >> np.uint64(32), *(np.full(count, half, np.uint64) for half in _halves(turn))]
@@ -26,10 +26,10 @@ def words_reference(seed: int, start: int, count: int, turn: int = 0) -> np.ndar
 
 
 def _halves(number: int) -> tuple[int, int]:
-    """The lower and the upper 32 bits."""
+    """The lower and the upper 32 bits of a 64-bit number."""
     return number & (2**32 - 1), number >> 32 & (2**32 - 1)
 
 
 def threshold(probability: float) -> int:
-    """Words below it, of 2^32, come with this probability."""
+    """The bound below which a random 32-bit word is with this probability."""
     return round(float(probability) * 2**32)

@@ -1,7 +1,7 @@
-"""Matrices as codes of fewer bytes with a scale for each row, and back, as ../quantization/quantize.py has it.
+"""Quantization of matrices with a scale per row, and dequantization; see ../quantization/quantize.py.
 
-The rows of a matrix that its threads can hold are read once. For longer ones, such as an array with one scale, a first
-launch finds the largest number.
+Rows that fit in a block's registers are read once. For longer rows, such as an array with one scale, a first launch
+finds the largest absolute value.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _declare()
 
 
 def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Array | None]:
-    """The codes of x (rows, cols) in `dtype`, and the scale of each row: (rows, 1), in float32 or wider.
+    """The codes of x (rows, cols) in `dtype`, and the scale of each row, (rows, 1), in float32 or wider.
 
-    A float32 array has no scale in bfloat16, and none has one if it is not to be `scaled`; finite numbers saturate.
+    The scale is None for float32 to bfloat16, and without `scaled`, where finite values saturate.
     """
     check_array("quantize", "x", x)
     source, (rows, cols) = c_name("quantize", x.dtype), x.shape
@@ -83,7 +83,7 @@ def quantize_reference(x: np.ndarray, dtype: np.dtype, scaled: bool = True) -> t
 
 
 def dequantize(codes: Array, scale: Array | None, dtype: np.dtype, source: np.dtype) -> Array:
-    """codes (rows, cols), which stand for `dtype`, times the scale of each row (rows, 1), None for 1: in `source`."""
+    """codes (rows, cols) of `dtype` times the scale of each row (rows, 1), None for 1, in the dtype `source`."""
     check_array("dequantize", "codes", codes)
     name, (rows, cols) = c_name("dequantize", source), codes.shape
     if scale is not None:

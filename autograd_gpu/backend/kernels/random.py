@@ -1,4 +1,4 @@
-"""Arrays of random numbers on the current device, each from counters of its own."""
+"""Arrays of random numbers on the current device, by Philox counters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _declare()
 
 
 def counters_for(size: int, dtype: np.dtype) -> int:
-    """How many counters an array takes: 16 bytes of words make two numbers of eight bytes, or four of fewer."""
+    """The number of counters that an array uses: each gives 16 bytes, for two 8-byte numbers or four smaller ones."""
     return -(-size // (VECTOR // max(dtype.itemsize, WORD)))
 
 
@@ -51,9 +51,9 @@ def random_numbers(
     distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: int, start: int, scale: float = 1.0,
     shift: float = 0.0,
 ) -> Array:  # fmt: skip
-    """Standard "Uniform" numbers, on [0, 1), or "Normal" or "Exponential" ones, times scale plus shift.
+    """Standard "Uniform" (on [0, 1)), "Normal" or "Exponential" random numbers, times scale plus shift.
 
-    Half types are computed in float32 and rounded once, but for uniform numbers, which are cut before scale and shift.
+    Half types are computed in float32 and rounded once; uniform numbers are truncated before scale and shift.
     """
     instance = f"random_numbers<{distribution}, {c_name('random_numbers', dtype)}>"
     out, size = runtime.cupy().empty(shape, dtype), math.prod(shape)
@@ -78,7 +78,7 @@ def random_numbers_reference(
 
 
 def _units(words: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers on [0, 1) and on (0, 1], of `dtype`."""
+    """Uniform numbers on [0, 1) and on (0, 1], of `dtype`."""
     if dtype == float32:
         below = (words >> np.uint32(8)).astype(float32) * float32.type(2**-24)
         return below, words.astype(float32) * float32.type(2**-32) + float32.type(2**-33)
@@ -87,19 +87,19 @@ def _units(words: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(words: np.ndarray) -> np.ndarray:
-    """Words two by two, the lower halves first: uint64."""
+    """Pairs of words as uint64, the lower half first."""
     return words[1::2].astype(np.uint64) << np.uint64(32) | words[::2].astype(np.uint64)
 
 
 def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: int) -> Array:
-    """An array of bool, True with this probability: the bits of a `Mask` of the same counters."""
+    """A bool array, True with this probability: the bits of a `Mask` with the same counters."""
     out, size = runtime.cupy().empty(shape, bool_), math.prod(shape)
     launch("random_bits", _threads(counters_for(size, bool_)), out, seed, start, threshold(probability), size)
     return out
 
 
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> Array:
-    """An array of int64, every integer in [low, high) as likely as another."""
+    """An int64 array of uniformly distributed integers in [low, high)."""
     out, size, span = runtime.cupy().empty(shape, int64), math.prod(shape), high - low
     shape_of_launch = _threads(counters_for(size, int64))
     launch("random_integers", shape_of_launch, out, seed, start, low, span % 2**64, 2**64 % span, size)
@@ -123,9 +123,9 @@ def random_integers_reference(shape: tuple[int, ...], low: int, high: int, seed:
 
 
 def random_events(rates: Array, seed: int, start: int) -> Array:
-    """Numbers of events, Poisson-distributed with these expectations, of float64; 0 for a negative one.
+    """Poisson-distributed numbers with these rates, float64; 0 for a negative rate.
 
-    A rate that is infinite or NaN is its own result. It takes one counter per element.
+    An infinite or NaN rate is returned as it is. Uses one counter per element.
     """
     check_array("random_events", "rates", rates)
     out = runtime.cupy().empty(rates.shape, rates.dtype)

@@ -1,4 +1,4 @@
-"""The sums of the rows of a matrix."""
+"""Row sums of a matrix."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ declare_sums("row_sum")
 def row_sum(x: Array, out: Array | None = None) -> Array:
     """The sum of x (..., cols) over its last dimension: (...).
 
-    Half types are summed in float32. The order of the additions depends on shape, dtype and alignment, and on nothing
-    else: the same array gives the same bits every time.
+    Half types are summed in float32. Bitwise reproducible: the order of the additions depends on shape, dtype and
+    alignment only. `out` has the dtype of x, else TypeError.
     """
     check_array("row_sum", "x", x)
     if not x.ndim:

@@ -1,8 +1,8 @@
-"""Numbers as a launch reads them: in the bytes of the parameter's type, made once for each value.
+"""A cache of scalar kernel arguments in the types of their parameters.
 
-CuPy takes a `CScalar` of its own as it is. Of a Python number it makes one at each launch, of the wrong type for most
-parameters; of a NumPy scalar it makes one, too, for which ours would have to be made first. Sizes, strides and the
-numbers of an optimizer come again, so that a look into a dictionary replaces both.
+CuPy passes its own `CScalar` as it is. For a Python number it makes one at each launch, with the wrong type for most
+parameters; for a NumPy scalar, too, which would have to be made first. Sizes, strides and hyperparameters repeat, so
+a dict lookup replaces both.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from ..arrays.dtypes import float32, float64, int32, int64, uint64
 from ..cuda import runtime
 
-_KEPT = 4096  # numbers of a dtype; counters of random numbers never come again
+_MAX_CACHED = 4096  # per dtype; counters of random numbers never repeat
 
 
 class Scalars(dict[Any, Any]):
-    """CuPy's scalars of one dtype by their values."""
+    """CuPy's scalars of one dtype, by value."""
 
     def __init__(self, dtype: np.dtype) -> None:
         super().__init__()
         self.dtype = dtype
-        self._zeros: tuple[Any, ...] = ()  # 0.0 and -0.0, which would be one key
+        self._zeros: tuple[Any, ...] = ()  # 0.0 and -0.0, which are equal as keys
 
     def make(self, value: Any) -> Any:
-        """One that is not kept; OverflowError or ValueError where the type cannot hold the value."""
+        """A new scalar, not cached; OverflowError or ValueError if the value is out of the type's range."""
         return runtime.cupy()._core._scalar.CScalar(value, self.dtype)
 
     def __missing__(self, value: Any) -> Any:
@@ -37,7 +37,7 @@ class Scalars(dict[Any, Any]):
             self._zeros = self.make(0.0), self.make(-0.0)
             return self[value]
         scalar = self.make(value)
-        if len(self) >= _KEPT:
+        if len(self) >= _MAX_CACHED:
             self.clear()
         self[value] = scalar
         return scalar

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along the last dimension, and their gradients."""
+"""Softmax and log-softmax along the last dimension, and their gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _declare() -> None:
             "softmax": (x, known, out, logarithm, safe, *SIZE),
             "softmax_backward": (g, saved, known, dx, logarithm, *SIZE),
         }
-        first = {  # few programs need them, so that they are compiled apart
+        first = {  # compiled separately, since few programs need them
             "softmax_parts": (x, parts, *SIZE),
             "softmax_backward_parts": (g, saved._replace(optional=True), parts, *SIZE),
         }
@@ -39,11 +39,11 @@ _declare()
 
 
 def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe: bool = False) -> Array:
-    """exp(x) / sum(exp(x)) over the last dimension, or the logarithm of that.
+    """Softmax over the last dimension, exp(x) / sum(exp(x)), or its logarithm.
 
-    A row with NaN or inf is NaN. So is one of nothing but -inf, which is zeros if `safe`. Half types are computed in
-    float32; on one GPU the same array gives the same bits every time. One launch; two where long rows are too few for
-    the GPU, as for the gradient.
+    A row with NaN or inf is NaN. A row of -inf only is NaN, or zeros if `safe`. Half types are computed in float32.
+    Bitwise reproducible on one GPU. One launch; two if there are too few long rows to fill the GPU, also for the
+    gradient.
     """
     label = "log_softmax" if logarithm else "softmax"
     check_array(label, "x", x)
@@ -71,7 +71,7 @@ def softmax_reference(x: np.ndarray, logarithm: bool = False, safe: bool = False
 
 
 def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm: bool = False) -> Array:
-    """The gradient of `softmax` from that of its result `out`; `dx` may be `g`."""
+    """The gradient of `softmax` for x, given the gradient g of its result `out`; `dx` may be `g`."""
     label = "log_softmax_backward" if logarithm else "softmax_backward"
     check_array(label, "out", out)
     check_array(label, "g", g, out.shape)

@@ -1,9 +1,9 @@
-"""Lists of arrays side by side, as the kernels of kernels/include/tensor_lists.cuh take them.
+"""Tables of array addresses for kernels over lists of arrays (kernels/include/tensor_lists.cuh).
 
-A table of addresses costs a copy to the device, and gradients are new arrays at each step. But a table is nothing more
-than its numbers, and a memory pool may give the addresses of an earlier step again. So tables are kept by numbers: one
-can never be stale, whichever arrays have died or come since, and a step whose arrays lie where those of an earlier one
-lay copies nothing. What is new goes there in one copy out of CuPy's pinned memory, for which the host does not wait.
+A table costs a copy to the device, and gradients are new arrays at each step. But the memory pool often returns the
+same addresses as in an earlier step. So tables are cached by their contents, the addresses: an entry cannot be stale,
+and a step whose arrays are at the addresses of an earlier step copies nothing. A new table is one copy from CuPy's
+pinned memory, for which the host does not wait.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .instances import C_NAMES, Parameter
 from .launcher import Array
 from .tiles import Launch
 
-_KEPT = 64  # tables
-_NEVER_CAPTURED = 1  # up to this number are those of the legacy default stream: only other streams need be asked
+_MAX_TABLES = 64  # tables
+_NEVER_CAPTURED = 1  # handles up to this are the legacy default stream, which cannot be captured
 
 LISTS = (
     Parameter("arrays", "table", int64), Parameter("sizes", "read", int64), Parameter("chunks", "read", int32),
@@ -34,12 +34,12 @@ LISTS = (
 
 
 class Layout:
-    """Where the chunks of arrays of certain sizes are; chunks first[t] to first[t + 1] - 1 are those of array t."""
+    """The division of arrays of these sizes into chunks; chunks first[t] to first[t + 1] - 1 are those of array t."""
 
     sizes: Array
     chunks: Array
     first: Array
-    whole: Array  # the same as `first` for all arrays together: 0 and the number of chunks
+    whole: Array  # `first` for all arrays taken as one: 0 and the number of chunks
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         counts = -(-np.array(sizes, np.int64) // CHUNK)
@@ -51,8 +51,8 @@ class Layout:
         self._words: np.ndarray | None = np.concatenate([sizes, numbers.astype(np.int32).view(np.int64)])
         self._tensors = len(sizes)
 
-    def behind(self, words: np.ndarray) -> Array:
-        """`words` on the device, and the first time what this layout holds behind them, in the same copy."""
+    def upload_after(self, words: np.ndarray) -> Array:
+        """`words` on the device; the first call also uploads this layout, in the same copy, after the words."""
         if self._words is None:
             return _upload(words)
         sent = _upload(np.concatenate([words, self._words]))
@@ -65,7 +65,10 @@ class Layout:
 
 
 class TensorLists(NamedTuple):
-    """Lists of as many arrays, on the device; the arrays of one row are of one size, all of one dtype."""
+    """Lists of the same length of CuPy arrays of one dtype, and their addresses on the device.
+
+    The i-th arrays of all lists form a row, and have the same size.
+    """
 
     lists: list[Sequence[Array]]
     addresses: Array
@@ -85,19 +88,19 @@ class TensorLists(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Array, Array, Array, int]:
-        """For the parameters LISTS."""
+        """The arguments for the parameters LISTS."""
         return self.addresses, self.layout.sizes, self.layout.chunks, self.tensors
 
 
 def tensor_lists(
     written: Sequence[Sequence[Array]], read: Sequence[Sequence[Array]] = (), lasting: bool = False
 ) -> TensorLists | None:
-    """The lists `written` and then `read`, for a kernel that writes to the first ones only; nothing waits.
+    """The table of the lists `written` and `read`, for a kernel that writes to `written` only; does not synchronize.
 
-    None where one launch cannot do it: arrays are not CuPy's, of one of our four dtypes, of one size in a row,
-    contiguous and on the current device; some overlap of which one is written, so that the order of rows counts; or
-    the stream is being captured, and the graph would outlive the tables. `lasting` says that calls to come will have
-    the same arrays in `written`: they are looked at once.
+    None if one launch cannot process them: an array is not a contiguous CuPy array of a floating dtype on the current
+    device; dtypes differ, or sizes in a row; a written array overlaps another one, so that the order of rows matters;
+    or the stream is being captured, and the graph would outlive the tables. With `lasting` the properties of the
+    `written` arrays are cached for later calls with the same arrays.
     """
     lists, device, kind = [*written, *read], runtime.current.device(), runtime.cupy().ndarray
     stream = runtime.current.stream(device)
@@ -118,13 +121,13 @@ def tensor_lists(
 
 
 def fits(*arrays: Array) -> bool:
-    """Whether the arrays can be a row of tensor_lists, if they do not overlap with others; no table is made."""
+    """Whether the arrays can be a row of tensor_lists, overlaps aside; makes no table."""
     facts = _look(arrays, runtime.current.device(), runtime.cupy().ndarray)
     return facts is not None and len(set(facts.sizes)) == 1
 
 
 class _Facts(NamedTuple):
-    """What there is to know of a list of arrays. None of it changes while they live."""
+    """The properties of a list of arrays, constant during their lifetime."""
 
     dtype: np.dtype
     sizes: tuple[int, ...]
@@ -132,7 +135,7 @@ class _Facts(NamedTuple):
 
 
 def _look(arrays: Sequence[Array], device: int, kind: Any) -> _Facts | None:
-    """None if the arrays are not contiguous ones of class `kind` on `device`, all of one of our dtypes."""
+    """The properties of arrays; None unless all are contiguous, of class `kind`, on `device`, and of one dtype."""
     dtype = arrays[0].dtype
     if dtype not in C_NAMES or set(map(type, arrays)) != {kind} or not all(map(runtime.c_contiguous, arrays)):
         return None
@@ -144,20 +147,20 @@ def _look(arrays: Sequence[Array], device: int, kind: Any) -> _Facts | None:
     return _Facts(dtype, tuple([array.size for array in arrays]), tuple([pointer.ptr for pointer in pointers]))
 
 
-# Lists that were looked at, by device, first array and length. References are weak, and all of them have to lead to the
-# very arrays of a list: an array that has died leads nowhere, whatever lies at its address or has its id now.
+# Properties of lists by device, id of the first array, and length. The weak references are compared with the arrays of
+# a list, so that an entry of dead arrays never matches, even if an id or an address is reused.
 _SEEN: dict[tuple[int, int, int], tuple[list[weakref.ref[Any]], _Facts]] = {}
 
 
 def _seen(arrays: Sequence[Array], device: int, kind: Any) -> _Facts | None:
-    """`_look`, or what it said of the same arrays before."""
+    """`_look` with a cache."""
     key = device, id(arrays[0]), len(arrays)
     references, facts = _SEEN.get(key, ((), None))
     if facts is not None and all(map(is_, arrays, [reference() for reference in references])):
         return facts
     facts = _look(arrays, device, kind)
     if facts is not None:
-        if len(_SEEN) >= _KEPT:
+        if len(_SEEN) >= _MAX_TABLES:
             _SEEN.clear()
         _SEEN[key] = [weakref.ref(array) for array in arrays], facts
     return facts
@@ -169,35 +172,35 @@ class _Table(NamedTuple):
     stream: Any
 
 
-# Entries of both caches belong to a stream of a device, and for the default stream of a thread to the thread: work that
-# is queued there later finds a table complete. Tables hold the stream, so that no other one gets its number.
-@functools.lru_cache(_KEPT)
+# The keys of both caches include device, stream and thread: work queued later on the same stream finds a table
+# complete. Tables hold the stream, so that no other stream gets its handle.
+@functools.lru_cache(_MAX_TABLES)
 def _table(
     where: tuple[int, int, int], addresses: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], itemsize: int,
     written: int,
 ) -> _Table | None:  # fmt: skip
-    """The table of `addresses`; None if arrays overlap that must not."""
+    """The table of `addresses`; None if arrays overlap, see `_overlap`."""
     begins = np.array(addresses, np.uint64)
     if _overlap(begins, np.array(sizes, np.uint64) * np.uint64(itemsize), written):
         return None
     layout = _layout(where, sizes)
-    return _Table(layout.behind(begins.view(np.int64).reshape(-1)), layout, runtime.current.stream())
+    return _Table(layout.upload_after(begins.view(np.int64).reshape(-1)), layout, runtime.current.stream())
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(_MAX_TABLES)
 def _layout(where: tuple[int, int, int], sizes: tuple[int, ...]) -> Layout:
     return Layout(sizes)
 
 
 def _upload(numbers: np.ndarray) -> Array:
-    """A copy on the current device; CuPy stages it in pinned memory, and holds that until the copy is done."""
+    """A copy on the current device; CuPy stages it in pinned memory, which it holds until the copy is complete."""
     return runtime.cupy().asarray(numbers)
 
 
 def _overlap(begins: np.ndarray, sizes: np.ndarray, written: int) -> bool:
-    """Whether two ranges of bytes overlap of which one at least is written; rows of `begins` are lists.
+    """Whether two byte ranges overlap, at least one of them written; the rows of `begins` are the lists.
 
-    A read array that begins where a written one of its row does is the same one, and no trouble.
+    A read array at the address of a written array of its row is the same array, and is allowed.
     """
     begins = begins[:, sizes > 0]
     ends = begins + sizes[sizes > 0]

@@ -1,1 +1,1 @@
-"""Optimizer steps on arrays: the formulas, and how they run over many parameters."""
+"""Optimizer steps on arrays: the update formulas, and their application to many parameters."""

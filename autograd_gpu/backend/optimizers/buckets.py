@@ -1,9 +1,9 @@
-"""Small parameters in buckets: their optimizer state lies side by side, and one formula runs over all of them.
+"""Buckets of small parameters with contiguous optimizer state, updated by one call of the formula.
 
-A ufunc call costs as much as its arithmetic on 4096 numbers, and a formula is seven to fifteen calls per parameter. In
-a bucket parameters and gradients are gathered, the formula runs once, and the parameters are scattered back: 100
-parameters of 64 by 64 take Adam 0.45 ms instead of 0.85 ms. The state needs no gathering, since each parameter's state
-is a view into the bucket's. Half types are on their own here; for CUDA there is `fused.py`.
+A ufunc call has the overhead of its arithmetic on 4096 elements, and a formula is seven to fifteen calls per parameter.
+In a bucket parameters and gradients are gathered, the formula runs once, and the parameters are scattered back: Adam on
+100 parameters of 64 by 64 takes 0.45 ms instead of 0.85 ms. State is not gathered, since each parameter's state is a
+view of the bucket's. Half types are not bucketed; for CUDA see `fused.py`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .chunks import CHUNK, SCRATCH, Array, Kernel, by_blas, sweep
+from .chunks import CHUNK, SCRATCH, Array, Formula, by_blas, sweep
 from .fused import step_lists
 
 SMALL = CHUNK // 4  # elements up to which gathering and scattering a parameter cost less than its calls
 
 
 class Bucket:
-    """Parameters that are updated at once: at most CHUNK elements of one dtype."""
+    """Parameters of one dtype, at most CHUNK elements together, that are updated by one call of the formula."""
 
     def __init__(self, params: Sequence[np.ndarray], slots: int) -> None:
         self.shapes = [param.shape for param in params]
@@ -31,9 +31,9 @@ class Bucket:
         self.size = sum([param.size for param in params])
         self.states = tuple([np.empty(self.size, self.dtype) for _ in range(slots)])
         self.state_views = [self._views(state) for state in self.states]
-        self.params: Sequence[Array] = ()  # of the last step, and whether no two of them share memory
-        self.apart = True
-        self.gathered: np.ndarray | None = None  # scratch of the thread that made the last step, and views into it
+        self.params: Sequence[Array] = ()  # of the last step
+        self.disjoint = True  # whether no two of them share memory
+        self.gathered: np.ndarray | None = None  # scratch of the thread of the last step, and views of it
         self.gathered_views: list[np.ndarray] = []
 
     def _views(self, flat: np.ndarray) -> list[np.ndarray]:
@@ -45,7 +45,7 @@ class Bucket:
         return views
 
     def takes(self, columns: Sequence[Sequence[Array]]) -> bool:
-        """Whether `columns` are this bucket's parameters with the state that it gave them."""
+        """Whether `columns` are this bucket's parameters with their state views, without overlaps."""
         params, _, *states = columns
         if len(states) != len(self.states):
             return False
@@ -55,32 +55,32 @@ class Bucket:
         if not all(type(param) is np.ndarray and param.dtype is self.dtype for param in params):
             return False
         if len(params) != len(self.params) or not all(map(is_, params, self.params)):
-            self.params, self.apart = params, _apart(params)
-        return self.apart
+            self.params, self.disjoint = params, _disjoint(params)
+        return self.disjoint
 
-    def update(self, kernel: Kernel, columns: Sequence[Sequence[Array]], numbers: Any) -> None:
-        """One step for all of the parameters in `columns`, which it takes."""
+    def update(self, formula: Formula, columns: Sequence[Sequence[Array]], numbers: Any) -> None:
+        """Runs one step of `formula` for the parameters in `columns`, for which `takes` is true."""
         *work, param, grad = SCRATCH.like(self.states[0])
         if param is not self.gathered:
             self.gathered, self.gathered_views = param, self._views(param)
         np.concatenate(columns[0], axis=None, out=param)
         np.concatenate(columns[1], axis=None, out=grad)
-        kernel(np, by_blas, (param, grad, *self.states), tuple(work), numbers)
+        formula(np, by_blas, (param, grad, *self.states), tuple(work), numbers)
         for array, view in zip(columns[0], self.gathered_views, strict=True):
             array[...] = view
 
 
-def _apart(arrays: Sequence[np.ndarray]) -> bool:
-    """Whether no two arrays share memory: what is gathered of one would not see the other's step."""
+def _disjoint(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether no two arrays overlap; gathered copies of overlapping parameters would miss each other's update."""
     bounds = sorted([np.lib.array_utils.byte_bounds(array) for array in arrays if array.size])
     return all(end <= begin for (_, end), (begin, _) in pairwise(bounds))
 
 
 class Plan(NamedTuple):
-    """Which of so many rows are in which bucket, and which in none."""
+    """The division of rows (parameters) into buckets, and rows updated alone."""
 
     rows: int
-    buckets: list[tuple[Bucket, itemgetter, list[int]]]  # with what picks its rows from a column, and the rows
+    buckets: list[tuple[Bucket, itemgetter, list[int]]]  # bucket, getter of its rows from a column, its rows
     alone: list[int]
 
 
@@ -88,11 +88,14 @@ class Buckets:
     """The buckets of one optimizer."""
 
     def __init__(self) -> None:
-        self._by_state: dict[int, Bucket] = {}  # by the ids of the views of the first state, which the bucket keeps
+        self._by_state: dict[int, Bucket] = {}  # by the ids of the views of the first state, which the bucket holds
         self._plan = Plan(0, [], [])  # of the last call
 
     def pack(self, params: Sequence[Array], states: Sequence[tuple[Array, ...]]) -> list[tuple[Array, ...]]:
-        """`states`, one tuple per parameter, with those of small parameters copied into buckets."""
+        """Copies the states of small parameters into buckets.
+
+        Returns `states`, one tuple per parameter, with views of the buckets in place of the copied arrays.
+        """
         result, made = list(states), {}
         for run in _runs(params):
             if len(run) < 2 or not states[run[0]]:
@@ -107,19 +110,19 @@ class Buckets:
         return result
 
     def forget(self, states: Sequence[Array]) -> None:
-        """Says that nobody uses `states` any more, which may have come from `pack`."""
+        """Drops the buckets of `states`, arrays that are no longer in use and may be results of `pack`."""
         for array in states:
             self._by_state.pop(id(array), None)
 
     def update(
-        self, kernel: Kernel, columns: Sequence[Sequence[Array]], numbers: Sequence[Any], done: list[int]
+        self, formula: Formula, columns: Sequence[Sequence[Array]], numbers: Sequence[Any], done: list[int]
     ) -> None:
-        """Runs `kernel` over columns of parameters, gradients, and each kind of state; by lists and buckets, if it can.
+        """Runs `formula` over columns of parameters, gradients and states, by lists and buckets if possible.
 
-        `numbers` has one entry per row; rows of one bucket have to share theirs. `done` gets the rows that are updated,
-        those of a bucket at its end: an interrupt before leaves all of them halfway.
+        `numbers` holds the hyperparameters of each row; buckets are used if all rows share them. Appends the updated
+        rows to `done`, those of a bucket after its update: an interrupt before that leaves them partially updated.
         """
-        alone = step_lists(kernel, columns, numbers, done)
+        alone = step_lists(formula, columns, numbers, done)
         listed = set(done)
         if len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):
             plan, picked = self._plan, self._picked(self._plan, columns)
@@ -127,15 +130,15 @@ class Buckets:
                 plan = self._plan = self._planned(columns)
                 picked = self._picked(plan, columns) or []
             for (bucket, _, rows), theirs in zip(plan.buckets, picked, strict=True):
-                bucket.update(kernel, theirs, numbers[0])
+                bucket.update(formula, theirs, numbers[0])
                 done += rows
             alone = [i for i in plan.alone if i not in listed] if listed else plan.alone
         for i in alone:
-            sweep(kernel, tuple([column[i] for column in columns]), numbers[i])
+            sweep(formula, tuple([column[i] for column in columns]), numbers[i])
             done.append(i)
 
     def _picked(self, plan: Plan, columns: Sequence[Sequence[Array]]) -> list[list[tuple]] | None:
-        """The columns of each bucket of `plan`; None if the plan does not fit."""
+        """The columns of each bucket of `plan`; None if the plan does not match `columns`."""
         if plan.rows != len(columns[0]):
             return None
         picked = [[pick(column) for column in columns] for _, pick, _ in plan.buckets]

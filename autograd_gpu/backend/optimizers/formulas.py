@@ -1,8 +1,8 @@
-"""The optimizers' formulas on arrays, in place, with PyTorch's arithmetic; `chunks.sweep` runs them.
+"""The optimizers' update formulas on arrays, in place, with PyTorch's arithmetic; `chunks.sweep` applies them.
 
-A formula gets (xp, axpby, arrays, work, c): arrays are the parameter p, its gradient g, and its state; work are arrays
-for intermediates, s, u and t; c holds the numbers of this step. `axpby(y, x, a, b, work)` is y = a x + b y. All is
-written for few passes over memory: constant factors go into axpby, and bias corrections into the step size.
+A formula takes (xp, axpby, arrays, work, c): arrays are the parameter p, its gradient g, and its state; work are arrays
+for intermediates, s, u and t; c holds the hyperparameters of this step. `axpby(y, x, a, b, work)` is y = a x + b y. To
+save passes over memory, constant factors are merged into axpby, and bias corrections into the step size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .chunks import Array, Axpby, by_blas, sweep
 
 
 class SGDNumbers(NamedTuple):
-    """sign is -1 to maximize; damped is 1 - dampening; first marks a momentum buffer that holds nothing yet."""
+    """sign is -1 to maximize; damped is 1 - dampening; first is True if the momentum buffer is uninitialized."""
 
     sign: float
     lr: float
@@ -49,7 +49,7 @@ def sgd(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: SGDNumbers) -> Non
 
 
 def descend(params: list[Array], grads: list[Array], c: SGDNumbers) -> None:
-    """Plain gradient descent: one axpby per parameter, which needs no chunks and no work arrays."""
+    """Plain gradient descent: one axpby per parameter, without chunks and work arrays."""
     a, b = -c.lr * c.sign, 1.0 - c.lr * c.decay
     for p, g in zip(params, grads, strict=True):
         if type(p) is np.ndarray and p.dtype.char in "fd" and p.flags.carray and g.flags.carray:
@@ -59,7 +59,7 @@ def descend(params: list[Array], grads: list[Array], c: SGDNumbers) -> None:
 
 
 class AdamNumbers(NamedTuple):
-    """p = keep p - rate m / (sqrt(v) + eps); decay is that of the gradient, keep is below 1 for a decoupled one."""
+    """p = keep p - rate m / (sqrt(v) + eps); decay is L2 weight decay, keep < 1 is decoupled weight decay."""
 
     sign: float
     decay: float
@@ -71,7 +71,7 @@ class AdamNumbers(NamedTuple):
 
 
 def adam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdamNumbers) -> None:
-    """Adam and AdamW; the state is exp_avg, exp_avg_sq and with amsgrad the largest exp_avg_sq so far."""
+    """Adam and AdamW; the state is exp_avg, exp_avg_sq, and with amsgrad the maximum of exp_avg_sq so far."""
     p, g, m, v, *largest = arrays
     s = work[0]
     _average(xp, axpby, p, g, m, v, work, c)
@@ -98,7 +98,7 @@ class NAdamNumbers(NamedTuple):
 
 
 def nadam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: NAdamNumbers) -> None:
-    """Adam with Nesterov momentum: the gradient counts once more in the step."""
+    """Adam with Nesterov momentum: the step includes the current gradient once more."""
     p, g, m, v = arrays
     s, u, t = work[:3]
     g, sign = _average(xp, axpby, p, g, m, v, work, c)
@@ -124,7 +124,7 @@ class RAdamNumbers(NamedTuple):
 
 
 def radam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RAdamNumbers) -> None:
-    """Adam that does without the second moment while there are too few gradients to know it."""
+    """Rectified Adam: the first steps do not divide by the second moment, whose variance is still too large."""
     p, g, m, v = arrays
     s = work[0]
     _average(xp, axpby, p, g, m, v, work, c)
@@ -138,7 +138,7 @@ def radam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RAdamNumbers) ->
 
 
 class AdamaxNumbers(NamedTuple):
-    """p -= rate m / (the decayed largest |g|)."""
+    """p -= rate m / (the exponentially decayed maximum of |g|)."""
 
     sign: float
     decay: float
@@ -149,7 +149,7 @@ class AdamaxNumbers(NamedTuple):
 
 
 def adamax(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdamaxNumbers) -> None:
-    """Adam with the largest gradient in place of the root of the mean square."""
+    """Adam with the infinity norm of past gradients in place of the root mean square."""
     p, g, m, largest = arrays
     s = work[0]
     g, sign = _decayed(xp, axpby, p, g, work, c)
@@ -163,7 +163,7 @@ def adamax(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdamaxNumbers) 
 
 
 class RMSpropNumbers(NamedTuple):
-    """alpha is the weight of the past in the averages."""
+    """alpha is the decay of the running averages."""
 
     sign: float
     decay: float
@@ -175,7 +175,7 @@ class RMSpropNumbers(NamedTuple):
 
 
 def rmsprop(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RMSpropNumbers) -> None:
-    """v averages g^2; g / (sqrt(v) + eps) is the step. The state is v, the buffer if momentum, mean g if centered."""
+    """v averages g^2; the step is g / (sqrt(v) + eps). The state is v, a momentum buffer, and mean g if centered."""
     p, g, v, *rest = arrays
     s, _, t = work[:3]
     g, sign = _decayed(xp, axpby, p, g, work, c)
@@ -206,7 +206,7 @@ class AdagradNumbers(NamedTuple):
 
 
 def adagrad(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdagradNumbers) -> None:
-    """The step is the gradient over the root of the sum of all its squares."""
+    """The step is the gradient divided by the root of the sum of all squared gradients."""
     p, g, total = arrays
     s = work[0]
     g, sign = _decayed(xp, axpby, p, g, work, c)
@@ -219,7 +219,7 @@ def adagrad(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: AdagradNumbers
 
 
 class AdadeltaNumbers(NamedTuple):
-    """rho is the weight of the past in the averages."""
+    """rho is the decay of the running averages."""
 
     sign: float
     decay: float
@@ -255,7 +255,7 @@ class ASGDNumbers(NamedTuple):
 
 
 def asgd(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: ASGDNumbers) -> None:
-    """Gradient descent that also averages where it has been."""
+    """Gradient descent that also averages the parameters."""
     p, g, mean = arrays
     axpby(p, g, -c.rate * c.sign, c.keep, work[0])
     if c.mu == 1.0:
@@ -265,7 +265,7 @@ def asgd(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: ASGDNumbers) -> N
 
 
 class RpropNumbers(NamedTuple):
-    """Steps shrink where the gradient turned and grow elsewhere, between smallest and largest."""
+    """Factors for step sizes where the gradient's sign changed or not, and the bounds of the step sizes."""
 
     sign: float
     shrink: float
@@ -275,7 +275,7 @@ class RpropNumbers(NamedTuple):
 
 
 def rprop(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RpropNumbers) -> None:
-    """p -= size sign(g), each number's size growing while its gradient keeps its sign; none where it has turned."""
+    """p -= size sign(g); a size grows while its gradient keeps its sign, else it shrinks and the step is skipped."""
     p, g, previous, size = arrays
     s, u = work[:2]
     xp.multiply(g, c.sign, u)
@@ -294,13 +294,13 @@ def rprop(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RpropNumbers) ->
 
 
 def blend(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, weight: float) -> None:
-    """mean = (1 - weight) mean + weight p, for averages of weights; arrays are the mean and the parameter p."""
+    """mean = (1 - weight) mean + weight p, for averaged models; arrays are the mean and the parameter p."""
     mean, p = arrays
     axpby(mean, p, weight, 1.0 - weight, work[0])
 
 
 def _decayed(xp: Any, axpby: Axpby, p: Array, g: Array, work: tuple, c: Any) -> tuple[Array, float]:
-    """The gradient with c.decay p, up to a sign that is returned too: g itself, or sign g + decay p in work[1]."""
+    """The gradient with weight decay, and its sign: (g, c.sign) without decay, else (sign g + decay p, 1)."""
     if not c.decay:
         return g, c.sign
     _, u, t = work[:3]
@@ -312,7 +312,7 @@ def _decayed(xp: Any, axpby: Axpby, p: Array, g: Array, work: tuple, c: Any) -> 
 def _average(
     xp: Any, axpby: Axpby, p: Array, g: Array, m: Array, v: Array, work: tuple, c: Any
 ) -> tuple[Array, float]:
-    """m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; returns g with decay, and its sign."""
+    """m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; returns `_decayed`."""
     s = work[0]
     g, sign = _decayed(xp, axpby, p, g, work, c)
     axpby(m, g, (1.0 - c.beta1) * sign, c.beta1, s)

@@ -1,8 +1,8 @@
-"""Optimizer steps on CUDA: one launch for all parameters of one dtype that share their numbers.
+"""Fused optimizer steps on CUDA: one launch for all parameters of one dtype with the same hyperparameters.
 
-A ufunc call costs the host some 10 us, and a formula is seven to fifteen of them per parameter. SGD, Adam and AdamW
-have kernels. The other optimizers run by their formulas, one parameter after the other (`chunks.sweep`), and so does
-what the kernels do not take: parameters that are not contiguous, or that overlap so that the order counts.
+A ufunc call costs the host about 10 us, and a formula has seven to fifteen of them per parameter. SGD, Adam and AdamW
+have kernels. The other optimizers run their formulas for one parameter at a time (`chunks.sweep`), as do parameters
+that the kernels do not support: non-contiguous ones, and ones that overlap.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 from .. import kernels
 from ..cuda import runtime
 from . import formulas
-from .chunks import Array, Kernel
+from .chunks import Array, Formula
 
-# By formula: the kernel, and the number of columns that it has with the state that it may go without.
-_STEPS: dict[Kernel, tuple[Callable[[kernels.TensorLists, bool, Any], None], int]] = {
+# By formula: the kernel, and the number of columns including the optional state.
+_STEPS: dict[Formula, tuple[Callable[[kernels.TensorLists, bool, Any], None], int]] = {
     formulas.sgd: (kernels.sgd_step, 3), formulas.adam: (kernels.adam_step, 5),
 }  # fmt: skip
 
 Columns = Sequence[Sequence[Array]]  # parameters, gradients, and each kind of state
 
 
-def step_lists(formula: Kernel, columns: Columns, numbers: Sequence[Any], done: list[int]) -> Sequence[int]:
-    """Steps the rows of `columns` that a kernel takes, and adds them to `done`, those of a launch after it.
+def step_lists(formula: Formula, columns: Columns, numbers: Sequence[Any], done: list[int]) -> Sequence[int]:
+    """Updates the rows of `columns` that a kernel supports, and appends them to `done` after each launch.
 
     Returns the other rows.
     """
@@ -42,7 +42,7 @@ def step_lists(formula: Kernel, columns: Columns, numbers: Sequence[Any], done: 
 
 
 def _groups(params: Sequence[Array], numbers: Sequence[Any], kind: Any) -> Collection[Sequence[int]]:
-    """The rows of CuPy's parameters, those of one dtype that share their numbers together."""
+    """The rows of CuPy parameters, grouped by dtype and hyperparameters."""
     if all(map(is_, numbers, repeat(numbers[0]))) and len({(type(param), param.dtype.char) for param in params}) == 1:
         return [range(len(params))] if type(params[0]) is kind else []
     groups: dict[tuple[int, str], list[int]] = {}
@@ -52,8 +52,8 @@ def _groups(params: Sequence[Array], numbers: Sequence[Any], kind: Any) -> Colle
     return groups.values()
 
 
-def _launch(formula: Kernel, columns: Columns, numbers: Any, rows: Sequence[int]) -> Sequence[int]:
-    """Steps `rows` in one launch, or those that it can take; says which."""
+def _launch(formula: Formula, columns: Columns, numbers: Any, rows: Sequence[int]) -> Sequence[int]:
+    """Updates `rows`, or the supported ones of them, in one launch; returns the updated rows."""
     lists = _lists(columns, rows)
     if lists is None:
         fitting = [i for i in rows if kernels.fits(columns[0][i], *[column[i] for column in columns[2:]])]
@@ -67,7 +67,7 @@ def _launch(formula: Kernel, columns: Columns, numbers: Any, rows: Sequence[int]
 
 
 def _lists(columns: Columns, rows: Sequence[int]) -> kernels.TensorLists | None:
-    """The rows for a kernel. Gradients are copied if need be: the kernels only read them."""
+    """The rows as TensorLists; gradients are copied if not contiguous, since the kernels only read them."""
     picked = [[column[i] for i in rows] if len(rows) < len(column) else column for column in columns]
     params, grads, *states = picked
     kind = runtime.cupy().ndarray

@@ -1,9 +1,10 @@
-"""Arrays in fewer bytes: float16, bfloat16 and float8 codes with a scale, on either device.
+"""Quantization of arrays to float16, bfloat16 and float8 codes with a scale, on CPU and CUDA.
 
-1. absmax is the largest finite number of the array, or of each row; a row is the last dimension.
-2. The scale is the least power of two that brings it into the format's range (formats.py). It stays on the device.
-3. A code is the number divided by the scale, rounded once. NaN stays NaN, and infinity stays what it is, but in
-   float8_e4m3fn, which has none: there it is NaN.
+1. absmax is the largest finite absolute value of the array, or of each row along the last dimension.
+2. The scale is the smallest power of two that brings absmax into the format's range (formats.py). It stays on the
+   device.
+3. A code is the value divided by the scale, rounded once. NaN stays NaN; infinity stays infinity, but becomes NaN in
+   float8_e4m3fn, which has no infinity.
 """
 
 from __future__ import annotations
@@ -23,25 +24,26 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 class Quantized(NamedTuple):
-    """`codes` times `scale` is the array; float8 codes are uint8, and None is a scale of 1.
+    """A quantized array: codes * scale. Float8 codes are uint8; a scale of None means 1.
 
-    A scale per tensor has no dimensions, one per row the array's dimensions with 1 for the last.
+    The scale of a tensor has shape (), the scales of rows have the array's shape with a last dimension of 1.
     """
 
     codes: Array
     scale: Array | None
-    dtype: np.dtype  # of what the codes stand for
-    source: np.dtype  # of the array
+    dtype: np.dtype  # that the codes encode
+    source: np.dtype  # of the array before quantization
 
     @property
     def nbytes(self) -> int:
+        """The bytes of codes and scale."""
         return int(self.codes.nbytes) + (0 if self.scale is None else int(self.scale.nbytes))
 
 
 def quantize(array: Array, dtype: object, granularity: str = "tensor") -> Quantized:
-    """`array` in float16, bfloat16, float8_e4m3fn or float8_e5m2, with a scale per "tensor" or per "row".
+    """Quantizes `array` to float16, bfloat16, float8_e4m3fn or float8_e5m2, with a scale per "tensor" or per "row".
 
-    TypeError for a `dtype` that is no shorter than that of the array.
+    TypeError for another `dtype`, and for one that is not smaller than that of the array.
     """
     wanted, source = as_dtype(dtype), as_dtype(array.dtype)
     if wanted not in FORMATS:
@@ -58,37 +60,37 @@ def quantize(array: Array, dtype: object, granularity: str = "tensor") -> Quanti
 
 
 def dequantize(quantized: Quantized) -> Array:
-    """The array again, in its own dtype and in C order."""
+    """The array in its source dtype, in C order."""
     codes, scale, dtype, source = quantized
     return _numbers(codes, scale, dtype, source)
 
 
 def to_float8(array: Array, dtype: np.dtype) -> Array:
-    """The uint8 codes of `array`, of any dtype, without a scale: finite numbers beyond the range saturate."""
+    """The uint8 codes of `array`, of any dtype, without a scale; finite values beyond the range saturate."""
     array = array if array.dtype in FLOATS else array.astype(float32)
     return _codes(array, dtype, scaled=False)[0].reshape(array.shape)
 
 
 def from_float8(codes: Array, dtype: np.dtype, target: np.dtype) -> Array:
-    """The numbers, in a floating dtype, that uint8 `codes` stand for."""
+    """The values of uint8 `codes` of the float8 `dtype`, in the floating dtype `target`."""
     return _numbers(codes, None, dtype, target)
 
 
 def _matrix(array: Array, by_row: bool) -> Array:
-    """The rows that have a scale each, as a contiguous matrix."""
+    """`array` as a contiguous matrix with one row per scale."""
     xp = np if isinstance(array, np.ndarray) else runtime.cupy()
     shape = (math.prod(array.shape[:-1]), array.shape[-1]) if by_row else (1, array.size)
     return xp.ascontiguousarray(array).reshape(shape)
 
 
-def _place(array: Array) -> Any:
-    """A context in which the device of `array` is current, and NumPy silent: numbers that vanish are meant to."""
+def _device_context(array: Array) -> Any:
+    """A context in which the device of `array` is current and NumPy ignores floating-point errors such as underflow."""
     return np.errstate(all="ignore") if isinstance(array, np.ndarray) else array.device
 
 
 def _codes(array: Array, dtype: np.dtype, by_row: bool = False, scaled: bool = True) -> tuple[Array, Array | None]:
-    """Codes and scales of the rows of a matrix; None for scales of 1."""
-    with _place(array):
+    """The codes of `array` as a matrix, and the scale of each row; None for scales of 1."""
+    with _device_context(array):
         matrix, format = _matrix(array, by_row), FORMATS[dtype]
         if not isinstance(matrix, np.ndarray):
             return kernels.quantize(matrix, dtype, scaled)
@@ -99,7 +101,7 @@ def _codes(array: Array, dtype: np.dtype, by_row: bool = False, scaled: bool = T
 
 
 def _numbers(codes: Array, scale: Array | None, dtype: np.dtype, target: np.dtype) -> Array:
-    with _place(codes):
+    with _device_context(codes):
         matrix = _matrix(codes, by_row=scale is not None and scale.ndim > 0)
         factor = None if scale is None else _matrix(scale, by_row=False).reshape(len(matrix), 1)
         if not isinstance(matrix, np.ndarray):

@@ -1,1 +1,1 @@
-"""Copies between a device and page-locked host memory, beside the compute stream."""
+"""Copies between a device and page-locked host memory that overlap with the compute stream."""

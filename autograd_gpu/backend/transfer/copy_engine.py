@@ -1,8 +1,8 @@
-"""The copy engine of a device: one stream for copies to the host, one for copies from it, and what they still use.
+"""The copy engine of a device: a stream for copies to the host, a stream for copies to the device, and their arrays.
 
-CuPy's pool hands a freed array's memory to the next allocation on the stream where it was made, whatever another stream
-still does with it. So an array that is being copied is held here until the copy is known to be done, or until that
-stream was made to wait for it.
+CuPy's pool gives the memory of a freed array to the next allocation on the stream where the array was made, even if
+another stream still uses it. So an array that is being copied is held here until the copy is complete, or until its
+stream waits for the copy.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..cuda import runtime
 from ..keyed_singleton import KeyedSingleton
 
 
-class Mark:
-    """The end of copy `number` of a lane. It is made before the copy, so that an interrupt cannot lose it."""
+class Fence:
+    """The end of copy `number` on a lane. It is made before the copy, so that an interrupt cannot lose it."""
 
     __slots__ = ("_event", "lane", "number")
 
@@ -26,29 +26,29 @@ class Mark:
 
     @property
     def event(self) -> Any:
-        """Recorded just behind the copy; if an interrupt came between, behind all that is on the lane now."""
+        """The event recorded after the copy; after an interrupt, one recorded now at the end of the lane."""
         if self._event is None:
-            with self.lane.device, self.lane.lock:  # whoever has that may be about to put the copy on the lane
+            with self.lane.device, self.lane.lock:  # its holder may be about to queue the copy
                 if self._event is None:
                     self.record()
         return self._event
 
     def record(self) -> None:
-        """By who holds the lane's lock."""
+        """Records the event at the end of the lane; the caller holds the lane's lock."""
         self._event = record(self.lane.stream)
 
 
-def latest(marks: Iterable[Mark]) -> tuple[Mark, ...]:
-    """The last mark of each lane, which runs its copies in order."""
-    last: dict[Lane, Mark] = {}
-    for mark in marks:
-        if mark.lane not in last or last[mark.lane].number < mark.number:
-            last[mark.lane] = mark
+def latest(fences: Iterable[Fence]) -> tuple[Fence, ...]:
+    """The last fence of each lane, since a lane runs its copies in order."""
+    last: dict[Lane, Fence] = {}
+    for fence in fences:
+        if fence.lane not in last or last[fence.lane].number < fence.number:
+            last[fence.lane] = fence
     return tuple(last.values())
 
 
 class Lane:
-    """A stream that does nothing but copy, in one direction. Whoever holds `lock` may add a copy and its mark."""
+    """A stream for copies in one direction. Hold `lock` to queue a copy and its fence."""
 
     __slots__ = ("count", "device", "lock", "stream")
 
@@ -56,99 +56,101 @@ class Lane:
         self.stream, self.count, self.lock = module.cuda.Stream(non_blocking=True), 0, threading.Lock()
         self.device = device
 
-    def next_mark(self) -> Mark:
+    def next_fence(self) -> Fence:
+        """The fence of the next copy; the caller holds `lock`."""
         self.count += 1
-        return Mark(self, self.count)
+        return Fence(self, self.count)
 
 
-class Use:
-    """An array that is being copied until `mark`; `stream` was current when that began."""
+class PendingCopy:
+    """An array in use by a copy that ends at `fence`; `stream` was the current stream when the copy was queued."""
 
-    __slots__ = ("__weakref__", "array", "engine", "mark", "stale", "stream")
+    __slots__ = ("__weakref__", "array", "engine", "fence", "stale", "stream")
 
-    def __init__(self, array: Any, engine: CopyEngine, stream: Any, mark: Mark) -> None:
-        self.array, self.engine, self.stream, self.mark = array, engine, stream, mark
-        self.stale = False  # whether the array has been written to since
-        meet(engine.index, stream)
+    def __init__(self, array: Any, engine: CopyEngine, stream: Any, fence: Fence) -> None:
+        self.array, self.engine, self.stream, self.fence = array, engine, stream, fence
+        self.stale = False  # whether the array was written to since the copy was queued
+        add_stream(engine.index, stream)
 
     def end(self) -> None:
-        """Lets go of the array; what its stream does from now on comes behind the copy.
+        """Releases the array; later work on its stream waits for the copy.
 
-        Where there are several streams nobody can say which of them made the array: then the CPU waits.
+        If the device has several streams, the one that made the array is unknown, so the CPU waits instead.
         """
         if self.array is not None:
             with self.engine.device:
-                if len(_met[self.engine.index]) > 1:
-                    self.mark.event.synchronize()
+                if len(_streams[self.engine.index]) > 1:
+                    self.fence.event.synchronize()
                 else:
-                    wait(self.stream, self.mark.event)
+                    wait(self.stream, self.fence.event)
             self.array = None
 
     def keep(self, copies: dict[int, Any]) -> None:
-        """Before an operation on the current stream writes to the array: it comes behind the copy."""
+        """Makes the current stream wait for the copy; called before an operation on it writes to the array."""
         self.stale = True
         with self.engine.device:
             current = runtime.cupy().cuda.get_current_stream()
             if current.ptr != self.stream.ptr:
-                wait(current, self.mark.event)
+                wait(current, self.fence.event)
         self.end()
 
 
 class CopyEngine:
-    """The two lanes of one device, and the arrays that their copies use, oldest first."""
+    """The two lanes of a device, and their pending copies, oldest first."""
 
     def __init__(self, index: int) -> None:
         module = runtime.require_device(index)
         self.index, self.device = index, module.cuda.Device(index)
         with self.device:
             self.out, self.back = Lane(module, self.device), Lane(module, self.device)
-        self.uses: deque[Use] = deque()  # finalizers append
+        self.pending: deque[PendingCopy] = deque()  # finalizers append
         self._lock = threading.Lock()
 
     def settle(self, ahead: int) -> None:
-        """Lets go of arrays whose copies are done, and of the oldest where more than `ahead` are left."""
-        uses = self.uses
-        while uses:
+        """Releases arrays whose copies are complete, and the oldest ones beyond `ahead` (see `PendingCopy.end`)."""
+        pending = self.pending
+        while pending:
             with self._lock:
-                if not uses:
+                if not pending:
                     return
-                first = uses[0]
-                done = first.array is None or first.mark.event.done
+                first = pending[0]
+                done = first.array is None or first.fence.event.done
                 if not done:
-                    if len(uses) <= ahead:
+                    if len(pending) <= ahead:
                         return
                     first.end()
-                uses.popleft()
+                pending.popleft()
             first.array = None
 
 
-_PER_THREAD = 2  # the handle of every thread's own default stream
-_met: defaultdict[int, set[tuple[int, int | None]]] = defaultdict(set)  # by device, what streams may have made arrays
+_STREAM_PER_THREAD = 2  # cudaStreamPerThread, the handle of every thread's own default stream
+# By device: the streams on which arrays may have been made, as (handle, thread of a per-thread default stream or None).
+_streams: defaultdict[int, set[tuple[int, int | None]]] = defaultdict(set)
 _engines = KeyedSingleton(CopyEngine)
 
 
 def engine(index: int) -> CopyEngine:
-    """The copy engine of device `index`; its streams last as long as the process."""
+    """The copy engine of device `index`; its streams live as long as the process."""
     return _engines[index]
 
 
-def meet(index: int, stream: Any) -> None:
-    """Arrays may be made on `stream` of device `index` from now on, also when it is gone: handles are used again."""
-    thread = threading.get_ident() if stream.ptr == _PER_THREAD else None
-    _met[index].add((stream.ptr, thread))
+def add_stream(index: int, stream: Any) -> None:
+    """Registers a stream of device `index` on which arrays may be made; never removed, since handles are reused."""
+    thread = threading.get_ident() if stream.ptr == _STREAM_PER_THREAD else None
+    _streams[index].add((stream.ptr, thread))
 
 
 def settle(index: int) -> None:
-    """Lets go of all arrays of device `index` that are being copied; their streams wait for it, unless it is done."""
+    """Releases all arrays of device `index` that are being copied; their streams wait for incomplete copies."""
     if index in _engines:
         _engines[index].settle(0)
 
 
 def record(stream: Any) -> Any:
-    """An event at the present end of `stream`."""
+    """A new event recorded on `stream`."""
     return stream.record(runtime.cupy().cuda.Event(disable_timing=True))
 
 
 def wait(stream: Any, event: Any) -> None:
-    """Makes what is put on `stream` from now on come behind `event`; the CPU goes on."""
+    """Makes later work on `stream` wait for `event`; does not block the CPU."""
     stream.wait_event(event)

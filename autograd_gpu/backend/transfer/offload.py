@@ -1,12 +1,14 @@
-"""Arrays of a device kept in host memory, and copied back for use, beside the work of the compute stream.
+"""Offloading of device arrays to page-locked host memory and back, overlapping with the compute stream.
 
-    1. pack: on the lane out, behind what computed the array and behind the last copies that use the block of the slab.
-    2. The array is held until its copy is done. More than `ahead` such arrays, and the compute stream waits.
-    3. prefetch: memory on the compute stream; then, on the lane back, behind that and behind the copy out.
-    4. unpack: a copy of the array itself if it is still here, else what was prefetched, else a copy from the host now;
-       the compute stream waits for that. The host's copy stays until the handle dies: backward may come again.
+    1. `pack` queues a copy on the outgoing lane, after the work that computes the array and after the last copies that
+       use the same block of the slab.
+    2. The array is held until the copy is complete. With more than `ahead` such arrays, the compute stream waits.
+    3. `prefetch` allocates on the compute stream, and queues the copy on the incoming lane, after the allocation and
+       after the copy to the host.
+    4. `unpack` copies the array if it is still on the device, else takes the prefetched array, else copies from the
+       host; the compute stream waits for the copy. The host copy lives as long as the handle: backward may run again.
 
-Memory is always allocated, and freed, on the compute stream: CuPy's pool keeps what each stream has freed for itself.
+All device memory is allocated and freed on the compute stream, since CuPy's pool has a free list per stream.
 """
 
 from __future__ import annotations
@@ -17,130 +19,131 @@ import numpy as np
 
 from ..cuda import runtime
 from . import pinned_memory
-from .copy_engine import CopyEngine, Mark, Use, engine, record, wait
+from .copy_engine import CopyEngine, Fence, PendingCopy, engine, record, wait
 
 Array = Any  # cupy.ndarray
-MIN_BYTES = 1 << 16  # of what is worth a copy, which takes time however small it is
+MIN_BYTES = 1 << 16  # smaller arrays are not worth the overhead of a copy
 
 
 class Arrival:
-    """An array on its way to the device until `mark`, for work on `stream`."""
+    """A copy to the device in flight: `array` is valid after `fence`, for work on `stream`."""
 
-    __slots__ = ("array", "engine", "mark", "stream")
+    __slots__ = ("array", "engine", "fence", "stream")
 
-    def __init__(self, owner: CopyEngine, array: Array, stream: Any, mark: Mark) -> None:
-        self.engine, self.array, self.stream, self.mark = owner, array, stream, mark
+    def __init__(self, owner: CopyEngine, array: Array, stream: Any, fence: Fence) -> None:
+        self.engine, self.array, self.stream, self.fence = owner, array, stream, fence
 
     def take(self, stream: Any) -> Array | None:
-        """The array, for work on `stream`; None if it belongs to another."""
+        """The array, after making `stream` wait for the copy; None if it was made for another stream."""
         if stream.ptr != self.stream.ptr:
             return None
-        wait(stream, self.mark.event)
+        wait(stream, self.fence.event)
         array, self.array = self.array, None
         return array
 
     def __del__(self) -> None:
-        if getattr(self, "mark", None) is not None and self.array is not None:  # nobody waited for the copy
-            self.engine.uses.append(Use(self.array, self.engine, self.stream, self.mark))
+        if getattr(self, "fence", None) is not None and self.array is not None:  # not taken
+            self.engine.pending.append(PendingCopy(self.array, self.engine, self.stream, self.fence))
 
 
 class Source:
-    """The array that was packed, held for a copy of it, since unpack will come soon."""
+    """The packed array, still on the device, held for an unpack that comes soon."""
 
-    __slots__ = ("array", "use")
+    __slots__ = ("array", "copy")
 
-    mark = None
+    fence = None
 
-    def __init__(self, array: Array, use: Use) -> None:
-        self.array, self.use = array, use
+    def __init__(self, array: Array, copy: PendingCopy) -> None:
+        self.array, self.copy = array, copy
 
     def take(self, stream: Any) -> Array | None:
-        """A copy, for work on `stream`; None if the array was written to, or belongs to another stream."""
-        if self.use.stale or stream.ptr != self.use.stream.ptr:
+        """A copy of the array; None if the array was written to, or `stream` is not its stream."""
+        if self.copy.stale or stream.ptr != self.copy.stream.ptr:
             return None
         return self.array.copy(order="C" if self.array.flags.c_contiguous else "F")
 
 
 class Pinned(NamedTuple):
-    """A block that holds an array, and the copy that brought it there."""
+    """A block of page-locked memory that holds an array, and the copy that writes it."""
 
     block: pinned_memory.Block
-    use: Use
+    copy: PendingCopy
 
 
 class Offloaded:
-    """An array in host memory: `shape`, `dtype` and `order` of it, and where it is.
+    """The handle of an offloaded array: its `shape`, `dtype` and `order`, and its host memory.
 
-    `ahead`: how many arrays may be on their way to the host at one time, before the compute stream waits for one.
+    `ahead` is the number of copies to the host that may be in flight before the compute stream waits for one.
     """
 
-    __slots__ = ("__weakref__", "ahead", "dtype", "engine", "here", "nbytes", "order", "pageable", "pinned", "shape",
-                 "spill")  # fmt: skip
+    __slots__ = ("__weakref__", "ahead", "dtype", "engine", "nbytes", "order", "pageable", "pinned", "prefetched",
+                 "shape", "spill")  # fmt: skip
 
     def __init__(self, array: Array, owner: CopyEngine, ahead: int) -> None:
         self.shape, self.dtype, self.nbytes = array.shape, array.dtype, int(array.nbytes)
         self.order = "C" if array.flags.c_contiguous else "F"
         self.engine, self.ahead = owner, ahead
         self.pinned: Pinned | None = None
-        self.pageable: np.ndarray | None = None  # in place of it
+        self.pageable: np.ndarray | None = None  # used instead if the slab is full
         self.spill: pinned_memory.Spill | None = None
-        self.here: list[Arrival | Source] = []  # for the next unpack; at most one, but for threads that meet
+        self.prefetched: list[Arrival | Source] = []  # for the next unpack
 
     @property
-    def source(self) -> Use | None:
-        """The copy that reads, or read, the array that was packed; to be told by `keep` before a write to that."""
-        return None if self.pinned is None else self.pinned.use
+    def source(self) -> PendingCopy | None:
+        """The copy that reads the packed array; call its `keep` before a write to that array."""
+        return None if self.pinned is None else self.pinned.copy
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of host memory that are held, without what rounding adds."""
+        """Bytes of host memory held, without rounding."""
         return self.nbytes
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of device memory that are held now."""
-        self.engine.settle(len(self.engine.uses))
-        arrays = {id(found.array) for found in self.here}
+        """Bytes of device memory held now."""
+        self.engine.settle(len(self.engine.pending))
+        arrays = {id(found.array) for found in self.prefetched}
         if self.source is not None and self.source.array is not None:
             arrays.add(id(self.source.array))
         return self.nbytes * len(arrays)
 
     def prefetch(self) -> None:
-        """Lets the copy to the device begin, or holds the array there; does nothing where that cannot help."""
-        if self.pinned is None or self.here:
+        """Starts the copy to the device, or holds the array if it is still there; ignores lack of memory."""
+        if self.pinned is None or self.prefetched:
             return
-        use = self.pinned.use
+        copy = self.pinned.copy
         with self.engine.device:
-            array = use.array
+            array = copy.array
             try:
-                found = _fetched(self, self.pinned) if array is None else Source(array, use)
-            except MemoryError:  # unpack will ask again, when more has been freed, and say so
+                found = _fetch(self, self.pinned) if array is None else Source(array, copy)
+            except MemoryError:  # unpack tries again, when more memory is free, and raises
                 return
-            self.here.append(found)
+            self.prefetched.append(found)
 
     def forget(self) -> None:
         """Undoes prefetch."""
-        self.here.clear()
+        self.prefetched.clear()
 
     def unpack(self) -> Array:
-        """The array on its device, in new memory, for work on the current stream; any number of times."""
+        """The array on its device, in new memory, for work on the current stream. May be called repeatedly."""
         if self.spill is not None:
             self.spill.slab.warn_if_full()
         with self.engine.device:
             stream = _current_stream()
             if self.pinned is None:
                 return runtime.cupy().array(self.pageable, order=self.order)
-            found = _here(self, self.pinned.use, stream)
+            found = _prefetched(self, self.pinned.copy, stream)
             if found is None:
-                found = _fetched(self, self.pinned).take(stream)
+                found = _fetch(self, self.pinned).take(stream)
             self.engine.settle(self.ahead)
             return found
 
 
 def pack(array: Array, slab_bytes: int = pinned_memory.DEFAULT_BYTES, ahead: int = 2) -> Offloaded:
-    """Starts the copy of `array` to the host, or makes one in ordinary memory where the slab is full.
+    """Starts the copy of a CuPy array to the host; if the slab is full, copies to pageable memory, which blocks.
 
-    Before the memory of `array` is written to, `source.keep({})` has to be called. MemoryError: no slab.
+    Call `source.keep({})` of the handle before a write to the memory of `array`. MemoryError if the slab cannot be
+    allocated; RuntimeError while the current stream is being captured.
     """
     owner = engine(array.device.id)
     with owner.device:
@@ -160,50 +163,50 @@ def pack(array: Array, slab_bytes: int = pinned_memory.DEFAULT_BYTES, ahead: int
 
 
 def _current_stream() -> Any:
-    """The stream of the current device; RuntimeError while it is captured."""
+    """The current stream of the current device; RuntimeError while it is being captured."""
     stream = runtime.cupy().cuda.get_current_stream()
     if stream.is_capturing():
         raise RuntimeError("saved tensors cannot be offloaded while their stream is being captured in a CUDA graph: "
-                           "the copies would run once, at no known time; capture without the offloading hook")
+                           "the copies are not part of the graph; capture without the offloading hook")
     return stream
 
 
-def _send(owner: CopyEngine, block: pinned_memory.Block, array: Array, stream: Any) -> Use:
-    """Copies the array into the block."""
+def _send(owner: CopyEngine, block: pinned_memory.Block, array: Array, stream: Any) -> PendingCopy:
+    """Queues the copy of `array` into `block` on the outgoing lane."""
     out = owner.out
-    before = [mark.event for mark in block.marks if mark.lane is not out]  # which may need the lock of another lane
+    before = [fence.event for fence in block.fences if fence.lane is not out]  # takes locks
     with out.lock:
         wait(out.stream, record(stream))
         for event in before:
             wait(out.stream, event)
-        mark = out.next_mark()
-        block.used(mark)
-        use = Use(array, owner, stream, mark)
-        owner.uses.append(use)
+        fence = out.next_fence()
+        block.used(fence)
+        copy = PendingCopy(array, owner, stream, fence)
+        owner.pending.append(copy)
         array.data.copy_to_host_async(block.ptr, array.nbytes, out.stream)
-        mark.record()
-    return use
+        fence.record()
+    return copy
 
 
-def _fetched(packed: Offloaded, held: Pinned) -> Arrival:
-    """A copy on the device, on its way."""
+def _fetch(packed: Offloaded, held: Pinned) -> Arrival:
+    """Queues the copy from the host to a new device array on the incoming lane."""
     back, stream = packed.engine.back, _current_stream()
-    array, filled = runtime.cupy().empty(packed.shape, packed.dtype, packed.order), held.use.mark.event
+    array, filled = runtime.cupy().empty(packed.shape, packed.dtype, packed.order), held.copy.fence.event
     with back.lock:
         wait(back.stream, record(stream))
         wait(back.stream, filled)
-        mark = back.next_mark()
-        held.block.used(mark)
-        arrival = Arrival(packed.engine, array, stream, mark)
+        fence = back.next_fence()
+        held.block.used(fence)
+        arrival = Arrival(packed.engine, array, stream, fence)
         array.data.copy_from_host_async(held.block.ptr, packed.nbytes, back.stream)
-        mark.record()
+        fence.record()
     return arrival
 
 
-def _here(packed: Offloaded, use: Use, stream: Any) -> Array | None:
-    """What was prefetched, or a copy of the source if that is still there; None if neither is good for `stream`."""
-    array = use.array
+def _prefetched(packed: Offloaded, copy: PendingCopy, stream: Any) -> Array | None:
+    """The prefetched array, or a copy of the source if it is still on the device; None if neither suits `stream`."""
+    array = copy.array
     try:
-        return packed.here.pop().take(stream)
+        return packed.prefetched.pop().take(stream)
     except IndexError:
-        return None if array is None else Source(array, use).take(stream)
+        return None if array is None else Source(array, copy).take(stream)

@@ -1,8 +1,8 @@
-"""Slabs of page-locked host memory, cut into blocks.
+"""A suballocator of page-locked host memory: slabs, divided into blocks.
 
-Page-locking takes milliseconds and makes the device wait, so it is done once per slab. A block that ends carries the
-marks of the copies that may still use it, and whoever takes its bytes next orders its own copy behind them: nothing
-waits on the CPU, and nothing can wait for ever.
+Page-locking takes milliseconds and synchronizes the device, so it is done once per slab. A freed block carries the
+fences of the copies that may still use it, and the next copy into its bytes is ordered after them, so the CPU does not
+wait.
 """
 
 from __future__ import annotations
@@ -14,47 +14,48 @@ from typing import Any, NamedTuple
 
 from ..cuda import runtime
 from ..keyed_singleton import KeyedSingleton
-from .copy_engine import Mark, latest
+from .copy_engine import Fence, latest
 
-GRAIN = 512  # bytes that every block begins at and takes a multiple of
+GRAIN = 512  # bytes: the alignment of blocks, and the unit of their sizes
 DEFAULT_BYTES = 1 << 28
 _MEGABYTE = 1 << 20
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
 
 class Range(NamedTuple):
-    """Bytes [low, high) of a slab that nobody has, usable behind `marks`."""
+    """Free bytes [low, high) of a slab, usable after `fences`."""
 
     low: int
     high: int
-    marks: tuple[Mark, ...]
+    fences: tuple[Fence, ...]
 
 
 class Block:
-    """Bytes of a slab, from address `ptr` on, given back when the block dies; `marks`: the copies that use them."""
+    """Bytes of a slab from address `ptr` on, freed when the block dies; `fences` are those of the copies in them."""
 
-    __slots__ = ("high", "low", "marks", "slab")
+    __slots__ = ("fences", "high", "low", "slab")
 
-    slab: Slab  # not before the bytes are this block's, so that an interrupt cannot give them back as well
+    slab: Slab  # set after the bytes are removed from the free list, so that an interrupt cannot free them twice
 
     def __init__(self, found: Range) -> None:
-        self.low, self.high, self.marks = found
+        self.low, self.high, self.fences = found
 
     @property
     def ptr(self) -> int:
+        """The host address of the first byte."""
         return self.slab.ptr + self.low
 
-    def used(self, mark: Mark) -> None:
-        """By a copy behind the others."""
-        self.marks = (mark,)
+    def used(self, fence: Fence) -> None:
+        """Notes a copy that is ordered after all earlier ones."""
+        self.fences = (fence,)
 
     def __del__(self) -> None:  # may run anywhere, hence no lock
         if hasattr(self, "slab"):
-            self.slab.ended.append(Range(self.low, self.high, self.marks))
+            self.slab.ended.append(Range(self.low, self.high, self.fences))
 
 
 class Spill:
-    """`nbytes` that are kept elsewhere, because the slab is full, counted until this dies."""
+    """`nbytes` in pageable memory because the slab is full; counted by the slab until this object dies."""
 
     __slots__ = ("nbytes", "slab")
 
@@ -68,51 +69,52 @@ class Spill:
 
 
 class Slab:
-    """One piece of page-locked memory; MemoryError if the system does not give so much."""
+    """One allocation of page-locked memory with a first-fit free list; MemoryError if the allocation fails."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = _rounded(nbytes)
         self._memory = page_locked(self.nbytes)
         self.ptr = int(self._memory.ptr)
-        self.ended: deque[Range] = deque()  # finalizers append: they must not wait for the lock
+        self.ended: deque[Range] = deque()  # finalizers append, since they must not take the lock
         self.unspilled: deque[int] = deque()
         self.lock = threading.Lock()
         self._free = [Range(0, self.nbytes, ())]  # by address, neighbours merged
         self._spilled = 0
-        self._needed = 0  # bytes, the most that were kept here and elsewhere at one time, once the slab was too small
-        self._enough = 0  # bytes that would have held that
+        self._needed = 0  # peak bytes in blocks and spills together, once the slab was too small
+        self._enough = 0  # a slab size that would have been enough for them
         self._warned = False
 
     def take(self, nbytes: int) -> Block | None:
-        """The first bytes that are enough, or None."""
+        """A block of `nbytes` by first fit, or None if no free range is large enough."""
         size = _rounded(nbytes)
         with self.lock:
             self._collect()
-            for i, (low, high, marks) in enumerate(self._free):
+            for i, (low, high, fences) in enumerate(self._free):
                 if high - low >= size:
-                    rest = [Range(low + size, high, marks)] if high - low > size else []
-                    block = Block(Range(low, low + size, marks))
+                    rest = [Range(low + size, high, fences)] if high - low > size else []
+                    block = Block(Range(low, low + size, fences))
                     self._free[i : i + 1] = rest
                     block.slab = self
                     return block
         return None
 
     def idle(self) -> bool:
-        """Whether nothing is kept here."""
+        """Whether no block is in use."""
         with self.lock:
             self._collect()
             return sum([high - low for low, high, _ in self._free]) == self.nbytes
 
     def count_spilled(self, nbytes: int) -> None:
+        """Counts `nbytes` that did not fit."""
         with self.lock:
             self._collect()
             self._spilled += _rounded(nbytes)
             taken = self.nbytes - sum([high - low for low, high, _ in self._free])
             self._needed = max(self._needed, taken + self._spilled)
-            self._enough = max(self._enough, self.nbytes + self._spilled)  # whatever lies between what is taken
+            self._enough = max(self._enough, self.nbytes + self._spilled)  # enough despite fragmentation
 
     def warn_if_full(self) -> None:
-        """Says once that the slab was too small, and how large it should have been."""
+        """Warns once if the slab was too small, with a size that is enough."""
         if self._needed and not self._warned:
             self._warned = True
             wanted = -(-self._enough // _MEGABYTE) * _MEGABYTE
@@ -124,15 +126,15 @@ class Slab:
             )
 
     def synchronize(self) -> None:
-        """Waits for every copy that uses what was given back."""
+        """Blocks until all copies in freed blocks are complete."""
         with self.lock:
             self._collect()
-            marks = latest([mark for found in self._free for mark in found.marks])
-        for mark in marks:
-            mark.event.synchronize()
+            fences = latest([fence for found in self._free for fence in found.fences])
+        for fence in fences:
+            fence.event.synchronize()
 
     def _collect(self) -> None:
-        """Puts what was given back among the free ranges; an interrupt leaves what is not, or is there already."""
+        """Moves freed blocks to the free list. Repeatable after an interrupt: skips ranges that are there."""
         while self.unspilled:
             self._spilled -= _rounded(self.unspilled.popleft())
         while self.ended:
@@ -143,13 +145,13 @@ class Slab:
 
 
 def _merged(ranges: list[Range]) -> list[Range]:
-    """By address, neighbours as one."""
+    """The ranges sorted by address, adjacent ones merged."""
     ranges.sort(key=lambda found: found.low)
     merged = ranges[:1]
     for found in ranges[1:]:
         last = merged[-1]
         if last.high == found.low:
-            merged[-1] = Range(last.low, found.high, latest([*last.marks, *found.marks]))
+            merged[-1] = Range(last.low, found.high, latest([*last.fences, *found.fences]))
         else:
             merged.append(found)
     return merged
@@ -160,15 +162,18 @@ def _rounded(nbytes: int) -> int:
 
 
 def page_locked(nbytes: int) -> Any:
-    """Page-locked memory from the system itself: CuPy's pool would round it up to a power of two."""
+    """Page-locked memory from the driver: CuPy's pool would round the size up to a power of two.
+
+    MemoryError if there is not enough.
+    """
     module = runtime.cupy()
     try:
         return module.cuda.PinnedMemory(nbytes)
     except module.cuda.runtime.CUDARuntimeError as error:
-        if error.status != _OUT_OF_MEMORY:  # an earlier kernel's
+        if error.status != _OUT_OF_MEMORY:  # a deferred error of an earlier kernel
             raise
         raise MemoryError(
-            f"cannot page-lock {nbytes} bytes of host memory for saved tensors ({error}); ask for less by slab_bytes, "
+            f"cannot page-lock {nbytes} bytes of host memory for saved tensors ({error}); use a smaller slab_bytes, "
             "or raise the limit of locked memory (ulimit -l)"
         ) from error
 
@@ -177,12 +182,12 @@ _slabs = KeyedSingleton(Slab)
 
 
 def slab(nbytes: int) -> Slab:
-    """The slab of so many bytes, which all who ask for this size share; made at the first call."""
+    """The slab of `nbytes` bytes, made at the first call and shared by all callers with this size."""
     return _slabs[nbytes]
 
 
 def release() -> None:
-    """Gives the slabs in which nothing is kept back to the system; waits for copies that still use them."""
+    """Returns slabs without blocks in use to the system, after their copies are complete."""
     with _slabs.lock:
         for size, found in list(_slabs.items()):
             if found.idle():

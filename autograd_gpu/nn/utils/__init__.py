@@ -1,4 +1,4 @@
-"""Tools around modules: gradients clipped, parameters as one vector, modules called with other parameters."""
+"""Utilities for modules: gradient clipping, parameters as a vector, parametrizations, stateless calls."""
 
 from . import parametrizations, parametrize, stateless
 from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm

@@ -1,4 +1,4 @@
-"""Gradients limited in norm or in value, in place. On CUDA nothing waits for the device but `error_if_nonfinite`."""
+"""In-place clipping of gradients by norm or value. On CUDA only `error_if_nonfinite` synchronizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import device_of, namespace, to_device
-from ...backend.cuda import foreach as lists
+from ...backend.cuda import foreach as cuda_foreach
 from ...config import no_grad
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
@@ -29,7 +29,7 @@ def _gradients(parameters: Tensors) -> list[Tensor]:
 
 
 def _power_sum(array: Any, p: float) -> Any:
-    """sum(|x| ** p), for p = inf the largest |x|, for -inf the least; as a 0-d array, of float32 for half types."""
+    """sum(|x| ** p), for p = inf the maximum of |x|, for -inf the minimum; a 0-d array, float32 for half types."""
     xp = namespace(array)
     array = array.astype(wide(array.dtype), copy=False)
     if p == 2:
@@ -42,8 +42,8 @@ def _power_sum(array: Any, p: float) -> Any:
 
 
 def _norm(arrays: list[Any], p: float) -> Any:
-    """The norm of all elements of `arrays`, 0-d; where the first one lives, if they live on several devices."""
-    norms, left = lists.list_norms(arrays, p)
+    """The norm of all elements of `arrays`, a 0-d array on the device of the first one."""
+    norms, left = cuda_foreach.list_norms(arrays, p)
     if len(norms) == 1 and not left:
         return norms[0]
     xp, home = namespace(arrays[0]), device_of(arrays[0])
@@ -59,10 +59,10 @@ def _extreme(array: Any, p: float) -> Any:
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all elements of `tensors` together, as a 0-d tensor where the first one lives; 0 for no tensors.
+    """The norm of all elements of `tensors` together, a 0-d tensor on the device of the first; 0 for no tensors.
 
-    For half types it is float32, so that it does not overflow. `norm_type` may be inf or -inf, not 0. With
-    `error_if_nonfinite` RuntimeError if the norm is not finite. `foreach` is accepted and has no effect.
+    float32 for half types, so that it does not overflow. `norm_type` may be inf or -inf; ValueError for 0. With
+    `error_if_nonfinite` RuntimeError if the norm is not finite. `foreach` has no effect.
 
     >>> ag.nn.utils.get_total_norm([ag.tensor([3.0]), ag.tensor([[4.0]])])
     tensor(5.)
@@ -97,7 +97,7 @@ def clip_grads_with_norm_(
                         f"{type(total_norm).__name__}; wrap it in autograd_gpu.tensor")
     grads = _gradients(parameters)
     if total_norm.is_cuda and total_norm.numel() == 1:
-        grads = _left(grads, lambda arrays: lists.limit_norms(arrays, total_norm.array, float(max_norm)))
+        grads = _left(grads, lambda arrays: cuda_foreach.limit_norms(arrays, total_norm.array, float(max_norm)))
     if not grads:
         return
     with no_grad():
@@ -109,7 +109,7 @@ def clip_grads_with_norm_(
 
 
 def _left(grads: list[Tensor], write: Callable[[list[Any]], list[int]]) -> list[Tensor]:
-    """Those of `grads` that write(arrays), which answers their numbers, has not written to."""
+    """The gradients that write(arrays) did not process; it returns their indices."""
     if any(type(g) is not Tensor for g in grads):
         return grads
     before_write(grads)
@@ -123,9 +123,9 @@ def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Scales the gradients of `parameters` in place so that their norm together is at most `max_norm`.
+    """Scales the gradients of `parameters` in place so that their total norm is at most `max_norm`.
 
-    Returns the norm before. See `get_total_norm` for the other arguments.
+    Returns the norm before scaling. See `get_total_norm` for the other arguments.
 
     >>> p = ag.nn.Parameter(ag.zeros(2))
     >>> p.grad = ag.tensor([3.0, 4.0])
@@ -141,7 +141,7 @@ def clip_grad_norm_(
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Limits the gradients of `parameters` in place to [-clip_value, clip_value].
+    """Clamps the gradients of `parameters` in place to [-clip_value, clip_value].
 
     >>> p = ag.nn.Parameter(ag.zeros(2))
     >>> p.grad = ag.tensor([3.0, -0.5])
@@ -151,5 +151,5 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     """
     limit = float(clip_value)
     with no_grad():
-        for g in _left(_gradients(parameters), lambda arrays: lists.foreach("clamp", arrays, a=-limit, b=limit)):
+        for g in _left(_gradients(parameters), lambda arrays: cuda_foreach.foreach("clamp", arrays, a=-limit, b=limit)):
             g.clamp_(-limit, limit)

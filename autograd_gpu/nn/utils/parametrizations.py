@@ -1,4 +1,4 @@
-"""Parametrizations of weights: by direction and length, and by the largest singular value."""
+"""Weight norm and spectral norm as parametrizations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import parametrize
 
 
 def _norm_except(v: Tensor, dim: int) -> Tensor:
-    """The norms over all dimensions but `dim`, which broadcast with v; with -1 that of all."""
+    """The norms over all dimensions but `dim`, which broadcast with v; with -1 over all dimensions."""
     if dim == -1:
         return v.norm()
     others = tuple([i for i in range(v.ndim) if i != dim])
@@ -34,11 +34,10 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Makes module.<name> g * v / |v|, lengths g and directions v being the parameters (Salimans and Kingma 2016).
+    """Parametrizes module.<name> as g * v / |v| with norms g and directions v (Salimans and Kingma 2016).
 
     Norms are taken over all dimensions but `dim`, with None over all. g is parametrizations.<name>.original0, v is
-    original1; a state dict may have them as <name>_g and <name>_v. PyTorch's older nn.utils.weight_norm is the same
-    function here.
+    original1; state dicts with <name>_g and <name>_v can be loaded, too. nn.utils.weight_norm is the same function.
 
     >>> layer = ag.nn.utils.parametrizations.weight_norm(ag.nn.Linear(3, 2))
     >>> [(name, p.shape) for name, p in layer.named_parameters()][1:]
@@ -50,7 +49,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Makes module.<name> an ordinary parameter again, with its present value; ValueError if it has no weight norm.
+    """Turns module.<name> into an ordinary parameter with its current value; ValueError if it has no weight norm.
 
     >>> layer = ag.nn.utils.weight_norm(ag.nn.Linear(3, 2))
     >>> [name for name, _ in ag.nn.utils.remove_weight_norm(layer).named_parameters()]
@@ -67,7 +66,7 @@ def _removed(kind: type[Module], what: str, module: Module, name: str) -> Module
 
 
 def _rename(name: str, module: Any, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-    """Takes the keys of PyTorch's older weight norm, <name>_g and <name>_v."""
+    """Renames the keys of PyTorch's older weight norm, <name>_g and <name>_v; a load pre-hook."""
     for i, part in enumerate("gv"):
         key = f"{prefix}{name}_{part}"
         if key in state:
@@ -100,7 +99,7 @@ class _SpectralNorm(Module):
         return weight.movedim(self.dim, 0).flatten(1)
 
     def _iterate(self, matrix: Tensor, times: int) -> None:
-        """The power method: u and v tend to the singular vectors of the largest singular value."""
+        """Power iterations: u and v converge to the singular vectors of the largest singular value."""
         with no_grad():
             for _ in range(times):
                 self._u = normalize(matrix.matmul(self._v), dim=0, eps=self.eps)
@@ -123,8 +122,8 @@ def spectral_norm(
 ) -> Module:
     """Divides module.<name> by its largest singular value, as a matrix of `dim` (0) by the rest (Miyato et al. 2018).
 
-    The singular vectors are buffers, and move by `n_power_iterations` steps of the power method at each forward pass
-    in training. ValueError for a tensor that does not exist.
+    The singular vectors are buffers, updated by `n_power_iterations` power iterations at each forward pass in training.
+    ValueError for a tensor that does not exist.
 
     >>> layer = ag.nn.utils.parametrizations.spectral_norm(ag.nn.Linear(3, 2))
     >>> sorted(layer.state_dict())[1:]
@@ -138,7 +137,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Makes module.<name> an ordinary parameter again, with its present value; ValueError if it has no spectral norm.
+    """Turns module.<name> into an ordinary parameter with its current value; ValueError if it has no spectral norm.
 
     >>> layer = ag.nn.utils.spectral_norm(ag.nn.Linear(3, 2))
     >>> type(ag.nn.utils.remove_spectral_norm(layer)).__name__

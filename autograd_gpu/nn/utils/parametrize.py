@@ -1,8 +1,8 @@
-"""A parameter that is computed from others each time it is read: a parametrization.
+"""Parametrizations: parameters that are computed from others at each read.
 
 1. `register_parametrization(module, "weight", f)` moves the parameter to module.parametrizations.weight.original (or
-   original0, original1, ... where f takes several) and gives the module a class of its own with a property `weight`.
-2. Reading it computes f(original), or the value kept under `cached()`; several parametrizations are chained.
+   original0, original1, ... if f takes several) and changes the module's class to one with a property `weight`.
+2. Reading it computes f(original), or returns the value cached by `cached()`; several parametrizations are chained.
 3. Assigning to it stores f.right_inverse(value) in the originals.
 """
 
@@ -19,7 +19,7 @@ from ..module import Module
 
 
 class _Cache:
-    """What `cached` keeps: how deep it is entered, and the values by module and name."""
+    """The state of `cached`: its nesting depth, and the values by module and name."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -27,12 +27,12 @@ class _Cache:
 
 
 CACHE = _Cache()
-KEPT = "__parametrized_classes__"  # attribute of a class of modules: names of tensors -> class
+CLASSES = "__parametrized_classes__"  # class attribute: names of parametrized tensors -> generated class
 
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within it a parametrized tensor is computed once and kept: for modules that are called several times.
+    """Context in which a parametrized tensor is computed once and cached, for modules that are called repeatedly.
 
     >>> layer = ag.nn.utils.parametrizations.weight_norm(ag.nn.Linear(2, 2))
     >>> with ag.nn.utils.parametrize.cached():
@@ -49,7 +49,7 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, in the order in which they apply, and what they start from."""
+    """The parametrizations of one tensor in order of application, and the original tensors."""
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
@@ -64,7 +64,7 @@ class ParametrizationList(ModuleList):
                 raise ValueError("When `right_inverse` outputs one tensor, it may not change the dtype.\n"
                                  f"original.dtype: {dtype}\nright_inverse(original).dtype: {new.dtype}")
             if new is not original:
-                original.data = new.detach()  # the same object, for optimizers hold it
+                original.data = new.detach()  # the same object, since optimizers hold it
             self._ag_hold("original", original)
         else:
             for i, part in enumerate(new):
@@ -80,7 +80,7 @@ class ParametrizationList(ModuleList):
             self.register_buffer(name, tensor)
 
     def originals(self) -> list[Tensor]:
-        """What the first parametrization is given."""
+        """The inputs of the first parametrization."""
         return [getattr(self, "original" if self.is_tensor else f"original{i}") for i in range(self.ntensors)]
 
     def _ag_inverse(self, value: Any, strict: bool) -> Any:
@@ -92,7 +92,7 @@ class ParametrizationList(ModuleList):
         return value
 
     def right_inverse(self, value: Tensor) -> None:
-        """Stores what gives `value`; RuntimeError for a parametrization without `right_inverse`."""
+        """Sets the originals so that the result is `value`; RuntimeError if `right_inverse` is missing."""
         with no_grad():
             new = self._ag_inverse(value, strict=True)
             parts = [new] if self.is_tensor else list(new)
@@ -139,15 +139,15 @@ def _property(name: str) -> property:
 
 
 def _class_of(own: type[Module], names: tuple[str, ...]) -> type[Module]:
-    """The class of the modules of class `own` whose tensors of these names are computed.
+    """The generated subclass of `own` in which the tensors `names` are parametrized.
 
-    `own` keeps it: a class is a cycle, and one for each module would be garbage when that goes.
+    Cached on `own`: a class is a reference cycle, so one per module would be garbage after the module dies.
     """
     if not names:
         return own
-    if KEPT not in vars(own):
-        setattr(own, KEPT, {})
-    kept = vars(own)[KEPT]
+    if CLASSES not in vars(own):
+        setattr(own, CLASSES, {})
+    kept = vars(own)[CLASSES]
     if names not in kept:
         kept[names] = _make_class(own, names)
     return kept[names]
@@ -164,7 +164,7 @@ def _make_class(own: type[Module], names: tuple[str, ...]) -> type[Module]:
 
 
 def _blank(own: type[Module], names: tuple[str, ...]) -> Module:
-    """What a copy or a pickled module is filled into."""
+    """An empty module, to be filled by copy or unpickling."""
     made = own.__new__(own)
     made.__class__ = _class_of(own, names)
     return made
@@ -173,11 +173,11 @@ def _blank(own: type[Module], names: tuple[str, ...]) -> Module:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Makes module.<tensor_name> the value of `parametrization`, a Module, of the parameter or buffer of that name.
+    """Makes module.<tensor_name> the result of the Module `parametrization` on the parameter or buffer of that name.
 
-    Where the parametrization has `right_inverse`, that gives what it starts from, else the tensor itself is. With
-    several, each is applied to the result of the one before. ValueError if the tensor does not exist, or if its dtype
-    or shape would change (not checked with `unsafe`).
+    The original is `right_inverse` of the tensor if the parametrization has that method, else the tensor. Several
+    parametrizations are chained. ValueError if the tensor does not exist, or if its dtype or shape would change (not
+    checked with `unsafe`).
 
     >>> class Symmetric(ag.nn.Module):
     ...     def forward(self, x):
@@ -219,10 +219,10 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Makes module.<tensor_name> an ordinary parameter or buffer again, with its present value.
+    """Turns module.<tensor_name> into an ordinary parameter or buffer with its current value.
 
-    With `leave_parametrized=False` it gets the value that the parametrization started from. ValueError if it is not
-    parametrized, or if that was several tensors.
+    With `leave_parametrized=False` it gets the original value. ValueError if it is not parametrized, or if there are
+    several originals.
 
     >>> layer = ag.nn.utils.parametrizations.weight_norm(ag.nn.Linear(2, 2))
     >>> layer = ag.nn.utils.parametrize.remove_parametrizations(layer, "weight")

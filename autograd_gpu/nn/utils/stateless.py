@@ -1,6 +1,6 @@
-"""A module called with other parameters and buffers than its own.
+"""Calls of a module with given parameters and buffers.
 
-The forward pass runs with the module's attributes exchanged, so it is not for two threads at a time.
+The call replaces the module's attributes temporarily, so it is not thread-safe.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ...core.tensor import Tensor
 from ..module import Module
 from ..registry import BUFFER, PARAMETER, TRANSIENT
 
-Place = tuple[Module, str]  # a module, and the attribute of it
+Slot = tuple[Module, str]  # a module, and the name of an attribute
 
 
 def functional_call(
     module: Module, parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
     args: Any = None, kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
-    """module(*args, **kwargs) with the tensors of a dict, or of several, in the place of those of that dotted name.
+    """module(*args, **kwargs) with parameters and buffers replaced by the tensors of one or several dicts, by name.
 
-    Gradients flow to the given tensors, and the module keeps its own. `args` that is no tuple is the only argument.
-    With `tie_weights` a tensor takes every place of a shared one. With `strict` the dicts must name all parameters and
-    buffers and nothing else (RuntimeError). ValueError for a name given twice.
+    Gradients flow to the given tensors; the module keeps its own. `args` that is not a tuple is the only argument. With
+    `tie_weights` a tensor replaces a shared one under all its names. With `strict` the dicts must name exactly all
+    parameters and buffers (RuntimeError). ValueError for a name given twice.
 
     >>> net, w = ag.nn.Linear(2, 1, bias=False), ag.ones(1, 2, requires_grad=True)
     >>> y = ag.nn.utils.stateless.functional_call(net, {"weight": w}, ag.tensor([[3.0, 4.0]]))
@@ -34,13 +34,13 @@ def functional_call(
     (7.0, tensor([[3., 4.]]), None)
     """
     given = _merged(parameter_and_buffer_dicts)
-    places = _places(module)
+    slots = _slots(module)
     if tie_weights:
-        given = _tied(places, given)
+        given = _tied(slots, given)
     if strict:
-        _check_complete(module, places, given)
+        _check_complete(module, slots, given)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _exchanged({places[name]: value for name, value in given.items() if name in places}):
+    with _exchanged({slots[name]: value for name, value in given.items() if name in slots}):
         return module(*args, **(kwargs or {}))
 
 
@@ -61,7 +61,7 @@ def _merged(dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]]) -> dic
     return merged
 
 
-def _places(module: Module) -> dict[str, Place]:
+def _slots(module: Module) -> dict[str, Slot]:
     """Every name of every parameter and buffer."""
     return {
         f"{path}.{name}" if path else name: (owner, name)
@@ -70,10 +70,10 @@ def _places(module: Module) -> dict[str, Place]:
     }
 
 
-def _tied(places: dict[str, Place], given: dict[str, Tensor]) -> dict[str, Tensor]:
+def _tied(slots: dict[str, Slot], given: dict[str, Tensor]) -> dict[str, Tensor]:
     """`given` with the other names of shared tensors."""
     names_of: dict[Tensor, list[str]] = {}
-    for name, (owner, attribute) in places.items():
+    for name, (owner, attribute) in slots.items():
         names_of.setdefault(getattr(owner, attribute), []).append(name)
     result = dict(given)
     for names in names_of.values():
@@ -86,9 +86,9 @@ def _tied(places: dict[str, Place], given: dict[str, Tensor]) -> dict[str, Tenso
     return result
 
 
-def _check_complete(module: Module, places: dict[str, Place], given: dict[str, Tensor]) -> None:
+def _check_complete(module: Module, slots: dict[str, Slot], given: dict[str, Tensor]) -> None:
     listed = []
-    for what, names in (("Unexpected", given.keys() - places.keys()), ("Missing", places.keys() - given.keys())):
+    for what, names in (("Unexpected", given.keys() - slots.keys()), ("Missing", slots.keys() - given.keys())):
         if names:
             listed.append(f"{what} key(s): {', '.join(map(repr, sorted(names)))}.")
     if listed:
@@ -96,11 +96,11 @@ def _check_complete(module: Module, places: dict[str, Place], given: dict[str, T
 
 
 @contextmanager
-def _exchanged(values: dict[Place, Tensor]) -> Iterator[None]:
+def _exchanged(values: dict[Slot, Tensor]) -> Iterator[None]:
     own = {place: getattr(*place) for place in values}
     try:
         for (owner, name), value in values.items():
-            object.__setattr__(owner, name, value)  # not registered: it is not the module's
+            object.__setattr__(owner, name, value)  # without registration
         yield
     finally:
         for (owner, name), value in own.items():

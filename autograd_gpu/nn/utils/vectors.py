@@ -1,4 +1,4 @@
-"""Parameters as one vector, and back."""
+"""Conversion of parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check_device(tensor: Tensor, first: Tensor) -> None:
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The elements of `parameters`, one after the other, as one vector; recorded. TypeError for mixed devices.
+    """The flattened `parameters` concatenated into one vector; recorded. TypeError for mixed devices.
 
     >>> ag.nn.utils.parameters_to_vector([ag.ones(2, 1), ag.zeros(1)])
     tensor([1., 1., 0.])
@@ -27,7 +27,8 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Makes each of `parameters` a view of its part of `vec`, in order; TypeError for what is no tensor.
+    """Makes each of `parameters` a view of its part of `vec`, in order. TypeError if `vec` is not a tensor,
+    RuntimeError if it is too short.
 
     >>> p = ag.nn.Parameter(ag.zeros(2, 1))
     >>> ag.nn.utils.vector_to_parameters(ag.tensor([1.0, 2.0]), [p])

@@ -86,7 +86,7 @@ def _check_stretched(target: Any, key: Any) -> None:
     parts = key if type(key) is tuple else (key,)
     if BASIC.issuperset(map(type, parts)):
         refuse_stretched("x[index] = value", target[(*parts, ...) if Ellipsis not in parts else parts])
-    elif strides.is_stretched(target):
+    elif strides.is_expanded(target):
         warn_expanded("index_put_", "tensor[indices] = tensor")
 
 

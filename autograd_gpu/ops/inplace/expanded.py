@@ -28,7 +28,7 @@ def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any
 
     def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
-        if not strides.is_stretched(x._array) or is_recorded(x, (*args, *kwargs.values())):
+        if not strides.is_expanded(x._array) or is_recorded(x, (*args, *kwargs.values())):
             return ordinary(x, *args, **kwargs)
         check_writable(name, x, stretched=True)
         warn_expanded(name, example)

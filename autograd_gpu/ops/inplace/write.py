@@ -78,7 +78,7 @@ def _alike(x: Tensor, other: Any) -> bool:
 
 def refuse_stretched(name: str, array: Any) -> None:
     """RuntimeError for an array to which nobody can write several values."""
-    if strides.is_stretched(array):
+    if strides.is_expanded(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
 

@@ -98,7 +98,7 @@ class logits_cross_entropy:
 def _loss_grad(xp, h, x, lse, rest, target, counts, factor, weight=None, *, ignore_index=-100, label_smoothing=0.0):
     classes = given(x.dtype, target, weight, ignore_index, label_smoothing)
     compute = kernels.cross_entropy_backward_reference if xp is np else kernels.cross_entropy_backward
-    kept = kernels.Kept(*[dense(each, wide(x.dtype)) for each in (lse, rest, counts, factor)])
+    kept = kernels.CrossEntropySaved(*[dense(each, wide(x.dtype)) for each in (lse, rest, counts, factor)])
     return compute(dense(h, x.dtype), dense(x, x.dtype), classes, kept)
 
 

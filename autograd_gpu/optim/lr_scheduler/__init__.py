@@ -1,4 +1,4 @@
-"""Learning rates that change as training goes on, with PyTorch's names and values."""
+"""Learning rate schedulers, with PyTorch's names and values."""
 
 from .cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from .cycle import CyclicLR, OneCycleLR

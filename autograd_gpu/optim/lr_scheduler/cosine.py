@@ -1,4 +1,4 @@
-"""Learning rates along a cosine."""
+"""Cosine schedulers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .scheduler import LRScheduler
 
 
 def _half_cosine(t: float) -> float:
-    """From 1 to 0 as t goes from 0 to 1."""
+    """(1 + cos(pi t)) / 2, which falls from 1 to 0 for t from 0 to 1."""
     return (1.0 + math.cos(math.pi * t)) / 2.0
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial lr along half a cosine to `eta_min` in `T_max` steps, then back up (Loshchilov and Hutter 2017).
+    """Anneals lr to `eta_min` by a half cosine in `T_max` steps, then back up (Loshchilov and Hutter 2017).
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
@@ -29,7 +29,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """From the learning rates of the step before, so that other schedulers may change them too."""
+        """The learning rates, from those of the previous step, so that other schedulers may change them, too."""
         self._ag_warn_outside_step()
         if self._is_initial:
             return self._ag_lrs()
@@ -47,9 +47,9 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half cosines from the initial lr to `eta_min`: the first takes `T_0` steps, each next one `T_mult` times as many.
+    """Half cosines from the initial lr to `eta_min`, the first of `T_0` steps, each next one `T_mult` times as long.
 
-    `step(epoch)` may be given a fraction, for steps within an epoch: epoch + i / iterations.
+    `step(epoch)` accepts fractions, for steps within an epoch: epoch + i / iterations.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
@@ -77,13 +77,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The learning rates at `T_cur` of the `T_i` steps of this cosine."""
+        """The learning rates at step `T_cur` of the current cosine of `T_i` steps."""
         self._ag_warn_outside_step()
         height = _half_cosine(self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Goes to the next step, or to `epoch`, which may be a fraction."""
+        """Advances to the next step, or to `epoch`, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -98,7 +98,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._update_lr(math.floor(epoch))
 
     def _ag_place(self, epoch: float) -> None:
-        """Finds the cosine that `epoch` lies in."""
+        """Sets T_cur and T_i to the cosine that contains `epoch`."""
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         self.T_cur, self.T_i = epoch, self.T_0

@@ -1,4 +1,4 @@
-"""Learning rates (and momenta) that go up and down."""
+"""Cyclic schedulers of learning rates and momenta."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _WithMomentum(LRScheduler):
     use_beta1: bool
 
     def _ag_start_momentum(self, base: Any, largest: Any, last_epoch: int) -> tuple[list[float], list[float]]:
-        """`base` and `largest` for each group, which a fresh start also writes down in the groups."""
+        """`base` and `largest` for each group; at the first step also stores them in the groups."""
         optimizer = self.optimizer
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
@@ -39,11 +39,11 @@ class _WithMomentum(LRScheduler):
 
 
 class CyclicLR(_WithMomentum):
-    """lr goes from `base_lr` up to `max_lr` in step_size_up steps and down again, over and over (Smith 2017).
+    """Cycles lr between `base_lr` and `max_lr`: up in step_size_up steps, then down (Smith 2017).
 
-    `mode`: "triangular", "triangular2" (each cycle half as high as the one before), or "exp_range" (gamma^step as
-    high); or `scale_fn` of the cycle's or the step's number (`scale_mode`: "cycle" or "iterations"). With
-    `cycle_momentum` the momentum, or first beta, goes from max_momentum down to base_momentum meanwhile.
+    `mode` scales the amplitude: "triangular" keeps it, "triangular2" halves it in each cycle, "exp_range" multiplies it
+    by gamma^step; or `scale_fn` of the cycle or step number does (`scale_mode`: "cycle" or "iterations"). With
+    `cycle_momentum` the momentum, or first beta, cycles inversely between max_momentum and base_momentum.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], momentum=0.9)
     >>> scheduler = ag.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.5, max_lr=1.0, step_size_up=2)
@@ -94,7 +94,7 @@ class CyclicLR(_WithMomentum):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The height of cycle, or at step, `x`."""
+        """The amplitude factor at cycle or step `x`."""
         if self._scale_fn_custom is not None:
             return float(self._scale_fn_custom(x))
         if self.mode == "triangular":
@@ -125,12 +125,12 @@ class CyclicLR(_WithMomentum):
 
 
 class OneCycleLR(_WithMomentum):
-    """One rise to `max_lr` and a longer fall far below the start, in total_steps steps (Smith and Topin 2018).
+    """The 1cycle policy: one rise to `max_lr` and a longer fall, in total_steps steps (Smith and Topin 2018).
 
-    lr starts at max_lr / div_factor, peaks after pct_start of `total_steps` (or `epochs` times `steps_per_epoch`), and
-    ends at its start / final_div_factor; with `three_phase` it comes back to its start before it falls on. The curves
-    are `anneal_strategy`, "cos" or "linear". With `cycle_momentum` the momentum, or first beta, goes from max_momentum
-    to base_momentum and back meanwhile. ValueError for a step beyond the last.
+    lr starts at max_lr / div_factor, peaks after the fraction pct_start of `total_steps` (or `epochs` times
+    `steps_per_epoch`), and ends at its start / final_div_factor; with `three_phase` it first returns to its start.
+    `anneal_strategy` is "cos" or "linear". With `cycle_momentum` the momentum, or first beta, goes from max_momentum to
+    base_momentum and back. ValueError for a step beyond the last.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], momentum=0.9)
     >>> scheduler = ag.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10, div_factor=4.0)
@@ -213,7 +213,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 def _phases(total_steps: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
-    """The last step of each phase, and the names of what it goes from and to."""
+    """The phases: the last step of each, and the names of its start and end values."""
     up, last = pct_start * total_steps - 1.0, total_steps - 1
     if not three_phase:
         return [

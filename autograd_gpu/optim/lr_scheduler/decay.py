@@ -1,4 +1,4 @@
-"""Learning rates that fall (or rise) by steps, along a line, a power or an exponential."""
+"""Step, linear, polynomial and exponential schedulers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .scheduler import LRScheduler
 
 
 class _Factor(LRScheduler):
-    """lr is multiplied by `_ag_factor()` at each step; the closed form is initial lr times `_ag_closed_factor()`."""
+    """Multiplies lr by `_ag_factor()` at each step; the closed form is initial lr times `_ag_closed_factor()`."""
 
     def _ag_factor(self) -> float:
         raise NotImplementedError
@@ -20,7 +20,7 @@ class _Factor(LRScheduler):
         raise NotImplementedError
 
     def get_lr(self) -> list[float]:
-        """The learning rates of the step before times this step's factor."""
+        """The learning rates of the previous step times this step's factor."""
         self._ag_warn_outside_step()
         factor = self._ag_factor()
         return [lr * factor for lr in self._ag_lrs()]
@@ -31,7 +31,7 @@ class _Factor(LRScheduler):
 
 
 class StepLR(_Factor):
-    """lr is multiplied by `gamma` every `step_size` steps.
+    """Multiplies lr by `gamma` every `step_size` steps.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
@@ -54,7 +54,7 @@ class StepLR(_Factor):
 
 
 class MultiStepLR(_Factor):
-    """lr is multiplied by `gamma` at each step in `milestones`.
+    """Multiplies lr by `gamma` at each step in `milestones`.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], gamma=0.5)
@@ -79,7 +79,7 @@ class MultiStepLR(_Factor):
 
 
 class ExponentialLR(_Factor):
-    """lr is multiplied by `gamma` at each step.
+    """Multiplies lr by `gamma` at each step.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
@@ -101,7 +101,7 @@ class ExponentialLR(_Factor):
 
 
 class ConstantLR(_Factor):
-    """lr times `factor` for the first `total_iters` steps.
+    """Multiplies lr by `factor` during the first `total_iters` steps.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5)
@@ -127,7 +127,7 @@ class ConstantLR(_Factor):
 
 
 class LinearLR(_Factor):
-    """lr times a factor that goes from `start_factor` to `end_factor` in `total_iters` steps.
+    """Multiplies lr by a factor that changes linearly from `start_factor` to `end_factor` in `total_iters` steps.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
@@ -166,7 +166,7 @@ class LinearLR(_Factor):
 
 
 class PolynomialLR(_Factor):
-    """lr times (1 - step / total_iters)^power, until it is 0 after `total_iters` steps.
+    """Multiplies lr by (1 - step / total_iters)^power, 0 after `total_iters` steps.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2, power=2.0)

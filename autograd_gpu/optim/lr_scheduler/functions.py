@@ -1,4 +1,4 @@
-"""Learning rates by a user's function."""
+"""Schedulers by a user's function."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LambdaLR(_ByFunction):
 
 
 class MultiplicativeLR(_ByFunction):
-    """lr is multiplied by `lr_lambda(step)` at each step; a list gives each group its own function.
+    """Multiplies lr by `lr_lambda(step)` at each step; a list gives each group its own function.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda step: 0.5)

@@ -1,4 +1,4 @@
-"""Learning rates that fall when a measure stops improving."""
+"""ReduceLROnPlateau."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .scheduler import _EPOCH, LRScheduler, check_optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """lr is multiplied by `factor` when `step(metrics)` has seen no improvement for more than `patience` steps.
+    """Multiplies lr by `factor` when a metric has not improved for more than `patience` steps.
 
-    An improvement goes below (`mode` "min") or above ("max") the best so far by `threshold`, relative ("rel") or not
-    ("abs", `threshold_mode`). After a reduction `cooldown` steps are not counted. lr does not fall below `min_lr`, one
-    for all groups or a list, nor by less than `eps`.
+    An improvement is below (`mode` "min") or above ("max") the best value so far by `threshold`, relative or absolute
+    (`threshold_mode` "rel" or "abs"). After a reduction `cooldown` steps are not counted. lr stays at least `min_lr`,
+    a number or a list with one per group; reductions by less than `eps` are skipped.
 
     >>> optimizer = ag.optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
     >>> scheduler = ag.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
@@ -59,7 +59,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._ag_lrs()
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Takes the measure of this epoch, and reduces the learning rates if it is time."""
+        """Records the metric of this epoch, and reduces the learning rates if due."""
         current = float(metrics)
         if epoch is not None:
             warnings.warn(_EPOCH, UserWarning, stacklevel=2)
@@ -95,7 +95,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the steps after a reduction are still not counted."""
+        """Whether the cooldown after a reduction is running."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float, best: float) -> bool:

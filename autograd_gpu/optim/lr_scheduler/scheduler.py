@@ -1,4 +1,4 @@
-"""What all learning rate schedulers share."""
+"""The base class of learning rate schedulers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ORDER = (
 
 
 class LRScheduler:
-    """Base of the schedulers: subclass it and define `get_lr`, one learning rate per parameter group.
+    """Base class of schedulers: a subclass defines `get_lr`, which returns one learning rate per parameter group.
 
-    Making a scheduler sets each group's "initial_lr" to its lr, and takes step 0. `last_epoch` is the number of the
-    last step, -1 to start; otherwise the groups must have an "initial_lr" (KeyError).
+    The constructor sets each group's "initial_lr" to its lr, and performs step 0. `last_epoch` is the number of the
+    last step, -1 to start; else the groups must have an "initial_lr" (KeyError).
 
     >>> class Halving(ag.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
@@ -67,9 +67,9 @@ class LRScheduler:
             self._is_initial = False
 
     def step(self, epoch: int | None = None) -> None:
-        """Sets each group's lr to that of the next step; call it after `optimizer.step()`.
+        """Advances one step and sets each group's lr; call it after `optimizer.step()`.
 
-        UserWarning if the optimizer has made no step before the first call. `epoch`, deprecated, jumps to that step.
+        UserWarning if the optimizer has not stepped before the first call. `epoch` (deprecated) jumps to that step.
         """
         if self._step_count == 1 and self.optimizer._ag_steps_taken == self._steps_before:
             warnings.warn(_ORDER, UserWarning, stacklevel=2)
@@ -93,11 +93,11 @@ class LRScheduler:
         self._last_lr = self._ag_lrs()
 
     def get_lr(self) -> list[float]:
-        """The learning rates of step `last_epoch`, computed from those of the step before; `step` calls it."""
+        """The learning rates of step `last_epoch`, from those of the previous step; called by `step`."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
     def _get_closed_form_lr(self) -> list[float]:
-        """The learning rates of step `last_epoch`, whatever came before."""
+        """The learning rates of step `last_epoch` in closed form."""
         return self.get_lr()
 
     def get_last_lr(self) -> list[float]:

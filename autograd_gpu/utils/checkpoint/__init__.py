@@ -1,4 +1,4 @@
-"""Checkpoints: what a function saves for backward is dropped, and made again by running it a second time."""
+"""Activation checkpointing: recomputes saved tensors in backward by running the function again."""
 
 from .determinism import CheckpointError, set_checkpoint_debug_enabled
 from .entry import checkpoint, noop_context_fn

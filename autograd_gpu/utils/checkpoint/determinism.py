@@ -1,4 +1,4 @@
-"""Whether the second run of a function does what the first did: what is compared, and what is said where it differs."""
+"""Checks that a recomputation saves the same tensors as the forward pass, and the error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 class CheckpointError(RuntimeError):
-    """Raised where a function saves other tensors when it is run again.
+    """Raised if a checkpointed function saves other tensors when it is recomputed.
 
     >>> issubclass(ag.utils.checkpoint.CheckpointError, RuntimeError)
     True
@@ -30,7 +30,7 @@ class CheckpointError(RuntimeError):
 
 
 class Metadata(NamedTuple):
-    """What is compared of a saved tensor. A version that moved in between says that its memory was written to."""
+    """The compared properties of a saved tensor; a changed version means that it was modified in place."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -50,7 +50,7 @@ CHECKS: dict[str, Check] = {"default": metadata, "none": None}
 
 
 def check_of(name: str) -> Check:
-    """What a `determinism_check` notes of each tensor."""
+    """The function of a `determinism_check` that records a tensor's properties; ValueError for an unknown name."""
     if name not in CHECKS:
         raise ValueError(f"determinism_check should be one of {list(CHECKS)}, but got {name}")
     return CHECKS[name]
@@ -87,7 +87,7 @@ DEBUG = _Debug()
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Overrides `debug` of the checkpoints that this thread makes in the block; None overrides nothing.
+    """Overrides `debug` of checkpoints made by this thread inside the block; None has no effect.
 
     >>> with ag.utils.checkpoint.set_checkpoint_debug_enabled(True):
     ...     y = ag.utils.checkpoint.checkpoint(ag.exp, ag.zeros(1, requires_grad=True), use_reentrant=False)
@@ -107,7 +107,7 @@ def _described(value: Any) -> str:
 
 
 class OpLog:
-    """An interceptor that writes down each call and where it stood."""
+    """An interceptor that records each call and its source line."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -145,7 +145,7 @@ def _trace() -> str:
 
 
 def explained(first: OpLog, second: OpLog) -> CheckpointError:
-    """What `debug=True` says of a difference."""
+    """The error for a difference with `debug=True`: lists the operations of both runs."""
     parts = (
         "An error happened while unpacking tensors; dumping logs of latest computation because you passed `debug=True` "
         f"to `{NAME}.checkpoint()`.",

@@ -1,4 +1,4 @@
-"""checkpoint: the call that users make."""
+"""The public function checkpoint."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """function(*args, **kwargs), of which only the arguments are kept: backward runs it again for what it saved.
+    """function(*args, **kwargs), saving only the arguments; backward runs the function again for the saved tensors.
 
-    use_reentrant: False is recommended, and has to be asked for: None warns and means True. True runs the function
-        without recording and calls backward inside of backward: it takes no kwargs and no `grad()`, follows only
-        tensors that are arguments and results themselves, and runs the whole function again.
-    context_fn: makes two context managers, around the first and around every other run.
+    use_reentrant: False is recommended; the default None warns and means True. True runs the function without recording
+        and calls backward inside backward: it does not support kwargs and `grad()`, differentiates only tensors that
+        are arguments or results themselves, and always reruns the whole function.
+    context_fn: returns two context managers, for the forward run and for each recomputation.
     determinism_check: "default" compares number, shapes, dtypes, devices and versions of the tensors that both runs
-        saved, and raises CheckpointError; "none" does not.
-    debug: an error then lists the operations of both runs.
-    early_stop: the second run ends as soon as everything is there.
-    preserve_rng_state: random numbers come again, from every generator that the function uses.
+        save, and raises CheckpointError if they differ; "none" does not compare.
+    debug: error messages list the operations of both runs.
+    early_stop: stop the recomputation as soon as all needed tensors are computed.
+    preserve_rng_state: the recomputation draws the same random numbers, from all generators that the function uses.
 
     >>> x = ag.ones(2, 2, requires_grad=True)
     >>> y = ag.utils.checkpoint.checkpoint(lambda x: (x @ x).exp().sin(), x, use_reentrant=False)
@@ -70,7 +70,7 @@ def checkpoint(
 
 
 def is_reentrant(use_reentrant: bool | None, caller: str) -> bool:
-    """None warns whoever called our caller, and means True."""
+    """`use_reentrant`; None warns, at the caller's caller, and means True."""
     if use_reentrant is None:
         warnings.warn(
             f"{caller}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended, "
@@ -80,7 +80,7 @@ def is_reentrant(use_reentrant: bool | None, caller: str) -> bool:
 
 
 def _frame(context_fn: Callable[[], Contexts], determinism_check: str, debug: bool) -> Frame:
-    """The frame with its checks, and the contexts of both runs."""
+    """A frame with its checks and the contexts of both runs."""
     if debug if DEBUG.enabled is None else DEBUG.enabled:
         if context_fn is not noop_context_fn:
             raise ValueError("debug=True is incompatible with non-default context_fn")

@@ -1,15 +1,14 @@
-"""The checkpoint that is not reentrant: hooks on what a function saves, and the second run that makes it again.
+"""The non-reentrant checkpoint: saved-tensor hooks, and a recomputation of the saved tensors in backward.
 
-    1. In the forward pass each saved tensor is replaced by an empty Holder; the frame lists the holders weakly.
-    2. Backward unpacks a holder. If it is empty, the function is run again, recording and under hooks of its own, which
-       give the i-th tensor that is saved to the i-th holder, if that is still alive.
-    3. The run ends by an exception as soon as it has saved as many tensors as the forward pass (early stop).
-    4. A holder hands its tensor out once: recomputed tensors go as they are used, and a second backward runs it again.
-    5. The arguments are saved as a node's inputs are: under the hooks of a checkpoint around, which so keeps them.
+    1. In the forward pass each saved tensor is replaced by an empty Holder; the frame references the holders weakly.
+    2. Backward unpacks a holder. If it is empty, the function runs again with recording, under hooks that put the i-th
+       saved tensor into the i-th holder, if that is alive.
+    3. An exception stops the run when it has saved as many tensors as the forward pass (early stop).
+    4. A holder returns its tensor once: recomputed tensors are freed after use, and a second backward recomputes again.
+    5. The arguments are saved like a node's inputs, so an enclosing checkpoint's hooks apply to them.
 
-Nothing here belongs to one backward: threads may differentiate one graph at the same time, and find either a tensor in
-the holder or run the function themselves. The function may call backward itself; what it needs is then what was saved
-so far, and what its second run saves beyond that is not asked for.
+There is no state per backward: several threads may differentiate the same graph, and either find a tensor in a holder
+or run the function. The function may call backward itself; that needs only the tensors saved so far.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ EARLY_STOP = _EarlyStop()
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Overrides `early_stop` of the checkpoints that this thread makes in the block; backward may come outside of it.
+    """Overrides `early_stop` of checkpoints made by this thread inside the block; backward may run outside.
 
     >>> x = ag.zeros(1, requires_grad=True)
     >>> with ag.utils.checkpoint.set_checkpoint_early_stop(False):
@@ -59,11 +58,11 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 
 class StopRecomputation(EnoughSaved):
-    """Ends a second run that has made everything; no Exception, so that the function's own handlers let it pass."""
+    """Stops a recomputation that is complete. Not an Exception, so that handlers in the function do not catch it."""
 
 
 class Holder:
-    """Stands in a node for a tensor that was saved."""
+    """The placeholder of a saved tensor in a node."""
 
     __slots__ = ("__weakref__", "made")
 
@@ -74,7 +73,7 @@ class Holder:
 
 
 class Arguments:
-    """The arguments of a call; tensors among them saved, with their versions, as inputs of nodes are."""
+    """The arguments of a call, with tensors saved, including their versions, like inputs of nodes."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = [_kept(a, f"argument {i}") for i, a in enumerate(args)]
@@ -103,7 +102,7 @@ class Frame:
         self, forward: AbstractContextManager[Any], again: AbstractContextManager[Any], check: determinism.Check,
         explain: Callable[[], determinism.CheckpointError] | None = None,
     ) -> None:  # fmt: skip
-        self.forward, self.again = forward, again  # contexts of the first and every other run
+        self.forward, self.again = forward, again  # contexts of the forward run and of recomputations
         self.check, self.explain = check, explain
         self.holders: list[weakref.ref[Holder]] = []
         self.noted: list[Metadata] = []
@@ -142,14 +141,14 @@ class Frame:
 
 
 class Recomputation:
-    """A second run. It is the `pack` of the hooks; the graph that it builds keeps the tensors themselves."""
+    """A recomputation. Provides the `pack` hook; its own graph holds the tensors unpacked."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame, self.expected, self.count = frame, len(frame.holders), 0
         self.made: dict[int, tuple[Tensor, int]] = {}
 
     def run(self, wanted: Holder) -> tuple[Tensor, int]:
-        """Fills the holders; what `wanted` would hold is returned instead."""
+        """Fills the holders; returns the tensor of `wanted` instead of storing it."""
         frame = self.frame
         args, kwargs = frame.arguments.unpack()
         try:
@@ -168,7 +167,7 @@ class Recomputation:
         self.count += 1
         if i >= self.expected:
             if frame.early_stop:
-                raise StopRecomputation(self)  # again: the function has swallowed the first one
+                raise StopRecomputation(self)  # again, since the function caught the first one
             if frame.complete:
                 raise determinism.too_many()
             return tensor

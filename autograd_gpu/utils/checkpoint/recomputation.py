@@ -1,4 +1,4 @@
-"""Around the second run of a checkpointed function: its random numbers come again, then everything goes on."""
+"""Contexts of a recomputation: replayed random numbers, reusable context managers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
 
 
 class Anew:
-    """A context that begins anew each time that it is entered, on any thread."""
+    """A reusable, thread-safe context manager that makes a new context at each entry."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
         self._make, self._here = make, threading.local()

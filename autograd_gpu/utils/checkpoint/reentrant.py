@@ -1,4 +1,4 @@
-"""The reentrant checkpoint: a Function whose backward runs the function again and calls backward on what it made."""
+"""The reentrant checkpoint: a Function whose backward runs the function again and calls backward on its result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warns where no tensor in `inputs` requires grad.
+    """Warns if no tensor in `inputs` requires grad.
 
     >>> ag.utils.checkpoint.check_backward_validity([ag.ones(2, requires_grad=True), 3])
     """
@@ -41,7 +41,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 class CheckpointFunction(Function):
-    """What `checkpoint` applies for use_reentrant=True: apply(run_function, preserve_rng_state, *args).
+    """The Function of `checkpoint` with use_reentrant=True: apply(run_function, preserve_rng_state, *args).
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> ag.utils.checkpoint.CheckpointFunction.apply(ag.exp, True, x).sum().backward()

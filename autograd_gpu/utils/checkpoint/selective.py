@@ -1,7 +1,8 @@
-"""Checkpoints that keep the results of some operations: a policy says of which; the second run does not compute them.
+"""Selective checkpointing: a policy selects operations whose results are cached and not recomputed.
 
-What is kept is what the op's forward returned, with all that it saves for its derivative. In the second run an op takes
-the place of its n-th call in the first; an entry is used up, so that a second backward computes it.
+An entry is the result of the op's forward, including values saved for its derivative. The n-th call of an op in a
+recomputation uses the entry of its n-th call in the forward pass. It removes the entry, so a second backward recomputes
+it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ MISMATCH = ("This can happen if the operations in the checkpointed region are no
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy function answers: whether the result of an operation is saved, or computed again.
+    """The result of a policy function: whether the result of an operation is saved or recomputed.
 
-    PREFER_ is leave for other subsystems to decide otherwise; here it means what MUST_ means. CPU_OFFLOAD saves in the
-    host's memory. Views are always made again, since they hold nothing.
+    PREFER_ allows other subsystems to decide otherwise, and here equals MUST_. CPU_OFFLOAD saves in host memory. Views
+    are always recomputed, since they own no memory.
 
     >>> ag.utils.checkpoint.CheckpointPolicy.MUST_SAVE.name
     'MUST_SAVE'
@@ -49,9 +50,9 @@ OFFLOAD = (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOA
 
 
 class SelectiveCheckpointContext:
-    """What a policy function learns of a call beside its operation and arguments: `op_output`, the result.
+    """The context argument of a policy function, with the operation's result in `op_output`.
 
-    The policy is asked in the forward pass only; `is_recompute` is always False.
+    The policy is called in the forward pass only; `is_recompute` is always False.
 
     >>> ag.utils.checkpoint.SelectiveCheckpointContext(is_recompute=False).is_recompute
     False
@@ -63,7 +64,7 @@ class SelectiveCheckpointContext:
 
 
 class Entry(NamedTuple):
-    """The result of one call: what forward returned, the versions of its memory, where it left the generators."""
+    """A cached call: the result of forward, the versions of its memory, and the generators' states after it."""
 
     result: Any
     versions: list[tuple[Storage, int]]
@@ -71,8 +72,8 @@ class Entry(NamedTuple):
     home: Any  # the device to move the result back to, None if it stayed there
 
 
-class Kept:
-    """What one forward pass has kept: entries by op and number of the call."""
+class ResultCache:
+    """The cached results of a forward pass, by op and call number."""
 
     def __init__(self, policy: Policy, mutation: bool) -> None:
         self.policy, self.mutation = policy, mutation
@@ -81,10 +82,10 @@ class Kept:
 
 
 class Caching:
-    """The interceptor of the forward pass."""
+    """The interceptor of the forward pass, which caches results."""
 
-    def __init__(self, kept: Kept) -> None:
-        self.kept = kept
+    def __init__(self, cache: ResultCache) -> None:
+        self.cache = cache
 
     def around(self, op: OpDef, args: list[Any], attributes: dict[str, Any], forward: Any) -> tuple[Any, Any]:
         results: list[Any] = []
@@ -96,38 +97,38 @@ class Caching:
             return results[0]
 
         def done(out: Any) -> None:
-            kept = self.kept
-            number = kept.calls[op.name]
-            kept.calls[op.name] += 1
+            cache = self.cache
+            number = cache.calls[op.name]
+            cache.calls[op.name] += 1
             given = [list(args)] if op.variadic else args
             context = SelectiveCheckpointContext(is_recompute=False, op_output=out)
-            policy = kept.policy(context, getattr(RECORD, op.name), *given, **attributes)
+            policy = cache.policy(context, getattr(RECORD, op.name), *given, **attributes)
             if policy is True or policy in SAVE or policy in OFFLOAD:
                 outs = (out,) if isinstance(out, Tensor) else out
                 if not _is_view(op, outs, args):
                     entry = Entry(results[0], [(s, s.version) for s in map(storage_of, outs)], snapshot.now(), None)
-                    kept.entries[op.name, number] = _on_host(entry) if policy in OFFLOAD else entry
+                    cache.entries[op.name, number] = _on_host(entry) if policy in OFFLOAD else entry
 
         return noting, done
 
 
 class Cached:
-    """The interceptor of a second run."""
+    """The interceptor of a recomputation, which returns cached results."""
 
-    def __init__(self, kept: Kept) -> None:
-        self.kept = kept
+    def __init__(self, cache: ResultCache) -> None:
+        self.cache = cache
         self.calls: Counter[str] = Counter()
 
     def around(self, op: OpDef, args: list[Any], attributes: dict[str, Any], forward: Any) -> tuple[Any, Any]:
-        kept, number = self.kept, self.calls[op.name]
+        cache, number = self.cache, self.calls[op.name]
         self.calls[op.name] += 1
-        if number >= kept.calls[op.name]:
+        if number >= cache.calls[op.name]:
             raise RuntimeError(f"{op.name} invocation index {number} encountered during backward but not found in "
                                f"storage. {MISMATCH}")
-        entry = kept.entries.pop((op.name, number), None)
+        entry = cache.entries.pop((op.name, number), None)
         if entry is None:
             return forward, None
-        if not kept.mutation and any(storage.version != version for storage, version in entry.versions):
+        if not cache.mutation and any(storage.version != version for storage, version in entry.versions):
             raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
 
         def recall(xp: Any, *arrays: Any, **named: Any) -> Any:
@@ -149,7 +150,7 @@ def _is_view(op: OpDef, outs: tuple[Tensor, ...], args: list[Any]) -> bool:
 
 
 def _on_host(entry: Entry) -> Entry:
-    """The entry with its arrays in the host's memory; one that is there already is kept as it is."""
+    """The entry with its arrays in host memory; unchanged if they are there already."""
     homes = {backend.device_of(array) for array in _arrays(entry.result)}
     if homes <= {backend.CPU}:
         return entry
@@ -157,7 +158,7 @@ def _on_host(entry: Entry) -> Entry:
 
 
 def _mapped(result: Any, move: Callable[[Any], Any]) -> Any:
-    """What a forward returned, an array or tuples and dicts of such, with `move` applied to each array."""
+    """A result of forward, an array or nested tuples and dicts of arrays, with `move` applied to each array."""
     if isinstance(result, dict):
         return {name: _mapped(value, move) for name, value in result.items()}
     if isinstance(result, (tuple, list)):
@@ -174,14 +175,14 @@ def _arrays(result: Any) -> list[Any]:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """The two contexts of a checkpoint that keeps results of operations: the `context_fn`, by functools.partial.
+    """The two contexts of selective checkpointing; pass functools.partial of this function as `context_fn`.
 
     policy_fn_or_list: a function policy_fn(ctx, op, *args, **kwargs), called after each operation of the forward pass
-        with a SelectiveCheckpointContext, the operation (`ag.matmul`, ...) and what it was called with, which answers a
+        with a SelectiveCheckpointContext, the operation (`ag.matmul`, ...) and its arguments, which returns a
         CheckpointPolicy; or a list of operations, or their names, whose results are saved.
-    allow_cache_entry_mutation: what was kept may be modified in place before it is used; else that is a RuntimeError.
+    allow_cache_entry_mutation: allow in-place modification of cached results before their use; else RuntimeError.
 
-    TypeError or ValueError: policy_fn_or_list is neither, or names what is no operation.
+    TypeError if policy_fn_or_list is neither a function nor a list, ValueError if an element is not an operation.
 
     >>> import functools
     >>> save = functools.partial(ag.utils.checkpoint.create_selective_checkpoint_contexts, [ag.matmul])
@@ -198,8 +199,8 @@ def create_selective_checkpoint_contexts(
         policy = policy_fn_or_list
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    kept = Kept(policy, allow_cache_entry_mutation)
-    return intercept(Caching(kept)), Anew(lambda: intercept(Cached(kept)))
+    cache = ResultCache(policy, allow_cache_entry_mutation)
+    return intercept(Caching(cache)), Anew(lambda: intercept(Cached(cache)))
 
 
 def _from_list(ops: list[Any]) -> Policy:

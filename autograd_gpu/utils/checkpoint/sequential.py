@@ -1,4 +1,4 @@
-"""Checkpoints along a chain of functions."""
+"""Checkpointing of a sequence of functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .entry import checkpoint, is_reentrant
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """The functions one after the other, as `segments` parts that are checkpointed, but for the last one.
+    """Applies the functions in order, divided into `segments` checkpointed parts; the last part is not checkpointed.
 
     functions: an `nn.Sequential` or a list of modules or functions of one argument.
     kwargs: preserve_rng_state, as in `checkpoint`; ValueError for another one.

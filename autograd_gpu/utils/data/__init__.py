@@ -1,4 +1,4 @@
-"""Datasets, and batches of them."""
+"""Datasets and data loading."""
 
 from .dataset import Dataset, Subset, TensorDataset, random_split
 from .loader import DataLoader, default_collate

@@ -1,4 +1,4 @@
-"""Datasets: what can be indexed, and cut into batches."""
+"""Datasets, random splits, and collation of samples."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Item = TypeVar("Item", covariant=True)
 
 
 class Dataset(Generic[Item]):
-    """Base of the datasets: a subclass defines `__len__` and `__getitem__(index)`.
+    """Base class of datasets: a subclass defines `__len__` and `__getitem__(index)`.
 
-    One that can cut a whole batch at once defines `batch(indices)` too, and `device`, where it wants the
+    A dataset that can gather a whole batch at once also defines `batch(indices)`, and `device`, the device of the
     indices.
 
     >>> class Squares(ag.utils.data.Dataset):
@@ -47,7 +47,7 @@ class Dataset(Generic[Item]):
 
 
 class TensorDataset(Dataset):
-    """Rows of tensors of one length on one device: item i is the tuple of their i-th rows.
+    """Tensors of the same length on the same device; item i is the tuple of their i-th rows.
 
     >>> dataset = ag.utils.data.TensorDataset(ag.arange(6).reshape(3, 2), ag.tensor([7, 8, 9]))
     >>> dataset[1]
@@ -75,7 +75,7 @@ class TensorDataset(Dataset):
 
     def batch(self, indices: Array) -> Any:
         if type(self).__getitem__ is not TensorDataset.__getitem__:
-            return super().batch(indices)  # a subclass does something to each item
+            return super().batch(indices)  # a subclass overrides __getitem__
         return [t[indices] for t in self.tensors]  # one gather per tensor: always a copy, never a view
 
 
@@ -133,7 +133,7 @@ def _sizes(total: int, lengths: Sequence[int | float]) -> list[int]:
             if not 0 <= fraction <= 1:
                 raise ValueError(f"Fraction at index {i} is not between 0 and 1")
         sizes = [math.floor(total * fraction) for fraction in lengths]
-        for i in range(total - sum(sizes)):  # what rounding down left over, one each
+        for i in range(total - sum(sizes)):  # the remainder of rounding down, one each
             sizes[i % len(sizes)] += 1
         return sizes
     if sum(lengths) != total or any(length < 0 for length in lengths):
@@ -142,7 +142,7 @@ def _sizes(total: int, lengths: Sequence[int | float]) -> list[int]:
 
 
 def permutation(size: int, generator: Generator | None, seed: int | tuple[int, int] | None) -> np.ndarray:
-    """0 ... size - 1 in random order, in host memory: the same for data on every device."""
+    """A random permutation of 0 ... size - 1 in host memory, the same for all devices."""
     if seed is None:
         return to_numpy(randperm(size, generator=generator).array)
     if generator is not None:
@@ -151,7 +151,7 @@ def permutation(size: int, generator: Generator | None, seed: int | tuple[int, i
 
 
 def default_collate(samples: list[Any]) -> Any:
-    """Joins samples into a batch: tensors are stacked, numbers become a tensor, tuples and dicts by entry.
+    """Collates samples into a batch: stacks tensors, makes a tensor of numbers, and recurses into tuples and dicts.
 
     >>> ag.utils.data.default_collate([(1.0, {"a": 2}), (3.0, {"a": 4})])
     [tensor([1., 3.]), {'a': tensor([2, 4])}]

@@ -1,4 +1,4 @@
-"""DataLoader: a dataset in batches, shuffled or not."""
+"""DataLoader: iteration over a dataset in batches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from .dataset import Dataset, Item, default_collate, permutation
 class DataLoader(Generic[Item]):
     """Iterates over `dataset` in batches of `batch_size`, the last one smaller unless `drop_last`.
 
-    With `shuffle` each epoch has a new order. `seed` alone fixes the sequence of orders; without it they are
-    drawn from `generator`, or else from the default generator. Batches of tensors are copies, on the tensors'
-    device. `collate_fn(samples)`, if given, makes a batch of a list of samples.
+    With `shuffle` each epoch has a new order, determined by `seed`, or drawn from `generator` or the default generator.
+    Batches of tensors are copies on the tensors' device. `collate_fn(samples)` makes a batch of a list of samples.
 
     >>> dataset = ag.utils.data.TensorDataset(ag.arange(5))
     >>> loader = ag.utils.data.DataLoader(dataset, batch_size=2, shuffle=True, seed=0)
@@ -56,7 +55,7 @@ class DataLoader(Generic[Item]):
         return whole + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
-        # The order is drawn here, not at the first batch, whose time another iterator could change.
+        # Drawn here, not at the first batch, so that the order does not depend on other iterators.
         return self._ag_batches(self._ag_order(), len(self))
 
     def _ag_order(self) -> np.ndarray:

@@ -46,11 +46,11 @@ def test_a_view_keeps_it():
 
 
 def test_what_waits_is_bounded(monkeypatch):
-    monkeypatch.setattr(pool, "KEPT", 4 << 20)
+    monkeypatch.setattr(pool, "MAX_FREE", 4 << 20)
     for n in range(1, 60):
         del_me = pool.empty((n * 64, 1024), np.dtype("float32"))
         del del_me
-        assert pool.held_bytes() <= pool.KEPT
+        assert pool.held_bytes() <= pool.MAX_FREE
 
 
 def test_varying_batches_stay_bounded():
@@ -58,7 +58,7 @@ def test_varying_batches_stay_bounded():
     for n in range(8, 60):
         (ag.rand(n * 64, 256) @ w).sum().backward()
         w.grad = None
-    assert pool.held_bytes() <= pool.KEPT
+    assert pool.held_bytes() <= pool.MAX_FREE
 
 
 def test_small_and_foreign_types_are_plain():

@@ -98,7 +98,7 @@ def test_threads_of_a_deep_backward_make_none(made):
 
 
 def test_streams_have_their_own_until_there_are_many(xp, made, monkeypatch):
-    monkeypatch.setattr(cublas_handles, "_MOST", 3)
+    monkeypatch.setattr(cublas_handles, "MAX_HANDLES", 3)
     a, streams = xp.eye(4), [xp.cuda.Stream() for _ in range(5)]
     found = []
     for stream in streams * 2:

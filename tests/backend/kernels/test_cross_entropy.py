@@ -43,7 +43,7 @@ def forward(x, classes, reduction="mean", offset=0, shape=None, order="forward",
     elif reduction != "none" and blocks > 1:
         total = (1, 1), (kernels.THREADS, 1)
         emulated.launch(f"cross_entropy_total<{name}>", total, partials, out, kept[3], options[2], blocks, **how)
-    return out.result(), kernels.Kept(*[each.result() for each in kept])
+    return out.result(), kernels.CrossEntropySaved(*[each.result() for each in kept])
 
 
 def backward(g, x, classes, kept, offset=0, **how):

@@ -257,7 +257,7 @@ def scalars_of(recorder, *values):
 
 def test_few_numbers_are_kept(recorder, monkeypatch):
     """Counters of random numbers never come again."""
-    monkeypatch.setattr(scalars, "_KEPT", 10)
+    monkeypatch.setattr(scalars, "_MAX_CACHED", 10)
     kept = Scalars(np.dtype("uint64"))
     for value in range(35):
         assert kept[value].number == value

@@ -143,11 +143,11 @@ def read_before_another_stream_writes(cp):
 WAITS = {
     ("_send", 0): computed_before_it_is_read,
     ("_send", 1): block_read_before_it_is_filled_again,
-    ("_fetched", 0): memory_used_before_it_is_filled,
-    ("_fetched", 1): block_filled_before_it_is_read,
+    ("_fetch", 0): memory_used_before_it_is_filled,
+    ("_fetch", 1): block_filled_before_it_is_read,
     ("Arrival.take", 0): filled_before_it_is_used,
-    ("Use.end", 0): read_before_it_is_freed,
-    ("Use.keep", 0): read_before_another_stream_writes,
+    ("PendingCopy.end", 0): read_before_it_is_freed,
+    ("PendingCopy.keep", 0): read_before_another_stream_writes,
 }
 
 
@@ -158,7 +158,7 @@ class TestEachWait:
     @pytest.fixture(autouse=True)
     def _clean(self, own_slabs, schedule, cp, monkeypatch):
         monkeypatch.setattr(copy_engine, "_engines", KeyedSingleton(copy_engine.CopyEngine))
-        monkeypatch.setattr(copy_engine, "_met", collections.defaultdict(set))  # one stream: the CPU never waits
+        monkeypatch.setattr(copy_engine, "_streams", collections.defaultdict(set))  # one stream: the CPU never waits
         yield
         schedule.forget()
         cp.cuda.Device().synchronize()
@@ -236,7 +236,7 @@ class TestOrder:
     @pytest.mark.emulated
     def test_made_on_a_stream_that_has_saved_nothing(self, cp, schedule, monkeypatch):
         """It waits for what was done with the array, not for the copy, of which it has not heard."""
-        monkeypatch.setattr(copy_engine, "_met", collections.defaultdict(set))
+        monkeypatch.setattr(copy_engine, "_streams", collections.defaultdict(set))
         monkeypatch.setattr(cp.cuda.Event, "done", False)
         main, side = cp.cuda.get_current_stream(), ag.cuda.Stream()
         with side:
@@ -252,12 +252,12 @@ class TestOrder:
 
     def test_an_interrupt_at_the_copy(self, cp, monkeypatch, schedule):
         """The array, the block and the stream stay as they should be, whatever was ordered before the interrupt."""
-        def interrupt(mark):
+        def interrupt(fence):
             raise KeyboardInterrupt
 
         kept = offload.pack(numbers(cp, first=9), 1024, ahead=0)
         with monkeypatch.context() as patch:
-            patch.setattr(copy_engine.Mark, "record", interrupt)
+            patch.setattr(copy_engine.Fence, "record", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 kept.unpack()
             del kept

@@ -1,0 +1,36 @@
+"""The device of an array, and copies between devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..cuda import runtime
+from .device import CPU, Device
+from .namespace import is_cuda
+
+
+def resolve(device: Device) -> Device:
+    """`device` with an index: "cuda" becomes the current CUDA device."""
+    return Device("cuda", runtime.device_index()) if device.type == "cuda" and device.index is None else device
+
+
+def device_of(array: Any) -> Device:
+    """The device of a NumPy or CuPy array."""
+    if type(array) is np.ndarray:
+        return CPU
+    return Device("cuda", array.device.id) if is_cuda(array) else CPU
+
+
+def to_device(array: Any, device: Device) -> Any:
+    """`array` on `device`: the same array if it is there already, else a copy."""
+    if is_cuda(array):
+        to_host = device.type == "cpu"
+        return runtime.to_host(array) if to_host else runtime.to_device(array, runtime.device_index(device))
+    return array if device.type == "cpu" else runtime.from_host(array, runtime.device_index(device))
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """`array` as a NumPy array: the same array, or a copy of a CuPy array."""
+    return to_device(array, CPU)
