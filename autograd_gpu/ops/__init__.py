@@ -68,7 +68,20 @@ from .nn import (
     softmax,
 )
 from .random import sampling
-from .reduction import covariance, cumprod, cumulative, difference, minmax, nan, pairs, sum, variance
+from .reduction import (
+    covariance,
+    cumprod,
+    cumulative,
+    difference,
+    dimensions,
+    logsumexp,
+    minmax,
+    nan,
+    norm,
+    pairs,
+    sum,
+    variance,
+)
 from .shape import broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
 from .sorting import histogram, order_statistics, quantile, searchsorted, sort, unique
 from . import properties

@@ -88,7 +88,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "kron": lambda a, b: tensordot.kron(as_tensor(a), as_tensor(b)),
     "tensordot": lambda a, b, axes=2: tensordot.tensordot(as_tensor(a), as_tensor(b), axes),
     "einsum": lambda subscripts, *operands: einsum.einsum(subscripts, *_tensors(operands)),
-    "trace": lambda a: sum.trace(a), "concatenate": _concatenate,
+    "trace": lambda a: diagonal.trace(a), "concatenate": _concatenate,
     "stack": lambda arrays, axis=0: concat.stack(_tensors(arrays), axis),
     "vstack": lambda tup: concat.vstack(_tensors(tup)), "hstack": lambda tup: concat.hstack(_tensors(tup)),
     "dstack": lambda tup: concat.dstack(_tensors(tup)), "column_stack": lambda tup: concat.column_stack(_tensors(tup)),

@@ -1,4 +1,4 @@
-"""Rows of ops/reduction/sum.py, ops/reduction/variance.py, ops/reduction/minmax.py and ops/reduction/cumulative.py."""
+"""Rows of ops/reduction/ (sum.py, logsumexp.py, norm.py, variance.py, minmax.py, cumulative.py)."""
 
 import functools
 import warnings

@@ -11,7 +11,8 @@ from ... import backend
 from ...core.extend import FLOAT, LINEAR, MATRICES, Tensor, defop, one_by_one, other_words, public, wrap
 from .._support.half_precision import in_float32
 from ..elementwise.arithmetic import where
-from ..reduction.sum import axes, norm
+from ..reduction.dimensions import axes
+from ..reduction.norm import norm
 from ..shape.reshape import unsqueeze
 
 MANY = 25  # from so many points on either side, distances come from products, as in PyTorch

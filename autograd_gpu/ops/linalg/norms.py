@@ -14,7 +14,7 @@ from ..elementwise.arithmetic import where
 from ..elementwise.unary import abs as absolute
 from ..indexing.basic_index import wrap_dim
 from ..reduction.minmax import amax, amin
-from ..reduction.sum import norm as power_norm
+from ..reduction.norm import norm as power_norm
 from ..reduction.sum import sum as sum_over
 from ..shape.permute import movedim
 from ..shape.reshape import unsqueeze

@@ -21,7 +21,7 @@ from ...core.extend import (
 )
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
-from ..reduction.sum import reduced
+from ..reduction.dimensions import reduced
 from .matmul import ALWAYS, refuse_vectors
 
 # ---- inner -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ...backend.arrays.dtypes import FLOATS, wide
 from ...core.extend import FLOAT, LINEAR, RECORD, Tensor, added, defop, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
-from ..reduction.sum import reduced
+from ..reduction.dimensions import reduced
 from ..shape.permute import movedim
 from .batched_cross_entropy import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
 from .class_indices import clean, dense, given, within

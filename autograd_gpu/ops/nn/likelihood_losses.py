@@ -11,7 +11,7 @@ from ...backend.arrays.dtypes import wide
 from ...core.extend import FLOAT, RECORD, Tensor, defop, example, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
-from ..reduction.sum import divided
+from ..reduction.dimensions import divided
 from .regression_losses import LOSS_BATCH, LOSS_JVP, finish, reduced_examples, settle, share, whole_examples
 from .similarity import lift
 

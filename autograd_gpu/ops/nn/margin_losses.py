@@ -18,7 +18,7 @@ from ...backend.cpu import numpy_ops
 from ...core.extend import FLOAT, RECORD, Tensor, defop, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
-from ..reduction.sum import added, divided
+from ..reduction.dimensions import added, divided
 from .exponential_activations import logsigmoid, softplus
 from .regression_losses import check_reduction, settle
 from .similarity import pairwise_distance

@@ -25,7 +25,7 @@ from ...core.extend import (
     public,
 )
 from ...errors import ArgumentError, warn_user
-from ..reduction.sum import reduced
+from ..reduction.dimensions import reduced
 
 REDUCTIONS = ("mean", "sum", "none")
 

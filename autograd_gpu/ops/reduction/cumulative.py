@@ -13,7 +13,7 @@ from ...core.extend import FLOAT, LEADING, LINEAR, along, counted_from_right, de
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from ..sorting.sort import values_back, values_jvp
-from .sum import reduced
+from .dimensions import reduced
 
 
 def result_dtype(x, dtype):

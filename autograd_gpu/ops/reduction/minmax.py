@@ -23,7 +23,7 @@ from ...core.extend import (
 )
 from ..elementwise.clamp import maximum, minimum
 from ..indexing.basic_index import from_right, wrap_dim
-from .sum import axes, axis_of, kept
+from .dimensions import axes, axis_of, kept
 
 
 def refuse_empty(name, x, dim):

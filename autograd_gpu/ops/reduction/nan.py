@@ -11,7 +11,8 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import BROADCASTING, ELEMENTWISE, REDUCING, defop
-from .sum import added, negative, reduced, spread, sum
+from .dimensions import added, negative, reduced, spread
+from .sum import sum
 
 
 def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):

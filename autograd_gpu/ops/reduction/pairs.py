@@ -7,8 +7,9 @@ covariance.py and minmax.py.
 from __future__ import annotations
 
 from ...core.extend import REDUCING, defop
+from .dimensions import negative
 from .minmax import amax, amin
-from .sum import mean, negative
+from .sum import mean
 from .variance import std, var
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import REDUCING, BatchWord, defop
-from .sum import added, count, divided, kept, negative
+from .dimensions import added, count, divided, kept, negative
 
 FAR = 256.0**2
 LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances to whose squares float32 does justice

@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices."""
+"""Diagonals of matrices, their sum, and triangles."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from ...core.extend import (
 )
 from ..creation.convert import clone, to
 from ..indexing.basic_index import from_right, wrap_dim
+from ..reduction.sum import sum
 from .reshape import reshape
 
 FEW = 1024  # elements of a matrix up to which its triangles' masks are kept
@@ -172,6 +173,18 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
             [0., 2.]])
     """
     return diag(reshape(input, (-1,)), offset)
+
+
+@public(methods=True)
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix.
+
+    >>> ag.trace(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return sum(diagonal(input))
 
 
 # ---- triangles -----------------------------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""The dimensions of a reduction, and sums over them that other reductions use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...backend.cpu import numpy_ops, sums
+from ...backend.cuda import sums as device_sums
+from ..indexing.basic_index import from_right, wrap_dim
+
+
+def axes(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """`dim` as negative axes, the rightmost first; None and () name all of them."""
+    if type(dim) is int and ndim:
+        return (wrap_dim(dim, ndim) - ndim,)
+    if isinstance(dim, np.integer):
+        dim = int(dim)
+    if dim is None or (not isinstance(dim, int) and not len(dim)):
+        return tuple(range(-1, -ndim - 1, -1))
+    dims = (dim,) if isinstance(dim, int) else dim
+    found = [wrap_dim(d, ndim) for d in dims]
+    if len(set(found)) < len(found):
+        twice = next(d for d in found if found.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return tuple(sorted([from_right(d, ndim) for d in found], reverse=True)) if ndim else ()
+
+
+def axis_of(dim: Any, ndim: int) -> Any:
+    """`dim` as NumPy and CuPy take it: None, one axis, or several."""
+    if dim is None or (type(dim) is int and -ndim <= dim < ndim):
+        return dim
+    return axes(dim, ndim)
+
+
+def negative(dim: Any, ndim: int) -> Any:
+    """`dim` as negative axes; None stays."""
+    return None if dim is None else axes(dim, ndim)
+
+
+def kept(F: Any, y: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """A reduction's result with the reduced dimensions back, of size 1."""
+    if keepdim or not x_shape:
+        return y
+    if type(dim) is int:
+        return F.unsqueeze(y, from_right(dim, len(x_shape)))
+    for axis in axes(dim, len(x_shape)):
+        y = F.unsqueeze(y, axis)
+    return y
+
+
+def spread(F: Any, g: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """A reduction's gradient stretched over what was summed."""
+    return F.expand(g if dim is None else kept(F, g, x_shape, dim, keepdim), x_shape)
+
+
+def count(x_shape: tuple[int, ...], dim: Any) -> int:
+    """How many elements make one element of the result."""
+    if type(dim) is int and x_shape:
+        return x_shape[wrap_dim(dim, len(x_shape))]
+    return math.prod(x_shape if dim is None else [x_shape[axis] for axis in axes(dim, len(x_shape))])
+
+
+def reduced(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any = None) -> Any:
+    """np.add.reduce and its kin over `dim`: twice as fast as np.sum, which looks for overrides first."""
+    axis = axis_of(dim, x.ndim)
+    if xp is np:
+        return getattr(np, reduction).reduce(x, axis, dtype, None, keepdim)
+    method = {"add": xp.sum, "multiply": xp.prod}[reduction]
+    return method(x, axis=axis, dtype=dtype, keepdims=keepdim)
+
+
+def added(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    """The sum of float32 or float64 over `dim`, with a small rounding error."""
+    if dim is not None and (type(dim) is not int or not -x.ndim <= dim < x.ndim):
+        dim = axes(dim, x.ndim)
+    return sums.total(x, dim, keepdim) if xp is np else device_sums.total(xp, x, dim, keepdim)
+
+
+def divided(total: Any, n: int | float) -> Any:
+    """total / n in the dtype of `total`; without a warning for n = 0, where nothing gives NaN."""
+    if n:
+        return total / (numpy_ops.constant(n, total.dtype) if type(total) is np.ndarray else n)
+    with np.errstate(invalid="ignore"):
+        return total * math.inf
