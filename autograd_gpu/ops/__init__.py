@@ -70,7 +70,6 @@ from .nn import (
 from .random import sampling
 from .reduction import (
     covariance,
-    cumprod,
     cumulative,
     difference,
     dimensions,

@@ -71,7 +71,7 @@ def _size(a: Any, axis: int | None = None) -> int:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": lambda a, axis=None, dtype=None, keepdims=False: sum.sum(a, axis, keepdims, dtype),
-    "prod": lambda a, axis=None, dtype=None, keepdims=False: cumulative.prod(a, axis, keepdims, dtype),
+    "prod": lambda a, axis=None, dtype=None, keepdims=False: sum.prod(a, axis, keepdims, dtype),
     "mean": lambda a, axis=None, dtype=None, keepdims=False: sum.mean(a, axis, keepdims, dtype),
     "var": lambda a, axis=None, ddof=0, keepdims=False: variance.var(a, axis, correction=ddof, keepdim=keepdims),
     "std": lambda a, axis=None, ddof=0, keepdims=False: variance.std(a, axis, correction=ddof, keepdim=keepdims),

@@ -1,4 +1,4 @@
-"""Rows of ops/reduction/cumprod.py and of what ops/reduction/cumulative.py has besides sums and products."""
+"""Rows of ops/reduction/cumulative.py."""
 
 import itertools
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops, sums
 from ...backend.cuda import sums as device_sums
 from ..indexing.basic_index import from_right, wrap_dim
@@ -86,3 +87,15 @@ def divided(total: Any, n: int | float) -> Any:
         return total / (numpy_ops.constant(n, total.dtype) if type(total) is np.ndarray else n)
     with np.errstate(invalid="ignore"):
         return total * math.inf
+
+
+def product_dtype(x: Any, dtype: Any) -> Any:
+    """The dtype of a product or a cumulative sum: `dtype`, or without one int64 for integers and bools, else x's."""
+    if dtype is not None:
+        return dtypes.computing(dtype)
+    return x.dtype if x.dtype in dtypes.FLOATS else dtypes.int64
+
+
+def floating(dtype: Any) -> bool:
+    """Whether a reduction of floats with this `dtype` argument returns floats."""
+    return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS

@@ -11,7 +11,7 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import BROADCASTING, ELEMENTWISE, REDUCING, defop
-from .dimensions import added, negative, reduced, spread
+from .dimensions import added, floating, negative, reduced, spread
 from .sum import sum
 
 
@@ -75,7 +75,7 @@ class nansum:
 
     forward = _nansum
     grad_x = _nansum_back
-    def differentiable(dim, keepdim, dtype): return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS
+    def differentiable(dim, keepdim, dtype): return floating(dtype)
     jvp, batch = _nansum_jvp, REDUCING
     public = methods = True
 

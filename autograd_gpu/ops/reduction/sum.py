@@ -1,4 +1,4 @@
-"""Sums, means and counts over dimensions. Half types are accumulated in float32."""
+"""Sums, means, counts and products over dimensions. Half types are accumulated in float32."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.extend import LINEAR, REDUCING, defop
-from .dimensions import added, axes, count, divided, reduced, spread
+from ...core.extend import LEADING, LINEAR, REDUCING, counted_from_right, defop, rank
+from ..indexing.basic_index import from_right
+from .dimensions import added, axes, count, divided, floating, product_dtype, reduced, spread
 
 
 def _sum_of_halves(x, dims, keepdim):
@@ -54,10 +55,6 @@ def _sum_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
     return spread(F, g if dtype is None else F.cast(g, x_dtype), x_shape, dim, keepdim)
 
 
-def _stays_float(dim, keepdim, dtype):
-    return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS
-
-
 @defop
 class sum:
     """The sum over `dim` (an int, a tuple, or None for all); integers and bools sum to int64.
@@ -68,7 +65,7 @@ class sum:
 
     forward = _sum
     grad_x = _sum_back
-    differentiable = _stays_float
+    def differentiable(dim, keepdim, dtype): return floating(dtype)
     jvp, batch = LINEAR, REDUCING
     public = methods = True
 
@@ -121,3 +118,90 @@ class count_nonzero:
     batch = REDUCING
     takes_out = False
     public = methods = True
+
+
+# ---- products ----------------------------------------------------------------------------------------
+
+
+def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
+    if isinstance(dim, (tuple, list)):
+        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; multiply over one at a time")
+    if dtype is None and x.dtype in dtypes.FULL_FLOATS:
+        return reduced(xp, "multiply", x, dim, keepdim)
+    wanted = product_dtype(x, dtype)
+    out = reduced(xp, "multiply", x.astype(wide(wanted), copy=False), dim, keepdim)
+    return out.astype(wanted, copy=False)
+
+
+def _prod_back(F, g, x, x_dtype, dim, keepdim, dtype):
+    if dtype is not None:
+        g = F.cast(g, x_dtype)
+    if dim is not None and x.ndim and not keepdim:
+        g = F.unsqueeze(g, from_right(dim, x.ndim))
+    return _prod_of_others(F, x, dim) * g
+
+
+def _prod_of_others(F, x, dim):
+    if dim is None or not x.ndim:
+        return F.reshape(F.exclusive_prod(F.reshape(x, (-1,))), x.shape)
+    return F.exclusive_prod(x, from_right(dim, x.ndim))
+
+
+def _prod_batch(F, n, batched, x, *, dim, keepdim, dtype):
+    ndim = rank(x, True)
+    dim = counted_from_right(dim, ndim)
+    if dim is not None and ndim:
+        return F.prod(x, dim, keepdim, dtype)
+    out = F.prod(F.reshape(x, (n, math.prod(x.shape[1:]))), -1, False, dtype)
+    return F.reshape(out, (n, *(1,) * ndim)) if keepdim else out
+
+
+@defop
+class prod:
+    """The product along `dim`, or of all elements; integers and bools multiply to int64.
+
+    The gradient needs no division, so that it is right where elements are 0; differentiating it once more takes memory
+    quadratic in the number of factors.
+
+    >>> ag.prod(ag.tensor([2.0, 3.0, 4.0]))
+    tensor(24.)
+    """
+
+    forward = _prod
+    grad_x = _prod_back
+    def jvp(F, t, x, dim, keepdim, dtype): return F.sum(_prod_of_others(F, x, dim) * t, dim, keepdim, dtype)
+    batch = _prod_batch
+    def differentiable(dim, keepdim, dtype): return floating(dtype)
+    public = methods = True
+
+
+def _exclusive_prod(xp, x, *, dim=-1):
+    y = xp.moveaxis(x.astype(wide(x.dtype), copy=False), dim, 0)
+    out = xp.ones(y.shape, y.dtype)
+    if len(y) > 1:
+        out[1:] = xp.cumprod(y[:-1], axis=0)
+        out[:-1] *= xp.cumprod(y[:0:-1], axis=0)[::-1]
+    return xp.moveaxis(out, 0, dim).astype(x.dtype, copy=False)
+
+
+def _exclusive_prod_back(F, g, x, dim):
+    """sum over j of g_j * product of x without j and k: row j of `others` is x with 1 in place of x_j."""
+    last, n = F.transpose(x, dim, -1), x.shape[dim]
+    square = F.expand(F.unsqueeze(last, -2), (*last.shape[:-1], n, n))
+    diagonal = F.tril(F.triu(F.constant_like(square, 1.0))) != 0
+    others = F.where(diagonal, 0.0, F.exclusive_prod(F.where(diagonal, 1.0, square), -1))
+    return F.transpose(F.sum(F.unsqueeze(F.transpose(g, dim, -1), -1) * others, -2), dim, -1)
+
+
+@defop
+class exclusive_prod:
+    """Along a negative `dim`, the product of all other elements.
+
+    >>> from autograd_gpu.ops.reduction.sum import exclusive_prod
+    >>> exclusive_prod(ag.tensor([2.0, 3.0, 0.0]))
+    tensor([0., 0., 6.])
+    """
+
+    forward = _exclusive_prod
+    grad_x = jvp = _exclusive_prod_back  # the Jacobian is symmetric
+    batch = LEADING
