@@ -1,4 +1,4 @@
-"""Rows of ops/indexing/ (basic_index.py, index.py, masked.py, gather.py) and ops/sorting/sort.py."""
+"""Rows of ops/indexing/ (basic_index.py, index.py, masked.py, gather.py), ops/sorting/sort.py, and nn/embedding.py, nn/one_hot.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, bools, distinct, indices, normal

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...backend.arrays.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
 from ...backend.cpu import pool
+from ...core.extend import Tensor, public, wrap
 from .basic_index import FULL
 
 FEW = 64  # elements up to which it does not pay to number them
@@ -108,3 +110,22 @@ def sums_at(xp, out, dim, indices, g):
     else:
         xp.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
     return out.astype(kept, copy=False)
+
+
+@public()
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of the elements of a tensor of `shape` with these numbers.
+
+    >>> ag.unravel_index(ag.tensor([1, 5]), (2, 3))
+    (tensor([0, 1]), tensor([1, 2]))
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype not in INTEGERS:
+        raise TypeError(f"unravel_index() expects indices of integers, not of {indices.dtype}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    left, found = indices._array, []
+    for n in reversed(sizes):
+        found.append(wrap(left % max(n, 1)))
+        left = left // max(n, 1)
+    return tuple(reversed(found))

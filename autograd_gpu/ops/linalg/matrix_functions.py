@@ -1,12 +1,15 @@
-"""Functions of a square matrix: powers and the exponential; the powers of the elements of a vector."""
+"""Functions of a square matrix: powers and the exponential; Vandermonde matrices."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import backend
-from ...core.extend import MATRICES, RECORD, Tensor, defop, public
+from ...backend.arrays.dtypes import int64
+from ...core.extend import MATRICES, RECORD, Tensor, defop, public, wrap
 from ..creation.factories import arange, as_tensor, eye
 from ..elementwise.arithmetic import pow
-from ..shape.reshape import unsqueeze
+from ..shape.reshape import reshape, unsqueeze
 from .checks import check_square
 from .matmul import matmul
 from .solve import inv
@@ -69,6 +72,26 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         if not n:
             return result
         square = matmul(square, square)
+
+
+@public()
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers 0 to N - 1 (default: as many as x is long) of each element of the vector x, one element per row; the
+    highest comes first unless `increasing`.
+
+    >>> ag.vander(ag.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    N = x.numel() if N is None else N
+    if N < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = np.arange(N) if increasing else np.arange(N)[::-1].copy()
+    base = reshape(x if x.is_floating_point() else x.to(int64), (-1, 1))
+    return pow(base, wrap(backend.to_device(powers, x.device)).to(base.dtype))
 
 
 @public("linalg.vander")

@@ -1,49 +1,17 @@
-"""Means with their spread, and how several variables vary together."""
+"""The covariance and the correlation of variables."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...core.extend import Tensor, other_words, public
+from ...core.extend import Tensor, public
 from ..elementwise.clamp import clamp, clamp_min
 from ..elementwise.unary import sqrt
 from ..linalg.matmul import matmul
 from ..shape.diagonal import diagonal
 from ..shape.permute import transpose
 from ..shape.reshape import reshape, unsqueeze
-from . import pairs
 from .sum import mean, sum
-
-
-@public(out=True)
-@other_words
-def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(var, mean) over `dim`, see ag.var and ag.mean.
-
-    >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return tuple(pairs.var_mean(input, dim, unbiased, keepdim, correction))
-
-
-@public(out=True)
-@other_words
-def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(std, mean) over `dim`, see ag.std and ag.mean.
-
-    >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return tuple(pairs.std_mean(input, dim, unbiased, keepdim, correction))
-
-
-# ---- covariance --------------------------------------------------------------------------------------
 
 
 def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:

@@ -1,7 +1,7 @@
-"""Two reductions of one tensor as one operation, whose node sees both gradients.
+"""Two reductions of one tensor as one operation, whose node gets both gradients.
 
-Forward and the rules are those of the single reductions. The public functions, with PyTorch's signatures, are in
-covariance.py and minmax.py.
+Forward and rules call those of the single reductions. The public functions, whose signatures differ from the ops', are
+in variance.py and minmax.py.
 """
 
 from __future__ import annotations

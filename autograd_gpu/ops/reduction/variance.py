@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
-from ...core.extend import REDUCING, BatchWord, defop
+from ...core.extend import RECORD, REDUCING, BatchWord, Tensor, defop, other_words, public
 from .dimensions import added, count, divided, kept, negative
 
 FAR = 256.0**2
@@ -150,3 +151,34 @@ class std:
     grad_x = _std_back
     jvp, batch = _std_jvp, _SPREAD
     public = methods = sensitive = True
+
+
+# ---- with the mean -----------------------------------------------------------------------------------
+
+
+@public(out=True)
+@other_words
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(var, mean) over `dim`, see ag.var and ag.mean.
+
+    >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return tuple(RECORD.var_mean(input, dim, unbiased, keepdim, correction))
+
+
+@public(out=True)
+@other_words
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(std, mean) over `dim`, see ag.std and ag.mean.
+
+    >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return tuple(RECORD.std_mean(input, dim, unbiased, keepdim, correction))
