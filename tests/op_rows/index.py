@@ -1,4 +1,4 @@
-"""Rows of ops/indexing/ (basic_index, index, masked, gather), ops/sorting/sort.py, ops/nn/embedding.py and one_hot.py."""
+"""Rows of ops/indexing/ (basic_index, index, masked, gather), sorting/sort.py, nn/embedding.py and nn/one_hot.py."""
 
 import numpy as np
 from op_db import Error, Row, Sample, bools, distinct, indices, normal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.extend import FLOAT, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
-from .activation import above_one
+from .activation import one_plus_exp
 
 
 def _halves(x, dim):
@@ -21,7 +21,7 @@ def _halves(x, dim):
 
 def _glu(xp, x, *, dim=-1):
     first, second = _halves(x, dim)
-    out = above_one(xp, x[second])
+    out = one_plus_exp(xp, x[second])
     return xp.divide(x[first], out, out=out)
 
 
