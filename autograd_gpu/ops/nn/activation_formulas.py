@@ -155,8 +155,8 @@ FORMULAS: dict[str, ActivationFormula] = {
 def all_parameters(activation: str, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
     """All parameters of an activation in order; ValueError for an unknown activation, TypeError for an unknown name."""
     if activation not in FORMULAS:
-        raise ValueError(f"there is no activation {activation!r} for linear_activation; use one of {', '.join(FORMULAS)}, "
-                         "or apply the activation to the result of linear")
+        raise ValueError(f"there is no activation {activation!r} for linear_activation; use one of "
+                         f"{', '.join(FORMULAS)}, or apply the activation to the result of linear")
     defaults = FORMULAS[activation].defaults
     for name in arguments:
         if name not in defaults:
