@@ -1,7 +1,7 @@
 # ruff: noqa: F401, I001  modules are imported for the ops that they declare
-"""The ops, by PyTorch's names: what the declarations in these modules call public. `binding` derives it.
+"""The ops by PyTorch's names: those that the declarations in these modules make public, see `binding`.
 
-Type checkers and editors read __init__.pyi, which `ci/write_stubs.py` writes.
+Type checkers and editors read __init__.pyi, written by `ci/write_stubs.py`.
 """
 
 from .creation import convert, factories, like, strided

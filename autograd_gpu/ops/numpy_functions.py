@@ -1,7 +1,7 @@
-"""NumPy's functions on tensors, by NumPy's protocol `__array_function__`: the common ones record, as ops.
+"""NumPy's functions on tensors, by NumPy's protocol `__array_function__`: the common ones call ops, which record.
 
-Each line has NumPy's parameters. A function that is not here gets the tensors' arrays, as far as `np.asarray` gives
-them: not where a gradient would be lost, and not from the GPU.
+Each line has NumPy's parameters. Other functions get the tensors' arrays as `np.asarray` returns them, which raises for
+tensors that require grad and for tensors on the GPU.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ FUNCTIONS.update({"amax": FUNCTIONS["max"], "amin": FUNCTIONS["min"], "around": 
 
 
 def array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's protocol: np.sum(t), np.concatenate([t, u]) record, as the op of the same meaning."""
+    """NumPy's protocol: np.sum(t), np.concatenate([t, u]) call the op of the same meaning, which records."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     known = FUNCTIONS.get(name)
     if known is None:
@@ -127,7 +127,7 @@ def array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...
 
 
 def _plain(value: Any) -> Any:
-    """`value` with an array for each tensor in it."""
+    """`value` with the tensors in it replaced by arrays."""
     if isinstance(value, Tensor):
         return np.asarray(value)
     if type(value) in (list, tuple):

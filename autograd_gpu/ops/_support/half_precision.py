@@ -1,4 +1,4 @@
-"""How half types are computed with."""
+"""Computation of half types in float32."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...core.extend import Source
 
 
 def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """Half types go through `forward` as float32 and are rounded once, at the end, to the first operand's dtype.
+    """`forward` on half types converted to float32; the result is rounded once, to the first operand's dtype.
 
-    CuPy arrays of any dtype go to `on_cuda` instead, where there is one.
+    If `on_cuda` is not None, it gets CuPy arrays of any dtype instead.
     """
 
     def rounded(xp, *args, **attributes):
@@ -26,7 +26,7 @@ def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None =
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
     call = ", ".join([*arrays, *(f"{name}={name}" for name in keywords)])
-    # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
+    # Numbers come with arrays of float32 or wider only, see core/dispatch.py.
     w = Source()
     w(f"def forward_of_half({', '.join(arrays)}{', *, ' if keywords else ''}{', '.join(keywords)}):")
     w.depth = 1

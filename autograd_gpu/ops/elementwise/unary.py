@@ -1,4 +1,4 @@
-"""Functions of one operand, element by element. Integers are taken as the default float dtype."""
+"""Elementwise functions of one operand. Integers give the default float dtype."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class conj_physical:
 
 @public(methods=True, ufunc=True)
 def positive(input: Tensor) -> Tensor:
-    """input itself; bools are refused.
+    """input itself; RuntimeError for bools.
 
     >>> ag.positive(ag.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -95,7 +95,7 @@ def _sign(xp, x):
 
 @defop
 class sign:
-    """-1, 0 or 1 by the sign of x, 0 for NaN; the derivative is zero wherever it exists.
+    """-1, 0 or 1 by the sign of x, 0 for NaN; the derivative is zero.
 
     >>> ag.sign(ag.tensor([3.0, 0.0, -2.0]))
     tensor([ 1.,  0., -1.])
@@ -313,7 +313,7 @@ def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
         return xp.array(x)
     if xp is np and np.count_nonzero(np.isfinite(x)) == x.size:
         return x.copy()
-    limits = ml_dtypes.finfo(x.dtype)  # NumPy's knows no bfloat16
+    limits = ml_dtypes.finfo(x.dtype)  # NumPy's finfo has no bfloat16
     out = backend.where(xp, xp.isnan(x), 0.0 if nan is None else nan, x)
     out = backend.where(xp, out == math.inf, float(limits.max) if posinf is None else posinf, out)
     out = backend.where(xp, out == -math.inf, float(limits.min) if neginf is None else neginf, out)
@@ -322,9 +322,9 @@ def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
 
 @defop
 class nan_to_num:
-    """x with `nan`, `posinf` and `neginf` in place of NaN and the infinities, by default 0 and the dtype's limits.
+    """x with NaN, inf and -inf replaced by `nan`, `posinf` and `neginf`, by default 0 and the dtype's limits.
 
-    The derivative by what is replaced is 0.
+    The derivative at replaced elements is 0.
 
     >>> ag.nan_to_num(ag.tensor([1.0, float("nan"), float("inf")]), posinf=9.0)
     tensor([1., 0., 9.])

@@ -21,7 +21,7 @@ def _matrix_exp(xp, a):
 
 
 def _matrix_exp_jvp(F, t, a):
-    """exp of [[a, t], [0, a]] has the tangent in its corner; Van Loan, IEEE Trans. Automat. Control 23 (1978)."""
+    """The upper right block of exp([[a, t], [0, a]]); Van Loan, IEEE Trans. Automat. Control 23 (1978)."""
     n, zeros = a.shape[-1], F.constant_like(a, 0.0)
     both = F.cat([F.cat([a, t], -1), F.cat([zeros, a], -1)], -2)
     return F.basic_index(F.matrix_exp(both), (..., slice(n), slice(n, None)))
@@ -76,8 +76,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
 @public()
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers 0 to N - 1 (default: as many as x is long) of each element of the vector x, one element per row; the
-    highest comes first unless `increasing`.
+    """Rows of powers N - 1 to 0 (0 to N - 1 if `increasing`) of each element of the vector x; N defaults to its length.
 
     >>> ag.vander(ag.tensor([1, 2, 3]))
     tensor([[1, 1, 1],
@@ -96,7 +95,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 @public("linalg.vander")
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers 0, 1, ... N - 1 (default: as many as elements) of each element, along a new last dimension.
+    """The powers 0, 1, ... N - 1 (default: the size of the last dimension) of each element, along a new last dimension.
 
     >>> ag.linalg.vander(ag.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],

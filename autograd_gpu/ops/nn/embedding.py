@@ -1,4 +1,4 @@
-"""Rows of a table by their indices."""
+"""Rows of a table by index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _embedding(xp, x, weight, *, padding_idx=None):
 
 
 def _unpadded(F, rows, x, weight_shape, padding_idx):
-    """The rows that x names, with zeros for row `padding_idx`."""
+    """`rows` of the indices x, with zeros for row `padding_idx`."""
     if padding_idx is None:
         return rows
     return F.where(F.unsqueeze(F.eq(x, padding_idx % weight_shape[-2]), -1), 0.0, rows)
@@ -41,14 +41,14 @@ def _embedding_jvp(F, t, x, weight_shape, padding_idx):
 
 def _embedding_batch(F, n, batched, x, weight, *, padding_idx):
     def run(x, weight): return F.embedding(x, weight, padding_idx)
-    if all(batched):  # row padding_idx is another row of each example's table
+    if all(batched):  # row padding_idx is a different row in each sample's table
         return one_by_one(F, "embedding", run, n, batched, (x, weight))
     return moved(F, run(x, weight), len(weight.shape) - 2 if batched[0] else 0, 0)
 
 
 @defop
 class embedding:
-    """The rows of `weight` that the integers x name; row `padding_idx` gets no gradient.
+    """The rows of `weight` at the integer indices x; row `padding_idx` gets no gradient.
 
     >>> ag.embedding(ag.tensor([1, 1]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],

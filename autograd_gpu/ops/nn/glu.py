@@ -1,4 +1,4 @@
-"""Half of the input as a gate for the other half."""
+"""glu: one half of the input gates the other."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _glu_back(F, g, x, dim):
 def _glu_jvp(F, t, x, dim):
     first, second = _halves(x, dim)
     s = F.sigmoid(F.basic_index(x, second))
-    slope = F.basic_index(x, first) * (1 - s)
-    return (F.basic_index(t, first) + F.basic_index(t, second) * slope) * s
+    derivative = F.basic_index(x, first) * (1 - s)
+    return (F.basic_index(t, first) + F.basic_index(t, second) * derivative) * s
 
 
 @defop

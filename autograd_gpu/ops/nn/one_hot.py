@@ -1,4 +1,4 @@
-"""Class indices as vectors of zeros and a one."""
+"""One-hot vectors of class indices."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _one_hot(xp, x, *, num_classes=-1):
 
 def _one_hot_batch(F, n, batched, x, *, num_classes):
     if num_classes == -1:
-        raise RuntimeError("one_hot cannot be batched: its length depends on the values; give num_classes")
+        raise RuntimeError("one_hot cannot be batched: its length depends on the values; pass num_classes")
     return F.one_hot(x, num_classes)
 
 
 @defop
 class one_hot:
-    """int64 vectors with a 1 at the place that x names; `num_classes` long, by default as long as x.max() asks for.
+    """int64 vectors of length `num_classes` with a 1 at index x; by default of length x.max() + 1.
 
     >>> ag.one_hot(ag.tensor([0, 2]), 3)
     tensor([[1, 0, 0],

@@ -1,4 +1,4 @@
-"""The covariance and the correlation of variables."""
+"""Covariance and correlation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..shape.reshape import reshape, unsqueeze
 from .sum import mean, sum
 
 
-def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
-    """PyTorch's checks of `fweights`, which are whole, or `aweights`, which are not."""
+def _check_weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
+    """PyTorch's checks of `fweights`, which are integers, or `aweights`, which are floats."""
     if given is None:
         return
     kind = "integral" if whole else "floating point"
@@ -35,10 +35,10 @@ def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:  # fmt: skip
-    """The covariance matrix of variables, the rows of input, over observations, its columns; of one row the variance.
+    """The covariance matrix of variables (rows of input) over observations (columns); of a single row the variance.
 
-    `fweights` says how often each observation occurred, `aweights` how much it counts. The divisor is the sum of the
-    weights minus `correction` times their mean weighted by aweights, not below 0.
+    `fweights` are counts of the observations, `aweights` their weights. The divisor is the sum of the weights minus
+    `correction` times their mean weighted by aweights, at least 0.
 
     >>> ag.cov(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],
@@ -51,8 +51,8 @@ def cov(
         input = input.float()
     rows = input if input.ndim == 2 else reshape(input, (1, -1))
     n = rows.shape[1]
-    _weights("fweights", fweights, n, True)
-    _weights("aweights", aweights, n, False)
+    _check_weights("fweights", fweights, n, True)
+    _check_weights("aweights", aweights, n, False)
     given = [w.to(input.dtype) for w in (fweights, aweights) if w is not None]
     if not given:
         away = scaled = rows - mean(rows, 1, True)
@@ -70,7 +70,7 @@ def cov(
 
 @public(methods=True)
 def corrcoef(input: Tensor) -> Tensor:
-    """Pearson's correlation coefficients of variables, input's rows, over observations, its columns, within [-1, 1].
+    """Pearson's correlation coefficients of variables (rows of input) over observations (columns), within [-1, 1].
 
     >>> ag.corrcoef(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],

@@ -1,9 +1,9 @@
-"""Sums, products and extremes that grow along a dimension.
+"""Cumulative sums, products, maxima and minima.
 
 Note [Zeros in a product]
 Element i of the vector-Jacobian product is the sum over k >= i of g_k times the first k factors without x_i: the sum of
-g_k * out_k from i on, divided by x_i. Where x_i is the first zero it is that sum with x_i taken for 1, and what
-follows another zero is 0. So two cumulative products answer for any x, in time linear in the number of factors.
+g_k * out_k from i on, divided by x_i. If x_i is the first zero, it is that sum with x_i replaced by 1; after a second
+zero all terms are 0. So two cumulative products are enough for any x, in time linear in the number of factors.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _cumprod_back(F, g, x, x_dtype, dim, dtype):
     return F.cumprod_vjp(g, x, from_right(dim, x.ndim)) if x.ndim else g
 
 
-def _cumprod_push(F, t, x, out, dim, dtype):
+def _cumprod_tangent(F, t, x, out, dim, dtype):
     if dtype is not None:
         t, x = F.cast(t, out.dtype), F.cast(x, out.dtype)
     return F.cumprod_jvp(t, x, from_right(dim, x.ndim)) if x.ndim else t
@@ -81,10 +81,9 @@ def _cumprod_push(F, t, x, out, dim, dtype):
 
 @defop
 class cumprod:
-    """The products of the first 1, 2, ... elements along `dim`; integers and bools multiply to int64.
+    """The products of the first 1, 2, ... elements along `dim`; for integers and bools in int64.
 
-    The gradient is right where elements are 0, too; differentiating it once more takes memory quadratic in the number
-    of factors.
+    The gradient is also right for zeros; second derivatives take memory quadratic in the number of factors.
 
     >>> ag.cumprod(ag.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 2., 6.])
@@ -93,12 +92,12 @@ class cumprod:
     forward = _cumprod
     grad_x = _cumprod_back
     def differentiable(dim, dtype): return floating(dtype)
-    jvp, batch = _cumprod_push, along("dim")
+    jvp, batch = _cumprod_tangent, along("dim")
     public = methods = inplace = True
 
 
 def _parts(xp, x, dim):
-    """Note [Zeros in a product]: where the first zeros are, x without zeros, both cumulative products."""
+    """Note [Zeros in a product]: the mask of zeros, that of first zeros, x without zeros, both cumulative products."""
     zero = x == 0
     if xp is np and not np.count_nonzero(zero):
         out = scans.accumulate(np.multiply, x, dim)
@@ -132,36 +131,36 @@ def _cumprod_jvp(xp, change, x, *, dim):
 
 
 def _rows(F, y, dim):
-    """The vectors along `dim`, each as a matrix with that vector in every row."""
+    """The vectors along `dim`, each expanded to a matrix with that vector in every row."""
     last, n = F.unsqueeze(F.transpose(y, dim, -1), -2), y.shape[dim]
     return F.expand(last, (*last.shape[:-2], n, n))
 
 
 def _without_one(F, x, dim):
-    """Matrices whose row m is x with x_m taken for 1, and where that is."""
+    """Matrices whose row m is x with x_m replaced by 1, and the mask of these elements."""
     square = _rows(F, x, dim)
     diagonal = F.tril(F.triu(F.constant_like(square, 1.0))) != 0
     return F.where(diagonal, 1.0, square), diagonal
 
 
-def _second(F, g, t, x, dim):
-    """The derivative by x of <t, cumprod_vjp(g, x)>, which is also that of cumprod_vjp(g, x) in the direction t."""
+def _vjp_derivative(F, g, t, x, dim):
+    """The derivative of <t, cumprod_vjp(g, x)> by x, which is also that of cumprod_vjp(g, x) in direction t."""
     others, diagonal = _without_one(F, x, dim)
     parts = F.cumprod_vjp(F.triu(_rows(F, g, dim)), others, -1)
     return F.transpose(F.sum(F.where(diagonal, 0.0, _rows(F, t, dim)) * parts, -1), dim, -1)
 
 
-def _bend(F, t, change, x, dim):
-    """The derivative of cumprod_jvp(change, x) in the direction t of x: change_m times that of x without x_m."""
+def _jvp_derivative(F, t, change, x, dim):
+    """The derivative of cumprod_jvp(change, x) by x in direction t: change_m times that of the product without x_m."""
     others, diagonal = _without_one(F, x, dim)
     parts = F.cumprod_jvp(F.where(diagonal, 0.0, _rows(F, t, dim)), others, -1)
     columns = F.unsqueeze(F.transpose(change, dim, -1), -1)
     return F.transpose(F.sum(F.triu(parts) * columns, -2), dim, -1)
 
 
-def _vjp_push(F, t, h, x, dim):
+def _cumprod_vjp_tangent(F, t, h, x, dim):
     direct = None if t[0] is None else F.cumprod_vjp(t[0], x, dim)
-    return direct if t[1] is None else added(direct, _second(F, h, t[1], x, dim))
+    return direct if t[1] is None else added(direct, _vjp_derivative(F, h, t[1], x, dim))
 
 
 @defop
@@ -175,18 +174,18 @@ class cumprod_vjp:
 
     forward = in_float32(_cumprod_vjp)
     def grad_h(F, g, x, dim): return F.cumprod_jvp(g, x, dim)
-    def grad_x(F, g, h, x, dim): return _second(F, h, g, x, dim)
-    jvp, batch = _vjp_push, along("dim")
+    def grad_x(F, g, h, x, dim): return _vjp_derivative(F, h, g, x, dim)
+    jvp, batch = _cumprod_vjp_tangent, along("dim")
 
 
-def _jvp_push(F, t, change, x, dim):
+def _cumprod_jvp_tangent(F, t, change, x, dim):
     direct = None if t[0] is None else F.cumprod_jvp(t[0], x, dim)
-    return direct if t[1] is None else added(direct, _bend(F, t[1], change, x, dim))
+    return direct if t[1] is None else added(direct, _jvp_derivative(F, t[1], change, x, dim))
 
 
 @defop
 class cumprod_jvp:
-    """The change of `cumprod` along a negative `dim` for a change of x: the transpose of cumprod_vjp.
+    """The tangent of `cumprod` along a negative `dim` for a tangent of x: the transpose of cumprod_vjp.
 
     >>> from autograd_gpu.ops.reduction.cumulative import cumprod_jvp
     >>> cumprod_jvp(ag.tensor([1.0, 1.0, 1.0]), ag.tensor([2.0, 0.0, 3.0]), -1)
@@ -195,15 +194,15 @@ class cumprod_jvp:
 
     forward = in_float32(_cumprod_jvp)
     def grad_change(F, g, x, dim): return F.cumprod_vjp(g, x, dim)
-    def grad_x(F, g, change, x, dim): return _second(F, g, change, x, dim)
-    jvp, batch = _jvp_push, along("dim")
+    def grad_x(F, g, change, x, dim): return _vjp_derivative(F, g, change, x, dim)
+    jvp, batch = _cumprod_jvp_tangent, along("dim")
 
 
 # ---- cumulative sums of exponentials -----------------------------------------------------------------
 
 
 def running(xp, name, x, axis):
-    """ufunc.accumulate of maximum, minimum or logaddexp; CuPy, which has it not, doubles what is done at each step."""
+    """ufunc.accumulate of maximum, minimum or logaddexp; in CuPy, which lacks it, by doubling steps."""
     if xp is np:
         return scans.accumulate(getattr(np, name), x, axis)
     axis, combine, step = from_right(axis, x.ndim), getattr(xp, name), 1
@@ -265,9 +264,9 @@ def _exp_cumsum_jvp(F, t, h, x, y, out, dim, reverse):
 
 @defop
 class exp_cumsum:
-    """cumsum(h * exp(x)) * exp(-y) along a negative `dim` without overflow where every x_i <= y_k that it meets.
+    """cumsum(h * exp(x)) * exp(-y) along a negative `dim`, without overflow if x_i <= y_k for all i <= k.
 
-    It is its own transpose, with -y for x, -x for y, and the other way round.
+    Its transpose is the same function of -y, -x with the opposite direction.
 
     >>> from autograd_gpu.ops.reduction.cumulative import exp_cumsum
     >>> exp_cumsum(ag.tensor([1.0, 1.0]), ag.zeros(2), ag.zeros(2), -1, False)
@@ -281,29 +280,29 @@ class exp_cumsum:
     jvp, batch = _exp_cumsum_jvp, LEADING
 
 
-# ---- cumulative extremes -----------------------------------------------------------------------------
+# ---- cumulative maxima and minima ----------------------------------------------------------------------
 
 
-def _growing(xp, name, x, dim):
-    """The running extreme, and where it was last met; a NaN stays."""
+def _cumulative_extreme(xp, name, x, dim):
+    """The cumulative maximum or minimum, and its last index; NaN propagates."""
     wrap_dim(dim, x.ndim)
     if not x.ndim:
         return xp.array(x), xp.zeros((), dtypes.int64)
     values = running(xp, name, x, dim)
-    places = xp.arange(x.shape[dim]).reshape((-1,) + (1,) * (-1 - from_right(dim, x.ndim)))
+    positions = xp.arange(x.shape[dim]).reshape((-1,) + (1,) * (-1 - from_right(dim, x.ndim)))
     met = (x == values) | (x != x) if x.dtype in dtypes.FLOATS else x == values
-    return values, running(xp, "maximum", met * places, dim)
+    return values, running(xp, "maximum", met * positions, dim)
 
 
 @defop
 class cummax:
-    """(values, indices): the largest of the first 1, 2, ... elements along `dim`, and the last place of each.
+    """(values, indices): the largest of the first 1, 2, ... elements along `dim`, and its last index.
 
     >>> ag.cummax(ag.tensor([1.0, 3.0, 2.0]), 0).values
     tensor([1., 3., 3.])
     """
 
-    def forward(xp, x, *, dim): return _growing(xp, "maximum", x, dim)
+    def forward(xp, x, *, dim): return _cumulative_extreme(xp, "maximum", x, dim)
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")
@@ -312,13 +311,13 @@ class cummax:
 
 @defop
 class cummin:
-    """(values, indices): the smallest of the first 1, 2, ... elements along `dim`, and the last place of each.
+    """(values, indices): the smallest of the first 1, 2, ... elements along `dim`, and its last index.
 
     >>> ag.cummin(ag.tensor([2.0, 1.0, 3.0]), 0).indices
     tensor([0, 1, 1])
     """
 
-    def forward(xp, x, *, dim): return _growing(xp, "minimum", x, dim)
+    def forward(xp, x, *, dim): return _cumulative_extreme(xp, "minimum", x, dim)
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")

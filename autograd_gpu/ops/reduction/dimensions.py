@@ -1,4 +1,4 @@
-"""The dimensions of a reduction, and sums over them that other reductions use."""
+"""The dimensions of a reduction, and sums over them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..indexing.basic_index import from_right, wrap_dim
 
 
 def axes(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """`dim` as negative axes, the rightmost first; None and () name all of them."""
+    """`dim` as negative axes, the rightmost first; None and () mean all dimensions."""
     if type(dim) is int and ndim:
         return (wrap_dim(dim, ndim) - ndim,)
     if isinstance(dim, np.integer):
@@ -30,20 +30,20 @@ def axes(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     return tuple(sorted([from_right(d, ndim) for d in found], reverse=True)) if ndim else ()
 
 
-def axis_of(dim: Any, ndim: int) -> Any:
+def numpy_axis(dim: Any, ndim: int) -> Any:
     """`dim` as NumPy and CuPy take it: None, one axis, or several."""
     if dim is None or (type(dim) is int and -ndim <= dim < ndim):
         return dim
     return axes(dim, ndim)
 
 
-def negative(dim: Any, ndim: int) -> Any:
-    """`dim` as negative axes; None stays."""
+def negative_axes(dim: Any, ndim: int) -> Any:
+    """`dim` as negative axes, or None."""
     return None if dim is None else axes(dim, ndim)
 
 
-def kept(F: Any, y: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """A reduction's result with the reduced dimensions back, of size 1."""
+def restore_dims(F: Any, y: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """The result of a reduction with the reduced dimensions restored, of size 1."""
     if keepdim or not x_shape:
         return y
     if type(dim) is int:
@@ -53,36 +53,36 @@ def kept(F: Any, y: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> A
     return y
 
 
-def spread(F: Any, g: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """A reduction's gradient stretched over what was summed."""
-    return F.expand(g if dim is None else kept(F, g, x_shape, dim, keepdim), x_shape)
+def expand_grad(F: Any, g: Any, x_shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """The gradient of a sum, expanded to the shape of the input."""
+    return F.expand(g if dim is None else restore_dims(F, g, x_shape, dim, keepdim), x_shape)
 
 
-def count(x_shape: tuple[int, ...], dim: Any) -> int:
-    """How many elements make one element of the result."""
+def reduced_size(x_shape: tuple[int, ...], dim: Any) -> int:
+    """The number of elements that are reduced to one element of the result."""
     if type(dim) is int and x_shape:
         return x_shape[wrap_dim(dim, len(x_shape))]
     return math.prod(x_shape if dim is None else [x_shape[axis] for axis in axes(dim, len(x_shape))])
 
 
-def reduced(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any = None) -> Any:
-    """np.add.reduce and its kin over `dim`: twice as fast as np.sum, which looks for overrides first."""
-    axis = axis_of(dim, x.ndim)
+def ufunc_reduce(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any = None) -> Any:
+    """np.add.reduce or np.multiply.reduce over `dim`: twice as fast as np.sum, which checks for overrides."""
+    axis = numpy_axis(dim, x.ndim)
     if xp is np:
         return getattr(np, reduction).reduce(x, axis, dtype, None, keepdim)
     method = {"add": xp.sum, "multiply": xp.prod}[reduction]
     return method(x, axis=axis, dtype=dtype, keepdims=keepdim)
 
 
-def added(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
-    """The sum of float32 or float64 over `dim`, with a small rounding error."""
+def float_sum(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    """The sum of float32 or float64 over `dim` with a small rounding error."""
     if dim is not None and (type(dim) is not int or not -x.ndim <= dim < x.ndim):
         dim = axes(dim, x.ndim)
     return sums.total(x, dim, keepdim) if xp is np else device_sums.total(xp, x, dim, keepdim)
 
 
-def divided(total: Any, n: int | float) -> Any:
-    """total / n in the dtype of `total`; without a warning for n = 0, where nothing gives NaN."""
+def divided_by_count(total: Any, n: int | float) -> Any:
+    """total / n in the dtype of `total`; NaN or inf without a warning for n = 0."""
     if n:
         return total / (numpy_ops.constant(n, total.dtype) if type(total) is np.ndarray else n)
     with np.errstate(invalid="ignore"):
@@ -90,7 +90,7 @@ def divided(total: Any, n: int | float) -> Any:
 
 
 def product_dtype(x: Any, dtype: Any) -> Any:
-    """The dtype of a product or a cumulative sum: `dtype`, or without one int64 for integers and bools, else x's."""
+    """The dtype of a product or a cumulative sum: `dtype`, by default int64 for integers and bools, else that of x."""
     if dtype is not None:
         return dtypes.computing(dtype)
     return x.dtype if x.dtype in dtypes.FLOATS else dtypes.int64

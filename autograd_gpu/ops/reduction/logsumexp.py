@@ -8,31 +8,31 @@ import numpy as np
 
 from ...backend.arrays.dtypes import wide
 from ...core.extend import FLOAT, REDUCING, defop
-from .dimensions import added, axis_of, kept, negative
+from .dimensions import float_sum, negative_axes, numpy_axis, restore_dims
 
 
 def _logsumexp(xp, x, *, dim, keepdim=False):
-    axis, dtype = axis_of(dim, x.ndim), x.dtype
+    axis, dtype = numpy_axis(dim, x.ndim), x.dtype
     x = x.astype(wide(dtype), copy=False)
     largest = np.maximum.reduce if xp is np else xp.max
-    # the sum of nothing has the shape that its maximum would have
+    # an empty sum, which has the shape of the maximum
     highest = (largest if x.size else xp.sum)(x, axis=axis, keepdims=True)
     limits = np.finfo(x.dtype)
     finite = xp.minimum(xp.maximum(highest, limits.min), limits.max)
-    total = added(xp, xp.exp(x - finite), dim, True)
+    total = float_sum(xp, xp.exp(x - finite), dim, True)
     if not x.size:
         highest = highest - math.inf
-    out = xp.log(xp.maximum(total, limits.tiny)) + highest  # not log(0), which warns: -inf is in `highest` already
+    out = xp.log(xp.maximum(total, limits.tiny)) + highest  # avoids the warning of log(0); `highest` is -inf there
     return (out if keepdim else out.squeeze(axis)).astype(dtype, copy=False)
 
 
 def _logsumexp_back(F, g, x, out, dim, keepdim):
-    g, out = kept(F, g, x.shape, dim, keepdim), kept(F, out, x.shape, dim, keepdim)
+    g, out = restore_dims(F, g, x.shape, dim, keepdim), restore_dims(F, out, x.shape, dim, keepdim)
     return g * F.exp(x - out)
 
 
 def _logsumexp_jvp(F, t, x, out, dim, keepdim):
-    return F.sum(t * F.exp(x - kept(F, out, x.shape, dim, keepdim)), negative(dim, x.ndim), keepdim)
+    return F.sum(t * F.exp(x - restore_dims(F, out, x.shape, dim, keepdim)), negative_axes(dim, x.ndim), keepdim)
 
 
 @defop

@@ -10,12 +10,12 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import REDUCING, defop
-from .dimensions import added, floating, negative, reduced, spread
+from .dimensions import expand_grad, float_sum, floating, negative_axes, ufunc_reduce
 from .sum import sum
 
 
-def _without(xp, x):
-    """x with 0 in place of NaN."""
+def _nan_to_zero(xp, x):
+    """x with NaN replaced by 0."""
     unknown = xp.isnan(x)
     if xp is np and not np.count_nonzero(unknown):
         return x
@@ -23,21 +23,22 @@ def _without(xp, x):
 
 
 def _nansum(xp, x, *, dim=None, keepdim=False, dtype=None):
-    return sum.op.forward(xp, _without(xp, x) if x.dtype in dtypes.FLOATS else x, dim=dim, keepdim=keepdim, dtype=dtype)
+    x = _nan_to_zero(xp, x) if x.dtype in dtypes.FLOATS else x
+    return sum.op.forward(xp, x, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
 def _nansum_back(F, g, x, x_dtype, dim, keepdim, dtype):
     g = g if dtype is None else F.cast(g, x_dtype)
-    return F.where(F.isnan(x), 0.0, spread(F, g, x.shape, dim, keepdim))
+    return F.where(F.isnan(x), 0.0, expand_grad(F, g, x.shape, dim, keepdim))
 
 
 def _nansum_jvp(F, t, x, dim, keepdim, dtype):
-    return F.sum(F.where(F.isnan(x), 0.0, t), negative(dim, x.ndim), keepdim, dtype)
+    return F.sum(F.where(F.isnan(x), 0.0, t), negative_axes(dim, x.ndim), keepdim, dtype)
 
 
 @defop
 class nansum:
-    """The sum over `dim` (an int, a tuple, or None for all) of what is not NaN; integers and bools sum to int64.
+    """The sum over `dim` (an int, a tuple, or None for all) ignoring NaN; integers and bools sum to int64.
 
     >>> ag.nansum(ag.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
@@ -55,20 +56,20 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
         raise RuntimeError(f"nanmean(): expected input to have floating point dtype but got {x.dtype}; "
                            "convert with .float() first")
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    total = added(xp, _without(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
-    found = reduced(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
+    total = float_sum(xp, _nan_to_zero(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
+    found = ufunc_reduce(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
     found = backend.where(xp, found == 0, math.nan, found).astype(total.dtype, copy=False)
     return (total / found).astype(wanted, copy=False), {"found": found}
 
 
 def _divisor(F, found):
-    """How many were found, 1 where none was: a derivative is 0 there, not NaN."""
+    """The number of elements that are not NaN, but 1 for none, where the derivative is 0."""
     return F.where(F.isnan(found), 1.0, found)
 
 
 def _nanmean_back(F, g, x, x_dtype, found, dim, keepdim, dtype):
     g = F.cast(g / _divisor(F, found), x_dtype)
-    return F.where(F.isnan(x), 0.0, spread(F, g, x.shape, dim, keepdim))
+    return F.where(F.isnan(x), 0.0, expand_grad(F, g, x.shape, dim, keepdim))
 
 
 def _nanmean_jvp(F, t, x, x_dtype, found, dim, keepdim, dtype):
@@ -78,7 +79,7 @@ def _nanmean_jvp(F, t, x, x_dtype, found, dim, keepdim, dtype):
 
 @defop
 class nanmean:
-    """The mean over `dim` (an int, a tuple, or None for all) of what is not NaN; NaN where everything is.
+    """The mean over `dim` (an int, a tuple, or None for all) ignoring NaN; NaN if all elements are NaN.
 
     >>> ag.nanmean(ag.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5)

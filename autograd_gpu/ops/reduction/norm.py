@@ -10,7 +10,7 @@ import numpy as np
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import REDUCING, defop
-from .dimensions import added, axes, kept, negative, reduced
+from .dimensions import axes, float_sum, negative_axes, restore_dims, ufunc_reduce
 
 
 def _order(p):
@@ -22,69 +22,69 @@ def _order(p):
     return float(p)
 
 
-NOTHING = contextlib.nullcontext()
+NO_CONTEXT = contextlib.nullcontext()
 
 
 def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     p = _order(p)
     if p == 2 and xp is np and dtype is None and dim is not None and x.dtype in dtypes.FULL_FLOATS:
-        return np.sqrt(added(xp, x * x, dim, keepdim))
+        return np.sqrt(float_sum(xp, x * x, dim, keepdim))
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
     x = x.astype(wide(wanted), copy=False)
     if p == 2 and xp is np and dim is None and not keepdim and x.flags.c_contiguous:
-        return np.sqrt(np.vdot(x, x)).astype(wanted, copy=False)  # by BLAS, as np.linalg.norm does
+        return np.sqrt(np.vdot(x, x)).astype(wanted, copy=False)  # by BLAS, as in np.linalg.norm
     if p == 2:
-        return xp.sqrt(added(xp, x * x, dim, keepdim)).astype(wanted, copy=False)
+        return xp.sqrt(float_sum(xp, x * x, dim, keepdim)).astype(wanted, copy=False)
     size = xp.absolute(x)
     if not x.size and (p < 0 or math.isinf(p)):
         if 0 in [x.shape[axis] for axis in axes(dim, x.ndim)]:
             raise RuntimeError(f"linalg.vector_norm cannot compute the {p:g} norm on an empty tensor because the "
                                "operation does not have an identity")
-        return reduced(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
+        return ufunc_reduce(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
     if math.isinf(p):
         extreme = xp.max if p > 0 else xp.min
         out = extreme(size, axis=None if dim is None else axes(dim, x.ndim), keepdims=keepdim)
     elif p == 0:
-        out = added(xp, (size != 0).astype(size.dtype), dim, keepdim)
+        out = float_sum(xp, (size != 0).astype(size.dtype), dim, keepdim)
     elif p == 1:
-        out = added(xp, size, dim, keepdim)
+        out = float_sum(xp, size, dim, keepdim)
     else:
-        with np.errstate(divide="ignore") if p < 0 else NOTHING:  # 0 ** -1
-            out = added(xp, size**p, dim, keepdim) ** (1 / p)
+        with np.errstate(divide="ignore") if p < 0 else NO_CONTEXT:  # 0 ** -1
+            out = float_sum(xp, size**p, dim, keepdim) ** (1 / p)
     return out.astype(wanted, copy=False)
 
 
 def _norm_back(F, g, x, x_dtype, out, p, dim, keepdim, dtype):
     p = _order(p)
     x = x if dtype is None else F.cast(x, dtypes.as_dtype(dtype))
-    g, out = kept(F, g, x.shape, dim, keepdim), kept(F, out, x.shape, dim, keepdim)
-    result = _norm_slope(F, x, out, p, dim) * g
+    g, out = restore_dims(F, g, x.shape, dim, keepdim), restore_dims(F, out, x.shape, dim, keepdim)
+    result = _norm_derivative(F, x, out, p, dim) * g
     return result if dtype is None else F.cast(result, x_dtype)
 
 
 def _norm_jvp(F, t, x, out, p, dim, keepdim, dtype):
     if dtype is not None:
         x, t = F.cast(x, dtypes.as_dtype(dtype)), F.cast(t, dtypes.as_dtype(dtype))
-    slope = _norm_slope(F, x, kept(F, out, x.shape, dim, keepdim), _order(p), dim)
-    return F.sum(slope * t, negative(dim, x.ndim), keepdim)
+    derivative = _norm_derivative(F, x, restore_dims(F, out, x.shape, dim, keepdim), _order(p), dim)
+    return F.sum(derivative * t, negative_axes(dim, x.ndim), keepdim)
 
 
-def _norm_slope(F, x, out, p, dim):
+def _norm_derivative(F, x, out, p, dim):
     """d out / d x, 0 where out is 0."""
     if p == 0:
         return F.constant_like(x, 0.0)
     if p == 1:
         return F.sign(x)
-    if math.isinf(p):  # shared by all that are as large
+    if math.isinf(p):  # ties share the gradient
         ties = F.cast(F.eq(F.abs(x), out), x.dtype)
-        return F.sign(x) * ties / F.sum(ties, negative(dim, x.ndim), True)
+        return F.sign(x) * ties / F.sum(ties, negative_axes(dim, x.ndim), True)
     zero = out == 0
     if p == 2:  # of numbers whose squares are 0, the norm is
         return x / F.where(zero, math.inf, out)
     ratio = x / F.where(zero, 1.0, out)
-    base = F.where(x == 0, 1.0, F.abs(ratio))  # 0 ** (p - 1) has no derivative that would be finite for p < 2
+    base = F.where(x == 0, 1.0, F.abs(ratio))  # the derivative of 0 ** (p - 1) is infinite for p < 2
     return F.where(F.logical_or(x == 0, zero), 0.0, F.sign(x) * F.pow(base, p - 1))
 
 
@@ -92,8 +92,8 @@ def _norm_slope(F, x, out, p, dim):
 class norm:
     """The p-norm over `dim` (an int, a tuple, or None for all): sum(|x| ** p) ** (1 / p); "fro" is the 2-norm.
 
-    p may be inf and -inf (the largest and smallest |x|) and 0 (how many are not zero). Where the norm is 0 its
-    derivative is 0.
+    p may be inf and -inf (the largest and smallest |x|) and 0 (the number of nonzero elements). The derivative of a
+    norm of 0 is 0.
 
     >>> ag.norm(ag.tensor([3.0, 4.0]))
     tensor(5.)

@@ -1,4 +1,4 @@
-"""Sums, means, counts and products over dimensions. Half types are accumulated in float32."""
+"""Sums, means, products and counts of nonzero elements. Half types are accumulated in float32."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import LEADING, LINEAR, REDUCING, counted_from_right, defop, rank
 from ..indexing.basic_index import from_right
-from .dimensions import added, axes, count, divided, floating, product_dtype, reduced, spread
+from .dimensions import (
+    axes,
+    divided_by_count,
+    expand_grad,
+    float_sum,
+    floating,
+    product_dtype,
+    reduced_size,
+    ufunc_reduce,
+)
 
 
 def _sum_of_halves(x, dims, keepdim):
-    """By a kernel that sums in float32 and rounds, over the last dimensions or over the first; else None.
+    """The sum over the last or the first dimensions by a kernel that accumulates in float32; None for other dimensions.
 
-    CuPy takes three launches, two of them over arrays of x's size.
+    CuPy needs three launches, two of them over arrays of x's size.
     """
     last, first = len(dims) == -dims[-1], len(dims) == dims[0] + x.ndim + 1  # dims are negative, the rightmost first
     if not (last or first):
@@ -32,27 +41,27 @@ def _sum_of_halves(x, dims, keepdim):
 
 def _sum(xp, x, *, dim=None, keepdim=False, dtype=None):
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
-        return added(xp, x, dim, keepdim)
+        return float_sum(xp, x, dim, keepdim)
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if dtype is None and wanted not in dtypes.FLOATS:
-        return reduced(xp, "add", x, dim, keepdim, dtypes.int64)
+        return ufunc_reduce(xp, "add", x, dim, keepdim, dtypes.int64)
     if xp is not np and wanted is x.dtype and x.ndim:
         found = _sum_of_halves(x, axes(dim, x.ndim), keepdim)
         if found is not None:
             return found
-    return _added_in(xp, wanted, x, dim, keepdim)
+    return _sum_in_dtype(xp, wanted, x, dim, keepdim)
 
 
-def _added_in(xp, wanted, x, dim, keepdim):
-    """The sum in the dtype `wanted`, of half types and numbers that are no floats rounded once."""
+def _sum_in_dtype(xp, wanted, x, dim, keepdim):
+    """The sum in the dtype `wanted`, rounded once."""
     wider = wide(wanted)
     if wider not in dtypes.FULL_FLOATS:
-        return reduced(xp, "add", x.astype(wider, copy=False), dim, keepdim)
-    return added(xp, x.astype(wider, copy=False), dim, keepdim).astype(wanted, copy=False)
+        return ufunc_reduce(xp, "add", x.astype(wider, copy=False), dim, keepdim)
+    return float_sum(xp, x.astype(wider, copy=False), dim, keepdim).astype(wanted, copy=False)
 
 
 def _sum_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
-    return spread(F, g if dtype is None else F.cast(g, x_dtype), x_shape, dim, keepdim)
+    return expand_grad(F, g if dtype is None else F.cast(g, x_dtype), x_shape, dim, keepdim)
 
 
 @defop
@@ -72,18 +81,18 @@ class sum:
 
 def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
-        return divided(added(xp, x, dim, keepdim), count(x.shape, dim))
+        return divided_by_count(float_sum(xp, x, dim, keepdim), reduced_size(x.shape, dim))
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
     if wanted not in dtypes.FLOATS:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be a floating point dtype. "
                            f"Got: {wanted}; convert with .float() first")
     x = x.astype(wide(wanted), copy=False)
-    return divided(added(xp, x, dim, keepdim), count(x.shape, dim)).astype(wanted, copy=False)
+    return divided_by_count(float_sum(xp, x, dim, keepdim), reduced_size(x.shape, dim)).astype(wanted, copy=False)
 
 
 def _mean_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
     g = g if dtype is None else F.cast(g, x_dtype)
-    return spread(F, g / (count(x_shape, dim) or 1), x_shape, dim, keepdim)
+    return expand_grad(F, g / (reduced_size(x_shape, dim) or 1), x_shape, dim, keepdim)
 
 
 @defop
@@ -103,12 +112,12 @@ class mean:
 def _count_nonzero(xp, x, *, dim=None):
     if xp is np and dim is None:
         return np.asarray(np.count_nonzero(x))
-    return reduced(xp, "add", (x != 0).astype(dtypes.int64), dim, False)
+    return ufunc_reduce(xp, "add", (x != 0).astype(dtypes.int64), dim, False)
 
 
 @defop
 class count_nonzero:
-    """How many elements over `dim` (an int, a tuple, or None for all) are not zero, as int64.
+    """The number of nonzero elements over `dim` (an int, a tuple, or None for all), as int64.
 
     >>> ag.count_nonzero(ag.tensor([[0.0, 1.0], [2.0, 3.0]]), 0)
     tensor([1, 2])
@@ -127,9 +136,9 @@ def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; multiply over one at a time")
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
-        return reduced(xp, "multiply", x, dim, keepdim)
+        return ufunc_reduce(xp, "multiply", x, dim, keepdim)
     wanted = product_dtype(x, dtype)
-    out = reduced(xp, "multiply", x.astype(wide(wanted), copy=False), dim, keepdim)
+    out = ufunc_reduce(xp, "multiply", x.astype(wide(wanted), copy=False), dim, keepdim)
     return out.astype(wanted, copy=False)
 
 
@@ -160,8 +169,8 @@ def _prod_batch(F, n, batched, x, *, dim, keepdim, dtype):
 class prod:
     """The product along `dim`, or of all elements; integers and bools multiply to int64.
 
-    The gradient needs no division, so that it is right where elements are 0; differentiating it once more takes memory
-    quadratic in the number of factors.
+    The gradient is computed without division, so it is right for zeros; second derivatives take memory quadratic in the
+    number of factors.
 
     >>> ag.prod(ag.tensor([2.0, 3.0, 4.0]))
     tensor(24.)
@@ -185,7 +194,7 @@ def _exclusive_prod(xp, x, *, dim=-1):
 
 
 def _exclusive_prod_back(F, g, x, dim):
-    """sum over j of g_j * product of x without j and k: row j of `others` is x with 1 in place of x_j."""
+    """sum over j of g_j * product of x without x_j and x_k: row j of `others` is x with x_j replaced by 1."""
     last, n = F.transpose(x, dim, -1), x.shape[dim]
     square = F.expand(F.unsqueeze(last, -2), (*last.shape[:-1], n, n))
     diagonal = F.tril(F.triu(F.constant_like(square, 1.0))) != 0

@@ -29,7 +29,7 @@ from ..indexing.basic_index import from_right, wrap_dim
 from ..reduction.sum import sum
 from .reshape import reshape
 
-FEW = 1024  # elements of a matrix up to which its triangles' masks are kept
+FEW = 1024  # up to so many elements, the masks of triangles are cached
 
 # ---- diagonals -----------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def _diagonal(xp, x, *, offset=0, dim1=0, dim2=1):
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     out = x.diagonal(offset, dim1, dim2)
     if xp is np:
-        out.flags.writeable = x.flags.writeable  # NumPy alone makes it read-only
+        out.flags.writeable = x.flags.writeable  # NumPy returns a read-only view
     return out
 
 
@@ -119,7 +119,7 @@ class diagonal_set:
 
 @public(methods=True)
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """input with `src` in the place of diagonal(input, offset, dim1, dim2), whose shape it has; out of place.
+    """A copy of input with `src` instead of diagonal(input, offset, dim1, dim2), whose shape it has.
 
     >>> ag.diagonal_scatter(ag.zeros(2, 2), ag.tensor([1.0, 2.0]))
     tensor([[1., 0.],
@@ -197,20 +197,20 @@ def _triangle(xp, name, x, diagonal):
         return exact.triangle(name, x, diagonal)
     rows, columns = x.shape[-2:]
     if rows * columns > FEW:
-        return _copied(x, name == "tril", diagonal)
+        return _copied_triangle(x, name == "tril", diagonal)
     out = np.array(x)
-    np.copyto(out, False, where=_dropped(rows, columns, diagonal, name == "tril"))
+    np.copyto(out, False, where=_zero_mask(rows, columns, diagonal, name == "tril"))
     return out
 
 
 @functools.lru_cache(maxsize=64)
-def _dropped(rows, columns, diagonal, lower):
-    """Where a triangle of a small matrix is zero."""
+def _zero_mask(rows, columns, diagonal, lower):
+    """The mask of the zeros of a triangle of a small matrix."""
     return np.logical_xor(np.tri(rows, columns, diagonal if lower else diagonal - 1, bool), lower)
 
 
-def _copied(x, lower, diagonal):
-    """Row by row, or column by column where that takes fewer copies; 3 to 5 times as fast as np.tril."""
+def _copied_triangle(x, lower, diagonal):
+    """The triangle copied by rows, or by columns if these are fewer; 3 to 5 times as fast as np.tril."""
     out = np.zeros(x.shape, x.dtype)
     rows, columns = x.shape[-2:]
     if rows <= columns:  # row i: columns up to i + diagonal, or from there on
@@ -269,8 +269,8 @@ def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, devi
     home = or_default(device)
     if home.type == "cpu" and row * col <= FEW:
         return wrap(_few_corner_indices(name, row, col, offset).astype(dtypes.as_dtype(dtype)))
-    places = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
-    return wrap(backend.namespace(*places).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+    indices = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
+    return wrap(backend.namespace(*indices).stack(indices).astype(dtypes.as_dtype(dtype), copy=False))
 
 
 def _corner(name: str, rows: Any, columns: Any, offset: int) -> Any:

@@ -18,7 +18,7 @@ from .reshape import expand, reshape
 
 @public()
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """For n vectors n views of n dimensions: result k holds vector k along its dimension k, stretched along the others.
+    """For n vectors n views of rank n: result k is vector k along dimension k, expanded along the others.
 
     `indexing="xy"` swaps the first two dimensions. 0-d tensors count as vectors of one element.
 
@@ -54,7 +54,7 @@ def _check_vector(x: Tensor) -> None:
 
 @public()
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All tuples of one element from each vector, one per row, in the order of itertools.product; one vector as it is.
+    """The Cartesian product of vectors, a tuple per row, in the order of itertools.product; a single vector unchanged.
 
     >>> ag.cartesian_prod(ag.tensor([1, 2]), ag.tensor([3, 4]))
     tensor([[1, 3],
@@ -71,7 +71,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 @public()
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of the vector input, one per row, in the order of itertools.combinations, or
+    """All combinations of r elements of the vector input, one per row, in the order of itertools.combinations or
     combinations_with_replacement.
 
     >>> ag.combinations(ag.tensor([1, 2, 3]))
@@ -85,5 +85,5 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r == 0:
         return input[:0]
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.asarray(list(choose(range(input.numel()), r)), int64).reshape(-1, r)
-    return advanced_index(input, wrap(backend.to_device(places, input.device)), dims=(-1,))
+    indices = np.asarray(list(choose(range(input.numel()), r)), int64).reshape(-1, r)
+    return advanced_index(input, wrap(backend.to_device(indices, input.device)), dims=(-1,))
