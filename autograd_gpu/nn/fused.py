@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from ..ops.nn.activation_formulas import FORMULAS
 from ..ops.nn.linear_activation import activated
 from . import functional as F
 from .activation import GELU, ReLU, Sigmoid, SiLU, Tanh
@@ -15,24 +15,15 @@ from .linear import Linear
 from .module import Module
 from .piecewise_activations import LeakyReLU
 
-# By exact class, since a subclass may override forward: the activation's name, and its parameters in order.
-ACTIVATIONS: dict[type[Module], tuple[str, Callable[[Any], tuple[Any, ...]]]] = {
-    ReLU: ("relu", lambda module: ()),
-    Tanh: ("tanh", lambda module: ()),
-    Sigmoid: ("sigmoid", lambda module: ()),
-    SiLU: ("silu", lambda module: ()),
-    GELU: ("gelu", lambda module: (module.approximate,)),
-    ELU: ("elu", lambda module: (module.alpha,)),
-    CELU: ("celu", lambda module: (module.alpha,)),
-    LeakyReLU: ("leaky_relu", lambda module: (module.negative_slope,)),
-    Softplus: ("softplus", lambda module: (module.beta, module.threshold)),
-}
+# By exact class, since a subclass may override forward. The parameters are attributes of the module.
+ACTIVATIONS: dict[type[Module], str] = {
+    ReLU: "relu", Tanh: "tanh", Sigmoid: "sigmoid", SiLU: "silu", GELU: "gelu", ELU: "elu", CELU: "celu",
+    LeakyReLU: "leaky_relu", Softplus: "softplus",
+}  # fmt: skip
 
-
-# Functions in place of modules, as in TransformerEncoderLayer.
-FUNCTIONS: dict[Any, tuple[str, tuple[Any, ...]]] = {
-    F.relu: ("relu", ()), F.tanh: ("tanh", ()), F.sigmoid: ("sigmoid", ()), F.silu: ("silu", ()),
-    F.gelu: ("gelu", ("none",)),
+# Functions in place of modules, as in TransformerEncoderLayer; with the default parameters.
+FUNCTIONS: dict[Any, str] = {
+    F.relu: "relu", F.tanh: "tanh", F.sigmoid: "sigmoid", F.silu: "silu", F.gelu: "gelu",
 }  # fmt: skip
 
 
@@ -42,11 +33,12 @@ def _plain(module: Module) -> bool:
 
 
 def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
-    """The name and parameters of a known activation, a module without hooks or a function; else None."""
-    found = ACTIVATIONS.get(type(activation))
-    if found is not None:
-        return (found[0], found[1](activation)) if _plain(activation) else None
-    return FUNCTIONS.get(activation) if isinstance(activation, FunctionType) else None
+    """The name and the parameters of a module without hooks, or of a function."""
+    name = ACTIVATIONS.get(type(activation))
+    if name is not None:
+        return (name, tuple([getattr(activation, p) for p in FORMULAS[name].defaults])) if _plain(activation) else None
+    name = FUNCTIONS.get(activation) if isinstance(activation, FunctionType) else None
+    return None if name is None else (name, tuple(FORMULAS[name].defaults.values()))
 
 
 def through(layer: Module, activation: Any, input: Any) -> Any:

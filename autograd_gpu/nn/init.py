@@ -6,11 +6,10 @@ import math
 import warnings
 
 from .. import backend, ops, random
-from ..backend.arrays.dtypes import float64
+from ..backend.arrays.dtypes import float64, wide
 from ..config import no_grad
 from ..core.tensor import Tensor, wrap
 from ..ops.creation.factories import eye
-from ..ops.reduction.sum import wide
 from ..random import Generator
 
 __all__ = [

@@ -1,7 +1,7 @@
 # ruff: noqa: F401, I001  modules are imported for the ops that they declare
-"""The ops, by PyTorch's names: what the declarations in these modules call public. `binding` derives it.
+"""The ops by PyTorch's names: those that the declarations in these modules make public, see `binding`.
 
-Type checkers and editors read __init__.pyi, which `ci/write_stubs.py` writes.
+Type checkers and editors read __init__.pyi, written by `ci/write_stubs.py`.
 """
 
 from .creation import convert, factories, like, strided
@@ -50,6 +50,7 @@ from .nn import (
     class_indices,
     cross_entropy,
     dropout,
+    embedding,
     embedding_bag,
     exponential_activations,
     gelu,
@@ -60,6 +61,7 @@ from .nn import (
     linear_activation,
     logits_cross_entropy,
     margin_losses,
+    one_hot,
     pad,
     piecewise_activations,
     pooling,
@@ -68,7 +70,19 @@ from .nn import (
     softmax,
 )
 from .random import sampling
-from .reduction import covariance, cumprod, cumulative, difference, minmax, nan, pairs, sum, variance
+from .reduction import (
+    covariance,
+    cumulative,
+    difference,
+    dimensions,
+    logsumexp,
+    minmax,
+    nan,
+    norm,
+    pairs,
+    sum,
+    variance,
+)
 from .shape import broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
 from .sorting import histogram, order_statistics, quantile, searchsorted, sort, unique
 from . import properties

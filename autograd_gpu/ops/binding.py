@@ -1,4 +1,4 @@
-"""Derives what users see from the ops' declarations: Tensor's methods and operators, what the public modules contain,
+"""Derives the public API from the ops' declarations: Tensor's methods and operators, the public modules' contents,
 NumPy's and CuPy's protocols.
 
 Names and methods come from the specs of the ops' blocks and of the decorators `public` and `method`
@@ -46,14 +46,14 @@ PROPERTIES = {
     "is_cpu": properties.is_cpu, "is_sparse": properties.is_sparse,
 }
 
-# What `bind` derives: name -> function of each public module, of Tensor, and of NumPy's and CuPy's ufuncs.
+# The result of `bind`: name -> function of each public module, of Tensor, and of NumPy's and CuPy's ufuncs.
 MODULES: dict[str, dict[str, Any]] = {"": {}, "linalg": {}, "special": {}, "nn.functional": {}}
 METHODS: dict[str, Any] = {}
 _UFUNCS: dict[str, Any] = {}
 
 
 def reflected(function: Any) -> Any:
-    """`other OP self` for an operand that does not know tensors."""
+    """`other OP self` for an operand whose type does not handle tensors."""
 
     def method(self: Tensor, other: Any) -> Any:
         return function(other, self)
@@ -62,13 +62,13 @@ def reflected(function: Any) -> Any:
 
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """NumPy's protocol: np.sin(t) and array * t record, as the op of the same meaning."""
+    """NumPy's protocol: np.sin(t) and array * t call the op of the same meaning, which records."""
     name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
     return _record(name, _UFUNCS.get(ufunc.__name__) if method == "__call__" else None, inputs, kwargs)
 
 
 def cupy_override(self: Tensor, kernel: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """The same for CuPy, which asks this of its ufuncs' operands; their names are cupy_sin and the like."""
+    """CuPy's protocol for the operands of its ufuncs, whose names are cupy_sin and so on."""
     name = kernel.name.removeprefix("cupy_")
     if len(inputs) > kernel.nin:  # array += tensor
         inputs, kwargs = inputs[: kernel.nin], {**kwargs, "out": inputs[kernel.nin :]}
@@ -77,8 +77,8 @@ def cupy_override(self: Tensor, kernel: Any, *inputs: Any, **kwargs: Any) -> Any
 
 def _record(name: str, op: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op is None or kwargs:
-        given = f" with {', '.join(sorted(kwargs))}=" if kwargs else ""
-        raise TypeError(f"{name}{given} is not defined for tensors; use the ag function, or {name}(t.detach().array)")
+        options = f" with {', '.join(sorted(kwargs))}=" if kwargs else ""
+        raise TypeError(f"{name}{options} is not defined for tensors; use the ag function, or {name}(t.detach().array)")
     return op(*inputs)
 
 
@@ -93,7 +93,7 @@ def _reversed(self: Tensor) -> Tensor:
 
 
 def bind() -> None:
-    """Fills the tables of what is derived, and gives Tensor its methods and operators."""
+    """Fills the tables, and sets Tensor's methods and operators."""
     for named in NAMED:
         _add(named)
     for name, function in METHODS.items():
@@ -119,17 +119,17 @@ def bind() -> None:
 
 
 def _add(named: Named) -> None:
-    """The entries of one function."""
-    function, shown = named.function, None
-    written = {} if function.__name__.endswith("_") else _in_place_forms(named)  # {}: it is in-place itself
+    """Adds the entries of one function."""
+    function, visible = named.function, None
+    written = {} if function.__name__.endswith("_") else _in_place_forms(named)  # {}: the function itself is in-place
     for dotted in named.public:
         module, _, name = dotted.rpartition(".")
         if name in written:
             _enter(MODULES[module], name, written[name])
             continue
-        if shown is None:
-            shown = taking_out(function, name, f"autograd_gpu.{module or 'ops'}") if named.out else function
-        _enter(MODULES[module], name, shown)
+        if visible is None:
+            visible = taking_out(function, name, f"autograd_gpu.{module or 'ops'}") if named.out else function
+        _enter(MODULES[module], name, visible)
     for name in named.methods:
         _enter(METHODS, name, function)
     for name in named.inplace:
@@ -139,7 +139,7 @@ def _add(named: Named) -> None:
 
 
 def _in_place_forms(named: Named) -> dict[str, Any]:
-    """The in-place methods, and those that are functions only."""
+    """The in-place forms of a function, methods and functions."""
     make = views.in_place_view if named.view else write.in_place
     leaves = [dotted.rpartition(".")[2] for dotted in named.public]
     names = dict.fromkeys((*named.inplace, *(name for name in leaves if name.endswith("_"))))

@@ -1,7 +1,7 @@
-"""NumPy's functions on tensors, by NumPy's protocol `__array_function__`: the common ones record, as ops.
+"""NumPy's functions on tensors, by NumPy's protocol `__array_function__`: the common ones call ops, which record.
 
-Each line has NumPy's parameters. A function that is not here gets the tensors' arrays, as far as `np.asarray` gives
-them: not where a gradient would be lost, and not from the GPU.
+Each line has NumPy's parameters. Other functions get the tensors' arrays as `np.asarray` returns them, which raises for
+tensors that require grad and for tensors on the GPU.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _size(a: Any, axis: int | None = None) -> int:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": lambda a, axis=None, dtype=None, keepdims=False: sum.sum(a, axis, keepdims, dtype),
-    "prod": lambda a, axis=None, dtype=None, keepdims=False: cumulative.prod(a, axis, keepdims, dtype),
+    "prod": lambda a, axis=None, dtype=None, keepdims=False: sum.prod(a, axis, keepdims, dtype),
     "mean": lambda a, axis=None, dtype=None, keepdims=False: sum.mean(a, axis, keepdims, dtype),
     "var": lambda a, axis=None, ddof=0, keepdims=False: variance.var(a, axis, correction=ddof, keepdim=keepdims),
     "std": lambda a, axis=None, ddof=0, keepdims=False: variance.std(a, axis, correction=ddof, keepdim=keepdims),
@@ -88,7 +88,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "kron": lambda a, b: tensordot.kron(as_tensor(a), as_tensor(b)),
     "tensordot": lambda a, b, axes=2: tensordot.tensordot(as_tensor(a), as_tensor(b), axes),
     "einsum": lambda subscripts, *operands: einsum.einsum(subscripts, *_tensors(operands)),
-    "trace": lambda a: sum.trace(a), "concatenate": _concatenate,
+    "trace": lambda a: diagonal.trace(a), "concatenate": _concatenate,
     "stack": lambda arrays, axis=0: concat.stack(_tensors(arrays), axis),
     "vstack": lambda tup: concat.vstack(_tensors(tup)), "hstack": lambda tup: concat.hstack(_tensors(tup)),
     "dstack": lambda tup: concat.dstack(_tensors(tup)), "column_stack": lambda tup: concat.column_stack(_tensors(tup)),
@@ -113,7 +113,7 @@ FUNCTIONS.update({"amax": FUNCTIONS["max"], "amin": FUNCTIONS["min"], "around": 
 
 
 def array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's protocol: np.sum(t), np.concatenate([t, u]) record, as the op of the same meaning."""
+    """NumPy's protocol: np.sum(t), np.concatenate([t, u]) call the op of the same meaning, which records."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     known = FUNCTIONS.get(name)
     if known is None:
@@ -127,7 +127,7 @@ def array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...
 
 
 def _plain(value: Any) -> Any:
-    """`value` with an array for each tensor in it."""
+    """`value` with the tensors in it replaced by arrays."""
     if isinstance(value, Tensor):
         return np.asarray(value)
     if type(value) in (list, tuple):

@@ -1,4 +1,4 @@
-"""What a tensor is: questions with numbers and bools for an answer."""
+"""Properties of tensors: sizes, strides, dtypes and devices as numbers and bools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_tensor(obj: Any) -> bool:
 
 @public(methods="nelement")
 def numel(input: Tensor) -> int:
-    """How many elements input has.
+    """The number of elements of input.
 
     >>> ag.numel(ag.ones(2, 3))
     6
@@ -34,7 +34,7 @@ def numel(input: Tensor) -> int:
 
 @method()
 def ndimension(x: Tensor) -> int:
-    """How many dimensions x has."""
+    """The number of dimensions of x."""
     return x.ndim
 
 
@@ -60,12 +60,12 @@ def size(x: Tensor, dim: int | None = None) -> Any:
 @method()
 @other_words
 def stride(x: Tensor, dim: int | None = None) -> Any:
-    """How many elements lie between neighbours along each dimension, or along one; row-major if there are none.
+    """The strides of all dimensions, or of one, in elements; those of an empty tensor are row-major.
 
     >>> ag.ones(2, 3).stride()
     (3, 1)
     """
-    if not x._array.size:  # NumPy's are 0 or not, by its version
+    if not x._array.size:  # NumPy's strides of empty arrays depend on its version
         lengths = [max(n, 1) for n in x._array.shape]
         return _at(tuple([math.prod(lengths[i + 1 :]) for i in range(len(lengths))]), dim)
     return _at(tuple(s // x._array.itemsize for s in x._array.strides), dim)
@@ -83,7 +83,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 @public()
 def is_inference(input: Tensor) -> bool:
-    """Whether input was made in `ag.inference_mode`.
+    """Whether input was created in `ag.inference_mode`.
 
     >>> with ag.inference_mode():
     ...     x = ag.ones(2)
@@ -107,7 +107,7 @@ def is_complex(input: Tensor) -> bool:
 
 @public(methods=True)
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype of input has negative numbers.
+    """Whether the dtype of input is signed.
 
     >>> ag.is_signed(ag.ones(2)), ag.is_signed(ag.ones(2, dtype=ag.uint8))
     (True, False)
@@ -117,7 +117,7 @@ def is_signed(input: Tensor) -> bool:
 
 @public(methods=True)
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element of input is not zero; RuntimeError for more or less elements.
+    """Whether the single element of input is not zero; RuntimeError unless input has one element.
 
     >>> ag.is_nonzero(ag.tensor([0.0]))
     False
@@ -127,7 +127,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 @public(methods=True)
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether the two have the same shape.
+    """Whether both have the same shape.
 
     >>> ag.is_same_size(ag.ones(2), ag.ones(2, 1))
     False
@@ -137,8 +137,8 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 @public()
 def result_type(tensor: Any, other: Any) -> np.dtype:
-    """The dtype of an operation between a and b, tensors or numbers: 0-d tensors, and below them numbers, count only by
-    a higher category (bool, integer, floating point).
+    """The dtype of an operation on a and b, tensors or numbers: a 0-d tensor, or a number, counts only if its category
+    (bool, integer, floating point) is higher than that of the others.
 
     >>> ag.result_type(ag.ones(2, dtype=ag.int32), 1.0)
     dtype('float32')
@@ -166,7 +166,7 @@ def data_ptr(x: Tensor) -> int:
 
 @method()
 def storage_offset(x: Tensor) -> int:
-    """How many elements of the storage lie before the first element of x.
+    """The index in the storage of the first element of x.
 
     >>> ag.ones(2, 3)[1].storage_offset()
     3

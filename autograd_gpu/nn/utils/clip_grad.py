@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...backend import device_of, namespace, to_device
+from ...backend.arrays.dtypes import wide
 from ...backend.cuda import foreach as cuda_foreach
 from ...config import no_grad
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
 from ...errors import ArgumentError
 from ...ops.creation.factories import zeros
-from ...ops.reduction.sum import wide
 
 Tensors = Tensor | Iterable[Tensor]
 

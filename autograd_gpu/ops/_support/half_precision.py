@@ -1,4 +1,4 @@
-"""How half types are computed with."""
+"""Computation of half types in float32."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...core.extend import Source, deferred
 
 
 def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """Half types go through `forward` as float32 and are rounded once, at the end, to the first operand's dtype.
+    """`forward` on half types converted to float32; the result is rounded once, to the first operand's dtype.
 
-    CuPy arrays of any dtype go to `on_cuda` instead, where there is one.
+    If `on_cuda` is not None, it gets CuPy arrays of any dtype instead.
     """
 
     def rounded(xp, *args, **attributes):
@@ -33,7 +33,7 @@ def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None =
         w.depth = 1
         if on_cuda is not None:
             w(f"if xp is not numpy: return on_cuda({call})")
-        # A number comes with arrays of float32 or wider: core/dispatch.py sees to that.
+        # Numbers come with arrays of float32 or wider only, see core/dispatch.py.
         w(f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})")
         return {"forward": forward, "rounded": rounded, "on_cuda": on_cuda, **defaults}
 

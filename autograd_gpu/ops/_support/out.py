@@ -1,7 +1,7 @@
-"""`out=`: a result that is written into a tensor of the caller's, as an in-place operation that nobody records.
+"""`out=`: the result is written into the caller's tensor, as an in-place operation that is not recorded.
 
-The result is computed as without `out`, and copied. So an input may be `out`, too, and if the op fails `out` is what it
-was. Generated functions hand a call with `out` to `to_out`; functions made of ops get a wrapper by `taking_out`.
+The result is computed as without `out`, and copied. So `out` may be one of the inputs, and does not change if the op
+fails. Generated functions hand a call with `out` to `to_out`; functions made of ops get a wrapper by `taking_out`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ RESIZED = (
 
 
 def to_out(op: OpDef, more: Any, out: Any, general: Any, inputs: Any, attributes: tuple[Any, ...]) -> Any:
-    """A call of the generated function of `op` with `out`; `more`: one positional argument too many."""
+    """Calls the generated function of `op` with `out`; `more`: whether there was a positional argument too many."""
     if more is not None:
         count = len(op.inputs) + len(op.attributes)
         raise TypeError(f"{op.name}() takes {count} positional arguments but more were given; `out` goes by name")
     return written(op.name, out, (inputs, attributes), general, op, inputs, attributes)
 
 
-def written(name: str, out: Any, given: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """function(*args, **kwargs) written into `out`, a tensor or a tuple of them, which is returned; `given`: what the
-    caller gave, for tensors among which none may require grad."""
+def written(name: str, out: Any, arguments: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """function(*args, **kwargs) written into `out`, a tensor or a tuple of tensors, which is returned. `arguments` are
+    the caller's, whose tensors must not require grad."""
     several = isinstance(out, (tuple, list))
     outs = tuple(out) if several else (out,)
     for o in outs:
         if not isinstance(o, Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(o).__name__}")
-    if not MODES.bits & (GRAD_OFF | INFERENCE) and (_follows(given) or _follows(outs)):
+    if not MODES.bits & (GRAD_OFF | INFERENCE) and (_requires_grad(arguments) or _requires_grad(outs)):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
                            "one of the arguments requires grad.")
     result = function(*args, **kwargs)
@@ -60,7 +60,7 @@ def written(name: str, out: Any, given: Any, function: Callable[..., Any], *args
 
 
 def filled(function: Callable[..., Any], out: Any, *args: Any, **kwargs: Any) -> Any:
-    """A factory's numbers in `out`, in its dtype; silently in another shape."""
+    """`out` with a factory's numbers in its dtype; resized without a warning."""
     if not isinstance(out, Tensor):
         raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
     with warnings.catch_warnings():
@@ -68,14 +68,14 @@ def filled(function: Callable[..., Any], out: Any, *args: Any, **kwargs: Any) ->
         return written(function.__name__, out, (), function, *args, dtype=out.dtype, device=out.device, **kwargs)
 
 
-RECORD.to_out, RECORD.written, RECORD.filled = to_out, written, filled  # for what is imported earlier
+RECORD.to_out, RECORD.written, RECORD.filled = to_out, written, filled  # for modules imported before this one
 
 
-def _follows(value: Any) -> bool:
-    """Whether a tensor in there requires grad."""
+def _requires_grad(value: Any) -> bool:
+    """Whether a tensor in a nested structure requires grad."""
     if isinstance(value, Tensor):
         return value.requires_grad
-    return isinstance(value, (tuple, list)) and any(map(_follows, value))
+    return isinstance(value, (tuple, list)) and any(map(_requires_grad, value))
 
 
 def _check(name: str, out: Tensor, result: Tensor) -> None:
@@ -99,7 +99,7 @@ def _write(out: Tensor, result: Tensor) -> None:
 
 
 def taking_out(function: Any, name: str, module: str) -> Any:
-    """`function` as `name` of `module`, with a keyword `out`; where that is not given it costs one call more."""
+    """`function` as `name` of `module` with a keyword `out`; calls without `out` cost one Python call more."""
 
     def write(w: Source) -> dict[str, Any]:
         parameters = _parameters(materialize(function))
@@ -125,7 +125,7 @@ def taking_out(function: Any, name: str, module: str) -> Any:
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:
-    """Those that the code has: NumPy's words among them, which help() does not show."""
+    """The parameters of the code, including NumPy's keywords, which help() does not show."""
     bare = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
                         function.__closure__)  # fmt: skip
     bare.__kwdefaults__ = function.__kwdefaults__
@@ -133,7 +133,7 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
 
 
 class Default:
-    """The name of a default in the generated text."""
+    """The name of a default in the generated source."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,6 +1,6 @@
 """Powers of floating-point numbers on the CPU.
 
-NumPy takes up to a hundred times as long for the power of a negative number as for that of a positive one.
+NumPy takes up to a hundred times as long for powers of negative numbers as for those of positive ones.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numpy import ndarray
 from ... import backend
 from ...backend.arrays.dtypes import FLOATS, HALF, float32
 
-MANY = 128  # elements from which on more than one call of NumPy pays
-SHORT = frozenset((-1, 0, 0.5, 1, 2))  # exponents for which NumPy takes no power
-PRODUCTS = frozenset((-4, -3, -2, 3, 4))  # those for which products are as exact as a power
+MANY = 128  # from so many elements on, several NumPy calls are faster
+SHORT = frozenset((-1, 0, 0.5, 1, 2))  # exponents that NumPy computes without a power function
+PRODUCTS = frozenset((-4, -3, -2, 3, 4))  # exponents for which products are as accurate as a power
 
 
 def power(xp: Any, base: Any, exponent: Any) -> Any:
@@ -30,7 +30,7 @@ def power(xp: Any, base: Any, exponent: Any) -> Any:
 
 
 def _many(base: Any, exponent: Any) -> ndarray:
-    """Half types in float32."""
+    """The power of large arrays; half types in float32."""
     dtype = (base if type(base) is ndarray else exponent).dtype
     wider = float32 if dtype in HALF else dtype
     base, exponent = np.asarray(base, wider), np.asarray(exponent, wider)

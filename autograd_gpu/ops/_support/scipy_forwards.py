@@ -1,4 +1,4 @@
-"""Forwards that are functions of SciPy, or of cupyx.scipy on CUDA."""
+"""Forwards that call a function of SciPy, or of cupyx.scipy on CUDA."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...backend.arrays.dtypes import float32
 
 
 def of_scipy(name: str) -> Callable[[Any, Any], Any]:
-    """The forward of a function of one array; half types are computed in float32 and rounded once."""
+    """The forward for a function of one array; half types are computed in float32 and rounded once."""
     found: dict[Any, Any] = {}  # module -> its function
 
     def forward(xp: Any, x: Any) -> Any:
@@ -23,7 +23,7 @@ def of_scipy(name: str) -> Callable[[Any, Any], Any]:
 
 
 def of_two(name: str) -> Callable[[Any, Any, Any], Any]:
-    """The same for two arrays, or an array and a number, which SciPy would take for a float64."""
+    """The forward for a function of two arrays, or an array and a number, which SciPy would treat as float64."""
     found: dict[Any, Any] = {}
 
     def forward(xp: Any, a: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Functions that have one formula near 0 and another one further out."""
+"""Functions with one formula near 0 and another one elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def in_two_ranges(
 ) -> Any:
     """near(x) for |x| < limit, or for x < limit if `signed`, and far(x) elsewhere; half types in float32.
 
-    Each sees numbers of its own range only: NumPy picks them, CuPy puts 0 or `limit` in place of the others.
+    Each function gets numbers of its own range only: NumPy selects them, CuPy replaces the others by 0 or `limit`.
     """
     z = x.astype(wide(x.dtype), copy=False)
     small = (z if signed else abs(z)) < limit

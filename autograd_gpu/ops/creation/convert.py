@@ -48,7 +48,7 @@ def _clone_in(x: Tensor, memory_format: Any) -> Tensor:
 
 @defop
 class clone:
-    """A copy of x in memory of its own; the gradient flows through.
+    """A copy of x; differentiable.
 
     >>> ag.clone(ag.ones(2))
     tensor([1., 1.])
@@ -79,7 +79,7 @@ class contiguous_copy:
 
 @public(methods=True)
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
-    """x in C order: itself if it is already, else a copy.
+    """x itself if it is in C order, else a copy in C order.
 
     >>> ag.contiguous(ag.ones(2, 3).mT).stride()
     (2, 1)
@@ -94,7 +94,7 @@ def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
 
 @defop
 class to_device:
-    """x on `device`; the gradient comes back to where x lives.
+    """x on `device`; the gradient is copied back to x's device.
 
     >>> ag.ones(2).to("cpu").device
     device('cpu')
@@ -114,7 +114,7 @@ def to(
     """x with another dtype, device, or both; x itself if nothing changes and `copy` is False.
 
     to(dtype), to(device), to(device, dtype), to(other): PyTorch's forms. non_blocking is accepted and has no effect;
-    a copy lies as x does, or in C order with memory_format=contiguous_format.
+    a copy has the memory order of x, or C order with memory_format=contiguous_format.
 
     >>> ag.ones(2).to("cpu", ag.float64).dtype
     dtype('float64')
@@ -148,7 +148,7 @@ def move(x: Tensor, device: Device) -> Tensor:
 
 
 def convert(x: Tensor, dtype: np.dtype) -> Tensor:
-    """`cast`, and the two ways in and out of the float8 storage dtypes (to nearest even; finite numbers saturate)."""
+    """`cast`, also to and from the float8 storage dtypes (rounded to nearest even; finite numbers saturate)."""
     if isinstance(x, StorageTensor):
         if dtype not in dtypes.FLOATS:
             return convert(wrap(from_float8(x._array, x.dtype, dtypes.float32)), dtype)
@@ -166,7 +166,7 @@ def cpu(x: Tensor, memory_format: Any = None) -> Tensor:
 
 @method()
 def cuda(x: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-    """x on a CUDA device: an ordinal, "cuda", "cuda:1"; ImportError or RuntimeError that says what is missing."""
+    """x on a CUDA device: an ordinal, "cuda", "cuda:1"; ImportError or RuntimeError if CuPy or a device is missing."""
     home = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
     return to(x, device=home, memory_format=memory_format)
 
@@ -188,7 +188,7 @@ def detach(input: Tensor) -> Tensor:
 
 @public(methods="detach_")
 def detach_(input: Tensor) -> Tensor:
-    """Cuts input off its history, in place; whoever saved it for backward before raises there.
+    """Detaches input from its history, in place. A backward through a node that saved input raises RuntimeError.
 
     RuntimeError for a view: use `detach`.
     """
@@ -208,7 +208,7 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _to_named(name: str, dtype: np.dtype) -> None:
-    """Gives Tensor the method `name`, which converts to one dtype."""
+    """Defines the Tensor method `name`, which converts to one dtype."""
 
     @method(name)
     def convert_to(x: Tensor, memory_format: Any = None) -> Tensor:

@@ -53,7 +53,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def _shares(array: Any, data: Any) -> bool:
-    """Whether `array` shows the memory of `data`: a tensor, an array, or another library's array on the host."""
+    """Whether `array` shares the memory of `data`: a tensor, an array, or another library's array on the host."""
     if type(data) in _PYTHON:
         return False
     source = data._array if isinstance(data, Tensor) else data
@@ -68,7 +68,7 @@ def _shares(array: Any, data: Any) -> bool:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory with an array of the wanted dtype and device.
 
-    The array may be a view, of a file too (`np.memmap`); a tensor of read-only memory refuses to be written to.
+    The array may be a view, also of a file (`np.memmap`); writes to a tensor of read-only memory raise.
 
     >>> a = np.zeros(2)
     >>> ag.as_tensor(a).array is a
@@ -92,7 +92,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """`as_tensor`; with copy=True always in memory of its own, with copy=False a ValueError where it cannot share.
+    """`as_tensor`; copy=True always copies, copy=False raises ValueError if memory cannot be shared.
 
     >>> ag.asarray([1.0, 2.0], dtype=ag.float64)
     tensor([1., 2.], dtype=float64)
@@ -108,7 +108,7 @@ def asarray(
 
 
 def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
-    """Numbers and nested sequences as an array, by PyTorch's defaults."""
+    """Numbers and nested sequences as an array, with PyTorch's default dtypes."""
     plain = _is_plain(data)
     if not plain and isinstance(data, (list, tuple)):
         dtype = dtype or _promoted(data)
@@ -133,7 +133,7 @@ def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
 
 
 def _is_plain(data: Any) -> bool:
-    """Whether `data` is a Python number, or lists of them and nothing else."""
+    """Whether `data` is a Python number or a nested list of Python numbers."""
     if type(data) is not list:
         return type(data) in _NUMBERS
     kinds = set(map(type, data))
@@ -152,7 +152,7 @@ def _plain(item: Any) -> Any:
 
 
 def _promoted(data: Any) -> np.dtype | None:
-    """The dtype of nested data with tensors inside, whose dtypes count as those of arrays; None without tensors."""
+    """The dtype of nested data that contains tensors, which count like arrays; None without tensors."""
     leaves = list(_leaves(data))
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         return None
@@ -170,7 +170,7 @@ def _leaves(data: Any) -> Iterator[Any]:
 
 
 def _holds_float64(data: Any) -> bool:
-    """Whether nested data has NumPy float64 arrays or scalars inside, which keep their precision."""
+    """Whether nested data contains NumPy float64 arrays or scalars, which keep their precision."""
     if isinstance(data, (list, tuple)):
         return any(map(_holds_float64, data))
     return isinstance(data, (np.ndarray, np.generic)) and data.dtype == np.float64
@@ -219,7 +219,7 @@ def make(name: str, shape: tuple[int, ...], dtype: Any, device: Any, requires_gr
 
 
 def in_numpy(name: str, shape: tuple[int, ...], dtype: np.dtype, fill: Any = 1) -> np.ndarray:
-    """np.zeros, np.empty, np.ones and np.full, the last two without their Python code, half of their time."""
+    """np.zeros, np.empty, np.ones and np.full, the last two without NumPy's slow Python wrapper."""
     if name == "zeros":
         return np.zeros(shape, dtype)
     array = np.empty(shape, dtype)
@@ -264,7 +264,7 @@ def empty(
     memory_format: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """A tensor whose values are not set.
+    """An uninitialized tensor.
 
     >>> ag.empty(2, 3).shape
     (2, 3)
@@ -391,7 +391,7 @@ def eye(
 
 @defop
 class constant_like:
-    """`value` everywhere, with the shape, dtype and device of x: what rules use.
+    """A tensor of `value` with the shape, dtype and device of x, for rules.
 
     >>> from autograd_gpu.ops.creation.factories import constant_like
     >>> constant_like(ag.zeros(2), 3.0)

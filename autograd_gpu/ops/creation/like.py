@@ -27,7 +27,7 @@ def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, la
 
 
 def _in_order(name: str, x: Tensor, dtype: Any, device: Any, *fill: Any) -> Tensor:
-    """The same, its dimensions in memory in the order of x's."""
+    """A tensor of the same values with the memory order of x."""
     order = memory_order(x._array)
     result = make(name, tuple(x.shape[d] for d in order), dtype or x.dtype, device or x.device, False, *fill)
     result._array = result._array.transpose(tuple(order.index(d) for d in range(len(order))))
@@ -62,7 +62,7 @@ def ones_like(
 def empty_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
-    """Unset values with the shape, dtype and device of input.
+    """An uninitialized tensor with the shape, dtype and device of input.
 
     >>> ag.empty_like(ag.zeros(2)).shape
     (2,)
@@ -75,7 +75,7 @@ def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """`fill_value` everywhere, with the shape, dtype and device of input.
+    """A tensor of `fill_value` with the shape, dtype and device of input.
 
     >>> ag.full_like(ag.zeros(2), 3.0)
     tensor([3., 3.])
@@ -100,8 +100,8 @@ def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, r
 def new(x: Tensor, *sizes: Any, size: Any = None, device: Any = None) -> Tensor:
     """PyTorch's old constructor, in the dtype and on the device of x.
 
-    Of sizes or an `ag.Size` it makes a tensor whose values are not set, of a sequence, an array or a tensor a copy.
-    Prefer new_empty and new_tensor, which say which.
+    Sizes or an `ag.Size` give an uninitialized tensor; a sequence, an array or a tensor is copied. Prefer new_empty and
+    new_tensor, which are unambiguous.
 
     >>> ag.ones(2, dtype=ag.int32).new([3, 4])
     tensor([3, 4], dtype=int32)
@@ -142,7 +142,7 @@ def new_ones(
 def new_empty(
     x: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor whose values are not set, by default in the dtype and on the device of x."""
+    """An uninitialized tensor, by default in the dtype and on the device of x."""
     dtype, device = dtype or x.dtype, device or x.device
     return empty(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 

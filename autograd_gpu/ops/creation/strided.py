@@ -14,7 +14,7 @@ from ...core.extend import Tensor, method, public, wrap
 def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:  # fmt: skip
-    """A tensor of these sizes and strides, in elements, whose values are not set.
+    """An uninitialized tensor of these sizes and strides, in elements.
 
     >>> ag.empty_strided((2, 3), (1, 2)).stride()
     (1, 2)

@@ -1,1 +1,1 @@
-"""Functions of one, two or three operands, element by element."""
+"""Elementwise functions of one, two or three operands."""

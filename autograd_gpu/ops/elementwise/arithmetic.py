@@ -1,4 +1,4 @@
-"""Arithmetic of two operands, and selection."""
+"""Arithmetic of two or three operands, and where."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .unary import exp2
 
 
 def factor(b, alpha, name="alpha"):
-    """The number alpha as a ufunc takes it fastest beside b."""
+    """The number alpha in the form that is fastest in a ufunc with b."""
     if isinstance(alpha, float) and getattr(b, "dtype", float64) not in FLOATS:
         raise errors.float_factor(name)
     if type(b) is np.ndarray and b.dtype in FULL_FLOATS:
@@ -41,7 +41,7 @@ def factor(b, alpha, name="alpha"):
 
 
 @in_float32
-def _combined(xp, a, b, alpha, ufunc):
+def _with_alpha(xp, a, b, alpha, ufunc):
     return getattr(xp, ufunc)(a, b * factor(b, alpha))
 
 
@@ -53,7 +53,7 @@ class add:
     tensor([2., 3.])
     """
 
-    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else _combined(xp, a, b, alpha, "add")
+    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else _with_alpha(xp, a, b, alpha, "add")
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
@@ -63,7 +63,7 @@ class add:
 
 def _minus(xp, a, b, *, alpha=1):
     try:
-        return xp.subtract(a, b) if alpha == 1 else _combined(xp, a, b, alpha, "subtract")
+        return xp.subtract(a, b) if alpha == 1 else _with_alpha(xp, a, b, alpha, "subtract")
     except TypeError as error:
         raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
                            "`logical_xor()` operator instead.") from error
@@ -71,8 +71,8 @@ def _minus(xp, a, b, *, alpha=1):
 
 @defop
 class sub:
-    """a - alpha * b, broadcasting. Two bools are refused; one beside another dtype counts as 0 or 1, which PyTorch
-    refuses too.
+    """a - alpha * b, broadcasting. RuntimeError for two bools; a single bool operand counts as 0 or 1, unlike in
+    PyTorch.
 
     >>> ag.sub(ag.tensor([1.0, 2.0]), 1.0)
     tensor([0., 1.])
@@ -120,9 +120,9 @@ class mul:
 def _power_base(F, g, base, exponent):
     if isinstance(exponent, (int, float)):
         if exponent == 2:
-            return g * (base * 2)  # the common power, by a product instead of another power
+            return g * (base * 2)  # the common exponent: a product instead of a power
         return g * 0 if exponent == 0 else g * (exponent * F.pow(base, exponent - 1))
-    vanishes = exponent == 0  # there 0 * 0 ** -1 would be NaN
+    vanishes = exponent == 0  # where 0 * 0 ** -1 would be NaN
     return F.where(vanishes, 0.0, g * (exponent * F.pow(base, F.where(vanishes, 1.0, exponent) - 1)))
 
 
@@ -136,8 +136,8 @@ def _power_exponent(F, g, base, exponent, out):
 
 @defop
 class pow:
-    """base ** exponent, broadcasting; at base 0 the derivative by a non-negative exponent is 0. Integers to a negative
-    power are refused, also where PyTorch rounds to 0, which it does for tensors of exponents.
+    """base ** exponent, broadcasting; at base 0 the derivative by a non-negative exponent is 0. RuntimeError for
+    integers to a negative power, also for tensors of exponents, where PyTorch rounds to 0.
 
     >>> ag.pow(ag.tensor([2.0, 3.0]), 2)
     tensor([4., 9.])
@@ -155,7 +155,7 @@ class pow:
 
 
 def _over_square(F, g, side, a, b):
-    """g * side / (a * a + b * b); 0 at the origin, where the angle has no derivative."""
+    """g * side / (a * a + b * b); 0 at the origin, where the angle is not differentiable."""
     square = a * a + b * b
     origin = square == 0
     return F.where(origin, 0.0, g * side / F.where(origin, 1.0, square))
@@ -179,11 +179,11 @@ class atan2:
     methods = inplace = sensitive = True
 
 
-# One expression each: NumPy then computes a large one in place.
+# Single expressions, which NumPy computes in place for large arrays.
 
 
 def _lerp(xp, a, b, weight):
-    """From the end that is nearer: exactly b for a weight of 1, and an infinite end stays infinite."""
+    """Interpolation from the nearer end: exactly b for a weight of 1, and infinite for an infinite end."""
     if isinstance(weight, (int, float)):
         return a + (b - a) * factor(b, weight) if abs(weight) < 0.5 else b + (b - a) * factor(b, weight - 1)
     near = abs(weight) < 0.5
@@ -265,7 +265,7 @@ class hypot:
 
 @defop
 class copysign:
-    """|a| with the sign of b, broadcasting; where a is 0 the derivative is 0.
+    """|a| with the sign of b, broadcasting; the derivative at a = 0 is 0.
 
     >>> ag.copysign(ag.tensor([1.0, -2.0]), ag.tensor([-0.0, 3.0]))
     tensor([-1.,  2.])
@@ -282,7 +282,7 @@ class copysign:
 
 @defop
 class nextafter:
-    """The next number after a that its dtype can hold, towards b, broadcasting; the derivative by a is 1, by b 0.
+    """The next number of a's dtype after a towards b, broadcasting; the derivative by a is 1, by b 0.
 
     >>> ag.nextafter(ag.tensor([1.0]), ag.tensor([2.0])) - 1 == ag.tensor([2.0 ** -23])
     tensor([ True])
@@ -298,7 +298,7 @@ class nextafter:
 
 @defop
 class heaviside:
-    """0 where x < 0, `values` where x is 0 and 1 where x > 0, broadcasting; both of one dtype.
+    """0 where x < 0, `values` where x is 0 and 1 where x > 0, broadcasting; both have the same dtype.
 
     >>> ag.heaviside(ag.tensor([-1.5, 0.0, 2.0]), ag.tensor([0.5]))
     tensor([0. , 0.5, 1. ])
@@ -340,7 +340,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 @defop
 class where:
-    """a where condition holds, else b; all three broadcast. The gradient of the branch not taken is zero.
+    """a where condition is True, else b; all three broadcast. The gradient of the branch not taken is zero.
 
     >>> ag.where(ag.tensor([True, False]), ag.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])

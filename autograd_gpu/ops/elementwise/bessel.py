@@ -1,7 +1,7 @@
-"""Bessel functions: the modified ones of the first kind, plain and scaled by exp(-|x|), and the spherical ones.
+"""Modified Bessel functions of the first kind, plain and scaled by exp(-|x|), and spherical Bessel functions.
 
-Those of orders 0 and 1 are SciPy's. Derivatives are sums of neighbouring orders, as i1' = (i0 + i2) / 2, where the
-formulas with a quotient, as i1' = i0 - i1 / x, lose their digits near 0 in the second derivative.
+Orders 0 and 1 are SciPy's. Derivatives are sums of neighbouring orders, such as i1' = (i0 + i2) / 2, since formulas
+with a quotient, such as i1' = i0 - i1 / x, lose digits near 0 in the second derivative.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class i1e:
 
 
 def _power_series(x: Any, order: int, quarter: float, odd: bool, limit: float) -> Any:
-    """1 + q / (1 (order + 1)) (1 + q / (2 (order + 2)) (...)), q = quarter * x * x; order + k / 2 in place of order
-    where `odd`. As many terms as |x| < limit needs."""
+    """1 + q / (1 (order + 1)) (1 + q / (2 (order + 2)) (...)), q = quarter * x * x; with order + k / 2 instead of order
+    if `odd`. It has as many terms as |x| < limit needs."""
     shift, largest, weights = (0.5 if odd else 0.0), abs(quarter) * limit * limit, list[float]()
     share = 1.0
     while share > 1e-18:
@@ -95,8 +95,8 @@ def _power_series(x: Any, order: int, quarter: float, odd: bool, limit: float) -
 
 
 def _modified(xp: Any, x: Any, order: int, scaled: bool) -> Any:
-    """i_n(x): the power series, whose terms are all positive, or i_(k+1) = i_(k-1) - 2 k / x i_k, which loses digits
-    where the order is large beside x."""
+    """i_n(x): the power series, whose terms are all positive, or i_(k+1) = i_(k-1) - 2 k / x i_k, which loses digits if
+    the order is large compared to x."""
     limit = max(8.0, order * order / 2)
     special = backend.special(xp)
 
@@ -122,7 +122,7 @@ def _modified_back(F, g, x, out, order, scaled):
 
 @defop
 class higher_bessel:
-    """The modified Bessel function of the first kind of an order from 2 on, times exp(-|x|) if `scaled`.
+    """The modified Bessel function of the first kind of order >= 2, times exp(-|x|) if `scaled`.
 
     >>> from autograd_gpu.ops.elementwise.bessel import higher_bessel
     >>> higher_bessel(ag.tensor([0.0, 1.0]), 2, False)
@@ -157,7 +157,7 @@ def _spherical_back(F, g, x, order):
 
 @defop
 class spherical_bessel:
-    """The spherical Bessel function of the first kind of an order from 1 on; that of order 0 is sin(x) / x.
+    """The spherical Bessel function of the first kind of order >= 1; that of order 0 is sin(x) / x.
 
     >>> from autograd_gpu.ops.elementwise.bessel import spherical_bessel
     >>> spherical_bessel(ag.tensor([0.0, 1.0]), 1)

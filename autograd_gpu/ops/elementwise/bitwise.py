@@ -1,4 +1,4 @@
-"""Bits of integers; on bools the logical operations. Floating point is refused, as in PyTorch."""
+"""Bitwise operations on integers, logical on bools; RuntimeError for floats, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def integers(name, *arrays):
 
 @defop
 class bitwise_and:
-    """The bits that a and b have both, broadcasting.
+    """Bitwise and of a and b, broadcasting.
 
     >>> ag.tensor([6, 5]) & 3
     tensor([2, 1])
@@ -33,7 +33,7 @@ class bitwise_and:
 
 @defop
 class bitwise_or:
-    """The bits that a or b has, broadcasting.
+    """Bitwise or of a and b, broadcasting.
 
     >>> ag.tensor([6, 5]) | 1
     tensor([7, 5])
@@ -48,7 +48,7 @@ class bitwise_or:
 
 @defop
 class bitwise_xor:
-    """The bits in which a and b differ, broadcasting.
+    """Bitwise exclusive or of a and b, broadcasting.
 
     >>> ag.tensor([True, True]) ^ ag.tensor([True, False])
     tensor([False,  True])
@@ -63,7 +63,7 @@ class bitwise_xor:
 
 @defop
 class bitwise_not:
-    """Each bit turned over: -x - 1 for signed integers, not for bools.
+    """Bitwise not: -x - 1 for signed integers, logical not for bools.
 
     >>> ~ag.tensor([6, 5])
     tensor([-7, -6])
@@ -80,7 +80,7 @@ class bitwise_not:
 
 
 def _shifted(xp, name, a, b):
-    """By a negative number of places, or more than a has bits: NumPy's answer, which C and CuPy leave open."""
+    """The shift with NumPy's result for negative b and b above the number of bits, which is undefined in C and CuPy."""
     integers(name, a, b)
     if (a if hasattr(a, "dtype") else b).dtype == bool_:
         raise RuntimeError(f'"{name}" not implemented for bool; convert with .long()')
@@ -99,7 +99,7 @@ def _shifted(xp, name, a, b):
 
 @defop
 class bitwise_left_shift:
-    """The bits of a moved left by b places, broadcasting: a * 2 ** b; 0 for b not between 0 and the number of bits.
+    """a shifted left by b bits, broadcasting: a * 2 ** b; 0 for b not between 0 and the number of bits.
 
     >>> ag.tensor([1, 3]) << 2
     tensor([ 4, 12])
@@ -115,7 +115,7 @@ class bitwise_left_shift:
 
 @defop
 class bitwise_right_shift:
-    """The bits of a moved right by b places, broadcasting, the sign filling in: a / 2 ** b rounded down.
+    """a shifted right by b bits with sign extension, broadcasting: a / 2 ** b rounded down.
 
     >>> ag.tensor([8, -3]) >> 1
     tensor([ 4, -2])

@@ -1,4 +1,4 @@
-"""The larger and the smaller of two, and limits."""
+"""maximum, minimum, fmax, fmin, clamp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.extend import BROADCASTING, ELEMENTWISE, FITTING, PROMOTE, Tensor, 
 
 @defop
 class maximum:
-    """The larger of a and b, broadcasting; NaN wins. At ties each takes half of the gradient, at NaN both take it.
+    """The larger of a and b, broadcasting; NaN propagates. Ties share the gradient equally; at NaN both get all of it.
 
     >>> ag.maximum(ag.tensor([1.0, 5.0]), ag.tensor([3.0, 4.0]))
     tensor([3., 5.])
@@ -29,7 +29,7 @@ class maximum:
 
 @defop
 class minimum:
-    """The smaller of a and b, broadcasting; NaN wins. At ties each takes half of the gradient, at NaN both take it.
+    """The smaller of a and b, broadcasting; NaN propagates. Ties share the gradient equally; at NaN both get all of it.
 
     >>> ag.minimum(ag.tensor([1.0, 5.0]), ag.tensor([3.0, 4.0]))
     tensor([1., 4.])
@@ -45,7 +45,7 @@ class minimum:
 
 @defop
 class fmax:
-    """The larger of a and b, broadcasting; a number wins over NaN; at ties a takes the gradient.
+    """The larger of a and b, broadcasting; NaN is ignored if the other is a number; at ties a gets the gradient.
 
     >>> ag.fmax(ag.tensor([1.0, float("nan")]), ag.tensor([3.0, 4.0]))
     tensor([3., 4.])
@@ -61,7 +61,7 @@ class fmax:
 
 @defop
 class fmin:
-    """The smaller of a and b, broadcasting; a number wins over NaN; at ties a takes the gradient.
+    """The smaller of a and b, broadcasting; NaN is ignored if the other is a number; at ties a gets the gradient.
 
     >>> ag.fmin(ag.tensor([1.0, float("nan")]), ag.tensor([3.0, 4.0]))
     tensor([1., 4.])
@@ -87,7 +87,7 @@ def _clamp(xp, x, min=None, max=None):
             return np.minimum(np.maximum(x, low), high)
         min = numpy_ops.constant(min, x.dtype) if type(min) is float else min
         max = numpy_ops.constant(max, x.dtype) if type(max) is float else max
-        if x.size > numpy_ops.FEW and np.ndim(min) == np.ndim(max) == 0:  # one pass; slower than two for few
+        if x.size > numpy_ops.FEW and np.ndim(min) == np.ndim(max) == 0:  # one pass; for few elements slower than two
             return np.clip(x, min, max)
     x = x if min is None else xp.maximum(x, min)
     return x if max is None else xp.minimum(x, max)
@@ -113,7 +113,7 @@ def _clamp_max(F, g, x, min, max):
 class clamp:
     """x limited to [min, max], each a number, a tensor or None, broadcasting; where min > max the result is max.
 
-    A limit that is attained takes the gradient; on the boundary x does.
+    The gradient goes to x where min <= x <= max, else to the limit.
 
     >>> ag.clamp(ag.tensor([-2.0, 0.5, 2.0]), -1.0, ag.tensor([0.0, 1.0, 1.5]))
     tensor([-1. ,  0.5,  1.5])
@@ -132,7 +132,7 @@ class clamp:
 
 @public("clamp_min", "clamp_min_", methods=True, inplace=True, out=True)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
-    """input limited from below by `min`, a number or a tensor.
+    """max(input, min) for `min`, a number or a tensor.
 
     >>> ag.clamp_min(ag.tensor([-2.0, 0.5]), 0.0)
     tensor([0. , 0.5])
@@ -142,7 +142,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 
 @public("clamp_max", "clamp_max_", methods=True, inplace=True, out=True)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
-    """input limited from above by `max`, a number or a tensor.
+    """min(input, max) for `max`, a number or a tensor.
 
     >>> ag.clamp_max(ag.tensor([-2.0, 0.5]), 0.0)
     tensor([-2.,  0.])

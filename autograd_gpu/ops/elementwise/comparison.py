@@ -1,4 +1,4 @@
-"""Comparisons and tests of one or two operands: bool results, not differentiable."""
+"""Comparisons and tests with bool results; not differentiable."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ge:
 
 @defop
 class logical_and:
-    """Elementwise a and b, by truth value, broadcasting.
+    """Logical and of a and b, broadcasting.
 
     >>> ag.logical_and(ag.tensor([True, True]), ag.tensor([True, False]))
     tensor([ True, False])
@@ -129,7 +129,7 @@ class logical_and:
 
 @defop
 class logical_or:
-    """Elementwise a or b, by truth value, broadcasting.
+    """Logical or of a and b, broadcasting.
 
     >>> ag.logical_or(ag.tensor([True, False]), ag.tensor([False, False]))
     tensor([ True, False])
@@ -144,7 +144,7 @@ class logical_or:
 
 @defop
 class logical_not:
-    """Elementwise not, by truth value.
+    """Logical not.
 
     >>> ag.logical_not(ag.tensor([True, False]))
     tensor([False,  True])
@@ -188,7 +188,7 @@ class isfinite:
 
 @defop
 class logical_xor:
-    """Elementwise whether one of a and b holds, but not both, by truth value, broadcasting.
+    """Logical exclusive or of a and b, broadcasting.
 
     >>> ag.logical_xor(ag.tensor([True, True]), ag.tensor([True, False]))
     tensor([False,  True])
@@ -265,7 +265,7 @@ class isreal:
 
 @defop
 class signbit:
-    """Where x has a minus sign, -0.0 included.
+    """Where the sign bit of x is set, -0.0 included.
 
     >>> ag.signbit(ag.tensor([1.0, -0.0, -2.0]))
     tensor([False,  True,  True])
@@ -298,7 +298,7 @@ def _isclose(xp, a, b, *, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @defop
 class isclose:
-    """Where |a - b| <= atol + rtol * |b|, broadcasting; equal infinities are close, NaNs are with `equal_nan`.
+    """Where |a - b| <= atol + rtol * |b|, broadcasting; equal infinities are close, NaNs if `equal_nan`.
 
     >>> ag.isclose(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.1]))
     tensor([ True, False])
@@ -314,7 +314,7 @@ class isclose:
 
 @public(methods=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether `isclose` holds everywhere, as a Python bool (synchronises a CUDA device).
+    """Whether `isclose` is True everywhere, as a Python bool (synchronizes a CUDA device).
 
     >>> ag.allclose(ag.tensor([1.0, 2.0]), ag.tensor([1.0, 2.0 + 1e-6]))
     True
@@ -324,7 +324,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 @public(methods=True)
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether a and b have one shape and equal elements, as a Python bool (synchronises a CUDA device).
+    """Whether a and b have the same shape and equal elements, as a Python bool (synchronizes a CUDA device).
 
     >>> ag.equal(ag.tensor([1, 2]), ag.tensor([1, 2]))
     True

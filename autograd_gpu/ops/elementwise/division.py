@@ -22,7 +22,7 @@ class div:
 
     def forward(xp, a, b): return xp.true_divide(a, b)
     def grad_a(F, g, b): return g / b
-    def grad_b(F, g, a, b): return -g * (a / b) / b  # the result is not saved: it may be written to
+    def grad_b(F, g, a, b): return -g * (a / b) / b  # without `out`, which may be written to
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "true_divide"
@@ -31,7 +31,7 @@ class div:
 
 
 def _divisor(xp, a, b):
-    """b, after PyTorch's check; on CUDA nobody looks, and an integer divided by zero is not defined, as in PyTorch."""
+    """b, after PyTorch's check for integer division by zero; not checked on CUDA, where the result is undefined."""
     if xp is not np or (a if type(a) is np.ndarray else b).dtype.kind not in "iub":
         return b
     if np.count_nonzero(b) < b.size if type(b) is np.ndarray else not b:
@@ -41,7 +41,7 @@ def _divisor(xp, a, b):
 
 @defop
 class floor_divide:
-    """Quotient rounded towards minus infinity; its derivative is zero wherever it exists.
+    """The quotient rounded towards minus infinity; the derivative is zero.
 
     >>> ag.floor_divide(ag.tensor([7.0, -7.0]), 2.0)
     tensor([ 3., -4.])
@@ -75,12 +75,12 @@ def _truncated(xp, a, b):
     if (a if hasattr(a, "dtype") else b).dtype in FLOATS:
         return xp.trunc(xp.true_divide(a, b))
     rest = (np if xp is np else exact).fmod(a, _divisor(xp, a, b))
-    return xp.floor_divide(a - rest, b)  # a difference that b divides
+    return xp.floor_divide(a - rest, b)  # a multiple of b
 
 
 @defop
 class trunc_divide:
-    """Quotient rounded towards zero; its derivative is zero wherever it exists.
+    """The quotient rounded towards zero; the derivative is zero.
 
     >>> ag.div(ag.tensor([7.0, -7.0]), 2.0, rounding_mode="trunc")
     tensor([ 3., -3.])
@@ -94,9 +94,10 @@ class trunc_divide:
 
 @public("divide", "div", methods=True)
 def divide(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """a / b, broadcasting; rounded towards minus infinity ("floor") or towards zero ("trunc") on demand.
+    """a / b, broadcasting; `rounding_mode` "floor" rounds towards minus infinity, "trunc" towards zero.
 
-    Without rounding integers give the default float dtype, with it they stay integers, and the derivative is zero.
+    Without rounding integers give the default float dtype. With rounding they stay integers, and the derivative is
+    zero.
 
     >>> ag.div(ag.tensor([7, -7]), 2, rounding_mode="floor")
     tensor([ 3, -4])
@@ -151,7 +152,7 @@ class gcd:
 
 @defop
 class lcm:
-    """The least common multiple of integers, broadcasting; with 0 it is 0.
+    """The least common multiple of integers, broadcasting; lcm(a, 0) is 0.
 
     >>> ag.lcm(ag.tensor([4, 5]), ag.tensor([6, 10]))
     tensor([12, 10])

@@ -1,4 +1,4 @@
-"""The error function, its kin and inverses, and the normal distribution: by SciPy."""
+"""The error function, its variants and inverse, and the normal distribution; by SciPy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class erfc:
 
 @defop
 class erfcx:
-    """exp(x * x) * erfc(x), which neither overflows nor vanishes for large x.
+    """exp(x * x) * erfc(x), without overflow or underflow for large x.
 
     >>> ag.special.erfcx(ag.tensor([0.0, 100.0]))
     tensor([1.    , 0.0056])
@@ -62,8 +62,8 @@ class erfcx:
 
 
 def _erfc_ratio(xp, x, order):
-    """From E_(n-1) = 2 x E_n + 2 (n + 1) E_(n+1): upwards where x is small or negative, else as continued fraction."""
-    special, terms = backend.special(xp), 50 if x.itemsize == 8 else 12  # as many as 16 or 7 digits take from 2 on
+    """By E_(n-1) = 2 x E_n + 2 (n + 1) E_(n+1): upwards for small or negative x, else as a continued fraction."""
+    special, terms = backend.special(xp), 50 if x.itemsize == 8 else 12  # the terms needed for 16 or 7 digits if x >= 2
 
     def near(z: Any) -> Any:
         ratio = TWO_OVER_SQRT_PI / 2 / special.erfcx(z) - z
@@ -82,9 +82,9 @@ def _erfc_ratio(xp, x, order):
 
 @defop
 class erfc_ratio:
-    """E_n(x) / E_(n-1)(x) for n = `order` from 1 on, where E_n is exp(x * x) times the n-th integral of erfc.
+    """E_n(x) / E_(n-1)(x) for n = `order` >= 1, where E_n is exp(x * x) times the n-th integral of erfc.
 
-    E_0 is erfcx, whose derivative is -2 E_1, that of E_n is -2 (n + 1) E_(n+1). It neither overflows nor cancels.
+    E_0 is erfcx. The derivative of E_0 is -2 E_1, that of E_n is -2 (n + 1) E_(n+1). No overflow, no cancellation.
 
     >>> from autograd_gpu.ops.elementwise.erf import erfc_ratio
     >>> erfc_ratio(ag.tensor([-100.0, 0.0, 100.0]), 1)
@@ -99,7 +99,7 @@ class erfc_ratio:
 
 @defop
 class erfinv:
-    """The inverse of erf, for -1 <= x <= 1, at which it is infinite.
+    """The inverse of erf, for -1 <= x <= 1; infinite at -1 and 1.
 
     >>> ag.erfinv(ag.tensor([0.0, 0.8427008]))
     tensor([0., 1.])
@@ -133,7 +133,7 @@ class ndtr:
 
 @defop
 class log_ndtr:
-    """log(ndtr(x)), accurate where ndtr(x) is next to 0.
+    """log(ndtr(x)), accurate where ndtr(x) is close to 0.
 
     >>> ag.special.log_ndtr(ag.tensor([0.0, -20.0]))
     tensor([  -0.6931, -203.9172])
@@ -148,7 +148,7 @@ class log_ndtr:
 
 @defop
 class log_ndtr_slope:
-    """The derivative of log_ndtr: the density at x over the probability below x.
+    """The derivative of log_ndtr: the density at x divided by the probability below x.
 
     >>> from autograd_gpu.ops.elementwise.erf import log_ndtr_slope
     >>> log_ndtr_slope(ag.tensor([-20.0, 0.0, 20.0]))
@@ -164,7 +164,7 @@ class log_ndtr_slope:
 
 @defop
 class ndtri:
-    """The inverse of ndtr, for 0 <= x <= 1, at which it is infinite.
+    """The inverse of ndtr, for 0 <= x <= 1; infinite at 0 and 1.
 
     >>> ag.special.ndtri(ag.tensor([0.5, 0.975]))
     tensor([0.  , 1.96])

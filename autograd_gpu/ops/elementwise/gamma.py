@@ -1,4 +1,4 @@
-"""The gamma function's logarithm and its derivatives, the incomplete gamma functions, Hurwitz' zeta: by SciPy."""
+"""The log-gamma function and its derivatives, the incomplete gamma functions, the Hurwitz zeta function; by SciPy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _polygamma(xp, x, *, n):
 
 @defop
 class polygamma:
-    """The derivative of order n >= 0 of digamma at x.
+    """The n-th derivative, n >= 0, of digamma at x.
 
     >>> ag.tensor([1.0, 2.0]).polygamma(1)
     tensor([1.6449, 0.6449])
@@ -71,7 +71,7 @@ class polygamma:
 
 @public("polygamma", "special.polygamma", out=True)
 def polygamma_of(n: int, input: Tensor) -> Tensor:
-    """The derivative of order n >= 0 of digamma at input: n comes first, as in PyTorch's function.
+    """The n-th derivative, n >= 0, of digamma at input: n comes first, as in PyTorch's function.
 
     >>> ag.polygamma(1, ag.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
@@ -129,7 +129,7 @@ def _zeta_back(F, g, need, x, q):
 
 @defop
 class zeta:
-    """Hurwitz' zeta function, the sum over k >= 0 of (k + q) ** -x, broadcasting; the derivative by x is not known.
+    """The Hurwitz zeta function, sum over k >= 0 of (k + q) ** -x, broadcasting; no derivative by x.
 
     >>> ag.special.zeta(ag.tensor([2.0]), ag.tensor([1.0]))
     tensor([1.6449])
@@ -169,7 +169,7 @@ def _gammaincc_back(F, g, need, a, x):
 
 @defop
 class gammainc:
-    """The regularized lower incomplete gamma function for a, x >= 0, broadcasting; the derivative by a is not known.
+    """The regularized lower incomplete gamma function for a, x >= 0, broadcasting; no derivative by a.
 
     >>> ag.special.gammainc(ag.tensor([1.0]), ag.tensor([1.0]))
     tensor([0.6321])
@@ -186,7 +186,7 @@ class gammainc:
 
 @defop
 class gammaincc:
-    """1 - gammainc(a, x), accurate where that is next to 0.
+    """1 - gammainc(a, x), accurate where it is close to 0.
 
     >>> ag.special.gammaincc(ag.tensor([1.0]), ag.tensor([1.0]))
     tensor([0.3679])

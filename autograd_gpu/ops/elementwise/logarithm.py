@@ -1,4 +1,4 @@
-"""Logarithms of sums, products and odds."""
+"""logaddexp, xlogy, entr, logit."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class xlog1py:
 
 @defop
 class entr:
-    """-x * log(x), the entropy of a probability: 0 at 0, minus infinity below. By SciPy.
+    """-x * log(x), the entropy of a probability: 0 at 0, -inf for x < 0. By SciPy.
 
     >>> ag.special.entr(ag.tensor([0.0, 0.5, 1.0]))
     tensor([ 0.    ,  0.3466, -0.    ])
@@ -104,7 +104,7 @@ def _logit(xp, x, *, eps=None):
 
 
 def _logit_back(F, g, x, eps):
-    """1 / (x (1 - x)); outside of the range NaN, or 0 where eps cuts it off."""
+    """g / (x (1 - x)); NaN outside of [0, 1], and 0 where eps clamps x."""
     low, beyond = (0.0, math.nan) if eps is None else (eps, 0.0)
     inside = F.logical_and(x >= low, x <= 1.0 - low)
     x = F.where(inside, x, 0.5)
@@ -113,7 +113,7 @@ def _logit_back(F, g, x, eps):
 
 @defop
 class logit:
-    """log(x / (1 - x)), the inverse of sigmoid; with `eps` of x limited to [eps, 1 - eps]. By SciPy.
+    """log(x / (1 - x)), the inverse of sigmoid; with `eps`, x is clamped to [eps, 1 - eps]. By SciPy.
 
     >>> ag.logit(ag.tensor([0.5, 1.0]), eps=0.25)
     tensor([0.    , 1.0986])

@@ -1,4 +1,4 @@
-"""Rounding: floor, ceil, round, trunc and what is left."""
+"""Rounding: floor, ceil, round, trunc, frac."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def _round_to(xp, x, *, decimals):
 
 @defop
 class round:
-    """The nearest number with `decimals` digits behind the point, before it if negative; halves to even.
+    """x rounded to `decimals` decimal places, to tens and so on if negative; halves to even.
 
-    Integers are left alone; with `decimals` they are refused.
+    Integers are unchanged; RuntimeError for integers with `decimals`.
 
     >>> ag.round(ag.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
@@ -93,7 +93,7 @@ class trunc:
 
 @defop
 class frac:
-    """What `trunc` takes off: x - trunc(x), with the sign of x.
+    """The fractional part x - trunc(x), with the sign of x.
 
     >>> ag.frac(ag.tensor([1.5, -1.25]))
     tensor([ 0.5 , -0.25])

@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions. Integers are taken as the default float dtype."""
+"""Trigonometric and hyperbolic functions. Integers give the default float dtype."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class atanh:
 
 @defop
 class deg2rad:
-    """x degrees in radians.
+    """x, in degrees, as radians.
 
     >>> ag.deg2rad(ag.tensor([180.0, 90.0]))
     tensor([3.1416, 1.5708])
@@ -217,7 +217,7 @@ class deg2rad:
 
 @defop
 class rad2deg:
-    """x radians in degrees.
+    """x, in radians, as degrees.
 
     >>> ag.rad2deg(ag.tensor([3.1415927, 1.0]))
     tensor([180.    ,  57.2958])

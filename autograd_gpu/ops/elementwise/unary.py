@@ -1,11 +1,13 @@
-"""Functions of one operand, element by element. Integers are taken as the default float dtype."""
+"""Elementwise functions of one operand. Integers give the default float dtype."""
 
 from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 
+from ... import backend
 from ...backend.arrays.dtypes import FLOATS, int64
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, public
@@ -59,7 +61,7 @@ class conj_physical:
 
 @public(methods=True, ufunc=True)
 def positive(input: Tensor) -> Tensor:
-    """input itself; bools are refused.
+    """input itself; RuntimeError for bools.
 
     >>> ag.positive(ag.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -93,7 +95,7 @@ def _sign(xp, x):
 
 @defop
 class sign:
-    """-1, 0 or 1 by the sign of x, 0 for NaN; the derivative is zero wherever it exists.
+    """-1, 0 or 1 by the sign of x, 0 for NaN; the derivative is zero.
 
     >>> ag.sign(ag.tensor([3.0, 0.0, -2.0]))
     tensor([ 1.,  0., -1.])
@@ -301,3 +303,35 @@ class frexp:
     outputs, nondiff_outputs = ("mantissa", "exponent"), ("exponent",)
     batch = BROADCASTING
     public = methods = True
+
+
+# ---- NaN and infinities --------------------------------------------------------------------------------
+
+
+def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
+    if x.dtype not in FLOATS:
+        return xp.array(x)
+    if xp is np and np.count_nonzero(np.isfinite(x)) == x.size:
+        return x.copy()
+    limits = ml_dtypes.finfo(x.dtype)  # NumPy's finfo has no bfloat16
+    out = backend.where(xp, xp.isnan(x), 0.0 if nan is None else nan, x)
+    out = backend.where(xp, out == math.inf, float(limits.max) if posinf is None else posinf, out)
+    out = backend.where(xp, out == -math.inf, float(limits.min) if neginf is None else neginf, out)
+    return out.astype(x.dtype, copy=False)
+
+
+@defop
+class nan_to_num:
+    """x with NaN, inf and -inf replaced by `nan`, `posinf` and `neginf`, by default 0 and the dtype's limits.
+
+    The derivative at replaced elements is 0.
+
+    >>> ag.nan_to_num(ag.tensor([1.0, float("nan"), float("inf")]), posinf=9.0)
+    tensor([1., 0., 9.])
+    """
+
+    forward = _nan_to_num
+    def grad_x(F, g, x): return F.where(F.isfinite(x), g, 0.0)
+    jvp, batch = ELEMENTWISE, BROADCASTING
+    public = "nan_to_num", "nan_to_num_"
+    methods = inplace = True

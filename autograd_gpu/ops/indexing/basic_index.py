@@ -1,4 +1,4 @@
-"""Indexing with integers, slices, None and Ellipsis, which selects a view; and the rules for naming a dimension."""
+"""Indexing with integers, slices, None and Ellipsis, which returns a view; checks of dimension arguments."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def unpacked(values: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
     return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
 
 
-def refuse_negative(name: str, index: Tensor, dim: int) -> None:
-    """IndexError for a negative position, which NumPy would count from the end; on CUDA nobody looks, as in PyTorch."""
+def check_non_negative(name: str, index: Tensor, dim: int) -> None:
+    """IndexError for a negative index, which NumPy would count from the end; not checked on CUDA, as in PyTorch."""
     array = index._array
     if type(array) is not np.ndarray or not array.size:
         return
@@ -31,7 +31,7 @@ def refuse_negative(name: str, index: Tensor, dim: int) -> None:
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """`dim` as a number in [0, ndim); a 0-d tensor answers to 0 and -1. IndexError beyond."""
+    """`dim` as a number in [0, ndim); a 0-d tensor accepts 0 and -1. IndexError if out of range."""
     size = ndim or 1
     if not -size <= dim < size:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {dim})")
@@ -39,13 +39,13 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def from_right(dim: int, ndim: int) -> int:
-    """`dim` as a negative number, so that it stays true when leading axes are added."""
+    """`dim` as a negative number, which stays valid when leading dimensions are added."""
     return dim if dim < 0 else dim - (ndim or 1)
 
 
 def _basic_index(xp, x, *, key):
     out = x[key]
-    if isinstance(out, np.generic):  # NumPy's scalars are copies; with Ellipsis it gives the 0-d view
+    if isinstance(out, np.generic):  # with Ellipsis NumPy returns a 0-d view instead of a scalar, which is a copy
         out = x[(*key, ...)] if type(key) is tuple else x[key, ...]
     return out
 
@@ -68,18 +68,18 @@ def _basic_set(xp, x, src, *, key):
 
 
 def assigned(F, g, shape):
-    """The part of g that belongs to a value of `shape`, which broadcast, or had more leading ones, when assigned."""
+    """The gradient g of x[key] as the gradient of the assigned value, which has `shape` and was broadcast."""
     g = F.sum_to(g, shape[max(len(shape) - len(g.shape), 0) :])
     return F.reshape(g, shape)
 
 
 def _batch_key(key):
-    """The key, behind a dimension of examples."""
+    """The key for a tensor with a leading batch dimension."""
     return (FULL, *key) if type(key) is tuple else (FULL, key)
 
 
 def _basic_set_batch(F, n, batched, x, src, *, key):
-    if batched[1]:  # it broadcasts to x[key] by the last dimensions; any others are of size 1
+    if batched[1]:  # src broadcasts to x[key]; its further leading dimensions have size 1
         missing = example(x, batched[0])[key].ndim - rank(src, True)
         if missing:
             src = F.reshape(src, (n, *(1,) * missing, *src.shape[1 + max(-missing, 0) :]))
@@ -120,7 +120,7 @@ class basic_index_backward:
 
 @defop
 class basic_set:
-    """x with `src`, broadcasting or a number, at x[key], for a key as in basic_index; out of place.
+    """A copy of x with `src`, a number or a tensor that broadcasts, at x[key]; the key is one of basic_index.
 
     >>> from autograd_gpu.ops.indexing.basic_index import basic_set
     >>> basic_set(ag.zeros(3), ag.tensor([5.0, 6.0]), slice(1, None))
@@ -137,7 +137,7 @@ class basic_set:
 @public(methods=True)
 @other_words
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """The view of input whose dimension `dim` is limited to [start, start + length).
+    """The view of input with the indices start to start + length - 1 of dimension `dim`.
 
     >>> ag.narrow(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
@@ -159,7 +159,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 @public(methods=True)
 @other_words
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The view of input at position `index` of dimension `dim`, which is dropped.
+    """The view of input at index `index` of dimension `dim`, without that dimension.
 
     >>> ag.select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, 0)
     tensor([1., 3.])
@@ -179,7 +179,7 @@ def select_key(x: Tensor, dim: int, index: int) -> tuple[Any, ...]:
 
 
 def key_along(dim: int, part: Any) -> tuple[Any, ...]:
-    """The key that applies `part` to dimension `dim` < 0 and leaves the others alone."""
+    """The key that applies `part` to dimension `dim` < 0 and takes the other dimensions whole."""
     return (..., part, *[FULL] * (-1 - dim))
 
 

@@ -1,7 +1,7 @@
-"""The key of many examples: what indexing with tensors does on a batch.
+"""Indexing with tensors on a batch: the key for the batched tensors.
 
-1. Where only the indexed tensor has examples, they are one more leading dimension of it, which the key leaves alone.
-2. Where the tensors of the key have them, 0, 1, ... n - 1 joins the key for the examples' own dimension.
+1. If only the indexed tensor is batched, the batch is one more leading dimension, which the key takes whole.
+2. If tensors of the key are batched, the indices 0, 1, ... n - 1 of the batch dimension join the key.
 3. NumPy puts the dimensions of the key's tensors in the place of those they index, if these lie side by side, else in
    front of all: the result's dimensions are brought into the order that an example has, behind the one of examples.
 """
@@ -17,10 +17,10 @@ from .basic_index import FULL
 
 
 class BatchedKey:
-    """The tensors `indices` at `dims` of many examples of `ndim` dimensions each.
+    """The key with the tensors `indices` at `dims` for a batch of samples of `ndim` dimensions each.
 
-    `batched` says which indices have examples, and `several` whether the indexed tensor has. `order` permutes what
-    the key selects, so that the examples come first; None where they do.
+    `batched` says which indices are batched, and `several` whether the indexed tensor is. `order` permutes the selected
+    tensor so that the batch dimension comes first; None if it already does.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class BatchedKey:
             raise RuntimeError(f"{name} cannot be batched: how much a mask selects depends on its values; use ag.where")
         sizes = [len(index.shape) - b if index.dtype == bool_ else 1 for index, b in zip(indices, batched, strict=True)]
         named = max(1 if index.dtype == bool_ else rank(index, b) for index, b in zip(indices, batched, strict=True))
-        self.ndim = ndim - sum(sizes) + named  # of what one example's key selects
+        self.ndim = ndim - sum(sizes) + named  # rank of what the key of one sample selects
         self.dims, self.indices = dims, tuple(indices)
         before, whole = ndim + dims[0], tuple(range(self.ndim + 1))
         adjacent = all(a + size == b for a, size, b in zip(dims, sizes, dims[1:], strict=False))
@@ -67,12 +67,12 @@ class BatchedKey:
 
 
 def _of_rank(F: Any, index: Any, ndim: int) -> Any:
-    """An index of many examples with `ndim` dimensions behind the examples'."""
+    """A batched index with `ndim` dimensions after the batch dimension."""
     missing = ndim - rank(index, True)
     return F.reshape(index, (index.shape[0], *(1,) * missing, *index.shape[1:])) if missing else index
 
 
 def _numbers(F: Any, index: Any) -> Any:
-    """0, 1, ... along the first dimension, the others of size 1, or of 0 where the index is empty."""
+    """The batch indices 0, 1, ... along the first dimension; the others have size 1, or 0 for an empty index."""
     corner = F.basic_index(index, (FULL, *(slice(1),) * rank(index, True)))
     return F.cumsum(F.constant_like(corner, 1), -len(index.shape)) - 1

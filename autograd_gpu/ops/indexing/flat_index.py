@@ -1,25 +1,27 @@
-"""Places in arrays: numbers of elements, index grids, and sums at named places."""
+"""Flat indices, index grids, and sums at given indices."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...backend.arrays.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
 from ...backend.cpu import numpy_ops, pool
+from ...core.extend import Tensor, public, wrap
 from .basic_index import FULL
 
-FEW = 64  # elements up to which it does not pay to number them
-_ATOMIC = {int64: uint64, uint64: uint64, uint32: uint32}  # what CuPy sums integers of a dtype in; the others in int32
+FEW = 64  # up to so many elements, computing flat indices takes longer than it saves
+_ATOMIC = {int64: uint64, uint64: uint64, uint32: uint32}  # the dtype in which CuPy adds integers; the others: int32
 
 
-# ---- numbers of elements, for NumPy arrays -------------------------------------------------------------
+# ---- flat indices of NumPy arrays ----------------------------------------------------------------------
 
 
 def in_range(index, size, dim):
-    """`index` as int64 numbers in [0, size), negative ones counted from the end; IndexError beyond."""
+    """`index` as int64 in [0, size), negative ones counted from the end; IndexError if out of range."""
     unsigned = index if index.dtype.kind == "u" else index.view(f"u{index.itemsize}")  # negative ones become huge
     if index.size and numpy_ops.max_reduce(unsigned, axis=None) >= size:
         wrong = index[(index < -size) | (index >= size)] if index.dtype.kind == "i" else index[index >= size]
@@ -29,23 +31,23 @@ def in_range(index, size, dim):
     return index.astype(int64, copy=False)
 
 
-def element_numbers(shape, start, indices):
-    """The numbers, in a flat array, of the elements that integer arrays name from dimension `start` on; a vector."""
+def flat_indices(shape, start, indices):
+    """The flat indices of the elements at the integer arrays `indices`, from dimension `start` on, as a vector."""
     stop = start + len(indices)
-    numbers = in_range(indices[0], shape[start], start)
+    flat = in_range(indices[0], shape[start], start)
     for dim, index in enumerate(indices[1:], start + 1):
-        numbers = _combined(numbers, shape[dim], in_range(index, shape[dim], dim))
+        flat = _multiply_add(flat, shape[dim], in_range(index, shape[dim], dim))
     lead, count, width = (math.prod(sizes) for sizes in (shape[:start], shape[start:stop], shape[stop:]))
-    numbers = numbers.reshape(1, -1, 1)  # (lead, n, width) -> lead * n * width of them
+    flat = flat.reshape(1, -1, 1)  # (lead, n, width) -> a vector
     if lead != 1:
-        numbers = _combined((np.arange(lead)).reshape(-1, 1, 1), count, numbers)
+        flat = _multiply_add((np.arange(lead)).reshape(-1, 1, 1), count, flat)
     if width != 1:
-        numbers = _combined(numbers, width, np.arange(width))
-    return numbers.reshape(-1)
+        flat = _multiply_add(flat, width, np.arange(width))
+    return flat.reshape(-1)
 
 
-def _combined(a, n, b):
-    """a * n + b in reused memory."""
+def _multiply_add(a, n, b):
+    """a * n + b, written into `a` if possible."""
     a = np.multiply(a, n, out=pool.empty(a.shape, int64))
     shape = np.broadcast_shapes(a.shape, b.shape)
     return np.add(a, b, out=a if a.shape == shape else pool.empty(shape, int64))
@@ -70,41 +72,60 @@ _counted = functools.lru_cache(maxsize=256)(_count)
 
 
 def picked(xp, x, index, dim):
-    """x[i][index[i][j]] for dim = -1, and so on; three times as fast by numbers of elements if there are many."""
+    """x[i][index[i][j]] for dim = -1, and so on; for many elements by flat indices, which is three times as fast."""
     if xp is not np or index.size < FEW:
         return x[grid(xp, index, dim)]
-    numbers, out = element_numbers(x.shape, 0, grid(xp, index, dim)), pool.empty(index.shape, x.dtype)
-    np.take(x.reshape(-1), numbers, out=out.reshape(-1), mode="wrap")  # in range already; "raise" would copy out
+    flat, out = flat_indices(x.shape, 0, grid(xp, index, dim)), pool.empty(index.shape, x.dtype)
+    # the indices are in range; mode "raise" would copy `out`
+    np.take(x.reshape(-1), flat, out=out.reshape(-1), mode="wrap")
     return out
 
 
 # ---- sums ----------------------------------------------------------------------------------------------
 
 
-def sums_at(xp, out, dim, indices, g):
-    """`out`, a fresh array, plus g at [..., i0, i1, ...], the integer arrays from dimension `dim` < 0 on; what is named
-    twice gets both. Half types are summed in float32.
+def add_at(xp, out, dim, indices, g):
+    """`out`, a new array, plus g at [..., i0, i1, ...]; the integer arrays index from dimension `dim` < 0 on.
 
-    On NumPy by numbers of elements: numpy.add.at is then 5 to 20 times as fast. CuPy has atomic sums of some dtypes
-    only; those of uint64 are those of int64.
+    Repeated indices accumulate, half types in float32. NumPy arrays are flattened, which makes numpy.add.at 5 to 20
+    times as fast. CuPy adds atomically in some dtypes only; int64 is added as uint64.
     """
     if not g.size:
         return out
-    kept = out.dtype
-    if xp is np and g.size < FEW and kept not in HALF:
+    dtype = out.dtype
+    if xp is np and g.size < FEW and dtype not in HALF:
         try:
             np.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
         except IndexError:
-            element_numbers(out.shape, out.ndim + dim, indices)  # says which one
+            flat_indices(out.shape, out.ndim + dim, indices)  # the error names the index
             raise
         return out
-    wide = float32 if kept in HALF else kept
-    if xp is not np and kept in INTEGERS | {bool_}:
-        wide = _ATOMIC.get(kept, int32)
+    wide = float32 if dtype in HALF else dtype
+    if xp is not np and dtype in INTEGERS | {bool_}:
+        wide = _ATOMIC.get(dtype, int32)
     out, g = out.astype(wide, copy=False), g.astype(wide, copy=False)
     if xp is np:
         flat = out.reshape(-1)  # contiguous, so a view
-        np.add.at(flat, element_numbers(out.shape, out.ndim + dim, indices), g.ravel())
+        np.add.at(flat, flat_indices(out.shape, out.ndim + dim, indices), g.ravel())
     else:
         xp.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
-    return out.astype(kept, copy=False)
+    return out.astype(dtype, copy=False)
+
+
+@public()
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of flat indices into a tensor of `shape`.
+
+    >>> ag.unravel_index(ag.tensor([1, 5]), (2, 3))
+    (tensor([0, 1]), tensor([1, 2]))
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype not in INTEGERS:
+        raise TypeError(f"unravel_index() expects indices of integers, not of {indices.dtype}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    left, found = indices.array, []
+    for n in reversed(sizes):
+        found.append(wrap(left % max(n, 1)))
+        left = left // max(n, 1)
+    return tuple(reversed(found))

@@ -1,19 +1,19 @@
-"""Elements picked along one dimension by a tensor of as many dimensions: gather, take_along_dim."""
+"""Elements selected along one dimension by an index tensor of the same rank: gather, take_along_dim."""
 
 from __future__ import annotations
 
 from ...backend.arrays.dtypes import int64
 from ...core.extend import LINEAR, Tensor, along, defop, expanded, other_words, public
 from ..shape.reshape import common_shape, expand, ravel, reshape
-from .basic_index import basic_index, refuse_negative, wrap_dim
-from .flat_index import grid, picked, sums_at
-from .index import INDEX_DTYPES, in_our_words
+from .basic_index import basic_index, check_non_negative, wrap_dim
+from .flat_index import add_at, grid, picked
+from .index import INDEX_DTYPES, index_error_text
 
-# The blocks work on tensors of one dimension or more and a negative `dim`; the public functions see to that.
+# The ops take tensors of one dimension or more and a negative `dim`, which the public functions ensure.
 
 
 def _gather_along_backward(xp, g, index, *, dim, shape):
-    return sums_at(xp, xp.zeros(shape, g.dtype), -len(shape), grid(xp, index, dim), g)
+    return add_at(xp, xp.zeros(shape, g.dtype), -len(shape), grid(xp, index, dim), g)
 
 
 @defop
@@ -54,13 +54,13 @@ class gather_along_backward:
 
 
 def checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> tuple[int, Tensor]:
-    """`dim` as a negative number, and `index` as one, after PyTorch's checks: an empty index may have any dtype."""
+    """`dim` as a negative number, and `index`, after PyTorch's checks: an empty index may have any dtype."""
     dim = wrap_dim(dim, x._array.ndim)
     if index._array.dtype not in INDEX_DTYPES:
         if index._array.size:
             raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
         index = index.to(int64)
-    refuse_negative(name, index, dim)
+    check_non_negative(name, index, dim)
     if not x._array.shape == index._array.shape == (index if src is None else src)._array.shape:
         _check_sizes(x, dim, index, src)
     if src is not None and src._array.dtype != x._array.dtype:
@@ -82,12 +82,12 @@ def _check_sizes(x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> None
 
 
 def vector(x: Tensor) -> Tensor:
-    """x itself, or a 0-d one as a vector."""
+    """x, a 0-d one as a vector."""
     return x if x._array.ndim else reshape(x, (1,))
 
 
 def corner(src: Tensor, index: Tensor) -> Tensor:
-    """The part of `src` that `index` reaches."""
+    """The leading part of `src` of the shape of `index`."""
     same = src._array.shape == index._array.shape
     return src if same else basic_index(src, tuple([slice(size) for size in index.shape]))
 
@@ -95,9 +95,9 @@ def corner(src: Tensor, index: Tensor) -> Tensor:
 @public(methods=True, out=True)
 @other_words
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The elements of input that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0 of a matrix.
+    """The elements of input at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0 of a matrix.
 
-    `index` has as many dimensions as input, and is nowhere larger but in `dim`.
+    `index` has the rank of input, and is not larger except along `dim`.
 
     >>> ag.gather(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ag.tensor([[1], [0]]))
     tensor([[2.],
@@ -107,15 +107,15 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     try:
         result = gather_along(vector(input), vector(index), dim)
     except IndexError as error:
-        raise IndexError(in_our_words(str(error))) from None
+        raise IndexError(index_error_text(str(error))) from None
     return result if index.ndim else reshape(result, ())
 
 
 @public(methods=True, out=True)
 @other_words
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """The elements of input that `indices` name along `dim`, the other dimensions broadcasting; without `dim` of input
-    as a vector.
+    """The elements of input at `indices` along `dim`; the other dimensions broadcast. Without `dim`, of the flattened
+    input.
 
     >>> x = ag.tensor([[30.0, 10.0, 20.0]])
     >>> ag.take_along_dim(x, ag.argsort(x), 1)
@@ -135,4 +135,4 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     try:
         return gather_along(expand(input, wide), expand(indices, places), at - input.ndim)
     except IndexError as error:
-        raise IndexError(in_our_words(str(error))) from None
+        raise IndexError(index_error_text(str(error))) from None

@@ -1,8 +1,8 @@
-"""Indexing: x[key] of every kind, and what is made of it.
+"""Indexing: x[key], index_select.
 
 1. Integers, slices, None and Ellipsis select a view (basic_index.py).
-2. Tensors (arrays, lists) of integers or bools select a copy. Together with 1, the view is taken first and the tensors
-   index what is left of it: x[0, :, i] is x[0][:, i], as in PyTorch; NumPy takes the integer for a tensor of indices.
+2. Tensors (arrays, lists) of integers or bools select a copy. In a mixed key, the view is taken first and the tensors
+   index the view: x[0, :, i] is x[0][:, i], as in PyTorch; NumPy treats the integer as an index array.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
-from ...backend.cpu import numpy_ops
 from ...core.extend import (
     LINEAR,
     StorageTensor,
     Tensor,
     defop,
-    moved,
     one_by_one,
     other_words,
     public,
@@ -30,12 +28,12 @@ from ...core.extend import (
     wrap_given,
 )
 from ..shape.reshape import reshape
-from .basic_index import FULL, basic_index, refuse_negative, wrap_dim
+from .basic_index import FULL, basic_index, check_non_negative, wrap_dim
 from .batched_key import BatchedKey
-from .flat_index import sums_at
+from .flat_index import add_at
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
-MOST = 4  # tensors in one key that advanced_index takes
+MOST = 4  # the most tensors in a key of advanced_index
 INDEX_DTYPES = (int64, int32)
 
 
@@ -43,7 +41,7 @@ INDEX_DTYPES = (int64, int32)
 
 
 def advanced_key(ndim, dims, indices):
-    """The key with `indices[k]` at dimension dims[k] < 0, which is its first one if it is a mask of several."""
+    """The key with `indices[k]` at dimension dims[k] < 0, the first dimension of a mask of several."""
     at = dims[0]
     key: list[Any] = [...] if ndim > -at else []
     for dim, index in zip(dims, indices, strict=True):
@@ -53,42 +51,42 @@ def advanced_key(ndim, dims, indices):
     return (*key, *[FULL] * -at)
 
 
-def given(*indices):
-    """Those that are not None."""
+def not_none(*indices):
+    """The indices that are not None."""
     return [index for index in indices if index is not None]
 
 
 def _advanced_index(xp, x, i0, i1=None, i2=None, i3=None, *, dims):
     if i1 is None and i0.dtype != bool_:
         return x.take(i0, dims[0])  # 1.5 to 4 times as fast as x[key]
-    return x[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))]
+    return x[advanced_key(x.ndim, dims, not_none(i0, i1, i2, i3))]
 
 
 def _advanced_index_backward(xp, g, i0, i1=None, i2=None, i3=None, *, dims, shape):
-    indices = given(i0, i1, i2, i3)
+    indices = not_none(i0, i1, i2, i3)
     if i1 is None and i0.dtype == bool_:
         out = xp.zeros(shape, g.dtype)
-        out[advanced_key(len(shape), dims, indices)] = g  # a mask names nothing twice
+        out[advanced_key(len(shape), dims, indices)] = g  # a mask selects no element twice
         return out
     return advanced_sums(xp, xp.zeros(shape, g.dtype), indices, dims, g)
 
 
 def advanced_sums(xp, out, indices, dims, g):
-    """`out`, a fresh array, plus g, broadcasting, at the places that the tensors at `dims` name."""
+    """Adds g, broadcasting, to `out`, a new array, at the tensors `indices` of dimensions `dims`, and returns it."""
     at, end = dims[0], dims[0] + len(dims)
     adjacent = len(dims) == 1 or dims == tuple(range(at, end))
     if adjacent and not any(index.dtype == bool_ for index in indices):
         named = indices[0].shape if len(indices) == 1 else np.broadcast_shapes(*[index.shape for index in indices])
         shape = (*out.shape[:at], *named, *out.shape[out.ndim + end :])
-        return sums_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape))
-    places = xp.arange(out.size).reshape(out.shape)[advanced_key(out.ndim, dims, indices)]
-    return sums_at(xp, out.reshape(-1), -1, [places], xp.broadcast_to(g, places.shape)).reshape(out.shape)
+        return add_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape))
+    flat = xp.arange(out.size).reshape(out.shape)[advanced_key(out.ndim, dims, indices)]
+    return add_at(xp, out.reshape(-1), -1, [flat], xp.broadcast_to(g, flat.shape)).reshape(out.shape)
 
 
 def _advanced_index_batch(F, n, batched, x, i0, i1, i2, i3, *, dims):
-    indices = given(i0, i1, i2, i3)
+    indices = not_none(i0, i1, i2, i3)
     mine, theirs = batched[0], batched[1 : 1 + len(indices)]
-    if mine and any(theirs) and len(indices) == MOST:  # with the examples' numbers they would be too many
+    if mine and any(theirs) and len(indices) == MOST:  # together with the batch indices they would be too many
         def run(x, *indices): return F.advanced_index(x, *indices, dims=dims)
         return one_by_one(F, "advanced_index", run, n, (mine, *theirs), (x, *indices))
     key = BatchedKey(F, "advanced_index", n, rank(x, mine), dims, indices, theirs, mine)
@@ -96,7 +94,7 @@ def _advanced_index_batch(F, n, batched, x, i0, i1, i2, i3, *, dims):
 
 
 def _advanced_index_backward_batch(F, n, batched, g, i0, i1, i2, i3, *, dims, shape):
-    indices = given(i0, i1, i2, i3)
+    indices = not_none(i0, i1, i2, i3)
     mine, theirs = batched[0], batched[1 : 1 + len(indices)]
     if any(theirs) and len(indices) == MOST:
         def run(g, *indices): return F.advanced_index_backward(g, *indices, dims=dims, shape=shape)
@@ -123,7 +121,7 @@ class advanced_index:
 
 @defop
 class advanced_index_backward:
-    """Zeros of `shape` plus g at the places that the tensors name, as often as they name them: the transpose of
+    """Zeros of `shape` plus g at the tensors' indices, where repeated indices accumulate: the transpose of
     advanced_index.
 
     >>> from autograd_gpu.ops.indexing.index import advanced_index_backward
@@ -143,8 +141,8 @@ class advanced_index_backward:
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key]: a view for integers, slices, None and Ellipsis, a copy if tensors, arrays or lists are among them.
 
-    IndexError for a key that does not fit. Slices may have negative steps. A list, nested or not, is one tensor of
-    indices; masks are bool, a uint8 one is refused.
+    IndexError for an invalid key. Slices may have negative steps. A list, nested or not, is one index tensor; masks are
+    bool, uint8 masks are an error.
 
     >>> x = ag.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> x[:, 1], x[x > 2], x[[1, 0], 0]
@@ -164,21 +162,21 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             key = key_part(x, key)
         if type(key) is Tensor and _leads(x._array, key._array):
             return advanced_index(x, key, dims=(-x._array.ndim,))
-        if type(key) is tuple and (found := plainly(x._array, key)) is not None:
+        if type(key) is tuple and (found := simple_key(x._array, key)) is not None:
             return advanced_index(x, *found[0], dims=found[1])
         parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
         if any(isinstance(part, Tensor) for part in parts):
-            view, indices, dims = sort_out(x, parts)
+            view, indices, dims = split_key(x, parts)
             if len(indices) > MOST:
-                return advanced_index(reshape(view, (-1,)), numbered(view, indices, dims), dims=(-1,))
+                return advanced_index(reshape(view, (-1,)), flat_index_of(view, indices, dims), dims=(-1,))
             return advanced_index(view, *indices, dims=dims)
         return basic_index(x, tuple(parts))
     except IndexError as error:
-        raise IndexError(in_our_words(str(error), x.ndim)) from None
+        raise IndexError(index_error_text(str(error), x.ndim)) from None
 
 
-def in_our_words(text: str, ndim: int = 1) -> str:
-    """The text of NumPy's or CuPy's IndexError for a tensor of `ndim` dimensions as PyTorch puts it."""
+def index_error_text(text: str, ndim: int = 1) -> str:
+    """PyTorch's text for the text of an IndexError of NumPy or CuPy, for a tensor of `ndim` dimensions."""
     if "too many indices" in text:
         if not ndim:
             return "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
@@ -187,7 +185,7 @@ def in_our_words(text: str, ndim: int = 1) -> str:
 
 
 def _leads(array: Any, index: Any) -> bool:
-    """Whether `index` can index the first dimensions of `array` as it is: the common case, without the sorting out."""
+    """Whether `index` can index the first dimensions of `array` unchanged: the common case."""
     if type(index) is not type(array) or not index.ndim:
         return False
     if index.dtype is bool_:
@@ -195,15 +193,15 @@ def _leads(array: Any, index: Any) -> bool:
     return index.dtype is int64 and array.ndim > 0
 
 
-def numbered(x: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
-    """The numbers, in x taken as flat, of the elements that more tensors than an op takes name."""
+def flat_index_of(x: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
+    """The flat indices into x of a key with more tensors than an op takes."""
     xp = backend.namespace(x._array)
     key = advanced_key(x.ndim, dims, [index._array for index in indices])
     return wrap(xp.arange(x.numel()).reshape(x.shape)[key])
 
 
-def plainly(array: Any, key: tuple[Any, ...]) -> tuple[list[Tensor], tuple[int, ...]] | None:
-    """The tensors of a key of nothing but whole slices and tensors of integers, and their dimensions."""
+def simple_key(array: Any, key: tuple[Any, ...]) -> tuple[list[Tensor], tuple[int, ...]] | None:
+    """The tensors and their dimensions, if the key has only whole slices and integer tensors; else None."""
     if len(key) > array.ndim:
         return None
     tensors, dims = [], []
@@ -217,7 +215,7 @@ def plainly(array: Any, key: tuple[Any, ...]) -> tuple[list[Tensor], tuple[int, 
 
 
 def key_part(x: Tensor, part: Any) -> Any:
-    """One part of a key as a basic one or as a Tensor of integers or bools."""
+    """One part of a key as a basic index or as a Tensor of integers or bools."""
     if type(part) in BASIC:
         return part
     if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
@@ -238,8 +236,8 @@ def key_part(x: Tensor, part: Any) -> Any:
     return index if index.is_cuda == x.is_cuda else wrap(backend.to_device(index._array, x.device))
 
 
-def sort_out(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:
-    """A key with at least one tensor: the view by its basic parts, the tensors, and their dimensions in the view."""
+def split_key(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:
+    """Splits a key with tensors: the view by its basic parts, the tensors, and their dimensions in the view."""
     taken = sum(_dims_of(part) for part in parts)
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
@@ -270,11 +268,11 @@ def _check_mask(x: Tensor, index: Tensor, start: int) -> None:
 
 
 def _plain(part: Any) -> Any:
-    return None if isinstance(part, Tensor) else part  # tensors compare element by element
+    return None if isinstance(part, Tensor) else part  # `in` would compare tensors elementwise
 
 
 def _dims_of(part: Any) -> int:
-    """How many dimensions of the indexed tensor a part of a key uses up."""
+    """How many dimensions of the indexed tensor a part of a key consumes."""
     if isinstance(part, Tensor):
         return part.ndim if part.dtype == bool_ else 1
     return 0 if part is None or part is Ellipsis else 1
@@ -284,21 +282,21 @@ def _dims_of(part: Any) -> int:
 
 
 def index_vector(name: str, index: Tensor, negative: bool = False) -> Tensor:
-    """`index` as a vector of integers, which may be negative or not."""
+    """`index` as a vector of integers, checked; negative ones are an error unless `negative`."""
     array = index._array
     if array.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index but got: {index.dtype}")
     if array.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     if not negative:
-        refuse_negative(name, index, 0)
+        check_non_negative(name, index, 0)
     return index if array.ndim else reshape(index, (1,))
 
 
 @public(methods=True, out=True)
 @other_words
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """input at the positions `index`, a vector of integers, of dimension `dim`. A copy.
+    """input at the indices `index`, a vector of integers, of dimension `dim`. A copy.
 
     >>> ag.index_select(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ag.tensor([1, 1]))
     tensor([[2., 2.],
@@ -310,96 +308,4 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     try:
         return advanced_index(input, index, dims=(dim - input.ndim,))
     except IndexError as error:
-        raise IndexError(in_our_words(str(error))) from None
-
-
-# ---- tables --------------------------------------------------------------------------------------------
-
-
-def _embedding(xp, x, weight, *, padding_idx=None):
-    if x.dtype not in (int64, int32):
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-                           f"Int; but got {x.dtype} instead (while checking arguments for embedding)")
-    if weight.ndim < 2:
-        raise RuntimeError("'weight' must be 2-D")
-    try:
-        if xp is np and x.size and numpy_ops.min_reduce(x, axis=None) < 0:
-            raise IndexError
-        return weight.take(x, -2)
-    except IndexError:
-        raise IndexError(f"index out of range in self: a weight of {weight.shape[-2]} rows was asked for rows "
-                         f"{x.min()} to {x.max()}") from None
-
-
-def _unpadded(F, rows, x, weight_shape, padding_idx):
-    """The rows that x names, with zeros for row `padding_idx`."""
-    if padding_idx is None:
-        return rows
-    return F.where(F.unsqueeze(F.eq(x, padding_idx % weight_shape[-2]), -1), 0.0, rows)
-
-
-def _embedding_back(F, g, x, weight_shape, padding_idx):
-    g = _unpadded(F, g, x, weight_shape, padding_idx)
-    return F.advanced_index_backward(g, x, dims=(-2,), shape=weight_shape)
-
-
-def _embedding_jvp(F, t, x, weight_shape, padding_idx):
-    return _unpadded(F, F.embedding(x, t[1]), x, weight_shape, padding_idx)
-
-
-def _embedding_batch(F, n, batched, x, weight, *, padding_idx):
-    def run(x, weight): return F.embedding(x, weight, padding_idx)
-    if all(batched):  # row padding_idx is another row of each example's table
-        return one_by_one(F, "embedding", run, n, batched, (x, weight))
-    return moved(F, run(x, weight), len(weight.shape) - 2 if batched[0] else 0, 0)
-
-
-@defop
-class embedding:
-    """The rows of `weight` that the integers x name; row `padding_idx` gets no gradient.
-
-    >>> ag.embedding(ag.tensor([1, 1]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor([[3., 4.],
-            [3., 4.]])
-    """
-
-    forward = _embedding
-    grad_weight = _embedding_back
-    nondiff = ("x",)
-    jvp, batch = _embedding_jvp, _embedding_batch
-    takes_out = False
-    public = True
-
-
-def _one_hot(xp, x, *, num_classes=-1):
-    if x.dtype != int64:
-        raise RuntimeError("one_hot is only applicable to index tensor of type int64.")
-    if num_classes == -1:
-        if not x.size:
-            raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        num_classes = int(x.max()) + 1
-    if xp is np and x.size and (x.min() < 0 or x.max() >= num_classes):
-        raise RuntimeError("Class values must be " + ("non-negative." if x.min() < 0 else "smaller than num_classes."))
-    return (x.reshape((*x.shape, 1)) == xp.arange(num_classes)).astype(int64)
-
-
-def _one_hot_batch(F, n, batched, x, *, num_classes):
-    if num_classes == -1:
-        raise RuntimeError("one_hot cannot be batched: its length depends on the values; give num_classes")
-    return F.one_hot(x, num_classes)
-
-
-@defop
-class one_hot:
-    """int64 vectors with a 1 at the place that x names; `num_classes` long, by default as long as x.max() asks for.
-
-    >>> ag.one_hot(ag.tensor([0, 2]), 3)
-    tensor([[1, 0, 0],
-            [0, 0, 1]])
-    """
-
-    forward = _one_hot
-    nondiff = True
-    batch = _one_hot_batch
-    takes_out = False
-    public = "one_hot", "nn.functional.one_hot"
+        raise IndexError(index_error_text(str(error))) from None

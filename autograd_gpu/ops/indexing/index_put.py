@@ -1,5 +1,5 @@
-"""Elements placed, out of place: index_put, index_copy, index_fill, index_add, put, and take; select_scatter and
-slice_scatter.
+"""Writes at indices, out of place: index_put, index_copy, index_fill, index_add, put, select_scatter, slice_scatter;
+and take.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ from .index import (
     advanced_index,
     advanced_key,
     advanced_sums,
-    given,
-    in_our_words,
+    flat_index_of,
+    index_error_text,
     index_vector,
     key_part,
-    numbered,
-    plainly,
-    sort_out,
+    not_none,
+    simple_key,
+    split_key,
 )
 
-# ---- where tensors say ---------------------------------------------------------------------------------
+# ---- at index tensors ----------------------------------------------------------------------------------
 
 
 def _advanced_set(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
     out = xp.array(x)
-    out[advanced_key(x.ndim, dims, given(i0, i1, i2, i3))] = exact.assignable(values, out)
+    out[advanced_key(x.ndim, dims, not_none(i0, i1, i2, i3))] = exact.assignable(values, out)
     return out
 
 
 def _picked(F, g, values_shape, i0, i1, i2, i3, dims):
-    """What `values`, which may have broadcast, gets of g."""
+    """The gradient of `values`, which may have been broadcast."""
     found = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
     return found if found.shape == values_shape else assigned(F, found, values_shape)
 
 
 def _in_examples(F, op, name, n, batched, x, values, indices, dims):
-    """advanced_set or advanced_add, `op`, on n examples."""
+    """advanced_set or advanced_add, `op`, on a batch of n."""
     theirs = batched[2 : 2 + len(indices)]
-    if any(theirs) and len(indices) == MOST:  # with the examples' numbers they would be too many
+    if any(theirs) and len(indices) == MOST:  # together with the batch indices they would be too many
         def run(x, values, *indices): return op(x, values, *indices, dims=dims)
         return one_by_one(F, name, run, n, (*batched[:2], *theirs), (x, values, *indices))
     [x] = expanded(F, n, batched[:1], [x])
@@ -80,18 +80,18 @@ def _advanced_set_batch(F, n, batched, x, values, i0, i1, i2, i3, *, dims):
     if i1 is None and batched[2] and i0.dtype == bool_ and one:
         mask = F.reshape(i0, (*i0.shape, *(1,) * (-dims[0] - rank(i0, True))))
         return filled(F, (batched[0], True, batched[1]), x, mask, values)
-    return _in_examples(F, F.advanced_set, "advanced_set", n, batched, x, values, given(i0, i1, i2, i3), dims)
+    return _in_examples(F, F.advanced_set, "advanced_set", n, batched, x, values, not_none(i0, i1, i2, i3), dims)
 
 
 def filled(F: Any, batched: Sequence[bool], x: Any, mask: Any, value: Any) -> Any:
-    """x with the number or 0-d tensor `value` where `mask` holds, in every example; the three broadcast."""
+    """A batch of x with the number or 0-d tensor `value` where `mask` is True; the three broadcast."""
     x, mask, value = aligned(F, batched, (x, mask, value))
     return F.where(mask, F.cast(value, x.dtype), x) if batched[2] else F.masked_fill(x, mask, value)
 
 
 @defop
 class advanced_set:
-    """x with `values`, broadcasting or a number, at [..., i0, ...]; tensors and `dims` as in advanced_index.
+    """A copy of x with `values`, a number or broadcasting, at [..., i0, ...]; tensors and `dims` as in advanced_index.
 
     >>> from autograd_gpu.ops.indexing.index_put import advanced_set
     >>> advanced_set(ag.zeros(3), ag.tensor([5.0, 6.0]), ag.tensor([2, 0]), dims=(-1,))
@@ -107,7 +107,7 @@ class advanced_set:
 
 
 def _advanced_add(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
-    return advanced_sums(xp, xp.array(x, order="C"), given(i0, i1, i2, i3), dims, values)
+    return advanced_sums(xp, xp.array(x, order="C"), not_none(i0, i1, i2, i3), dims, values)
 
 
 def _advanced_add_jvp(F, t, x, i0, i1, i2, i3, dims):
@@ -117,12 +117,12 @@ def _advanced_add_jvp(F, t, x, i0, i1, i2, i3, dims):
 
 
 def _advanced_add_batch(F, n, batched, x, values, i0, i1, i2, i3, *, dims):
-    return _in_examples(F, F.advanced_add, "advanced_add", n, batched, x, values, given(i0, i1, i2, i3), dims)
+    return _in_examples(F, F.advanced_add, "advanced_add", n, batched, x, values, not_none(i0, i1, i2, i3), dims)
 
 
 @defop
 class advanced_add:
-    """x plus `values`, broadcasting, at [..., i0, ...]; a place that is named twice gets both.
+    """x plus `values`, broadcasting, at [..., i0, ...]; repeated indices accumulate.
 
     >>> from autograd_gpu.ops.indexing.index_put import advanced_add
     >>> advanced_add(ag.ones(3), ag.tensor([5.0, 6.0]), ag.tensor([2, 2]), dims=(-1,))
@@ -138,9 +138,9 @@ class advanced_add:
 
 @public(methods=True)
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
-    """input with `values`, broadcasting, where input[indices] reads; with `accumulate` they are added, as often
-    as a place is named. `indices` holds tensors of integers or bools, None for a whole dimension. Without
-    `accumulate` one of the values of a place that is named twice wins.
+    """A copy of input with `values`, broadcasting, at input[indices]; with `accumulate` they are added, and repeated
+    indices accumulate. `indices` are tensors of integers or bools, None for a whole dimension. Without `accumulate` it
+    is undefined which value a repeated index gets.
 
     >>> ag.index_put(ag.zeros(3), (ag.tensor([0, 0]),), ag.tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
@@ -148,15 +148,15 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     if values._array.dtype != input._array.dtype:
         raise RuntimeError("Index put requires the source and destination dtypes match, got "
                            f"{input.dtype} for the destination and {values.dtype} for the source.")
-    op, found = advanced_add if accumulate else advanced_set, plainly(input._array, tuple(indices))
+    op, found = advanced_add if accumulate else advanced_set, simple_key(input._array, tuple(indices))
     if found is not None:
         return _placed(op, input, values, *found)
     parts = [FULL if part is None else _index_part(input, part) for part in indices]
     if not any(isinstance(part, Tensor) for part in parts):
         raise IndexError("index_put: indices must hold at least one tensor")
-    _, tensors, dims = sort_out(input, parts)
+    _, tensors, dims = split_key(input, parts)
     if len(tensors) > MOST:
-        flat = _placed(op, reshape(input, (-1,)), values, (numbered(input, tensors, dims),), (-1,))
+        flat = _placed(op, reshape(input, (-1,)), values, (flat_index_of(input, tensors, dims),), (-1,))
         return reshape(flat, input.shape)
     return _placed(op, input, values, tensors, dims)
 
@@ -173,14 +173,14 @@ def _placed(op: Any, x: Tensor, values: Any, indices: Sequence[Tensor], dims: tu
     try:
         return op(x, values, *indices, dims=dims)
     except IndexError as error:
-        raise IndexError(in_our_words(str(error))) from None
+        raise IndexError(index_error_text(str(error))) from None
 
 
 # ---- along one dimension -------------------------------------------------------------------------------
 
 
 def _along(op: Any, x: Tensor, dim: int, index: Tensor, values: Any) -> Tensor:
-    """x with `values`, in x's dtype, at the positions `index`, a vector, of dimension `dim`."""
+    """A copy of x with `values`, in x's dtype, at the vector `index` of dimension `dim`."""
     at = wrap_dim(dim, x.ndim)
     if x.ndim:
         return _placed(op, x, values, (index,), (at - x.ndim,))
@@ -189,7 +189,7 @@ def _along(op: Any, x: Tensor, dim: int, index: Tensor, values: Any) -> Tensor:
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`index` as a vector, after the checks of what belongs together."""
+    """`index` as a vector, after checks of the shapes and dtypes."""
     index, dim = index_vector(name, index), wrap_dim(dim, x._array.ndim)
     if x._array.dtype != source._array.dtype:
         raise RuntimeError(f"{name}(): self and source expected to have the same dtype, but got (self) {x.dtype} and "
@@ -209,7 +209,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> T
 @public(methods=True, inplace=True, out=True)
 @other_words
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """input plus alpha * source[k] at position index[k] of dimension `dim`, for every k; out of place.
+    """input plus alpha * source[k] at index[k] of dimension `dim`, for every k; out of place.
 
     >>> ag.index_add(ag.zeros(3), 0, ag.tensor([0, 2, 0]), ag.tensor([1.0, 2.0, 3.0]))
     tensor([4., 0., 2.])
@@ -221,9 +221,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 @public(methods=True, inplace=True, out=True)
 @other_words
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """input with source[k] at position index[k] of dimension `dim`, for every k; out of place.
+    """A copy of input with source[k] at index[k] of dimension `dim`, for every k.
 
-    Where `index` names a position twice, one of the two wins, and the gradient of source is not to be trusted.
+    For repeated indices it is undefined which element is written, and the gradient of source is wrong.
 
     >>> ag.index_copy(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
     tensor([2., 0., 1.])
@@ -234,7 +234,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 @public(methods=True)
 @other_words
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """input with `value`, a number or 0-d tensor, at the positions `index` of dimension `dim`; out of place.
+    """A copy of input with `value`, a number or 0-d tensor, at `index` of dimension `dim`.
 
     >>> ag.index_fill(ag.zeros(3), 0, ag.tensor([2, 0]), 1.0)
     tensor([1., 0., 1.])
@@ -246,12 +246,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         raise RuntimeError("index_fill only supports a 0-dimensional value tensor, but got tensor with "
                            f"{value.ndim} dimension(s).")
     at, size = wrap_dim(dim, input.ndim), input.shape[dim] if input.ndim else 1
-    # by a mask, in which a position that is named twice counts once, as its gradient has to
+    # by a mask, so that a repeated index counts once in the gradient
     chosen = _placed(advanced_set, zeros(size, dtype=bool_, device=input.device), True, (index,), (-1,))
     return RECORD.masked_fill(input, reshape(chosen, (-1, *(1,) * (input.ndim - 1 - at)) if input.ndim else ()), value)
 
 
-# ---- by numbers of elements ----------------------------------------------------------------------------
+# ---- by flat index -------------------------------------------------------------------------------------
 
 
 def _flat_index(name: str, x: Tensor, index: Tensor) -> None:
@@ -263,7 +263,7 @@ def _flat_index(name: str, x: Tensor, index: Tensor) -> None:
 
 @public(methods=True, out=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements of input, taken as flat, that `index`, a tensor of integers, names; in the shape of `index`.
+    """The elements of the flattened input at the flat indices `index`, in the shape of `index`.
 
     >>> ag.take(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([3, 0]))
     tensor([4., 1.])
@@ -272,13 +272,13 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     try:
         return advanced_index(reshape(input, (-1,)), index, dims=(-1,))
     except IndexError as error:
-        raise IndexError(in_our_words(str(error))) from None
+        raise IndexError(index_error_text(str(error))) from None
 
 
 @public(methods=True, inplace=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """input with the elements of `source` at the numbers `index` of its elements, taken as flat; out of place. With
-    `accumulate` they are added; else, where `index` names an element twice, one of the two wins.
+    """A copy of input with the elements of `source` at the flat indices `index`. With `accumulate` they are added;
+    without it, it is undefined which element a repeated index gets.
 
     >>> ag.put(ag.zeros(2, 2), ag.tensor([3, 0]), ag.tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -296,7 +296,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return reshape(flat, input.shape)
 
 
-# ---- in the place of a view ----------------------------------------------------------------------------
+# ---- instead of a view ---------------------------------------------------------------------------------
 
 
 def _replaced(x: Tensor, src: Tensor, key: tuple[Any, ...]) -> Tensor:
@@ -310,7 +310,7 @@ def _replaced(x: Tensor, src: Tensor, key: tuple[Any, ...]) -> Tensor:
 @public(methods=True)
 @other_words
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """input with `src` in the place of select(input, dim, index), whose shape it has; out of place, in input's dtype.
+    """A copy of input with `src` instead of select(input, dim, index), whose shape it has; in input's dtype.
 
     >>> ag.select_scatter(ag.zeros(2, 2), ag.tensor([1.0, 2.0]), 0, 1)
     tensor([[0., 0.],
@@ -324,7 +324,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """input with `src` in the place of the slice start:end:step of dimension `dim`; out of place, in input's dtype.
+    """A copy of input with `src` instead of the slice start:end:step of dimension `dim`; in input's dtype.
 
     >>> ag.slice_scatter(ag.zeros(4), ag.tensor([1.0, 2.0]), 0, 0, 4, 2)
     tensor([1., 0., 2., 0.])

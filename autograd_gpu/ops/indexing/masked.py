@@ -1,4 +1,4 @@
-"""Elements chosen by a tensor of bools: masked_fill, masked_select, masked_scatter, where with one argument."""
+"""Elements selected by a bool tensor: masked_fill, masked_select, masked_scatter, where with one argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .index_put import advanced_set, filled
 
 
 def _check_fill(mask, value, several=False):
-    """Whether an example's mask and value are what masked_fill takes; `several`: value has one for each example."""
+    """Checks the mask and value of a batched masked_fill; `several`: value has one element per sample."""
     if mask.dtype != bool_:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
     if hasattr(value, "dtype") and (ndim := rank(value, several)):
@@ -45,7 +45,7 @@ def _masked_value_back(F, g, mask, value_dtype):
 
 @defop
 class masked_fill:
-    """x with `value`, a number or 0-d tensor, where `mask` is True, in the dtype of x; mask and x broadcast.
+    """x with `value`, a number or 0-d tensor, where `mask` is True, in x's dtype; mask and x broadcast.
 
     >>> ag.masked_fill(ag.tensor([1.0, 2.0]), ag.tensor([True, False]), 0.0)
     tensor([0., 2.])
@@ -61,8 +61,8 @@ class masked_fill:
     public = methods = True
 
 
-def stretched(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """x itself if it has this shape, else stretched to it."""
+def expanded_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x expanded to this shape; x itself if it has it."""
     return x if x._array.shape == shape else expand(x, shape)
 
 
@@ -76,12 +76,12 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype != bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = common_shape("masked_select", input.shape, mask.shape)
-    return advanced_index(stretched(input, shape), stretched(mask, shape), dims=(-len(shape),))
+    return advanced_index(expanded_to(input, shape), expanded_to(mask, shape), dims=(-len(shape),))
 
 
 @public(methods=True, inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """input with the elements of `source`, one after the other, where `mask` is True; both broadcast. Out of place.
+    """A copy of input with consecutive elements of `source` where `mask` is True; both broadcast.
 
     `source` has the dtype of input and at least as many elements as the mask has True ones.
 
@@ -94,19 +94,19 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and "
                            f"{source.dtype}")
     shape = common_shape("masked_scatter", input.shape, mask.shape)
-    mask = stretched(mask, shape)
+    mask = expanded_to(mask, shape)
     count = int(mask._array.sum())
     if count > source.numel():
         raise RuntimeError("masked_scatter: Number of elements of source < number of ones in mask: "
                            f"{source.numel()} < {count}")
     values = basic_index(reshape(source, (-1,)), slice(count))
-    return advanced_set(stretched(input, shape), values, mask, dims=(-len(shape),))
+    return advanced_set(expanded_to(input, shape), values, mask, dims=(-len(shape),))
 
 
 @public(out=True)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """input where the bool tensor `condition` holds, else other; all three broadcast, and the two may be numbers. The
-    gradient of the branch not taken is zero. With `condition` alone: nonzero(condition, as_tuple=True).
+    """input where the bool tensor `condition` is True, else other; all three broadcast, and input and other may be
+    numbers. The gradient of the branch not taken is zero. With `condition` alone: nonzero(condition, as_tuple=True).
 
     >>> ag.where(ag.tensor([True, False]), ag.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
@@ -125,5 +125,5 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 @method("where")
 def where_method(x: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """x where the bool tensor `condition` holds, else `other`, see ag.where."""
+    """x where the bool tensor `condition` is True, else `other`, see ag.where."""
     return where(condition, x, other)

@@ -1,4 +1,4 @@
-"""Elements placed along one dimension by a tensor of as many dimensions: scatter, scatter_add, scatter_reduce; and
+"""Writes along one dimension at an index tensor of the same rank: scatter, scatter_add, scatter_reduce; and
 index_reduce.
 """
 
@@ -15,12 +15,12 @@ from ...core.extend import LEADING, LINEAR, RECORD, SAME, Tensor, defop, other_w
 from ..creation.factories import as_tensor, constant_like, full
 from ..shape.reshape import expand, reshape
 from .basic_index import wrap_dim
-from .flat_index import FEW, element_numbers, grid, sums_at
+from .flat_index import FEW, add_at, flat_indices, grid
 from .gather import checked, corner, vector
 from .index import index_select, index_vector
 from .index_put import advanced_set, index_copy
 
-# The blocks work on tensors of one dimension or more and a negative `dim`; the public functions see to that.
+# The ops take tensors of one dimension or more and a negative `dim`, which the public functions ensure.
 
 
 def _scatter_along(xp, x, index, src, *, dim):
@@ -28,18 +28,18 @@ def _scatter_along(xp, x, index, src, *, dim):
     if xp is not np or index.size < FEW:
         out[grid(xp, index, dim)] = exact.assignable(src, out)
         return out
-    places = element_numbers(out.shape, 0, grid(xp, index, dim))
-    out.reshape(-1)[places] = src.ravel() if isinstance(src, np.ndarray) else src
+    flat = flat_indices(out.shape, 0, grid(xp, index, dim))
+    out.reshape(-1)[flat] = src.ravel() if isinstance(src, np.ndarray) else src
     return out
 
 
 def _scatter_sum(xp, x, index, src, *, dim):
-    return sums_at(xp, xp.array(x, order="C"), -x.ndim, grid(xp, index, dim), src)
+    return add_at(xp, xp.array(x, order="C"), -x.ndim, grid(xp, index, dim), src)
 
 
 @defop
 class scatter_along:
-    """x with src[i][j], or the number src, at [i][index[i][j]] for dim = -1, and so on.
+    """A copy of x with src[i][j], or the number src, at [i][index[i][j]] for dim = -1, and so on.
 
     >>> ag.scatter(ag.zeros(3), 0, ag.tensor([1]), 5.0)
     tensor([0., 5., 0.])
@@ -72,12 +72,12 @@ class scatter_sum:
 def _scatter_counts(xp, x, index, *, dim, first):
     counts = xp.full(x.shape, first, dtypes.int64)
     ones = xp.ones(index.shape, dtypes.int64)
-    return xp.maximum(sums_at(xp, counts, -x.ndim, grid(xp, index, dim), ones), 1).astype(x.dtype)
+    return xp.maximum(add_at(xp, counts, -x.ndim, grid(xp, index, dim), ones), 1).astype(x.dtype)
 
 
 @defop
 class scatter_counts:
-    """How often `index` names each place along `dim`, plus `first`, but at least 1; in the shape and dtype of x.
+    """How often each index along `dim` occurs in `index`, plus `first`, at least 1; in the shape and dtype of x.
 
     >>> from autograd_gpu.ops.indexing.scatter import scatter_counts
     >>> scatter_counts(ag.zeros(3), ag.tensor([1, 1]), -1, 1)
@@ -89,11 +89,11 @@ class scatter_counts:
     batch = LEADING
 
 
-# ---- the largest and the smallest ------------------------------------------------------------------------
+# ---- maxima and minima -----------------------------------------------------------------------------------
 
 
 def _ordered(xp, x, largest):
-    """x as integers in the same order, of a dtype that CuPy has atomic maxima of; NaN beyond all, by `largest`."""
+    """x as integers in the same order, for CuPy's atomic maxima; NaN is above or, unless `largest`, below all."""
     if x.dtype in dtypes.FLOATS:
         x = x.astype(dtypes.float64 if x.dtype == dtypes.float64 else dtypes.float32, copy=False)
         x = backend.where(xp, xp.isnan(x), x.dtype.type(np.nan if largest else -np.nan), x)
@@ -105,7 +105,7 @@ def _ordered(xp, x, largest):
 
 
 def _restored(xp, keys, dtype):
-    """The numbers of `dtype` that `_ordered` made `keys` of."""
+    """The inverse of `_ordered`: the numbers of `dtype` for `keys`."""
     if dtype in dtypes.FLOATS:
         bits = (keys ^ np.uint64(1 << 63)).view(dtypes.int64) if keys.itemsize == 8 else keys
         bits = bits ^ (bits >> 8 * bits.itemsize - 1 & np.iinfo(bits.dtype).max)
@@ -116,8 +116,8 @@ def _restored(xp, keys, dtype):
 
 
 def extremes_at(xp, x, key, src, largest):
-    """A copy of x whose elements at `key` are the largest (or smallest) of themselves and src; on CUDA by integers:
-    CuPy's atomic maximum of float64 rounds to float32, and passes NaN over.
+    """A copy of x with the maximum (or minimum) of x[key] and src at `key`. On CUDA it is computed on integers, since
+    CuPy's atomic maximum of float64 rounds to float32 and ignores NaN.
     """
     ufunc = xp.maximum if largest else xp.minimum
     out, src = _ordered(xp, x, largest).copy(), _ordered(xp, src, largest)
@@ -132,13 +132,13 @@ def _scatter_extreme(xp, x, index, src, *, dim, largest):
         return extremes_at(xp, x, grid(xp, index, dim), src, largest)
     out = np.array(x, order="C")
     ufunc = np.maximum if largest else np.minimum
-    with np.errstate(invalid="ignore"):  # NaN is not worth a warning
-        ufunc.at(out.reshape(-1), element_numbers(out.shape, 0, grid(np, index, dim)), src.ravel())
+    with np.errstate(invalid="ignore"):  # NumPy warns about NaN
+        ufunc.at(out.reshape(-1), flat_indices(out.shape, 0, grid(np, index, dim)), src.ravel())
     return out
 
 
 def _winners(F, x, index, src, out, dim):
-    """1 for the elements of x and of src that are as large as the result, else 0; a NaN result is every NaN's."""
+    """1 for the elements of x and of src that equal the result, else 0; NaN equals NaN."""
     value = F.gather_along(out, index, dim)
     mine = F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), x.dtype)
     return mine, F.cast(F.logical_or(F.eq(src, value), F.isnan(src)), x.dtype)
@@ -188,11 +188,11 @@ def as_source(src: Any) -> Any:
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
-    """input with the elements of `src`, a tensor, or with one number, at the places that `index` names along `dim`;
-    out of place. The number may be called `value`.
+    """A copy of input with `src`, a tensor or a number, at the indices `index` along `dim`. A number may also be passed
+    as `value`.
 
-    Where `index` names a place twice, one of the two wins, and the gradient of src is not to be trusted. `reduce` is
-    "add" or "multiply": every src counts, see scatter_reduce.
+    For repeated indices it is undefined which element is written, and the gradient of src is wrong. With `reduce` "add"
+    or "multiply" every element of src counts, see scatter_reduce.
 
     >>> ag.scatter(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
     tensor([2., 0., 1.])
@@ -218,7 +218,7 @@ def scatter(
 @public(methods=True, inplace=True, out=True)
 @other_words
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """input plus the elements of `src` at the places that `index` names along `dim`; out of place.
+    """input plus the elements of `src` at the indices `index` along `dim`; out of place.
 
     >>> ag.scatter_add(ag.ones(3), 0, ag.tensor([1, 1]), ag.tensor([1.0, 2.0]))
     tensor([1., 4., 1.])
@@ -231,25 +231,25 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def _products(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
-    """x times every src that `index` places there.
+    """x times all elements of src with the same index.
 
-    1. Bring the elements of src into the order of their places.
-    2. Multiply each by the one 1, 2, 4, ... before it if both belong to one place: the last of a place then holds the
-       product of all of them. Made of recorded ops, so that zeros need no care in derivatives of any order.
-    3. Multiply the lasts to x.
+    1. Sort the elements of src by index.
+    2. Multiply each by the element 1, 2, 4, ... before it if both have the same index: the last element of an index is
+       then the product of all of them. These are recorded ops, so derivatives of any order are right for zeros, too.
+    3. Multiply x by the last elements.
     """
     xp = backend.namespace(x._array)
-    places = xp.arange(x.numel()).reshape(x.shape)[grid(xp, index._array, dim)].reshape(-1)
-    order = xp.argsort(places)
-    places, product = places[order], reshape(src, (-1,))[wrap(order)]
+    flat = xp.arange(x.numel()).reshape(x.shape)[grid(xp, index._array, dim)].reshape(-1)
+    order = xp.argsort(flat)
+    flat, product = flat[order], reshape(src, (-1,))[wrap(order)]
     step = 1
-    while step < len(places) and bool((joined := places[step:] == places[:-step]).any()):
+    while step < len(flat) and bool((joined := flat[step:] == flat[:-step]).any()):
         before = RECORD.where(wrap(joined), product[:-step], constant_like(product[step:], 1))
         product = RECORD.cat([product[:step], product[step:] * before])
         step *= 2
-    last = xp.append(places[1:] != places[:-1], True) if len(places) else places.astype(dtypes.bool_)
+    last = xp.append(flat[1:] != flat[:-1], True) if len(flat) else flat.astype(dtypes.bool_)
     ones = constant_like(reshape(x, (-1,)), 1)
-    factors = advanced_set(ones, product[wrap(last)], wrap(places[last]), dims=(-1,))
+    factors = advanced_set(ones, product[wrap(last)], wrap(flat[last]), dims=(-1,))
     return x * reshape(factors, x.shape)
 
 
@@ -259,7 +259,7 @@ def _means(x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool) 
 
 
 def _limit(dtype: np.dtype, largest: bool) -> float:
-    """What is smaller (or larger) than all numbers of `dtype`."""
+    """The lower (or upper) bound of all numbers of `dtype`."""
     if dtype in dtypes.FLOATS:
         return -np.inf if largest else np.inf
     if dtype == dtypes.bool_:
@@ -274,7 +274,7 @@ _START: dict[str, Any] = {
 
 
 def _reduced(x: Tensor, index: Tensor, src: Tensor, dim: int, reduce: str, include_self: bool) -> Tensor:
-    if x.dtype in dtypes.HALF and reduce in ("mean", "prod"):  # several roundings become one
+    if x.dtype in dtypes.HALF and reduce in ("mean", "prod"):  # one rounding instead of several
         wide = _reduced(x.to(dtypes.float32), index, src.to(dtypes.float32), dim, reduce, include_self)
         return wide.to(x.dtype)
     if not include_self:
@@ -293,10 +293,10 @@ def _reduced(x: Tensor, index: Tensor, src: Tensor, dim: int, reduce: str, inclu
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """The "sum", "prod", "mean", "amax" or "amin" of all elements of `src` that `index` places at one place along `dim`
-    and, with `include_self`, of the element of input there; elsewhere input. Out of place.
+    """The "sum", "prod", "mean", "amax" or "amin" of all elements of `src` with the same index along `dim` and, with
+    `include_self`, of the element of input at that index; input where no index points to. Out of place.
 
-    The largest (smallest) share the gradient equally.
+    Equal maxima (minima) share the gradient equally.
 
     >>> i = ag.tensor([0, 0, 1])
     >>> ag.scatter_reduce(ag.zeros(3), 0, i, ag.tensor([1.0, 2.0, 3.0]), "mean", include_self=False)
@@ -311,7 +311,7 @@ def scatter_reduce(
 
 
 def _distinct(index: Tensor) -> bool:
-    """Whether a few indices on the CPU name no place twice."""
+    """Whether `index`, small and on the CPU, has no repeated indices."""
     if type(index._array) is not np.ndarray or index._array.size > FEW:
         return False
     numbers = index._array.tolist()
@@ -323,8 +323,8 @@ def _distinct(index: Tensor) -> bool:
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """The "prod", "mean", "amax" or "amin" of all source[k] with one index[k] along `dim` and, with `include_self`, of
-    the element of input there; see scatter_reduce, and index_add for sums.
+    """The "prod", "mean", "amax" or "amin" of all source[k] with the same index[k] along `dim` and, with
+    `include_self`, of the element of input at that index; see scatter_reduce, and index_add for sums.
 
     >>> ag.index_reduce(ag.ones(2), 0, ag.tensor([1, 1]), ag.tensor([2.0, 3.0]), "prod")
     tensor([1., 6.])

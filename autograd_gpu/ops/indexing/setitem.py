@@ -14,24 +14,24 @@ from ...core.extend import StorageTensor, Tensor, bump_version, wrap
 from ..creation.factories import as_tensor
 from ..inplace.write import check_writable, copy_, is_recorded, put, record, refuse_stretched
 from ..shape.reshape import broadcast_to, reshape
-from .index import BASIC, MOST, advanced_key, in_our_words, key_part, numbered, sort_out
+from .index import BASIC, MOST, advanced_key, flat_index_of, index_error_text, key_part, split_key
 from .index_put import advanced_set
 
 
-def place(x: Tensor, key: Any) -> tuple[Any, Any]:
-    """The array and the key of it that x[key] stands for, by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
+def target_and_key(x: Tensor, key: Any) -> tuple[Any, Any]:
+    """An array and a key with x[key] = array[key], by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
     parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
     if not any(isinstance(part, Tensor) for part in parts):
         return x._array, tuple(parts)
-    view, indices, dims = sort_out(wrap(x._array), parts)
+    view, indices, dims = split_key(wrap(x._array), parts)
     return view._array, advanced_key(view.ndim, dims, [index._array for index in indices])
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: a tensor that broadcasts to x[index], or a number."""
     recorded = is_recorded(x, (value,))
-    if not recorded:  # else what is checked is the view of x that is written to
-        check_writable("x[index] = value", x, stretched=True)
+    if not recorded:  # else the view that is written to is checked
+        check_writable("x[index] = value", x, allow_expanded=True)
     if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None or isinstance(value, str):
@@ -50,25 +50,25 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         if recorded:
             _record_assignment(x, index, value)
             return
-        target, key = place(x, index)
+        target, key = target_and_key(x, index)
         if 0 in target.strides:
             _check_stretched(target, key)
         _assign(x, target, key, array)
     except IndexError as error:
-        raise IndexError(in_our_words(str(error), x.ndim)) from None
+        raise IndexError(index_error_text(str(error), x.ndim)) from None
     except ValueError as error:
         raise RuntimeError(f"shape mismatch: value tensor of shape {list(np.shape(array))} cannot be broadcast to "
                            f"indexing result of shape {list(x[index].shape)}") from error
 
 
 def _without_leading_ones(value: Any) -> Any:
-    """They broadcast away, and NumPy does not take them for a mask nor for a single element."""
+    """`value` without leading dimensions of size 1, which NumPy does not accept for a mask or a single element."""
     shape = value.shape[next((d for d, n in enumerate(value.shape) if n != 1), value.ndim):]
     return reshape(value, shape) if isinstance(value, Tensor) else value.reshape(shape)
 
 
 def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
-    """target[key] = array in x's memory; what does not fit is refused before anything is written."""
+    """target[key] = array in x's memory; raises before anything is written."""
     array = fitting(array, target.dtype) if type(array) is int else array
     array, written = exact.assignable(array, target), True
     try:
@@ -82,7 +82,7 @@ def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
 
 
 def _check_stretched(target: Any, key: Any) -> None:
-    """Of an expanded tensor an element or a row may be written to, as long as what is written to lies apart."""
+    """RuntimeError for a write to overlapping elements of an expanded tensor."""
     parts = key if type(key) is tuple else (key,)
     if BASIC.issuperset(map(type, parts)):
         refuse_stretched("x[index] = value", target[(*parts, ...) if Ellipsis not in parts else parts])
@@ -91,7 +91,7 @@ def _check_stretched(target: Any, key: Any) -> None:
 
 
 def warn_expanded(name: str, example: str) -> None:
-    """PyTorch's warning of a write by indices or a mask to an expanded tensor, by a method that the user called."""
+    """PyTorch's warning about a write by indices or a mask to an expanded tensor, at the line of the user's call."""
     errors.warn_user(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
                      f"this operation. This also applies to advanced indexing e.g. {example}")
 
@@ -106,7 +106,7 @@ def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
         else:
             copy_(view, _as_values(x, value))
         return
-    view, indices, dims = sort_out(x, parts)
+    view, indices, dims = split_key(x, parts)
     values = _as_values(x, value)
     check_writable("x[index] = value", view, values)
     record("x[index] = value", view, _assigned, values, indices, dims)
@@ -119,6 +119,6 @@ def _as_values(x: Tensor, value: Any) -> Tensor:
 def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
     if len(indices) <= MOST:
         return advanced_set(view, values, *indices, dims=dims)
-    numbers = numbered(view, indices, dims)
+    numbers = flat_index_of(view, indices, dims)
     values = broadcast_to(values, numbers.shape)
     return reshape(advanced_set(reshape(view, (-1,)), values, numbers, dims=(-1,)), view.shape)

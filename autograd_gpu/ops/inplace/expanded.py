@@ -1,8 +1,8 @@
-"""masked_fill_, index_fill_ and index_put_, which write to an expanded tensor, too: with PyTorch's warning; and
+"""masked_fill_, index_fill_ and index_put_, which also write to expanded tensors, with PyTorch's warning; and
 fill_diagonal_, without one.
 
-An element that is written to lies where others lie that are not. So only what the mask or the indices name is written,
-where other in-place methods write the whole result. Values for one place win in any order.
+Elements of an expanded tensor share memory. So only the elements that the mask or the indices select are written, where
+other in-place methods write the whole result. Which of several values for one address is written is undefined.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..creation.factories import as_tensor
 from ..indexing.basic_index import FULL, wrap_dim
 from ..indexing.index_put import index_fill, index_put
 from ..indexing.masked import masked_fill
-from ..indexing.setitem import place, warn_expanded
+from ..indexing.setitem import target_and_key, warn_expanded
 from ..shape.reshape import broadcast_to
 from .write import check_writable, in_place, is_recorded, named, record, refuse_storage
 
 
 def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any:
-    """`name`: as in_place makes it, but of an expanded x only x[key_of(x, ...)] is written to."""
+    """The method `name` like that of `in_place`, which writes only x[key_of(x, ...)] if x is expanded."""
     ordinary = in_place(function, name)
 
     def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
         if not strides.is_expanded(x._array) or is_recorded(x, (*args, *kwargs.values())):
             return ordinary(x, *args, **kwargs)
-        check_writable(name, x, stretched=True)
+        check_writable(name, x, allow_expanded=True)
         warn_expanded(name, example)
         result = function(x, *args, **kwargs)
         key = key_of(x, *args, **kwargs)
-        target, at = place(x, key)
-        values, same = place(result, key)
+        target, at = target_and_key(x, key)
+        values, same = target_and_key(result, key)
         bump_version(x)
         target[at] = values[same]
         return x
@@ -64,7 +64,7 @@ index_put_ = public(methods="index_put_")(
 
 @method()
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """`fill_value` on the main diagonal of x, of two or more dimensions, all equal if more than two; with `wrap` the
+    """Writes `fill_value` on the main diagonal of x, which has two dimensions, or more of equal sizes; with `wrap` the
     diagonal of a tall matrix starts again, one row further down.
 
     >>> ag.zeros(2, 2).fill_diagonal_(1.0)
@@ -77,7 +77,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     if x.ndim > 2 and len(set(x.shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
     xp = backend.namespace(x._array)
-    if check_writable("fill_diagonal_", x, stretched=True):
+    if check_writable("fill_diagonal_", x, allow_expanded=True):
         chosen = xp.zeros(x.shape, dtypes.bool_)
         xp.fill_diagonal(chosen, True, wrap)
         return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)

@@ -1,5 +1,5 @@
-"""Tensors filled with random numbers, in place. They draw from the default generator of the tensor's device, or from
-`generator`. What the tensor was before has zero gradients.
+"""In-place random numbers, from the default generator of the tensor's device, or from `generator`. The gradient of the
+previous value is zero.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .write import check_writable, put, refuse_storage
 
 
 def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool = True) -> tuple[Generator, bool]:
-    """Where the numbers come from, and whether the write is recorded, after the checks of an in-place operation."""
+    """The generator, and whether the write is recorded, after the checks of an in-place operation."""
     recorded = check_writable(name, x)
     refuse_storage(name, x)
     if floating and x.dtype not in dtypes.FLOATS:
@@ -43,7 +43,7 @@ def _positive(name: str, what: str, value: float) -> None:
 
 @method()
 def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Normally distributed numbers into x.
+    """Fills x with normally distributed numbers.
 
     >>> ag.zeros(2).normal_(mean=3.0, std=0.0)
     tensor([3., 3.])
@@ -57,7 +57,7 @@ def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator 
 
 @method()
 def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Numbers uniform on [start, to) into x.
+    """Fills x with numbers uniform on [start, to).
 
     >>> ag.zeros(2).uniform_(3.0, 3.0)
     tensor([3., 3.])
@@ -71,7 +71,7 @@ def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator
 
 @method()
 def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Numbers with the density lambd * exp(-lambd * x) into x.
+    """Fills x with numbers of density lambd * exp(-lambd * x).
 
     >>> bool((ag.zeros(3).exponential_(2.0) >= 0).all())
     True
@@ -84,7 +84,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
 
 @method()
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
-    """exp of normally distributed numbers into x; mean and std are those of the logarithm.
+    """Fills x with exp of normally distributed numbers; mean and std are those of the logarithm.
 
     >>> bool((ag.zeros(3).log_normal_() > 0).all())
     True
@@ -98,7 +98,7 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
 
 @method()
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Numbers with the density sigma / (pi * ((x - median) ** 2 + sigma ** 2)) into x.
+    """Fills x with numbers of density sigma / (pi * ((x - median) ** 2 + sigma ** 2)).
 
     >>> bool(ag.zeros(3).cauchy_().isfinite().all())
     True
@@ -115,7 +115,7 @@ def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Genera
 
 @method()
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """1 with probability p, a number or a tensor that broadcasts to x, else 0, into x of any dtype.
+    """Fills x, of any dtype, with 1 with probability p, a number or a tensor that broadcasts to x, else with 0.
 
     >>> ag.zeros(2).bernoulli_(1.0)
     tensor([1., 1.])
@@ -130,7 +130,7 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
 
 @method()
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """The number of trials of probability p until one succeeds, 1 or more, into x.
+    """Fills x with the number of trials of probability p up to the first success, 1 or more.
 
     >>> bool((ag.zeros(3).geometric_(0.5) >= 1).all())
     True
@@ -145,7 +145,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
 
 
 def _largest(dtype: np.dtype) -> int:
-    """What `random_` draws up to: all integers that the dtype holds without a gap, the largest int64 at most."""
+    """The largest integer n such that the dtype holds all of 0 to n; at most the largest int64."""
     if dtype in dtypes.FLOATS:
         return 1 << dtypes.DIGITS[dtype]
     return 1 if dtype == dtypes.bool_ else min(int(np.iinfo(dtype).max), 2**63 - 1)
@@ -155,9 +155,10 @@ def _largest(dtype: np.dtype) -> int:
 def random_(
     x: Tensor, start: int | None = None, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip
-    """Integers in [start, to) into x of any dtype: random_(), random_(to), random_(start, to).
+    """Fills x, of any dtype, with integers in [start, to): random_(), random_(to), random_(start, to).
 
-    Without `to` up to the largest number that an integer dtype holds, or up to which a floating one holds all integers.
+    Without `to` the upper bound is the dtype's largest integer, of floats the largest up to which all integers are
+    exact.
 
     >>> ag.zeros(2).random_(3, 4)
     tensor([3., 3.])
@@ -174,7 +175,7 @@ def random_(
             if not low <= value <= high:
                 raise RuntimeError(f"{name} is out of bounds for {x.dtype}")
     few = x.dtype in dtypes.FULL_FLOATS and to - start <= 1 << 32
-    if few and type(x._array) is np.ndarray:  # where `integers` takes five times as long for few elements
+    if few and type(x._array) is np.ndarray:  # for few elements `integers` takes five times as long
         values = np.floor(stream.draw("random", x.shape, dtype=dtypes.float64) * float(to - start))
         return put(x, values + start if start else values, recorded)
     return put(x, stream.draw("integers", start, to, x.shape, dtype=dtypes.int64), recorded)

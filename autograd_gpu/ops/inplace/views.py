@@ -1,4 +1,4 @@
-"""Methods that make a tensor a view of what it was: x.unsqueeze_(0) and so on."""
+"""In-place view methods: x.unsqueeze_(0) and so on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .write import announce, is_recorded, named
 
 
 def in_place_view(function: Any, name: str) -> Any:
-    """The method `name` that makes x itself the view function(x, ...): same memory, other shape."""
+    """The method `name` that turns x into the view function(x, ...): the same memory in another shape."""
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input

@@ -1,7 +1,7 @@
 """Operations that write into their first operand.
 
-Each moves the version on before it writes, so that backward notices a saved tensor that changed, or may have. Where it
-has to be recorded, the op runs out of place on what the tensor was, and core/history/rebase.py rewrites its history.
+Each increments the version before it writes, so that backward detects saved tensors that may have changed. If it has to
+be recorded, the op runs out of place on an alias of the tensor, and core/history/rebase.py rewrites the history.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ..elementwise.division import div, divide
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
-    """`other` as something NumPy or CuPy may combine with x's array, after all checks."""
+    """`other` as an operand for x's array, after all checks."""
     value = other._array if isinstance(other, Tensor) else other
     if _alike(x, other):
         return value
@@ -70,14 +70,14 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
 
 
 def _alike(x: Tensor, other: Any) -> bool:
-    """Whether `other` is a tensor of x's shape and dtype, both NumPy arrays to compute with."""
+    """Whether `other` is a tensor of x's shape and dtype, both on the CPU and not float8."""
     a, b = x._array, other._array if isinstance(other, Tensor) else None
     alike = type(a) is np.ndarray is type(b) and a.dtype is b.dtype and a.shape == b.shape
     return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
 
 
 def refuse_stretched(name: str, array: Any) -> None:
-    """RuntimeError for an array to which nobody can write several values."""
+    """RuntimeError for an array whose elements share memory."""
     if strides.is_expanded(array):
         raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
                            "single memory location. Please clone() the tensor before performing the operation.")
@@ -97,17 +97,17 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
                            f"{list(x.shape)} and {list(shape)}")
 
 
-def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) -> bool:
-    """Whether writing to x, with values that depend on `others`, has to be recorded.
+def check_writable(name: str, x: Tensor, *others: Any, allow_expanded: bool = False) -> bool:
+    """Whether a write to x, of values that depend on `others`, has to be recorded.
 
-    RuntimeError where x cannot be written to: a leaf that requires grad, an inference tensor, and a stretched view,
-    unless `stretched` says that this does no harm: all its elements get the same constant, or the caller looks.
+    RuntimeError if x cannot be written to: a leaf that requires grad, an inference tensor, or an expanded view, unless
+    `allow_expanded`: all elements get the same constant, or the caller checks.
     """
     array, storage = x._array, x._storage
     recorded = is_recorded(x, others)
     if recorded:
         check_inplace(name, x)
-    if not stretched and 0 in array.strides:
+    if not allow_expanded and 0 in array.strides:
         refuse_stretched(name, array)
     if storage is not None:
         announce(storage)
@@ -115,7 +115,7 @@ def check_writable(name: str, x: Tensor, *others: Any, stretched: bool = False) 
 
 
 def announce(storage: Storage) -> None:
-    """Before a write. RuntimeError for a tensor of inference mode outside of it."""
+    """Increments the version before a write. RuntimeError for an inference tensor outside of inference mode."""
     if storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
         raise errors.inference_written()
     if storage.write_listeners is not None:
@@ -123,14 +123,14 @@ def announce(storage: Storage) -> None:
 
 
 def is_recorded(x: Tensor, others: tuple[Any, ...]) -> bool:
-    """Whether this thread records, and x or what is written to it is in a graph."""
+    """Whether this thread records, and x or an operand is in a graph."""
     if MODES.bits & (GRAD_OFF | INFERENCE):
         return False
     base = x._base
     if base is None:
         if x._fn is not None:
             return True
-    elif base._fn is not None or (x._fn if x._made else x._node) is not None:  # `_node` refuses some stale views
+    elif base._fn is not None or (x._fn if x._made else x._node) is not None:  # `_node` raises for some stale views
         return True
     for other in others:
         if isinstance(other, Tensor) and other._node is not None:
@@ -158,7 +158,7 @@ def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
 
 
 def _scaled(name: str, x: Tensor, value: Any, alpha: Any) -> Any:
-    """alpha * value, of which at least one is a number, as integers of x's dtype have it."""
+    """alpha * value, at least one of them a number, in x's integer dtype."""
     scaled = value * dtypes.fitting(as_number(name, "alpha", alpha), x.dtype)
     return dtypes.wrapped(scaled, x.dtype) if type(scaled) is int and x.dtype in dtypes.INTEGERS else scaled
 
@@ -203,7 +203,7 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 
 @method()
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
-    """The values of `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
+    """Copies `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
     recorded = check_writable("copy_", x, other)
     if _alike(x, other):
         if recorded:
@@ -228,9 +228,9 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 
 @public(methods="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """`value`, a number or a 0-d tensor, everywhere in input."""
+    """Fills input with `value`, a number or a 0-d tensor."""
     x = input
-    recorded = check_writable("fill_", x, value, stretched=not (isinstance(value, Tensor) and value.requires_grad))
+    recorded = check_writable("fill_", x, value, allow_expanded=not (isinstance(value, Tensor) and value.requires_grad))
     if type(value) is float and x._array.dtype in dtypes.FULL_FLOATS:
         return put(x, value, recorded)
     if isinstance(value, Tensor) and value.ndim:
@@ -248,12 +248,12 @@ def fill_(input: Tensor, value: Any) -> Tensor:
 
 @public(methods="zero_")
 def zero_(input: Tensor) -> Tensor:
-    """Zeros everywhere in input."""
-    return put(input, 0, check_writable("zero_", input, stretched=True))
+    """Fills input with zeros."""
+    return put(input, 0, check_writable("zero_", input, allow_expanded=True))
 
 
 def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
-    """Constants into x, broadcasting; `recorded`: what check_writable answered."""
+    """Writes constants into x, broadcasting; `recorded` is the result of check_writable."""
     bump_version(x)
     array = x._array
     array[...] = values if type(array) is np.ndarray else exact.assignable(values, array)
@@ -263,13 +263,13 @@ def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
 
 
 def in_place(function: Any, name: str) -> Any:
-    """`name`: writes function(x, ...) back into x, whose shape and kind of dtype it must have, and returns x."""
+    """The method `name` that writes function(x, ...), of x's shape and kind of dtype, into x and returns x."""
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
         if check_writable(name, x, *args, *kwargs.values()):
             return record(name, x, function, *args, **kwargs)
-        result = function(x, *args, **kwargs)  # nothing to record: the check has seen to that
+        result = function(x, *args, **kwargs)  # check_writable found nothing to record
         if result is x:  # dropout in evaluation
             return x
         _check_result(name, x, result)
@@ -289,7 +289,7 @@ def _check_result(name: str, x: Tensor, result: Tensor) -> None:
 
 
 def _calibrate() -> int:
-    """References to an object that nothing but a local variable holds, as `record` counts them on this Python."""
+    """The reference count that `record` sees on this Python for an object held by one local variable only."""
     original = object()
     return sys.getrefcount(original)
 
@@ -300,13 +300,13 @@ ALONE = _calibrate()
 def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Writes function(x, ...) into x and makes its node the one of x (core/history/rebase.py, steps 1 to 3).
 
-    What x was lives on as `original` in the nodes of the function, with memory of its own if one of them saved it.
-    Other than in PyTorch it also stands for x among the arguments: x.mul_(x) has its gradient.
+    The nodes of the function see the previous x as `original`, which gets its own memory if one of them saved it.
+    Unlike in PyTorch, `original` also replaces x among the arguments, so that x.mul_(x) has the right gradient.
     """
     original = plain(x)
     original._storage = None
     op = getattr(function, "op", None)
-    apart = op is None or bool(op.saved) or MODES.bits != 0  # who else looks at the memory cannot be told
+    apart = op is None or bool(op.saved) or MODES.bits != 0  # it is unknown who else uses the memory
     if apart:
         original._array = x._array.copy()
     array = x._array
@@ -345,7 +345,7 @@ def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
 
 
 def _moved(kept: SavedOutput, x: Tensor, node: Any, name: str) -> SavedOutput:
-    """What `node` keeps of its output, which has been written into x."""
+    """The saved output of `node` after the output was written into x."""
     if x._base is None or not isinstance(node, OpNode):
         kept.move_to(x)
         return kept
@@ -355,8 +355,8 @@ def _moved(kept: SavedOutput, x: Tensor, node: Any, name: str) -> SavedOutput:
 
 
 def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
-    """Gives hooks what nodes save of their outputs: output `nr` of `node` as x, which it has been written into, so that
-    its memory is known to be what the next node saves. If a hook fails, x is what it was: `original`."""
+    """Passes the saved outputs of nodes to hooks: output `nr` of `node` as x, into which it was written, so that a hook
+    recognizes the memory that the next node saves. If a hook fails, x gets its previous value `original` back."""
     try:
         for kept, by, name in withheld:
             if by is node and kept.nr == nr:

@@ -1,4 +1,4 @@
-"""A product added to a tensor: beta * input + alpha * product, where `input` broadcasts to the product's shape."""
+"""beta * input + alpha * product, where `input` broadcasts to the product's shape: addmm and its variants."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .matmul import ALWAYS, batch_bmm, batch_mm, batch_mv, bmm_arrays, check_exp
 
 
 def _scaled_sum(xp, x, out, beta, alpha):
-    """out * alpha + x * beta, in the memory of `out`."""
+    """out * alpha + x * beta, written into `out`."""
     if alpha != 1:
         out *= _factor(out, "alpha", alpha)
     if x.shape != out.shape:
         check_expands(x, out.shape)
-    if beta != 0:  # PyTorch: with beta 0 not even a NaN of x comes through
+    if beta != 0:  # as in PyTorch, x is ignored if beta is 0, also NaN
         out += x if beta == 1 else (x * _factor(x, "beta", beta)).astype(out.dtype, copy=False)
     return out
 
@@ -32,8 +32,8 @@ def _scale(g, factor):
     return g if factor == 1 else g * factor
 
 
-def _pushed(t, product, added, a, b, beta, alpha):
-    """The tangent: each factor's tangent times the other factor, added to that of `input`."""
+def _product_jvp(t, product, added, a, b, beta, alpha):
+    """The tangent: each factor's tangent times the other factor, plus the tangent of `input`."""
     total = None if t[0] is None or beta == 0 else _scale(t[0], beta)
     for x, y in ((t[1], b), (a, t[2])):
         if x is not None and y is not None:
@@ -75,7 +75,7 @@ class addmm:
     def add_mat1(F, into, g, mat2, alpha): backend.add_matmul(into, _scale(g, alpha), mat2.T)
     def add_mat2(F, into, g, mat1, alpha): backend.add_matmul(into, mat1.T, _scale(g, alpha))
     types, broadcasts = SAME, ALWAYS
-    def jvp(F, t, mat1, mat2, beta, alpha): return _pushed(t, F.mm, F.addmm, mat1, mat2, beta, alpha)
+    def jvp(F, t, mat1, mat2, beta, alpha): return _product_jvp(t, F.mm, F.addmm, mat1, mat2, beta, alpha)
     batch = _batch_addmm
     public = methods = inplace = True
 
@@ -99,12 +99,12 @@ class baddbmm:
     def grad_batch1(F, g, batch2, alpha): return _scale(F.gemm(g, batch2, False, True), alpha)
     def grad_batch2(F, g, batch1, alpha): return _scale(F.gemm(batch1, g, True, False), alpha)
     types, broadcasts = SAME, ALWAYS
-    def jvp(F, t, batch1, batch2, beta, alpha): return _pushed(t, F.bmm, F.baddbmm, batch1, batch2, beta, alpha)
+    def jvp(F, t, batch1, batch2, beta, alpha): return _product_jvp(t, F.bmm, F.baddbmm, batch1, batch2, beta, alpha)
     batch = _batch_baddbmm
     public = methods = inplace = True
 
 
-SUMMED = "bij,bjk->ik"  # what addbmm multiplies
+SUMMED = "bij,bjk->ik"  # addbmm as an einsum
 
 
 def _check_batches(batch1, batch2):
@@ -120,7 +120,7 @@ def _check_batches(batch1, batch2):
 
 
 def _batch_summed(batch1, batch2):
-    """The sum of bmm(batch1, batch2) over the batch as one product: the batch joins what is summed."""
+    """The sum of bmm(batch1, batch2) over the batch as one product, with the batch folded into the inner dimension."""
     _check_batches(batch1, batch2)
     (b1, n, k), p = batch1.shape, batch2.shape[2]
     return backend.matmul(batch1.swapaxes(0, 1).reshape(n, b1 * k), batch2.reshape(b1 * k, p))
@@ -149,7 +149,7 @@ class addbmm:
     types, broadcasts = SAME, ALWAYS
 
     def jvp(F, t, batch1, batch2, beta, alpha):
-        return _pushed(t, functools.partial(F.contract, equation=SUMMED), F.addbmm, batch1, batch2, beta, alpha)
+        return _product_jvp(t, functools.partial(F.contract, equation=SUMMED), F.addbmm, batch1, batch2, beta, alpha)
 
     batch = _batch_addbmm
     public = methods = inplace = True
@@ -188,7 +188,7 @@ class addmv:
     def grad_mat(F, g, vec, alpha): return F.outer(_scale(g, alpha), vec)
     def grad_vec(F, g, mat, alpha): return F.matmul(_scale(g, alpha), mat)
     types, broadcasts = SAME, ALWAYS
-    def jvp(F, t, mat, vec, beta, alpha): return _pushed(t, F.mv, F.addmv, mat, vec, beta, alpha)
+    def jvp(F, t, mat, vec, beta, alpha): return _product_jvp(t, F.mv, F.addmv, mat, vec, beta, alpha)
     batch = _batch_addmv
     public = "addmv", "addmv_"
     methods = inplace = True
@@ -224,6 +224,6 @@ class addr:
     def grad_vec1(F, g, vec2, alpha): return F.matmul(_scale(g, alpha), vec2)
     def grad_vec2(F, g, vec1, alpha): return F.matmul(vec1, _scale(g, alpha))
     types, broadcasts = PROMOTE, ALWAYS
-    def jvp(F, t, vec1, vec2, beta, alpha): return _pushed(t, F.outer, F.addr, vec1, vec2, beta, alpha)
+    def jvp(F, t, vec1, vec2, beta, alpha): return _product_jvp(t, F.outer, F.addr, vec1, vec2, beta, alpha)
     batch = _batch_addr
     public = methods = inplace = True

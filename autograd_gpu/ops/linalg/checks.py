@@ -1,4 +1,4 @@
-"""What the ops of linear algebra ask of their arguments, and what they say when a matrix fails; PyTorch's texts."""
+"""Checks of the arguments of linear algebra, and errors for matrices that fail, with PyTorch's texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NON_FINITE = "The algorithm failed to converge because the input matrix containe
 
 
 def check_matrix(name: str, a: Any, what: str = "A") -> None:
-    """Two dimensions or more, float32 or float64: there is no decomposition of half types, here as in PyTorch."""
+    """Checks for two dimensions or more, float32 or float64: as in PyTorch, half types cannot be decomposed."""
     if a.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {what} must have at least 2 dimensions.")
     if a.dtype not in dtypes.FULL_FLOATS:
@@ -36,7 +36,7 @@ def check_square(name: str, a: Any, what: str = "A") -> None:
 
 
 def check_system(name: str, a: Any, b: Any, left: bool) -> None:
-    """a @ x = b, or x @ a = b, has the sizes that it needs."""
+    """Checks the sizes of the system a @ x = b, or x @ a = b."""
     check_square(name, a)
     check_matrix(name, b, "B")
     if a.shape[-1] != b.shape[-2 if left else -1]:
@@ -45,8 +45,8 @@ def check_system(name: str, a: Any, b: Any, left: bool) -> None:
                            f"({m}x{n} and {b.shape[-2]}x{b.shape[-1]})")
 
 
-def refuse(name: str, info: Any, text: Callable[[int], str]) -> None:
-    """LinAlgError if `info`, an int or a NumPy array of them, says that a matrix failed; the first one is named."""
+def raise_if_failed(name: str, info: Any, text: Callable[[int], str]) -> None:
+    """LinAlgError for the first nonzero entry of `info`, an int or a NumPy array of ints, one per matrix."""
     if type(info) is int and not info:
         return
     numbers = np.asarray(info)
@@ -57,13 +57,13 @@ def refuse(name: str, info: Any, text: Callable[[int], str]) -> None:
 
 
 def info_array(info: Any, a: Any) -> Any:
-    """`info` as an int32 array beside a, one number per matrix."""
+    """`info` as an int32 array on a's device, one number per matrix."""
     full = np.full(a.shape[:-2], info, np.int32)
     return full if type(a) is np.ndarray else backend.to_device(full, backend.device_of(a))
 
 
 def converged(name: str, text: str, function: Callable[..., Any], *args: Any) -> Any:
-    """function(*args), with PyTorch's text where its iteration does not converge."""
+    """function(*args), with PyTorch's error if its iteration does not converge."""
     try:
         return function(*args)
     except np.linalg.LinAlgError as error:
@@ -74,23 +74,23 @@ def converged(name: str, text: str, function: Callable[..., Any], *args: Any) ->
 
 
 def solutions(F: Any, solve: Callable[..., Any], n: int, batched: Any, a: Any, b: Any, left: bool) -> Any:
-    """solve(a, b) of n examples; where all have one a, their right-hand sides go into one system beside each other."""
+    """solve(a, b) for a batch of n; if a is not batched, all right-hand sides are solved as one system."""
     if tuple(batched) != (False, True):
         return solve(*aligned(F, (True, True), expanded(F, n, batched, (a, b))))
-    x = solve(a, beside(F, b, left))
-    return apart(F, x, n, b.shape[-1 if left else -2], left)
+    x = solve(a, fold_batch(F, b, left))
+    return unfold_batch(F, x, n, b.shape[-1 if left else -2], left)
 
 
-def beside(F: Any, b: Any, left: bool = True) -> Any:
-    """The first dimension of b folded into the columns, or into the rows if not `left`."""
+def fold_batch(F: Any, b: Any, left: bool = True) -> Any:
+    """b with the batch dimension folded into the columns, or into the rows if not `left`."""
     at = len(b.shape) - (2 if left else 3)
     rows, columns = b.shape[-2:]
     size = (rows, b.shape[0] * columns) if left else (b.shape[0] * rows, columns)
     return F.reshape(moved(F, b, 0, at), (*b.shape[1:-2], *size))
 
 
-def apart(F: Any, x: Any, n: int, m: int, left: bool = True) -> Any:
-    """x with n times m columns, or rows, as n matrices of m: the examples that `beside` has put together."""
+def unfold_batch(F: Any, x: Any, n: int, m: int, left: bool = True) -> Any:
+    """The inverse of fold_batch: x with n * m columns, or rows, as n matrices."""
     rows, columns = x.shape[-2:]
     size = (rows, n, m) if left else (n, m, columns)
     return moved(F, F.reshape(x, (*x.shape[:-2], *size)), len(x.shape) - (1 if left else 2), 0)

@@ -1,4 +1,4 @@
-"""Triangular systems, and Cholesky's factor of a positive-definite matrix."""
+"""Triangular systems, and the Cholesky decomposition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ... import backend
 from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, public, rank, wrap
 from ..creation.factories import as_tensor, eye
 from ..shape.permute import mT
-from .checks import check_square, check_system, info_array, refuse, solutions
+from .checks import check_square, check_system, info_array, raise_if_failed, solutions
 from .matmul import ALWAYS
 
 # ---- triangular systems -------------------------------------------------------------------------------
@@ -24,16 +24,16 @@ def _solve_triangular(xp, a, b, *, upper, left=True, unitriangular=False):
 
 
 def _solve_triangular_back(F, g, need, a, out, upper, left, unitriangular):
-    """b's gradient is the solution with aᵀ for g; a's is its product with the solution, in the triangle."""
+    """b's gradient solves the system with aᵀ and g; a's is its product with the solution, in the triangle."""
     h = F.solve_triangular(F.mT(a), g, not upper, left, unitriangular)
     if not need[0]:
         return None, h
     full = -F.gemm(h, out, False, True) if left else -F.gemm(out, h, True, False)
-    return _read(F, full, upper, unitriangular), h
+    return _triangle(F, full, upper, unitriangular), h
 
 
-def _read(F, a, upper, unitriangular):
-    """The part of a that solve_triangular reads."""
+def _triangle(F, a, upper, unitriangular):
+    """The triangle of a that solve_triangular reads."""
     return F.triu(a, int(unitriangular)) if upper else F.tril(a, -int(unitriangular))
 
 
@@ -41,7 +41,7 @@ def _solve_triangular_jvp(F, t, a, out, upper, left, unitriangular):
     """The solution of a @ y = t_b - t_a @ x."""
     t_a, right = t
     if t_a is not None:
-        t_a = _read(F, t_a, upper, unitriangular)
+        t_a = _triangle(F, t_a, upper, unitriangular)
         moved = F.gemm(t_a, out) if left else F.gemm(out, t_a)
         right = -moved if right is None else right - moved
     return F.solve_triangular(a, right, upper, left, unitriangular)
@@ -50,16 +50,16 @@ def _solve_triangular_jvp(F, t, a, out, upper, left, unitriangular):
 def _solve_triangular_batch(F, n, batched, a, b, *, upper, left, unitriangular):
     def run(a, b): return F.solve_triangular(a, b, upper, left, unitriangular)
     if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2:
-        return one_by_one(F, "solve_triangular", run, n, batched, (a, b))  # which refuses them in its own words
+        return one_by_one(F, "solve_triangular", run, n, batched, (a, b))  # which raises the op's error
     return solutions(F, run, n, batched, a, b, left)
 
 
 @defop
 class solve_triangular:
-    """x with a @ x = b, or x @ a = b if not `left`, for matrices a of which only the `upper` or lower triangle is read.
+    """x with a @ x = b, or x @ a = b if not `left`; only the `upper` or lower triangle of the matrices a is read.
 
-    With `unitriangular` their diagonal counts as ones. A zero on the diagonal makes infinities or NaN, no error. The
-    batches broadcast.
+    With `unitriangular` the diagonal is taken as ones. A zero on the diagonal gives infinities or NaN, not an error.
+    The batches broadcast.
 
     >>> ag.linalg.solve_triangular(ag.tensor([[2.0, 1.0], [0.0, 1.0]]), ag.tensor([[4.0], [2.0]]), upper=True)
     tensor([[1.],
@@ -87,7 +87,7 @@ def _cholesky(xp, a, *, upper=False, check_errors=True):
     check_square("linalg.cholesky", a)
     out, info = backend.decompositions(xp).cholesky(a, upper)
     if check_errors:
-        refuse("linalg.cholesky", info, _not_positive)
+        raise_if_failed("linalg.cholesky", info, _not_positive)
     return out
 
 
@@ -144,13 +144,13 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     check_square("linalg.cholesky_ex", input)
     info = backend.decompositions(backend.namespace(input.array)).cholesky(input.array, upper)[1]
     if check_errors:
-        refuse("linalg.cholesky_ex", info, _not_positive)
+        raise_if_failed("linalg.cholesky_ex", info, _not_positive)
     return cholesky_result(cholesky(input, upper, False), wrap(info_array(info, input.array)))
 
 
 @public(methods=True, out=True)
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
-    """x with a @ x = input, from Cholesky's factor `input2` of a, the lower or `upper` triangle.
+    """x with a @ x = input, from the Cholesky factor `input2` of a, the lower or `upper` triangle.
 
     >>> ag.cholesky_solve(ag.tensor([[4.0], [8.0]]), ag.tensor([[2.0, 0.0], [0.0, 2.0]]))
     tensor([[1.],
@@ -170,7 +170,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 @public(methods=True, out=True)
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of a, from Cholesky's factor of a, the lower or `upper` triangle.
+    """The inverse of a, from the Cholesky factor of a, the lower or `upper` triangle.
 
     >>> ag.cholesky_inverse(ag.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([[0.25, 0.  ],

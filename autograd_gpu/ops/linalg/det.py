@@ -1,4 +1,4 @@
-"""Determinants. Their derivatives of first and second order exist at singular matrices too, and are right there.
+"""Determinants. Their first and second derivatives are right at singular matrices, too.
 
 Note [cofactors]
 The gradient of det is the matrix of cofactors C = det(a) a⁻ᵀ, and the derivative of <h, C> is
@@ -25,16 +25,16 @@ from ...core.extend import MATRICES, RAW, SAME, Tensor, added, defop, public
 from ..elementwise.arithmetic import where
 from .checks import check_square
 
-# ---- one number for each matrix -----------------------------------------------------------------------
+# ---- determinants --------------------------------------------------------------------------------------
 
 
-def _matrices(F, x):
-    """One number per matrix, to broadcast against matrices."""
+def _per_matrix(F, x):
+    """x, one number per matrix, shaped to broadcast against matrices."""
     return F.unsqueeze(F.unsqueeze(x, -1), -1)
 
 
 def _inner(F, a, b):
-    """The sum of a * b over each matrix, to broadcast against matrices."""
+    """The sum of a * b over each matrix, shaped to broadcast against matrices."""
     return F.sum(a * b, (-2, -1), True)
 
 
@@ -55,7 +55,7 @@ class det:
 
     forward = _det
     called = ("A",)
-    def grad_a(F, g, a): return _matrices(F, g) * F.cofactor(a)
+    def grad_a(F, g, a): return _per_matrix(F, g) * F.cofactor(a)
     def jvp(F, t, a): return F.sum(t * F.cofactor(a), (-2, -1))
     batch = MATRICES
     public = "det", "linalg.det"
@@ -68,14 +68,14 @@ def _slogdet(xp, a):
 
 
 def _slogdet_back(F, g, a):
-    return None if g[1] is None else _matrices(F, g[1]) * F.mT(F.inv(a, False))  # the sign is constant
+    return None if g[1] is None else _per_matrix(F, g[1]) * F.mT(F.inv(a, False))  # the sign is constant
 
 
 @defop
 class slogdet:
     """(sign, logabsdet): the sign of the determinant and the logarithm of its absolute value.
 
-    For a singular matrix 0 and -inf, and the gradient is NaN.
+    For a singular matrix they are 0 and -inf, and the gradient is NaN.
 
     >>> ag.slogdet(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     slogdet_result(sign=tensor(-1.), logabsdet=tensor(0.6931))
@@ -93,7 +93,7 @@ class slogdet:
 
 @public(methods=True)
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant: NaN where that is negative, -inf where it is 0.
+    """The logarithm of the determinant: NaN if it is negative, -inf if it is 0.
 
     >>> ag.logdet(ag.tensor([[2.0, 0.0], [0.0, 3.0]]))
     tensor(1.7918)
@@ -105,23 +105,23 @@ def logdet(input: Tensor) -> Tensor:
 # ---- cofactors: see Note [cofactors] ------------------------------------------------------------------
 
 
-def _trusted(xp, a, inverse, info):
-    """Whether every inverse has about two thirds of its digits right, by the condition number in the 1-norm."""
+def _well_conditioned(xp, a, inverse, info):
+    """Whether every inverse is accurate to about two thirds of its digits, by the condition number in the 1-norm."""
     if isinstance(info, np.ndarray) or info:
         return False
     condition = xp.abs(a).sum(-2).max(-1) * xp.abs(inverse).sum(-2).max(-1)
     return bool((condition * np.finfo(a.dtype).eps ** (1 / 3) < 1).all())
 
 
-def _turned(xp, a):
-    """U, s, Vᵀ of a, and det(U) det(V), which is 1 or -1, to broadcast against matrices."""
+def _svd_with_sign(xp, a):
+    """U, s, Vᵀ of a, and det(U) det(V), 1 or -1, shaped to broadcast against matrices."""
     linalg = backend.decompositions(xp)
     u, s, vt = linalg.svd(a, False)
     return u, s, vt, xp.sign(linalg.det(u) * linalg.det(vt))[..., None, None]
 
 
 def _by_singular_values(xp, a, compute):
-    """compute(a), which decomposes; NaN for a matrix with NaN or infinity in it, of which there is no decomposition."""
+    """compute(a) by singular values; NaN for a matrix with NaN or infinity, which cannot be decomposed."""
     unfit = ~xp.isfinite(a).all((-2, -1))[..., None, None]
     if not unfit.any():
         return compute(a)
@@ -135,13 +135,13 @@ def _cofactor(xp, a):
         return a.copy()
     linalg = backend.decompositions(xp)
     inverse, info = linalg.inv(a)
-    if _trusted(xp, a, inverse, info):
+    if _well_conditioned(xp, a, inverse, info):
         return xp.asarray(linalg.det(a))[..., None, None] * inverse.swapaxes(-1, -2)
     return _by_singular_values(xp, a, lambda a: _turned_cofactor(xp, a))
 
 
 def _turned_cofactor(xp, a):
-    u, s, vt, orientation = _turned(xp, a)
+    u, s, vt, orientation = _svd_with_sign(xp, a)
     return backend.matmul(u * (orientation * RAW.exclusive_prod(s, -1)[..., None, :]), vt)
 
 
@@ -150,7 +150,7 @@ def _cofactor_grad(xp, h, a):
         return h * a
     linalg = backend.decompositions(xp)
     inverse, info = linalg.inv(a)
-    if _trusted(xp, a, inverse, info):
+    if _well_conditioned(xp, a, inverse, info):
         t = inverse.swapaxes(-1, -2)
         folded = backend.matmul(backend.matmul(t, h.swapaxes(-1, -2)), t)
         return xp.asarray(linalg.det(a))[..., None, None] * ((h * t).sum((-2, -1), keepdims=True) * t - folded)
@@ -158,7 +158,7 @@ def _cofactor_grad(xp, h, a):
 
 
 def _turned_cofactor_grad(xp, h, a):
-    u, s, vt, orientation = _turned(xp, a)
+    u, s, vt, orientation = _svd_with_sign(xp, a)
     h = backend.matmul(backend.matmul(u.swapaxes(-1, -2), h), vt.swapaxes(-1, -2))
     one = xp.eye(s.shape[-1], dtype=bool)
     others = RAW.exclusive_prod(backend.where(xp, one, 1, s[..., None, :]), -1)
@@ -174,12 +174,12 @@ def _third_derivative(F, g, h, a):
     tg, th = F.gemm(t, g, False, True), F.gemm(t, h, False, True)
     gt, ht = F.gemm(tg, t), F.gemm(th, t)
     x, y, z = _inner(F, g, t), _inner(F, h, t), _inner(F, g, ht)
-    return _matrices(F, F.det(a)) * ((x * y - z) * t - x * ht - y * gt + F.gemm(th, gt) + F.gemm(tg, ht))
+    return _per_matrix(F, F.det(a)) * ((x * y - z) * t - x * ht - y * gt + F.gemm(th, gt) + F.gemm(tg, ht))
 
 
 @defop
 class cofactor:
-    """The matrix of cofactors of a square matrix, det(a) times its inverse transposed; of a singular one, too.
+    """The matrix of cofactors of a square matrix: det(a) a⁻ᵀ, also defined for singular matrices.
 
     >>> from autograd_gpu.ops.linalg.det import cofactor
     >>> cofactor(ag.tensor([[1.0, 2.0], [2.0, 4.0]])).round()

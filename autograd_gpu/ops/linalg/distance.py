@@ -1,4 +1,4 @@
-"""Distances between points, and slices cut to a norm."""
+"""Distances between points, and renorm."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from ... import backend
 from ...core.extend import FLOAT, LINEAR, MATRICES, Tensor, defop, one_by_one, other_words, public, wrap
 from .._support.half_precision import in_float32
 from ..elementwise.arithmetic import where
-from ..reduction.sum import axes, norm
+from ..reduction.dimensions import axes
+from ..reduction.norm import norm
 from ..shape.reshape import unsqueeze
 
-MANY = 25  # from so many points on either side, distances come from products, as in PyTorch
+MANY = 25  # with more points on either side, distances are computed by products, as in PyTorch
 
 
 @public(methods=True)
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of a - b, broadcasting; where it is 0 its derivative is 0.
+    """The p-norm of a - b, broadcasting; the derivative at 0 is 0.
 
     >>> ag.dist(ag.tensor([1.0, 2.0]), ag.tensor([4.0, 6.0]))
     tensor(5.)
@@ -38,31 +39,31 @@ def _euclidean(xp, x1, x2):
     return xp.sqrt(xp.maximum(squares - 2 * backend.matmul(x1, x2.swapaxes(-1, -2)), 0))
 
 
-def _pull(F, g, out):
-    """g / out, the weight of each difference; 0 where two points coincide."""
+def _divide_by_distance(F, g, out):
+    """g / out, the factor of each difference; 0 where two points coincide."""
     zero = out == 0
     return F.where(zero, 0.0, g / F.where(zero, 1.0, out))
 
 
 def _euclidean_x1(F, g, x1, x2, out):
-    w = _pull(F, g, out)
+    w = _divide_by_distance(F, g, out)
     return x1 * F.sum(w, -1, True) - F.matmul(w, x2)
 
 
 def _euclidean_x2(F, g, x1, x2, out):
-    w = F.transpose(_pull(F, g, out), -1, -2)
+    w = F.transpose(_divide_by_distance(F, g, out), -1, -2)
     return x2 * F.sum(w, -1, True) - F.matmul(w, x1)
 
 
 def _euclidean_jvp(F, t, x1, x2, out):
-    """The sum of (x1 - x2) (t1 - t2) over the distance, multiplied out: products in place of all differences."""
+    """sum((x1 - x2) (t1 - t2)) / distance, expanded into products, without all differences."""
     t1, t2 = t
     terms = []
     if t1 is not None:
         terms.append(F.unsqueeze(F.sum(x1 * t1, -1), -1) - F.matmul(t1, F.mT(x2)))
     if t2 is not None:
         terms.append(F.unsqueeze(F.sum(x2 * t2, -1), -2) - F.matmul(x1, F.mT(t2)))
-    return _pull(F, sum(terms[1:], terms[0]), out)
+    return _divide_by_distance(F, sum(terms[1:], terms[0]), out)
 
 
 @defop
@@ -91,9 +92,9 @@ def cdist(
 ) -> Tensor:  # fmt: skip
     """The p-norm distances between the rows of x1 (..., P, M) and those of x2 (..., R, M), as (..., P, R).
 
-    For p = 2 and more than 25 rows by products, which takes no memory for the differences and loses digits where points
-    nearly coincide; with compute_mode "donot_use_mm_for_euclid_dist" by differences always. Where a distance is 0 its
-    derivative is 0.
+    For p = 2 and more than 25 rows it is computed by products, which needs no memory for the differences but loses
+    digits for points close together; with compute_mode "donot_use_mm_for_euclid_dist" always by differences. The
+    derivative of a distance of 0 is 0.
 
     >>> ag.cdist(ag.tensor([[0.0, 0.0]]), ag.tensor([[3.0, 4.0]]), p=1)
     tensor([[7.]])
@@ -123,7 +124,7 @@ def _row_differences_back(F, g, x_shape, rows, columns):
 
 @defop
 class row_differences:
-    """The rows of x that `rows` names minus those that `columns` names.
+    """x[rows] - x[columns].
 
     >>> from autograd_gpu.ops.linalg.distance import row_differences
     >>> row_differences(ag.tensor([[1.0, 2.0], [5.0, 5.0]]), ag.tensor([1]), ag.tensor([0]))
@@ -141,7 +142,7 @@ class row_differences:
 
 
 def _pairs(xp: Any, n: int) -> list[Tensor]:
-    """The numbers of the rows of every two, on the current device; those of few rows are kept."""
+    """The row indices of all pairs, on the current device; cached for few rows."""
     indices = _few_pairs(n) if xp is np and n <= MANY else xp.triu_indices(n, 1)
     return [wrap(index) for index in indices]
 
@@ -151,7 +152,7 @@ _few_pairs = functools.lru_cache(MANY + 1)(lambda n: np.triu_indices(n, 1))
 
 @public("pdist", "nn.functional.pdist")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """The p-norm distances between every two rows of a matrix of n rows, as a vector of n (n - 1) / 2.
+    """The p-norm distances of all pairs of rows of a matrix of n rows, as a vector of n (n - 1) / 2.
 
     >>> ag.pdist(ag.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]]))
     tensor([5., 4., 3.])
@@ -169,7 +170,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
 @public(methods=True, inplace=True, out=True)
 @other_words
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """input with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+    """input with every slice along `dim` whose p-norm is above `maxnorm` scaled down to `maxnorm`.
 
     >>> ag.renorm(ag.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],

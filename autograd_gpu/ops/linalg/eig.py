@@ -27,13 +27,13 @@ def _eigh(xp, a, *, UPLO="L"):
 
 
 def gaps(F, w):
-    """w_j - w_i, and infinity on the diagonal: what is divided by them has zeros there."""
+    """w_j - w_i, with infinity on the diagonal, so that quotients are zero there."""
     far = F.constant_like(w, math.inf)
     return F.unsqueeze(w, -2) - F.unsqueeze(w, -1) + F.diagonal_backward(far, (*w.shape, w.shape[-1]), 0, -2, -1)
 
 
 def with_diagonal(F, matrix, d):
-    """`matrix`, or zeros if it is None, plus the diagonal matrix of d, unless that is None."""
+    """The sum of `matrix` and the diagonal matrix of d, either of which may be None."""
     if d is None:
         return matrix
     diagonal = F.diagonal_backward(d, (*d.shape, d.shape[-1]), 0, -2, -1)
@@ -41,7 +41,7 @@ def with_diagonal(F, matrix, d):
 
 
 def _eigh_back(F, g, eigenvalues, eigenvectors):
-    """V (diag(g_w) + skew(Vᵀ g_V) / gaps) Vᵀ: a turn of two eigenvectors in their plane needs distinct eigenvalues."""
+    """V (diag(g_w) + skew(Vᵀ g_V) / gaps) Vᵀ; rotations of two eigenvectors need distinct eigenvalues."""
     g_w, g_v = g
     if g_v is None:
         return F.gemm(eigenvectors * F.unsqueeze(g_w, -2), eigenvectors, False, True)
@@ -51,7 +51,7 @@ def _eigh_back(F, g, eigenvalues, eigenvectors):
 
 
 def _eigh_jvp(F, t, eigenvalues, eigenvectors):
-    """For M = Vᵀ t V its diagonal and V (M + Mᵀ) / 2 / gaps: of t only the symmetric part counts."""
+    """diag(M) and V ((M + Mᵀ) / 2 / gaps) for M = Vᵀ t V; only the symmetric part of t counts."""
     inside = F.gemm(eigenvectors, F.gemm(t, eigenvectors), True, False)
     turn = (inside + F.mT(inside)) * 0.5 / gaps(F, eigenvalues)
     return F.diagonal(inside, 0, -2, -1), F.gemm(eigenvectors, turn)
@@ -61,9 +61,9 @@ def _eigh_jvp(F, t, eigenvalues, eigenvectors):
 class eigh:
     """(eigenvalues, eigenvectors) of a symmetric matrix, the values ascending, the vectors as orthonormal columns.
 
-    Only the triangle `UPLO`, "L" or "U", is read; the gradient is symmetric. Eigenvectors are determined up to their
-    sign, and where eigenvalues repeat only as a subspace: a gradient through them is then NaN or infinite, as in
-    PyTorch, while that of the eigenvalues alone is not. float32 or float64.
+    Only the triangle `UPLO`, "L" or "U", is read; the gradient is symmetric. Eigenvectors are unique up to sign; for
+    repeated eigenvalues only their subspace is, and a gradient through them is NaN or infinite, as in PyTorch, unlike a
+    gradient through the eigenvalues alone. float32 or float64.
 
     >>> ag.linalg.eigh(ag.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
@@ -97,7 +97,7 @@ def _eigvalsh_jvp(F, t, a, UPLO):
 class eigvalsh:
     """The eigenvalues of a symmetric matrix, ascending; only the triangle `UPLO` is read. float32 or float64.
 
-    The gradient is symmetric, and takes the eigenvectors, which are computed in backward.
+    The gradient is symmetric, and needs the eigenvectors, which are computed in backward.
 
     >>> ag.linalg.eigvalsh(ag.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
@@ -113,7 +113,7 @@ class eigvalsh:
 
 
 def _real(xp, name, a):
-    """Eigenvalues and eigenvectors, refused if they are complex."""
+    """Eigenvalues and eigenvectors; RuntimeError if they are complex."""
     check_square(name, a)
     if not bool(xp.isfinite(a).all()):
         raise RuntimeError(f"torch.{name}: input tensor should not contain infs or NaNs.")
@@ -127,7 +127,7 @@ def _real(xp, name, a):
 
 
 def _eig_back(F, g, eigenvalues, eigenvectors):
-    """V⁻ᵀ (diag(g_w) + (Vᵀ g_V - Vᵀ V diag(Vᵀ g_V)) / gaps) Vᵀ, for columns that keep their length."""
+    """V⁻ᵀ (diag(g_w) + (Vᵀ g_V - Vᵀ V diag(Vᵀ g_V)) / gaps) Vᵀ, for columns of constant norm."""
     g_w, g_v = g
     inside = None
     if g_v is not None:
@@ -139,7 +139,7 @@ def _eig_back(F, g, eigenvalues, eigenvectors):
 
 
 def _eig_jvp(F, t, eigenvalues, eigenvectors):
-    """For M = V⁻¹ t V its diagonal and D = V (M / gaps), less the part of D's columns that would change a length."""
+    """diag(M) and D = V (M / gaps) for M = V⁻¹ t V, minus the component of D's columns that changes their norm."""
     inside = F.solve(eigenvectors, F.gemm(t, eigenvectors))
     turn = F.gemm(eigenvectors, inside / gaps(F, eigenvalues))
     longer = F.sum(eigenvectors * turn, -2, True)
@@ -151,7 +151,7 @@ class eig:
     """(eigenvalues, eigenvectors) of a square matrix whose eigenvalues are real, in no order; vectors as unit columns.
 
     There are no complex dtypes: RuntimeError for a matrix with complex eigenvalues, where PyTorch returns complex
-    tensors for every matrix. Where eigenvalues repeat, a gradient through the eigenvectors is NaN or infinite. float32
+    tensors for every matrix. For repeated eigenvalues a gradient through the eigenvectors is NaN or infinite. float32
     or float64.
 
     >>> ag.linalg.eig(ag.tensor([[2.0, 1.0], [0.0, 1.0]])).eigenvalues

@@ -1,13 +1,13 @@
 """einsum: sums of products named by subscripts.
 
     1. Subscripts: the ellipsis becomes letters, the output is inferred.
-    2. Each operand by itself: repeated subscripts take the diagonal, a dimension of size 1 that another operand
-       stretches is dropped, and what nobody else names is summed.
-    3. Pairs, in the order of least work: `contract` multiplies two operands and sums what the rest does not need.
-    4. The dimensions of the last operand are put into the order of the output.
+    2. Each operand alone: repeated subscripts take the diagonal, a dimension of size 1 that another operand
+       broadcasts is dropped, and dimensions that neither the other operands nor the output have are summed.
+    3. Pairs, in the order of least work: `contract` multiplies two operands and sums the dimensions not needed later.
+    4. The dimensions of the last operand are permuted into the order of the output.
 
-A `contract` is one batched matrix product, and so is each of its gradients: out's subscripts and one operand's give
-the other's.
+A `contract` is one batched matrix product, and so is each of its gradients: a contraction of the output's gradient with
+the other operand.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Operand = tuple[Tensor, str]  # and its subscripts
 
 
 def _parts(equation):
-    """(a, b, out, batch, rows, columns, summed): the subscripts, and what each kind of them is."""
+    """(a, b, out, batch, rows, columns, summed): the subscripts of the operands, the output and each kind."""
     inputs, out = equation.split("->")
     a, b = inputs.split(",")
     batch = [s for s in a if s in b and s in out]
@@ -43,7 +43,7 @@ def _parts(equation):
 
 
 def _arrangement(subscripts, sizes, *groups):
-    """(order, shape) that puts an operand's dimensions into the order of `groups`, each group folded into one."""
+    """(order, shape) to permute an operand's dimensions into the order of `groups` and fold each group into one."""
     order = [subscripts.index(s) for group in groups for s in group]
     shape = tuple([math.prod([sizes[s] for s in group]) for group in groups])
     return (None if order == sorted(order) else order), shape
@@ -55,7 +55,7 @@ def _layout(equation, a_shape, b_shape):
     a, b, out, batch, rows, columns, summed = _parts(equation)
     sizes = dict(zip(a + b, a_shape + b_shape, strict=True))
     lead = [batch] if batch or not summed else []
-    inner = [summed] if summed else [()]  # without a sum a column times a row
+    inner = [summed] if summed else [()]  # without a sum: a column times a row
     left = _arrangement(a, sizes, *lead, rows, *inner)
     right = _arrangement(b, sizes, *lead, *inner, columns)
     found = [*batch, *rows, *columns]
@@ -87,7 +87,7 @@ def _right_equation(equation):
 
 
 def batch_contract(F, n, batched, a, b, *, equation):
-    """The examples have a subscript of their own."""
+    """The batch dimension gets a subscript of its own."""
     first, second, out, *_ = _parts(equation)
     i = next(s for s in map(chr, range(ord("a"), 0x110000)) if s not in equation)
     return F.contract(a, b, f"{i * batched[0]}{first},{i * batched[1]}{second}->{i * any(batched)}{out}")
@@ -95,7 +95,7 @@ def batch_contract(F, n, batched, a, b, *, equation):
 
 @defop
 class contract:
-    """The einsum of two operands, each subscript once per operand and in two of: first, second, output.
+    """The einsum of two operands, with each subscript at most once per operand and in two of: first, second, output.
 
     >>> from autograd_gpu.ops.linalg.einsum import contract
     >>> contract(ag.ones(2, 3), ag.ones(4, 3), equation="ik,jk->ji").shape
@@ -129,7 +129,7 @@ def _parse(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str
         how = "more" if len(shapes) > len(inputs) else "fewer"
         raise RuntimeError(f"einsum(): {how} operands were provided than specified in the equation")
     spare = "".join(s for s in string.ascii_letters if s not in equation)
-    hidden = [_hidden(i, subs, len(shape)) for i, (subs, shape) in enumerate(zip(inputs, shapes, strict=True))]
+    hidden = [_ellipsis_rank(i, subs, len(shape)) for i, (subs, shape) in enumerate(zip(inputs, shapes, strict=True))]
     letters = spare[: max(hidden, default=0)]  # the ellipses broadcast: they share their last dimensions
     found = [subs.replace("...", letters[len(letters) - n :]) for subs, n in zip(inputs, hidden, strict=True)]
     if arrow:
@@ -141,8 +141,8 @@ def _parse(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str
     return found, output
 
 
-def _hidden(i: int, subscripts: str, ndim: int) -> int:
-    """How many dimensions of operand i its ellipsis stands for."""
+def _ellipsis_rank(i: int, subscripts: str, ndim: int) -> int:
+    """The number of dimensions of operand i in its ellipsis."""
     named = len(subscripts.replace("...", ""))
     if "..." in subscripts and named <= ndim:
         return ndim - named
@@ -191,20 +191,20 @@ def _without_repeats(x: Tensor, subscripts: str) -> Operand:
     return x, subscripts
 
 
-def _unstretched(x: Tensor, subscripts: str, sizes: dict[str, int]) -> Operand:
-    """x without dimensions of size 1 that another operand stretches."""
+def _without_broadcast(x: Tensor, subscripts: str, sizes: dict[str, int]) -> Operand:
+    """x without dimensions of size 1 that broadcast to another operand."""
     kept = "".join(s for s, size in zip(subscripts, x.shape, strict=True) if size == sizes[s])
     return x if kept == subscripts else reshape(x, tuple(sizes[s] for s in kept)), kept
 
 
 def _reduced(x: Tensor, subscripts: str, needed: str) -> Operand:
-    """x summed over what is not needed."""
+    """x summed over the subscripts that are not needed."""
     drop = [i for i, s in enumerate(subscripts) if s not in needed]
     return sum_over(x, tuple(drop)) if drop else x, "".join(s for s in subscripts if s in needed)
 
 
 def _finished(x: Tensor, subscripts: str, output: str, sizes: dict[str, int]) -> Tensor:
-    """The output's order of dimensions; those that every operand has with size 1 come back."""
+    """x with its dimensions in the order of the output; dimensions of size 1 in every operand are restored."""
     order = [subscripts.index(s) for s in output if s in subscripts]
     x = permute(x, tuple(order)) if order != sorted(order) else x
     if len(order) < len(output):
@@ -218,7 +218,7 @@ def _finished(x: Tensor, subscripts: str, output: str, sizes: dict[str, int]) ->
 
 def _from_sublists(args: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     """einsum(x, [0, 1], y, [1, 2], [0, 2]) as an equation and operands."""
-    alphabet = string.ascii_uppercase + string.ascii_lowercase  # in their order, by which an output is inferred
+    alphabet = string.ascii_uppercase + string.ascii_lowercase  # in their order, from which the output is inferred
 
     def letters(sublist: Sequence[Any]) -> str:
         if not all(s is Ellipsis or 0 <= s < len(alphabet) for s in sublist):
@@ -234,7 +234,7 @@ def _from_sublists(args: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 
 @functools.cache
 def _searcher() -> Any:
-    """opt_einsum, where it is installed: it also finds good orders for many operands, in less time."""
+    """opt_einsum if it is installed: it finds good orders for many operands faster."""
     try:
         import opt_einsum
     except ImportError:
@@ -244,9 +244,9 @@ def _searcher() -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _path(inputs: tuple[str, ...], output: str, sizes: tuple[tuple[str, int], ...]) -> list[tuple[int, ...]]:
-    """Which operands each step takes out, by a search for the least work; its result goes to the end.
+    """The operands that each step contracts, by a search for the least work; the result is appended.
 
-    By opt_einsum where it is installed, as in PyTorch, else by NumPy's older version of it.
+    By opt_einsum if it is installed, as in PyTorch, else by NumPy's older version of it.
     """
     if len(inputs) < 3:
         return [tuple(range(len(inputs)))]
@@ -262,7 +262,7 @@ def _path(inputs: tuple[str, ...], output: str, sizes: tuple[tuple[str, int], ..
 
 @functools.lru_cache(maxsize=512)
 def _one_product(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | None:
-    """The equation for `contract`, if two operands need nothing else: no diagonal, stretching, sum of one alone."""
+    """The equation for `contract`, if two operands need no other step: no diagonal, broadcasting or separate sum."""
     (a, b), output = _parse(equation, shapes)
     if len(set(a)) < len(a) or len(set(b)) < len(b):
         return None
@@ -274,7 +274,7 @@ def _one_product(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | No
 
 
 def _multiplied(a: Operand, b: Operand, needed: str, output: str) -> Operand:
-    """Step 3 for one pair: what neither `needed` nor the output names is summed."""
+    """Step 3 for one pair: subscripts neither in `needed` nor in the output are summed."""
     wanted = needed + output
     x, x_subs = _reduced(*a, wanted + b[1])
     y, y_subs = _reduced(*b, wanted + x_subs)
@@ -286,7 +286,7 @@ def _multiplied(a: Operand, b: Operand, needed: str, output: str) -> Operand:
 
 @public()
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """The sum of products that `equation` names, such as "bij,bjk->bik"; subscripts are letters, "..." broadcasts.
+    """The sum of products given by `equation`, such as "bij,bjk->bik"; subscripts are letters, "..." broadcasts.
 
     Also einsum(x, [0, 1], y, [1, 2], [0, 2]), and operands as one list.
 
@@ -306,7 +306,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     inputs, output = _parse(equation, shapes)
     left = [_without_repeats(x, subs) for subs, x in zip(inputs, operands, strict=True)]
     sizes = _sizes([subs for _, subs in left], [x.shape for x, _ in left])
-    left = [_unstretched(x, subs, sizes) for x, subs in left]
+    left = [_without_broadcast(x, subs, sizes) for x, subs in left]
     for step in _path(tuple(subs for _, subs in left), output, tuple(sizes.items())):
         chosen = [left.pop(i) for i in sorted(step, reverse=True)]
         while len(chosen) > 1:

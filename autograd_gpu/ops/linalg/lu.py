@@ -1,4 +1,4 @@
-"""LU factors with row exchanges: P L U = a."""
+"""LU decomposition with row exchanges: P L U = a."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ... import backend
 from ...core.extend import LEADING, MATRICES, RAW, RECORD, Tensor, defop, expanded, one_by_one, public, rank
 from ..shape.permute import mT
-from .checks import check_matrix, check_system, info_array, refuse
+from .checks import check_matrix, check_system, info_array, raise_if_failed
 from .cholesky import solve_triangular
 
 # ---- packed factors -----------------------------------------------------------------------------------
@@ -28,12 +28,12 @@ def _packed(xp, a, *, pivot=True, check_errors=False):
     check_matrix("torch.linalg.lu_factor", a)
     factors, pivots, info = backend.decompositions(xp).lu(a)
     if check_errors:
-        refuse("torch.linalg.lu_factor_ex", info, _zero_pivot)
+        raise_if_failed("torch.linalg.lu_factor_ex", info, _zero_pivot)
     return factors, pivots, info_array(info, a)
 
 
 def _parts(F, shape):
-    """Functions that take a matrix's square part, what is right of it, and what is below."""
+    """Functions that return a matrix's square part, the columns right of it, and the rows below."""
     (m, n), k = shape[-2:], min(shape[-2:])
     whole, first, rest = slice(None), slice(k), slice(k, None)
 
@@ -45,7 +45,7 @@ def _parts(F, shape):
 
 
 def _packed_back(F, g, LU, pivots):
-    """With a[order] = L U, square parts L1 and U1, the others L2 and U2 (at most one is there):
+    """With a[order] = L U, square parts L1 and U1, remainders L2 and U2 (at most one is not empty):
 
     L1⁻ᵀ (tril(L1ᵀ gL1 - gU2 U2ᵀ, -1) + triu(gU1 U1ᵀ - L2ᵀ gL2)) U1⁻ᵀ,  beside it L1⁻ᵀ gU2, below it gL2 U1⁻ᵀ.
     """
@@ -90,7 +90,7 @@ def _packed_jvp(F, t, LU, pivots):
 
 
 def _reordered(F, x, order):
-    """Row i of the result is row order[i] of x, for each matrix."""
+    """x[order] for each matrix."""
     batch = np.broadcast_shapes(x.shape[:-2], order.shape[:-1])
     x = F.expand(x, (*batch, *x.shape[-2:]))
     return F.gather_along(x, F.expand(F.unsqueeze(order, -1), x.shape), -2)
@@ -101,8 +101,8 @@ class lu_factor_ex:
     """(LU, pivots, info): L below the diagonal of LU and U from it on, for matrices of any shape, float32 or float64.
 
     L has ones on its diagonal. Row i was exchanged with row pivots[i] - 1, in that order. info is 0, or the number of
-    the first zero on U's diagonal, for which `check_errors` raises LinAlgError. On CUDA square matrices of a batch are
-    factorized together, others one after another, with a wait for the device each.
+    the first zero on U's diagonal, for which `check_errors` raises LinAlgError. On CUDA a batch of square matrices is
+    factorized at once, other matrices one by one, each with a synchronization.
 
     >>> ag.linalg.lu_factor_ex(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))
     lu_factor_ex_result(LU=tensor([[4.  , 4.  ],
@@ -126,7 +126,7 @@ def _exchanged(rows, swaps):
 
 
 def _row_order(xp, pivots, *, rows, inverse=False):
-    """By exchanging rows on the host: it is the same few integers for every column."""
+    """The row order from the pivots, computed on the host: a few integers per matrix."""
     swaps = backend.to_numpy(pivots)
     if swaps.size and not 1 <= swaps.min() <= swaps.max() <= rows:
         raise RuntimeError(f"pivots must be between 1 and the number of rows, {rows}; got {swaps.min()} to "
@@ -139,9 +139,9 @@ def _row_order(xp, pivots, *, rows, inverse=False):
 
 @defop
 class row_order:
-    """Which of `rows` rows of a each row of L U is, from the pivots of `linalg.lu_factor`: L U = a[order].
+    """The row order from the pivots of `linalg.lu_factor` for a matrix of `rows` rows: L U = a[order].
 
-    With `inverse` which row of L U each row of a is.
+    With `inverse` the inverse permutation: a = (L U)[order].
 
     >>> from autograd_gpu.ops.linalg.lu import row_order
     >>> row_order(ag.tensor([2, 2, 3]), 3)
@@ -153,7 +153,7 @@ class row_order:
     batch = LEADING
 
 
-# ---- factors of their own -----------------------------------------------------------------------------
+# ---- unpacked factors ----------------------------------------------------------------------------------
 
 
 def _unpacked(xp, LU, pivots, *, unpack_data=True, unpack_pivots=True):
@@ -199,7 +199,7 @@ def _unpacked_batch(F, n, batched, LU, pivots, *, unpack_data, unpack_pivots):
 
 @defop
 class lu_unpack:
-    """(P, L, U) from the result of `linalg.lu_factor`: P @ L @ U is the matrix; what is not asked for is empty.
+    """(P, L, U) from the result of `linalg.lu_factor`: P @ L @ U is the matrix; what is not requested is empty.
 
     >>> ag.lu_unpack(*ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))).P
     tensor([[0., 1.],
@@ -220,13 +220,13 @@ lu_factor_result = namedtuple("lu_factor_result", ("LU", "pivots"))
 
 @public("linalg.lu_factor", out=True)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
-    """(LU, pivots) of `linalg.lu_factor_ex`; RuntimeError for a matrix whose factor U has a zero on its diagonal.
+    """(LU, pivots) of `linalg.lu_factor_ex`; RuntimeError if U has a zero on its diagonal.
 
     >>> ag.linalg.lu_factor(ag.tensor([[1.0, 2.0], [4.0, 4.0]])).pivots
     tensor([2, 2], dtype=int32)
     """
     factors, pivots, info = lu_factor_ex(A, pivot)
-    refuse("torch.linalg.lu_factor", backend.to_numpy(info.array), _zero_pivot)
+    raise_if_failed("torch.linalg.lu_factor", backend.to_numpy(info.array), _zero_pivot)
     return lu_factor_result(factors, pivots)
 
 
@@ -244,7 +244,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
 
 @public("linalg.lu_solve", out=True)
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """x with a @ x = B, or x @ a = B if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT in a's place.
+    """x with a @ x = B, or x @ a = B if not `left`, from `linalg.lu_factor(a)`; with `adjoint` for a.mT instead of a.
 
     >>> ag.linalg.lu_solve(*ag.linalg.lu_factor(ag.tensor([[2.0, 0.0], [0.0, 4.0]])), ag.tensor([[2.0], [8.0]]))
     tensor([[1.],

@@ -1,14 +1,14 @@
-"""Matrix products. Each gradient is one product, and transposes are flags of it, never copies.
+"""Matrix products. Each gradient is one product, whose transposes are flags, not copies.
 
 Note [gemm]
-`gemm(a, b, ta, tb)` multiplies the last two dimensions, after swapping them in a, in b or in both. Its gradients are
-again gemm, so the derivatives of any order of every op here are one product each and nothing else:
+`gemm(a, b, ta, tb)` multiplies the last two dimensions, transposed in a if ta and in b if tb. Its gradients are again
+gemm, so every derivative of the ops here, of any order, is one product:
 
     out = a  b     grad_a = g  bᵀ    grad_b = aᵀ g
     out = aᵀ b     grad_a = b  gᵀ    grad_b = a  g
     out = a  bᵀ    grad_a = g  b     grad_b = gᵀ a
 
-Where one operand has a batch and the other is a single matrix, the batch is folded into the rows first.
+If one operand has a batch and the other is a single matrix, the batch is folded into the rows first.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from ... import backend
 from ...core.extend import MULTILINEAR, SAME, aligned, defop, example, rank
 
-ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape wherever they differ
+ALWAYS = "always"  # `broadcasts` of an op whose gradients are summed to the input's shape if they differ
 
 
 def rows(F, x):
-    """x as a matrix, all dimensions but the last one folded."""
+    """x as a matrix, with all dimensions but the last folded into one."""
     return x if x.ndim == 2 else F.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
@@ -33,7 +33,7 @@ def show_shapes(a, b):
 
 
 def _check(a, b):
-    """The inner sizes of two arrays of two dimensions or more agree; PyTorch's texts."""
+    """Checks the inner sizes of two arrays of two dimensions or more, with PyTorch's errors."""
     if a.shape[-1] == b.shape[-2]:
         return
     if b.ndim == 2:
@@ -44,7 +44,7 @@ def _check(a, b):
                        f"[{batch}, {a.shape[-1]}] but got: [{batch}, {b.shape[-2]}].")
 
 
-# ---- the one product ---------------------------------------------------------------------------------
+# ---- gemm ----------------------------------------------------------------------------------------------
 
 
 def _gemm(xp, a, b, *, ta=False, tb=False):
@@ -66,7 +66,7 @@ def _right(F, g, a, b_shape, ta, tb):
 
 
 def batch_gemm(F, n, batched, a, b, ta=False, tb=False):
-    """Where one operand is shared by all examples, one product: the examples join the rows."""
+    """If one operand is not batched, one product, with the batch folded into the rows of the other."""
     if batched[1] and rank(b, True) == 2 and rank(a, batched[0]) > 2 and not ta:
         lead, size = a.shape[batched[0] : -1], a.shape[-1]
         a = F.reshape(a, (*a.shape[: batched[0]], math.prod(lead), size))
@@ -127,7 +127,7 @@ def _matmul(xp, a, b):
             _check(a, b)
         try:
             return backend.matmul(a, b)
-        except ValueError:  # NumPy's own look at the shapes is cheaper than one more
+        except ValueError:  # NumPy checks the shapes itself, which is cheaper than checking them twice
             _check(a, b)
             raise
     _check_matmul(a, b)
@@ -156,7 +156,7 @@ def _matmul_right(F, g, a, b_shape):
 
 
 def _add_matmul_right(F, into, g, a):
-    """A matrix on the right, the weight of a layer, gets one product of all rows; anything else its rule."""
+    """Adds the gradient of a matrix on the right, such as a weight, as one product of all rows; else uses the rule."""
     if into.ndim == 2 and a.ndim > 1:
         backend.add_matmul(into, rows(F, a).T, rows(F, g))
     else:
@@ -164,7 +164,7 @@ def _add_matmul_right(F, into, g, a):
 
 
 def multiplied(F, n, batched, a, b):
-    """The products of matrices; a vector is a row on the left, a column on the right."""
+    """The batched product of matrices; a vector is a row on the left, a column on the right."""
     row, column = rank(a, batched[0]) == 1, rank(b, batched[1]) == 1
     out = batch_gemm(F, n, batched, F.unsqueeze(a, -2) if row else a, F.unsqueeze(b, -1) if column else b)
     out = F.squeeze(out, -1) if column else out
@@ -304,11 +304,11 @@ class mv:
     public = methods = True
 
 
-# ---- what is added to a product ----------------------------------------------------------------------
+# ---- shape check of added tensors ----------------------------------------------------------------------
 
 
 def check_expands(x, shape):
-    """x broadcasts to `shape`, which does not grow by it; PyTorch's texts."""
+    """Checks that x expands to `shape`, with PyTorch's errors."""
     lead = len(shape) - x.ndim
     if lead < 0:
         raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the "

@@ -1,12 +1,15 @@
-"""Functions of a square matrix: powers and the exponential; the powers of the elements of a vector."""
+"""Functions of a square matrix: powers and the exponential; Vandermonde matrices."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import backend
-from ...core.extend import MATRICES, RECORD, Tensor, defop, public
+from ...backend.arrays.dtypes import int64
+from ...core.extend import MATRICES, RECORD, Tensor, defop, public, wrap
 from ..creation.factories import arange, as_tensor, eye
 from ..elementwise.arithmetic import pow
-from ..shape.reshape import unsqueeze
+from ..shape.reshape import reshape, unsqueeze
 from .checks import check_square
 from .matmul import matmul
 from .solve import inv
@@ -18,7 +21,7 @@ def _matrix_exp(xp, a):
 
 
 def _matrix_exp_jvp(F, t, a):
-    """exp of [[a, t], [0, a]] has the tangent in its corner; Van Loan, IEEE Trans. Automat. Control 23 (1978)."""
+    """The upper right block of exp([[a, t], [0, a]]); Van Loan, IEEE Trans. Automat. Control 23 (1978)."""
     n, zeros = a.shape[-1], F.constant_like(a, 0.0)
     both = F.cat([F.cat([a, t], -1), F.cat([zeros, a], -1)], -2)
     return F.basic_index(F.matrix_exp(both), (..., slice(n), slice(n, None)))
@@ -71,9 +74,28 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         square = matmul(square, square)
 
 
+@public()
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Rows of powers N - 1 to 0 (0 to N - 1 if `increasing`) of each element of the vector x; N defaults to its length.
+
+    >>> ag.vander(ag.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    N = x.numel() if N is None else N
+    if N < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = np.arange(N) if increasing else np.arange(N)[::-1].copy()
+    base = reshape(x if x.is_floating_point() else x.to(int64), (-1, 1))
+    return pow(base, wrap(backend.to_device(powers, x.device)).to(base.dtype))
+
+
 @public("linalg.vander")
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers 0, 1, ... N - 1 (default: as many as elements) of each element, along a new last dimension.
+    """The powers 0, 1, ... N - 1 (default: the size of the last dimension) of each element, along a new last dimension.
 
     >>> ag.linalg.vander(ag.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],

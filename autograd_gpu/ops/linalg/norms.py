@@ -1,4 +1,4 @@
-"""Norms of vectors and of matrices by torch.linalg's names, and condition numbers. `ag.norm` is in reduction/sum.py."""
+"""Norms of vectors and matrices by torch.linalg's names, and condition numbers. `ag.norm` is in reduction/norm.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..elementwise.arithmetic import where
 from ..elementwise.unary import abs as absolute
 from ..indexing.basic_index import wrap_dim
 from ..reduction.minmax import amax, amin
-from ..reduction.sum import norm as power_norm
+from ..reduction.norm import norm as power_norm
 from ..reduction.sum import sum as sum_over
 from ..shape.permute import movedim
 from ..shape.reshape import unsqueeze
@@ -30,8 +30,8 @@ def vector_norm(
 ) -> Tensor:  # fmt: skip
     """sum(|x| ** ord) ** (1 / ord) over `dim`, or over all elements; x may have any shape.
 
-    `ord` is a number: inf and -inf give the largest and the smallest |x|, 0 how many are not zero. `dtype` is what
-    x is converted to first. Where the norm is 0 its derivative is 0.
+    `ord` is a number: inf and -inf give the largest and the smallest |x|, 0 the number of nonzero elements. x is
+    converted to `dtype` first. The derivative of a norm of 0 is 0.
 
     >>> ag.linalg.vector_norm(ag.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
     tensor([ 5., 10.])
@@ -49,7 +49,7 @@ SUMS = (1, -1, math.inf, -math.inf)
 
 
 def _two(name: str, x: Tensor, dim: Any) -> tuple[int, int]:
-    """The rows' and the columns' dimension, counted from the left."""
+    """The dimensions of rows and columns, counted from the left."""
     if isinstance(dim, int) or len(dim) != 2:
         raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
     rows, columns = (wrap_dim(d, x.ndim) for d in dim)
@@ -66,8 +66,8 @@ def matrix_norm(
     """The norm `ord` of the matrices in the two dimensions `dim`.
 
     "fro" is the root of the sum of squares, "nuc" the sum of the singular values, 2 and -2 the largest and smallest of
-    them, inf and -inf the largest and smallest sum of |input| along a row, 1 and -1 along a column. Equal ones share
-    the gradient. Those by singular values want float32 or float64.
+    them, inf and -inf the largest and smallest sum of |input| along a row, 1 and -1 along a column. Ties share the
+    gradient. Norms by singular values need float32 or float64.
 
     >>> ag.linalg.matrix_norm(ag.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=1)
     tensor(6.)
@@ -126,8 +126,8 @@ def norm(
 def cond(input: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number in the matrix norm `p`, by default 2: norm(a) * norm(inv(a)).
 
-    For 2 and -2 the quotient of singular values, of matrices of any shape; for the others a is square, and a singular
-    matrix has the condition number inf. float32 or float64.
+    For 2 and -2 it is the ratio of singular values, of matrices of any shape; for other norms a is square, and the
+    condition number of a singular matrix is inf. float32 or float64.
 
     >>> ag.linalg.cond(ag.tensor([[2.0, 0.0], [0.0, 8.0]]))
     tensor(4.)

@@ -1,4 +1,4 @@
-"""QR factors, and products of Householder's reflections."""
+"""QR decomposition, and products of Householder reflections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _qr(xp, a, *, complete=False, with_q=True):
 
 
 def _differentiable(r_shape, with_q):
-    """The sizes of R, where there is a derivative."""
+    """The sizes of R; RuntimeError if there is no derivative."""
     m, n = r_shape[-2:]
     if not with_q:
         raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
@@ -31,8 +31,8 @@ def _differentiable(r_shape, with_q):
 def _qr_back(F, g, Q, R, with_q):
     """(gQ + Q M) R⁻ᵀ with M symmetric and triu(M) = triu(gR Rᵀ - Qᵀ gQ).
 
-    Of a wide matrix the square part goes this way; the columns beyond are Q R2, so that gQ gets Q R2 gR2ᵀ in addition
-    and they get Q gR2.
+    For a wide matrix this is the gradient of the square part; the columns beyond are Q R2, so they have the gradient Q
+    gR2, and gQ gets R2's share in addition.
     """
     m, n = _differentiable(R.shape, with_q)
     g_q, g_r = g
@@ -59,7 +59,7 @@ def _qr_back(F, g, Q, R, with_q):
 def _qr_jvp(F, t, Q, R, with_q):
     """dQ = C - Q M, dR = M R with C = t R⁻¹, M = triu(B) + tril(B, -1)ᵀ, B = Qᵀ C.
 
-    Of a wide matrix this is the square part, and the columns beyond it are dR2 = Qᵀ (t2 - dQ R2).
+    For a wide matrix this is the square part, and the columns beyond it have dR2 = Qᵀ (t2 - dQ R2).
     """
     m, n = _differentiable(R.shape, with_q)
     beyond = (..., slice(m, None))
@@ -101,8 +101,8 @@ class qr_factors:
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) with Q @ R = a, orthonormal columns in Q and an upper triangle R; float32 or float64.
 
-    `mode` "reduced" gives min(m, n) columns of Q, "complete" all m of them (no derivative if m > n), and "r" no Q (no
-    derivative). The gradient needs the first min(m, n) columns of a to be linearly independent.
+    `mode` "reduced" returns min(m, n) columns of Q, "complete" all m (no derivative if m > n), and "r" an empty Q (no
+    derivative). The gradient needs linearly independent first min(m, n) columns of a.
 
     >>> ag.linalg.qr(ag.tensor([[3.0], [4.0]])).R.abs()
     tensor([[5.]])
@@ -137,7 +137,7 @@ def _householder(xp, a, tau):
 
 
 def _householder_back(F, g, need, a, tau):
-    """Back through q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from i = 0 on."""
+    """The gradient of q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from i = 0 on."""
     k = tau.shape[-1]
     q = F.tril(F.triu(F.constant_like(a, 1.0)))
     vectors = F.tril(a, -1) + q
@@ -160,7 +160,7 @@ def _householder_back(F, g, need, a, tau):
 
 
 def _householder_jvp(F, t, a, tau):
-    """Forward through q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from the last i on."""
+    """The tangent of q_i = q_(i+1) - tau_i v_i (v_iᵀ q_(i+1)), from the last i on."""
     t_a = F.constant_like(a, 0.0) if t[0] is None else t[0]
     t_tau = F.constant_like(tau, 0.0) if t[1] is None else t[1]
     q = F.tril(F.triu(F.constant_like(a, 1.0)))
@@ -189,7 +189,7 @@ class householder_product:
 
     forward = _householder
     def batch(F, n, batched, a, tau):
-        if rank(a, batched[0]) < 2:  # which the op refuses
+        if rank(a, batched[0]) < 2:  # the op raises
             return one_by_one(F, "householder_product", F.householder_product, n, batched, (a, tau))
         return F.householder_product(*expanded(F, n, batched, (a, tau)))
     grads, jvp = _householder_back, _householder_jvp

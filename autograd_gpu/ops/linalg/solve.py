@@ -1,4 +1,4 @@
-"""Inverses, and the solutions of square systems of equations."""
+"""Inverses, and solutions of square linear systems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, public, ra
 from ..creation.factories import as_tensor
 from ..shape.permute import movedim
 from ..shape.reshape import ravel, reshape
-from .checks import check_square, check_system, info_array, refuse, solutions
+from .checks import check_square, check_system, info_array, raise_if_failed, solutions
 from .matmul import ALWAYS
 
 # ---- inverse -----------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def _inv(xp, a, *, check_errors=True):
     check_square("linalg.inv", a)
     out, info = backend.decompositions(xp).inv(a)
     if check_errors:
-        refuse("linalg.inv", info, _zero_pivot)
+        raise_if_failed("linalg.inv", info, _zero_pivot)
     return out
 
 
@@ -35,8 +35,8 @@ def _inv(xp, a, *, check_errors=True):
 class inv:
     """The inverse of a square matrix, or of each in a batch; float32 or float64.
 
-    LinAlgError for a singular matrix, or NaN in its place with `check_errors=False`. To solve a system, `linalg.solve`
-    is faster and more accurate.
+    LinAlgError for a singular matrix, or NaN with `check_errors=False`. To solve a system, `linalg.solve` is faster and
+    more accurate.
 
     >>> ag.linalg.inv(ag.tensor([[2.0, 1.0], [1.0, 1.0]]))
     tensor([[ 1., -1.],
@@ -58,9 +58,9 @@ inv_result = namedtuple("inv_result", ("inverse", "info"))
 
 @public("linalg.inv_ex", out=True)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """(inverse, info): info is 0, or the number of the first zero pivot of a matrix that has no inverse, which is NaN.
+    """(inverse, info): info is 0, or the index of the first zero pivot; the inverse is then NaN.
 
-    With `check_errors` a LinAlgError instead.
+    With `check_errors` LinAlgError instead.
 
     >>> ag.linalg.inv_ex(ag.zeros(2, 2)).info
     tensor(1, dtype=int32)
@@ -69,13 +69,13 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     check_square("linalg.inv_ex", A)
     info = backend.decompositions(backend.namespace(A.array)).lu(A.array)[2]
     if check_errors:
-        refuse("linalg.inv_ex", info, _zero_pivot)
+        raise_if_failed("linalg.inv_ex", info, _zero_pivot)
     return inv_result(inv(A, False), wrap(info_array(info, A.array)))
 
 
 @public("linalg.tensorinv", out=True)
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of a as a map between its first `ind` dimensions and the others: tensordot(a_inv, a, ind) is one.
+    """The inverse of a as a map from its last to its first `ind` dimensions: tensordot(a_inv, a, ind) is the identity.
 
     >>> ag.linalg.tensorinv(ag.eye(6).reshape(2, 3, 6), ind=2).shape
     (6, 2, 3)
@@ -113,13 +113,13 @@ def _solve(xp, a, b, *, left=True, check_errors=True):
     solver = backend.decompositions(xp).solve
     x, info = solver(a, b) if left else solver(a.swapaxes(-1, -2), b.swapaxes(-1, -2))
     if check_errors:
-        refuse("torch.linalg.solve", info, _singular)
+        raise_if_failed("torch.linalg.solve", info, _singular)
     x = x if left else x.swapaxes(-1, -2)
     return x[..., 0] if vector else x
 
 
 def _solve_back(F, g, need, a, b_shape, out, left, check_errors):
-    """b's gradient is the solution with aᵀ for g; a's is its product with the solution."""
+    """The gradient of b solves the system with aᵀ and g; that of a is its product with the solution."""
     vector = is_vector(a.shape, b_shape)
     g, x = (F.unsqueeze(g, -1), F.unsqueeze(out, -1)) if vector else (g, out)
     h = F.solve(F.mT(a), g, left, check_errors)
@@ -146,7 +146,7 @@ def _solve_batch(F, n, batched, a, b, *, left, check_errors):
     shapes = [x.shape[1:] if is_batched else x.shape for x, is_batched in zip((a, b), batched, strict=True)]
     vector = left and is_vector(*shapes)
     if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2 - vector:
-        return one_by_one(F, "solve", run, n, batched, (a, b))  # which refuses them in its own words
+        return one_by_one(F, "solve", run, n, batched, (a, b))  # which raises the op's error
     x = solutions(F, run, n, batched, a, F.unsqueeze(b, -1) if vector else b, left)
     return F.squeeze(x, -1) if vector else x
 
@@ -155,7 +155,7 @@ def _solve_batch(F, n, batched, a, b, *, left, check_errors):
 class solve:
     """x with a @ x = b, or x @ a = b if not `left`, for square matrices a; the batches broadcast.
 
-    b is a matrix, or a vector if it has one dimension or the shape of a without its last one. LinAlgError if a is
+    b is a matrix, or a vector if it has one dimension or the shape of a without the last dimension. LinAlgError if a is
     singular, or NaN with `check_errors=False`.
 
     >>> ag.linalg.solve(ag.tensor([[2.0, 0.0], [0.0, 4.0]]), ag.tensor([2.0, 8.0]))
@@ -176,7 +176,7 @@ solve_result = namedtuple("solve_result", ("result", "info"))
 
 @public("linalg.solve_ex", out=True)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """(result, info) of `linalg.solve`: info is 0, or the number of the first zero pivot where the result is NaN.
+    """(result, info) of `linalg.solve`: info is 0, or the index of the first zero pivot; the result is then NaN.
 
     >>> ag.linalg.solve_ex(ag.zeros(2, 2), ag.ones(2)).info
     tensor(1, dtype=int32)
@@ -185,13 +185,13 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     check_square("linalg.solve_ex", A)
     info = backend.decompositions(backend.namespace(A.array)).lu(A.array)[2]
     if check_errors:
-        refuse("torch.linalg.solve_ex", info, _singular)
+        raise_if_failed("torch.linalg.solve_ex", info, _singular)
     return solve_result(solve(A, B, left, False), wrap(info_array(info, A.array)))
 
 
 @public("linalg.tensorsolve", out=True)
 def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """x with tensordot(input, x, x.ndim) = other, after the dimensions `dims` of input have been moved to its end.
+    """x with tensordot(input, x, x.ndim) = other, after moving the dimensions `dims` of input to its end.
 
     >>> ag.linalg.tensorsolve(ag.eye(6).reshape(2, 3, 6), ag.ones(2, 3)).shape
     (6,)

@@ -1,4 +1,4 @@
-"""Singular values, and what is made of them: pseudoinverses, least squares, ranks."""
+"""Singular value decomposition, pseudoinverse, least squares, rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.extend import MATRICES, SAME, Tensor, aligned, defop, expanded, one
 from ..creation.factories import as_tensor, empty
 from ..reduction.sum import sum as sum_over
 from ..shape.reshape import reshape, squeeze, unsqueeze
-from .checks import CONVERGED, NON_FINITE, apart, beside, check_matrix, check_square, converged
+from .checks import CONVERGED, NON_FINITE, check_matrix, check_square, converged, fold_batch, unfold_batch
 from .eig import eigvalsh, gaps, with_diagonal
 from .matmul import ALWAYS, matmul
 from .solve import is_vector
@@ -21,7 +21,7 @@ from .solve import is_vector
 
 
 def _reason(xp, a):
-    """Why an iteration failed; looked up only then."""
+    """The reason of a failed iteration."""
     return CONVERGED.format(what="singular values") if bool(xp.isfinite(a).all()) else NON_FINITE
 
 
@@ -94,7 +94,7 @@ def _svd_jvp(F, t, U, S, Vh):
     row, column, far = F.unsqueeze(S, -2), F.unsqueeze(S, -1), gaps(F, S * S)
     by_row, by_column = inside * row, inside * column
     t_u = F.gemm(left, (by_row + F.mT(by_row)) / far)
-    t_v = F.gemm((by_column + F.mT(by_column)) / -far, right)  # of Vᵀ, where K changes its sign
+    t_v = F.gemm((by_column + F.mT(by_column)) / -far, right)  # for Vᵀ, where K has the opposite sign
     if m > k:
         t_u = t_u + (image - F.gemm(left, inside)) / row
     if n > k:
@@ -103,7 +103,7 @@ def _svd_jvp(F, t, U, S, Vh):
 
 
 def _filled(F, t, whole, dim):
-    """t with zeros for the further vectors of `full_matrices`, through which there is no derivative."""
+    """t with zeros for the additional vectors of `full_matrices`, which have no derivative."""
     if t.shape[dim] == whole.shape[dim]:
         return t
     key = (..., slice(t.shape[dim], None), *(slice(None),) * (-1 - dim))
@@ -114,11 +114,11 @@ def _filled(F, t, whole, dim):
 class svd:
     """(U, S, Vh) with U @ diag(S) @ Vh = a, orthonormal columns in U and rows in Vh, S descending; float32 or float64.
 
-    U and Vh are square, or with `full_matrices=False` have min(m, n) columns and rows; gradients through the further
-    ones are ignored. A pair of vectors is determined up to its sign, and where singular values repeat (or a is not
-    square and one is 0) only as a subspace: a gradient through U or Vh is then NaN or infinite, as in PyTorch, while
-    that of S alone is not. `driver`, one of cuSOLVER's routines, is taken on CUDA only, where CuPy chooses among them
-    whatever it says.
+    U and Vh are square, or with `full_matrices=False` have min(m, n) columns and rows; gradients through additional
+    vectors are ignored. Singular vectors are unique up to sign; for repeated singular values (or a zero one of a matrix
+    that is not square) only their subspace is, and a gradient through U or Vh is NaN or infinite, as in PyTorch, unlike
+    a gradient through S alone. `driver`, one of cuSOLVER's routines, is accepted on CUDA only, and has no effect: CuPy
+    chooses the routine.
 
     >>> ag.linalg.svd(ag.tensor([[3.0, 0.0], [0.0, 4.0]])).S
     tensor([4., 3.])
@@ -150,7 +150,7 @@ def _svdvals_jvp(F, t, a):
 
 @defop
 class svdvals:
-    """The singular values, descending; float32 or float64. The gradient takes U and Vh, which are computed in backward.
+    """The singular values, descending; float32 or float64. The gradient needs U and Vh, which are computed in backward.
     `driver` as in `svd`.
 
     >>> ag.linalg.svdvals(ag.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -169,7 +169,7 @@ class svdvals:
 
 
 def _cutoff(xp, sizes, shape, atol, rtol):
-    """Below this, singular values count as 0: max(atol, rtol * the largest), PyTorch's defaults."""
+    """The cutoff below which singular values count as 0: max(atol, rtol * the largest), with PyTorch's defaults."""
     if rtol is None:
         rtol = np.finfo(sizes.dtype).eps * max(shape[-2:]) if not atol else 0.0
     largest = sizes.max(-1, keepdims=True) if sizes.size else sizes.sum(-1, keepdims=True)
@@ -190,7 +190,7 @@ def _pinv(xp, a, *, atol=None, rtol=None, hermitian=False):
 
 
 def _pinv_back(F, g, a, p):
-    """-Pᵀ g Pᵀ + (1 - a P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P a) for P the pseudoinverse of a, whose rank stays.
+    """-Pᵀ g Pᵀ + (1 - a P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P a) for P the pseudoinverse of a, at constant rank.
 
     Golub and Pereyra, SIAM J. Numer. Anal. 10 (1973).
     """
@@ -210,10 +210,10 @@ def _pinv_jvp(F, t, a, p):
 
 @defop
 class pinv:
-    """The Moore-Penrose pseudoinverse by singular values, those up to max(atol, rtol * the largest) counting as 0.
+    """The Moore-Penrose pseudoinverse; singular values up to max(atol, rtol * the largest) count as 0.
 
-    rtol is by default max(m, n) times the dtype's eps, or 0 if atol is given. With `hermitian` the lower triangle
-    stands for a symmetric matrix. The gradient is that of matrices of the same rank. float32 or float64.
+    rtol is by default max(m, n) times the dtype's eps, or 0 if atol is passed. With `hermitian` only the lower triangle
+    of a symmetric matrix is read. The gradient is that at constant rank. float32 or float64.
 
     >>> ag.linalg.pinv(ag.tensor([[2.0, 0.0], [0.0, 0.0]]))
     tensor([[0.5, 0. ],
@@ -242,9 +242,9 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 def matrix_rank(
     input: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
 ) -> Tensor:  # fmt: skip
-    """How many singular values are larger than max(atol, rtol * the largest), as int64; the defaults of `linalg.pinv`.
+    """The number of singular values above max(atol, rtol * the largest), as int64; defaults as in `linalg.pinv`.
 
-    With `hermitian` by the eigenvalues' absolute values, which is faster.
+    With `hermitian` it uses eigenvalues, which is faster.
 
     >>> ag.linalg.matrix_rank(ag.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
@@ -293,16 +293,16 @@ def _least_squares_batch(F, n, batched, a, b, *, rcond):
     if rank(a, batched[0]) < 2 or rank(b, batched[1]) < 2:
         return one_by_one(F, "least_squares", run, n, batched, (a, b))
     if not batched[0]:
-        x, ranks, sizes = run(a, beside(F, b))
-        return apart(F, x, n, b.shape[-1]), *expanded(F, n, (False, False), (ranks, sizes))
+        x, ranks, sizes = run(a, fold_batch(F, b))
+        return unfold_batch(F, x, n, b.shape[-1]), *expanded(F, n, (False, False), (ranks, sizes))
     x, ranks, sizes = run(*aligned(F, (True, True), expanded(F, n, batched, (a, b))))
     return x, F.reshape(ranks, a.shape[:-2]), F.reshape(sizes, (*a.shape[:-2], sizes.shape[-1]))
 
 
 @defop
 class least_squares:
-    """The shortest x that minimises the length of each column of a @ x - b, by singular values larger than
-    rcond * the largest one; how many they are; and all singular values.
+    """The x of least norm that minimises the norm of each column of a @ x - b; the rank; and the singular values. Those
+    up to rcond * the largest count as 0.
 
     >>> from autograd_gpu.ops.linalg.svd import least_squares
     >>> least_squares(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
@@ -325,11 +325,10 @@ lstsq_result = namedtuple("lstsq_result", ("solution", "residuals", "rank", "sin
 def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of the least squares problem of input and b; batches broadcast.
 
-    `driver` is one of LAPACK's, by default "gelsy", on CUDA "gels". The solution is by singular values whichever it is,
-    those up to rcond (by default max(m, n) times eps) times the largest counting as 0, and the driver decides what else
-    is returned, as in PyTorch: no rank with "gels", singular values with "gelsd" and "gelss" only. residuals are the
-    squared lengths of the columns of input @ x - b if m > n, every matrix has full rank and the driver is not "gelsy",
-    else empty.
+    `driver` is one of LAPACK's, by default "gelsy", on CUDA "gels". All of them solve by singular values, of which
+    those up to rcond (by default max(m, n) times eps) times the largest count as 0. As in PyTorch, "gels" returns no
+    rank, and only "gelsd" and "gelss" return singular values. residuals are the squared norms of the columns of input @
+    x - b if m > n, every matrix has full rank and the driver is not "gelsy", else empty.
 
     >>> ag.linalg.lstsq(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])

@@ -1,4 +1,4 @@
-"""Products of tensors of any rank, and of a chain of matrices."""
+"""Products of tensors of any rank, and of chains of matrices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .vector_products import dot
 
 
 def _pairs(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions of a and of b that are summed together, counted from the left."""
+    """The contracted dimensions of a and of b, counted from the left."""
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -51,9 +51,9 @@ def _equation(a_ndim: int, b_ndim: int, first: tuple[int, ...], second: tuple[in
 
 @public(out=True)
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
-    """The sum of products over the last `dims` dimensions of a and the first of b, or over (dims of a, dims of b).
+    """The contraction of the last `dims` dimensions of a with the first of b, or of (dims of a, dims of b).
 
-    A dimension of size 1 broadcasts. RuntimeError if two dimensions that are summed together differ otherwise.
+    Dimensions of size 1 broadcast. RuntimeError if the sizes of contracted dimensions differ otherwise.
 
     >>> ag.tensordot(ag.ones(2, 3, 4), ag.ones(4, 3, 5), dims=([1, 2], [1, 0])).shape
     (2, 5)
@@ -75,7 +75,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The inner products over the last dimension of both: out[..., i, ..., j] = sum(a[..., i, :] * b[..., j, :]).
 
-    A 0-d operand multiplies the other one.
+    A 0-d operand multiplies the other operand.
 
     >>> ag.inner(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([1.0, 1.0]))
     tensor([3., 7.])
@@ -99,14 +99,14 @@ def _padded(shape, n):
 
 
 def _interleaved(a_shape, b_shape):
-    """The shape of all products before each pair of dimensions is folded into one: (a0, b0, a1, b1, ...)."""
+    """The shape (a0, b0, a1, b1, ...), before each pair of dimensions is folded into one."""
     n = max(len(a_shape), len(b_shape))
     return tuple(itertools.chain(*zip(_padded(a_shape, n), _padded(b_shape, n), strict=True)))
 
 
 @functools.lru_cache(maxsize=256)
 def _kron_shapes(a_shape, b_shape):
-    """The shapes in which a and b are multiplied, and that of the result, which folds each pair of dimensions."""
+    """The shapes in which a and b are multiplied, and the shape of the result, which folds each pair of dimensions."""
     ones = (1,) * max(len(a_shape), len(b_shape))
     pairs = zip(_padded(a_shape, len(ones)), _padded(b_shape, len(ones)), strict=True)
     return _interleaved(a_shape, ones), _interleaved(ones, b_shape), tuple([i * j for i, j in pairs])
@@ -118,7 +118,7 @@ def _kron(xp, a, b):
 
 
 def _kron_back(F, g, other, a_shape, b_shape, of_a):
-    """The gradient of one factor: g's blocks against the other factor, one product."""
+    """The gradient of one factor: a product of g's blocks with the other factor."""
     n = max(len(a_shape), len(b_shape))
     first, second = string.ascii_letters[:n], string.ascii_letters[n : 2 * n]
     both = "".join(map("".join, zip(first, second, strict=True)))
@@ -156,7 +156,7 @@ class kron:
 
 @functools.lru_cache(maxsize=256)
 def _splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
-    """For each stretch (i, j) of a chain of sizes[k] x sizes[k + 1] matrices, where to split it for the least work.
+    """Where to split each part (i, j) of a chain of sizes[k] x sizes[k + 1] matrices for the least work.
 
     Cormen et al., Introduction to Algorithms, "matrix-chain multiplication".
     """
@@ -190,7 +190,7 @@ def _check_chain(tensors: Sequence[Tensor]) -> None:
 
 @public("linalg.multi_dot", out=True)
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of two or more matrices in the order of the least work; the first and the last may be vectors.
+    """The product of two or more matrices in the order of least work; the first and the last may be vectors.
 
     >>> ag.linalg.multi_dot([ag.ones(2, 3), ag.ones(3, 4), ag.ones(4)])
     tensor([12., 12.])
@@ -213,7 +213,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 @public(out=True)
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """`linalg.multi_dot` of its arguments; one alone is returned as it is.
+    """`linalg.multi_dot` of the arguments; a single matrix is returned unchanged.
 
     >>> ag.chain_matmul(ag.ones(2, 3), ag.ones(3, 4), ag.ones(4, 1))
     tensor([[12.],

@@ -1,4 +1,4 @@
-"""Products of vectors: inner, outer and cross ones."""
+"""Inner, outer and cross products of vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...core.extend import (
 )
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
-from ..reduction.sum import reduced
+from ..reduction.dimensions import ufunc_reduce
 from .matmul import ALWAYS, refuse_vectors
 
 # ---- inner -------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def _dot(xp, a, b):
 
 
 def _dot_batch(F, n, batched, a, b):
-    """Against one vector a product with a matrix, else rows times columns."""
+    """With one batched vector a matrix times a vector, else rows times columns."""
     _check_dot(example(a, batched[0]), example(b, batched[1]))
     if not all(batched):
         return F.matmul(a, b) if batched[0] else F.matmul(b, a)
@@ -65,7 +65,7 @@ class dot:
     methods = True
 
 
-vdot = dot  # they differ in complex numbers only
+vdot = dot  # they differ for complex numbers only
 
 
 def _vecdot(xp, a, b, *, dim=-1):
@@ -74,11 +74,11 @@ def _vecdot(xp, a, b, *, dim=-1):
     if m != n:
         raise RuntimeError(f"inconsistent tensor size, expected tensor [{m}] and src [{n}] to have the same number of "
                            f"elements, but got {m} and {n} elements respectively")
-    return reduced(xp, "add", a * b, axis, False)
+    return ufunc_reduce(xp, "add", a * b, axis, False)
 
 
 def _axis(a_shape, b_shape, dim):
-    """`dim` of the two broadcast together, from the right."""
+    """`dim` of the broadcast shape, counted from the right."""
     ndim = max(len(a_shape), len(b_shape))
     return from_right(wrap_dim(dim, ndim), ndim)
 
@@ -132,7 +132,7 @@ def _outer_batch(F, n, batched, a, b):
 
 @defop
 class outer:
-    """All products of an element of a with one of b: a column times a row.
+    """The products of all pairs of elements of a and b: a column times a row.
 
     >>> ag.outer(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0]))
     tensor([[3., 4.],
@@ -155,7 +155,7 @@ ger = outer
 
 
 def _axis_of_three(a, b, dim):
-    """The dimension of size 3 that `dim` names, from the right; None takes the first there is."""
+    """`dim`, of size 3, counted from the right; None selects the first dimension of size 3."""
     if a.ndim != b.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if dim is None:
@@ -172,14 +172,14 @@ def _axis_of_three(a, b, dim):
 NEXT = np.array([1, 2, 0])
 
 
-def _turned(xp, x, axis):
+def _rotated(xp, x, axis):
     """(y, z, x) for (x, y, z) along `axis`."""
     return x.take(NEXT, axis) if xp is np else xp.roll(x, -1, axis)
 
 
 def _cross(xp, a, b, *, dim=None):
     axis = _axis_of_three(a, b, dim)
-    return _turned(xp, a * _turned(xp, b, axis) - _turned(xp, a, axis) * b, axis)
+    return _rotated(xp, a * _rotated(xp, b, axis) - _rotated(xp, a, axis) * b, axis)
 
 
 def _cross_batch(F, n, batched, a, b, *, dim):
@@ -191,7 +191,8 @@ def _cross_batch(F, n, batched, a, b, *, dim):
 class cross:
     """The cross products of the vectors of three elements along `dim`, by default the first dimension of size 3.
 
-    Both have the same number of dimensions; the others than `dim` broadcast. `ag.linalg.cross` takes the last one.
+    Both have the same rank; the dimensions other than `dim` broadcast. `ag.linalg.cross` uses the last dimension by
+    default.
 
     >>> ag.cross(ag.tensor([1.0, 0.0, 0.0]), ag.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])

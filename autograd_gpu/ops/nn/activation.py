@@ -1,8 +1,8 @@
-"""The activations of every day: relu, sigmoid, tanh, silu, and what is made of them.
+"""Common activations: relu, sigmoid, tanh, silu, softsign, tanhshrink.
 
-A derivative that several orders share is a block of its own: relu_grad, tanh_grad and their like. Passes over large
-arrays on the CPU are bound by memory: forwards make one fresh array and go on in place. On CUDA they are kernels of
-ours (activation_kernels.py), but for relu, which is one launch of CuPy's as well.
+A gradient that is an op of its own (relu_grad, tanh_grad, ...) serves derivatives of every order. Passes over large
+arrays on the CPU are bound by memory: a forward allocates one array and works on it in place. On CUDA an activation is
+one of our kernels (activation_kernels.py), except relu, which is a single CuPy kernel anyway.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from ... import backend
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, defop
 from .._support.half_precision import in_float32
-from .activation_kernels import double_backward, slope, slope_forward, value_forward
+from .activation_formulas import silu_second_derivative
+from .activation_kernels import double_backward, grad_by_kernel, grad_forward, value_forward
 
-MANY = 512  # elements from which on a selection by bits is faster
-BLOCK = 65536  # elements that are passed over several times before going on: they stay in the L2 cache
+MANY = 512  # from so many elements on, a selection by bit operations is faster
+BLOCK = 65536  # elements per block of a computation in several passes: a block stays in the L2 cache
 
 
 def times(xp: Any, g: Any, t: Any) -> Any:
-    """g * t, in the memory of `t` where the result fits there."""
+    """g * t, written into `t` if shape and dtype allow."""
     return xp.multiply(g, t, out=t) if g.shape == t.shape and g.dtype == t.dtype else g * t
 
 
 def _squared(xp, x):
-    """x * x as a fresh array, which a NumPy scalar and a 0-d array would not give."""
+    """x * x as a new array, also for a 0-d x, where NumPy would return a scalar."""
     return xp.multiply(x, x, out=backend.empty(xp, x.shape, x.dtype))
 
 
@@ -41,21 +42,21 @@ def _relu(xp, x):
         return np.maximum(x, numpy_ops.constant(0, x.dtype))
     zeros, out = np.zeros(BLOCK, x.dtype), np.empty(x.shape, x.dtype)
     source, target = x.reshape(-1), out.reshape(-1)
-    for i in range(0, x.size, BLOCK):  # against an array: NumPy takes three times as long against a number
+    for i in range(0, x.size, BLOCK):  # an array of zeros: NumPy takes three times as long with a scalar
         part = target[i : i + BLOCK]
         np.maximum(source[i : i + BLOCK], zeros[: part.size], out=part)
     return out
 
 
 def _relu_grad(xp, h, out):
-    """Of many elements by bits: `and` with 0 where out <= 0, else with all ones.
+    """h where out > 0, else 0; for many elements by a bitwise `and` with a mask.
 
-    np.where takes 20 times as long on a random mask, where the processor cannot predict its branch.
+    np.where takes 20 times as long for a random mask, because of mispredicted branches.
     """
     if xp is not np:
-        return slope("relu", h, out)
+        return grad_by_kernel("relu", h, out)
     if h.dtype != out.dtype or h.size < MANY:
-        return backend.where(xp, out <= 0, h.dtype.type(0), h)  # NaN lets the gradient through, as in PyTorch
+        return backend.where(xp, out <= 0, h.dtype.type(0), h)  # the gradient passes where out is NaN, as in PyTorch
     bits = np.dtype(f"i{out.itemsize}")
     mask = np.empty(out.shape, bits)
     np.subtract(np.less_equal(out, numpy_ops.constant(0, out.dtype)).view(np.int8), np.int8(1), out=mask)
@@ -68,7 +69,7 @@ def _relu_grad(xp, h, out):
 
 @defop
 class relu:
-    """The larger of x and 0; the derivative at 0 is 0.
+    """max(x, 0); the derivative at 0 is 0.
 
     >>> ag.relu(ag.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -84,7 +85,7 @@ class relu:
 
 @defop
 class relu_grad:
-    """h where out > 0, else 0: the gradient of `relu`, whose derivative by `out` is zero wherever it exists.
+    """h where out > 0, else 0: the gradient of `relu`. The derivative with respect to `out` is zero.
 
     >>> from autograd_gpu.ops.nn.activation import relu_grad
     >>> relu_grad(ag.tensor([3.0, 4.0]), ag.tensor([0.0, 2.0]))
@@ -102,15 +103,15 @@ class relu_grad:
 
 
 def logistic(xp, x):
-    """The sigmoid of x, with full relative accuracy, in a fresh array."""
-    if xp is np and x.size <= numpy_ops.FEW:  # a quarter of the time; of many elements it takes twice as long
+    """sigmoid(x) with full relative accuracy, as a new array."""
+    if xp is np and x.size <= numpy_ops.FEW:  # takes a quarter of the time for few elements, twice the time for many
         return np.asarray(numpy_ops.special().expit(x))
-    out = above_one(xp, x)
+    out = one_plus_exp(xp, x)
     return xp.reciprocal(out, out=out)
 
 
-def above_one(xp, x):
-    """1 + exp(-x), which may be inf."""
+def one_plus_exp(xp, x):
+    """1 + exp(-x), possibly inf, as a new array."""
     out = xp.negative(x, out=backend.empty(xp, x.shape, x.dtype))
     with np.errstate(over="ignore"):
         xp.exp(out, out=out)
@@ -149,7 +150,7 @@ class sigmoid_grad:
     tensor([0.25])
     """
 
-    forward = in_float32(_sigmoid_grad, slope_forward("sigmoid"))
+    forward = in_float32(_sigmoid_grad, grad_forward("sigmoid"))
     def grad_h(F, g, out): return F.sigmoid_grad(g, out)
     def grad_out(F, g, h, out): return g * h * (1 - out * 2)
     def fused(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
@@ -188,7 +189,7 @@ class tanh_grad:
     tensor([0.75])
     """
 
-    forward = in_float32(_tanh_grad, slope_forward("tanh"))
+    forward = in_float32(_tanh_grad, grad_forward("tanh"))
     def grad_h(F, g, out): return F.tanh_grad(g, out)
     def grad_out(F, g, h, out): return g * h * out * -2
     def fused(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
@@ -196,13 +197,13 @@ class tanh_grad:
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-# ---- silu and gelu -----------------------------------------------------------------------------------
+# ---- silu ----------------------------------------------------------------------------------------------
 
 
 def _silu(xp, x):
     if x.size <= numpy_ops.FEW:
         return x * numpy_ops.special().expit(x)
-    out = above_one(xp, x)
+    out = one_plus_exp(xp, x)
     return xp.divide(x, out, out=out)
 
 
@@ -213,12 +214,6 @@ def _silu_grad(xp, h, x):
     t += 1
     t *= s
     return times(xp, h, t)
-
-
-def silu_curve(F, x):
-    """The second derivative: s r (2 + x (r - s)), s = sigmoid(x), r = 1 - s = sigmoid(-x)."""
-    s, rest = F.sigmoid(x), F.sigmoid(-x)
-    return s * rest * (x * (rest - s) + 2)
 
 
 @defop
@@ -239,22 +234,22 @@ class silu:
 
 @defop
 class silu_grad:
-    """h * silu'(x), in one pass.
+    """h * silu'(x): the gradient of `silu`.
 
     >>> from autograd_gpu.ops.nn.activation import silu_grad
     >>> silu_grad(ag.tensor([1.0]), ag.tensor([0.0]))
     tensor([0.5])
     """
 
-    forward = in_float32(_silu_grad, slope_forward("silu"))
+    forward = in_float32(_silu_grad, grad_forward("silu"))
     def grad_h(F, g, x): return F.silu_grad(g, x)
-    def grad_x(F, g, h, x): return g * h * silu_curve(F, x)
+    def grad_x(F, g, h, x): return g * h * silu_second_derivative(F, x)
     def fused(F, g, need, h, x): return double_backward("silu", g, need, h, x)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-# ---- made of them ------------------------------------------------------------------------------------
+# ---- softsign and tanhshrink ---------------------------------------------------------------------------
 
 
 def _softsign_back(F, g, x):

@@ -1,73 +1,149 @@
-"""The activations that may stand right behind a bias: each one's value, first and second derivative, through an F."""
+"""One record per activation that can be fused with a linear layer: its formulas, parameters and kernel.
+
+A formula works through an F, on arrays and on tensors. The ops of the activations use the same formulas. The kernels
+have the activations by the same names, with the same parameters as keyword arguments (backend/kernels/activations.py).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .activation import silu_curve
-from .exponential_activations import elu_back, elu_curve, softplus_back, softplus_curve
-from .gelu import gelu_curve
+from .activation_kernels import grad_by_kernel, use_kernel
 
-Function = Callable[..., Any]
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+Formula = Callable[..., Any]
+NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Curve(NamedTuple):
-    """value(F, z), slope(F, h, s) and bend(F, s), each with the activation's parameters behind.
+class ActivationFormula(NamedTuple):
+    """value(F, z), grad(F, h, s) = h * act' and second_derivative(F, s), each followed by the activation's parameters.
 
-    `s` is what derivatives read: the result of an activation that is `by_result`, else z. slope is h * act'; bend is
-    the derivative of act' by s, None where that is zero. `defaults` are the parameters' names and values.
+    `s` is what the derivatives are computed from: the result if `by_result`, else z. second_derivative is the
+    derivative of act' by s, None for a piecewise linear activation. `defaults` are the parameters' names and values.
     """
 
-    value: Function
-    slope: Function
-    bend: Function | None
+    value: Formula
+    grad: Formula
+    second_derivative: Formula | None
     by_result: bool = False
-    defaults: Mapping[str, Any] = NOTHING
+    defaults: Mapping[str, Any] = NO_PARAMETERS
+
+    def named(self, parameters: tuple[Any, ...]) -> dict[str, Any]:
+        """The parameters as keyword arguments of the kernels."""
+        return dict(zip(self.defaults, parameters, strict=True))
 
 
-CURVES: dict[str, Curve] = {
-    "relu": Curve(lambda F, z: F.relu(z), lambda F, h, out: F.relu_grad(h, out), None, by_result=True),
-    "tanh": Curve(
+# ---- silu ----------------------------------------------------------------------------------------------
+
+
+def silu_second_derivative(F: Any, x: Any) -> Any:
+    """s r (2 + x (r - s)) for s = sigmoid(x) and r = 1 - s = sigmoid(-x)."""
+    s, rest = F.sigmoid(x), F.sigmoid(-x)
+    return s * rest * (x * (rest - s) + 2)
+
+
+# ---- gelu ----------------------------------------------------------------------------------------------
+
+GELU_SCALE, GELU_CUBIC = math.sqrt(2.0 / math.pi), 0.044715
+
+
+def gelu_is_exact(approximate: str) -> bool:
+    """Whether gelu is computed without the tanh approximation; PyTorch's error for an unknown name."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return approximate == "none"
+
+
+def gelu_logit(x: Any) -> tuple[Any, Any]:
+    """u and du / dx, where the tanh approximation of gelu is x * sigmoid(u)."""
+    square = x * x
+    return x * (square * GELU_CUBIC + 1) * (2 * GELU_SCALE), (square * (3 * GELU_CUBIC) + 1) * (2 * GELU_SCALE)
+
+
+def gelu_second_derivative(F: Any, x: Any, approximate: str) -> Any:
+    """(2 - x²) times the normal density, or the second derivative of the tanh approximation."""
+    if gelu_is_exact(approximate):
+        return F.exp(x * x * -0.5) * (2 - x * x) * (1 / math.sqrt(2 * math.pi))
+    u, du = gelu_logit(x)
+    s, rest = F.sigmoid(u), F.sigmoid(-u)
+    ddu = x * (12 * GELU_CUBIC * GELU_SCALE)
+    return s * rest * (du * 2 + x * (ddu + (rest - s) * du * du))
+
+
+# ---- elu and celu ----------------------------------------------------------------------------------------
+
+
+def elu_grad(F: Any, g: Any, x: Any, scale: float, negative: float, inner: float) -> Any:
+    """g times the derivative of: scale * x where x > 0, else negative * (exp(inner * x) - 1)."""
+    e = F.exp(F.clamp(x, None, 0.0) * inner)
+    return F.where(x <= 0, g * e * (negative * inner), g if scale == 1 else g * scale)
+
+
+def elu_second_derivative(F: Any, x: Any, alpha: float, inner: float) -> Any:
+    """The second derivative of alpha * (exp(inner * x) - 1) where x <= 0, else 0."""
+    return F.where(x <= 0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner), 0.0)
+
+
+# ---- softplus --------------------------------------------------------------------------------------------
+
+
+def softplus_grad(F: Any, g: Any, x: Any, beta: float, threshold: float) -> Any:
+    """g where beta x > threshold, else g * sigmoid(beta x)."""
+    if use_kernel(F, g):
+        return grad_by_kernel("softplus", g, x, beta=beta, threshold=threshold)
+    return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
+
+
+def softplus_second_derivative(F: Any, x: Any, beta: float, threshold: float) -> Any:
+    """0 where beta x > threshold, else beta s (1 - s) for s = sigmoid(beta x)."""
+    s = F.sigmoid(x * beta)
+    return F.where(x * beta > threshold, 0.0, s * (1 - s) * beta)
+
+
+# ---- the records -----------------------------------------------------------------------------------------
+
+FORMULAS: dict[str, ActivationFormula] = {
+    "relu": ActivationFormula(lambda F, z: F.relu(z), lambda F, h, out: F.relu_grad(h, out), None, by_result=True),
+    "tanh": ActivationFormula(
         lambda F, z: F.tanh(z), lambda F, h, out: F.tanh_grad(h, out), lambda F, out: out * -2, by_result=True
     ),
-    "sigmoid": Curve(
+    "sigmoid": ActivationFormula(
         lambda F, z: F.sigmoid(z), lambda F, h, out: F.sigmoid_grad(h, out), lambda F, out: 1 - out * 2, by_result=True
     ),
-    "leaky_relu": Curve(
+    "leaky_relu": ActivationFormula(
         lambda F, z, slope: F.leaky_relu(z, slope),
         lambda F, h, z, slope: F.chosen(z, z > 0, h, h * slope),
         None,
         defaults={"negative_slope": 0.01},
     ),
-    "elu": Curve(
+    "elu": ActivationFormula(
         lambda F, z, alpha: F.elu(z, alpha),
-        lambda F, h, z, alpha: elu_back(F, h, z, 1, alpha, 1),
-        lambda F, z, alpha: elu_curve(F, z, alpha, 1),
+        lambda F, h, z, alpha: elu_grad(F, h, z, 1, alpha, 1),
+        lambda F, z, alpha: elu_second_derivative(F, z, alpha, 1),
         defaults={"alpha": 1.0},
     ),
-    "celu": Curve(
+    "celu": ActivationFormula(
         lambda F, z, alpha: F.celu(z, alpha),
-        lambda F, h, z, alpha: elu_back(F, h, z, 1, alpha, 1 / alpha),
-        lambda F, z, alpha: elu_curve(F, z, alpha, 1 / alpha),
+        lambda F, h, z, alpha: elu_grad(F, h, z, 1, alpha, 1 / alpha),
+        lambda F, z, alpha: elu_second_derivative(F, z, alpha, 1 / alpha),
         defaults={"alpha": 1.0},
     ),
-    "gelu": Curve(
+    "gelu": ActivationFormula(
         lambda F, z, approximate: F.gelu(z, approximate),
         lambda F, h, z, approximate: F.gelu_grad(h, z, approximate),
-        gelu_curve,
+        gelu_second_derivative,
         defaults={"approximate": "none"},
     ),
-    "silu": Curve(lambda F, z: F.silu(z), lambda F, h, z: F.silu_grad(h, z), silu_curve),
-    "softplus": Curve(
+    "silu": ActivationFormula(lambda F, z: F.silu(z), lambda F, h, z: F.silu_grad(h, z), silu_second_derivative),
+    "softplus": ActivationFormula(
         lambda F, z, beta, threshold: F.softplus(z, beta, threshold),
-        softplus_back,
-        softplus_curve,
+        softplus_grad,
+        softplus_second_derivative,
         defaults={"beta": 1.0, "threshold": 20.0},
     ),
-    "sine": Curve(
+    "sine": ActivationFormula(
         lambda F, z, frequency: F.sin(z * frequency),
         lambda F, h, z, frequency: h * F.cos(z * frequency) * frequency,
         lambda F, z, frequency: F.sin(z * frequency) * (-frequency * frequency),
@@ -76,13 +152,13 @@ CURVES: dict[str, Curve] = {
 }
 
 
-def parameters_of(activation: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All parameters of an activation in their order; ValueError for its name, TypeError for one that it has not."""
-    if activation not in CURVES:
-        raise ValueError(f"there is no activation {activation!r} for a linear layer; use one of {', '.join(CURVES)}, "
-                         "or call it on the result of linear")
-    defaults = CURVES[activation].defaults
-    for name in given:
+def all_parameters(activation: str, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """All parameters of an activation in order; ValueError for an unknown activation, TypeError for an unknown name."""
+    if activation not in FORMULAS:
+        raise ValueError(f"there is no activation {activation!r} for linear_activation; use one of "
+                         f"{', '.join(FORMULAS)}, or apply the activation to the result of linear")
+    defaults = FORMULAS[activation].defaults
+    for name in arguments:
         if name not in defaults:
             raise TypeError(f"{activation} has no parameter {name!r}; it has {', '.join(defaults) or 'none'}")
-    return (*{**defaults, **given}.values(),)
+    return (*{**defaults, **arguments}.values(),)

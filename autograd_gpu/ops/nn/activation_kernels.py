@@ -1,4 +1,4 @@
-"""The kernels of the activations in the form that ops want: forwards on CuPy arrays, and derivatives."""
+"""The activations' CUDA kernels as forwards and derivatives of ops on CuPy arrays."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...core.extend import RAW
 Array = Any
 
 
-def launches(F: Any, g: Any) -> bool:
-    """Whether a rule may use a kernel: on CuPy arrays, where its gradients are not part of a graph."""
+def use_kernel(F: Any, g: Any) -> bool:
+    """Whether a rule may use a kernel: it works on CuPy arrays, and no graph of the gradients is recorded."""
     return F is RAW and type(g) is not np.ndarray and backend.is_cuda(g)
 
 
-def slope(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:
-    """h * act', broadcasting; `saved` is what the activation's derivative reads (docs/kernels.md)."""
+def grad_by_kernel(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:
+    """h * act', broadcasting; `saved` is what the derivative is computed from (docs/kernels.md)."""
     if h.shape != saved.shape:
         h, saved = backend.namespace(h).broadcast_arrays(h, saved)
     if h.dtype != saved.dtype:  # a plain backward does not promote
@@ -31,7 +31,7 @@ def slope(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:
 
 
 def double_backward(activation: str, g: Array, need: Any, h: Array, saved: Array, **attributes: Any) -> Any:
-    """The gradients of `slope` for h and saved by one kernel; None, and the rules run, where it is not for one."""
+    """The gradients of `grad_by_kernel` for h and saved from one kernel; None if the rules have to run instead."""
     if not (all(need) and backend.is_cuda(g) and g.shape == h.shape == saved.shape):
         return None
     if not g.dtype == h.dtype == saved.dtype:
@@ -47,6 +47,6 @@ def value_forward(activation: str) -> Callable[..., Array]:
     return lambda xp, x, **attributes: kernels.bias_activation(activation, kernels.contiguous(x), **attributes)
 
 
-def slope_forward(activation: str) -> Callable[..., Array]:
-    """forward(xp, h, saved, *, attributes...) of its gradient on CuPy arrays."""
-    return lambda xp, h, saved, **attributes: slope(activation, h, saved, **attributes)
+def grad_forward(activation: str) -> Callable[..., Array]:
+    """forward(xp, h, saved, *, attributes...) of the gradient of an activation on CuPy arrays."""
+    return lambda xp, h, saved, **attributes: grad_by_kernel(activation, h, saved, **attributes)

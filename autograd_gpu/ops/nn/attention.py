@@ -1,4 +1,4 @@
-"""Attention: softmax(query keyᵀ) value, of one head or of many at once."""
+"""Attention: softmax(query keyᵀ) value, for one head or several."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def scaled_dot_product_attention(
 ) -> Tensor:  # fmt: skip
     """dropout(softmax(query keyᵀ * scale + attn_mask)) value: (..., L, E), (..., S, E), (..., S, V) -> (..., L, V).
 
-    The dimensions before the last two broadcast. `attn_mask` broadcasts to (..., L, S): a bool one is True where a
-    query looks at a key, a float one is added; a query that may look at nothing gets zeros. `is_causal` lets query i
-    look at keys 0 to i, and excludes a mask. `scale` is by default 1 / sqrt(E). `dropout_p` always drops: pass 0.0 in
-    evaluation. With `enable_gqa` the heads of key and value, dimension -3, serve groups of query heads.
+    The dimensions before the last two broadcast. `attn_mask` broadcasts to (..., L, S): a bool mask is True where a
+    query attends to a key, a float mask is added; a query that attends to no key gets zeros. With `is_causal`, which
+    excludes a mask, query i attends to keys 0 to i. `scale` is by default 1 / sqrt(E). `dropout_p` applies always: pass
+    0.0 in evaluation. With `enable_gqa` each head of key and value, dimension -3, is shared by a group of query heads.
 
     >>> q, k = ag.zeros(1, 2), ag.ones(2, 2)
     >>> ag.scaled_dot_product_attention(q, k, ag.tensor([[0.0, 2.0], [2.0, 4.0]]))

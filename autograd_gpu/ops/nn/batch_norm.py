@@ -1,9 +1,9 @@
-"""Normalisation of channels, which are dimension 1: batch norm, instance norm and group norm.
+"""Normalisation by channel, dimension 1: batch norm, instance norm and group norm.
 
 Note [Batch norm]
-`native_batch_norm` also returns the mean and the variance of each channel, from which the running ones are made. They
-are outputs like any other and have gradients, so that differentiating the rule again needs nothing special. The
-gradients of weight and bias are the two sums that the gradient of x needs, so one joint rule gives all three.
+`native_batch_norm` also returns the mean and the variance of each channel, which update the running
+statistics. They are differentiable outputs, so that the rule can be differentiated again without further formulas. The
+gradients of weight and bias are the two sums that the gradient of x needs, so one joint rule computes all three.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def _check_channels(name: str, parameter: Tensor | None, channels: int) -> None:
 
 
 def _along_channels(x, ndim):
-    """A vector of channels as (C, 1, ..., 1), which broadcasts with (N, C, ...)."""
+    """A vector with an element per channel as (C, 1, ..., 1), which broadcasts with (N, C, ...)."""
     return x if ndim == 2 else x.reshape((-1,) + (1,) * (ndim - 2))
 
 
 # ---- batch norm --------------------------------------------------------------------------------------
 
 
-def _others(ndim):
-    """All dimensions but that of the channels, counted from the right."""
+def _non_channel_dims(ndim):
+    """All dimensions except the channels, counted from the right."""
     return (-ndim, *range(2 - ndim, 0))
 
 
@@ -49,7 +49,7 @@ def _check_batch_norm(x, weight, bias):
 
 def _batch_norm(xp, x, weight, bias, eps):
     _check_batch_norm(x, weight, bias)
-    channels, dtype, axes = x.shape[1], x.dtype, _others(x.ndim)
+    channels, dtype, axes = x.shape[1], x.dtype, _non_channel_dims(x.ndim)
     n = x.size // channels if x.size else 1
     x = x.astype(wide(dtype), copy=False)
     mean = backend.total(xp, x, axes) / n
@@ -67,14 +67,14 @@ def _spread(F, vector, ndim):
 
 
 def _per_channel(x):
-    """How many elements of x each channel has, or 1."""
+    """How many elements of x each channel has, at least 1."""
     return math.prod(x.shape) // (x.shape[1] or 1) or 1
 
 
 def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
-    """With h = g * weight: rstd * (h - mean of h - normal * mean of h * normal); see Note [Batch norm]."""
+    """For x: rstd * (h - mean(h) - normal * mean(h * normal)) with h = g * weight; see Note [Batch norm]."""
     g_out, g_mean, g_var = g
-    axes, n = _others(x.ndim), _per_channel(x)
+    axes, n = _non_channel_dims(x.ndim), _per_channel(x)
 
     def spread(vector):
         return _spread(F, vector, x.ndim)
@@ -94,9 +94,9 @@ def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
     return grad_x, grad_weight if need[1] else None, grad_bias if need[2] else None
 
 
-def _batch_norm_push(F, t, x, weight, mean, var, eps):
-    """Of x: weight * rstd * (t - mean of t - normal * mean of t * normal)."""
-    axes, n, std = _others(x.ndim), _per_channel(x), F.sqrt(var + eps)
+def _batch_norm_jvp(F, t, x, weight, mean, var, eps):
+    """For x: weight * rstd * (t - mean(t) - normal * mean(t * normal))."""
+    axes, n, std = _non_channel_dims(x.ndim), _per_channel(x), F.sqrt(var + eps)
     out = of_mean = of_var = None
 
     def spread(vector):
@@ -115,7 +115,7 @@ def _batch_norm_push(F, t, x, weight, mean, var, eps):
 
 
 def _batch_batch_norm(F, n, batched, x, weight, bias, *, eps):
-    """The examples join the channels."""
+    """The batch dimension is folded into the channels."""
     _check_batch_norm(*(v if v is None else example(v, b) for v, b in zip((x, weight, bias), batched, strict=True)))
     if not batched[0]:
         return _batch_of_affine(F, n, batched, x, weight, bias, eps)
@@ -133,7 +133,7 @@ def _batch_batch_norm(F, n, batched, x, weight, bias, *, eps):
 
 
 def _batch_of_affine(F, n, batched, x, weight, bias, eps):
-    """One input for many weights or biases: it is normalised once."""
+    """One input for a batch of weights or biases: it is normalised once."""
     out, mean, var = F.native_batch_norm(x, None, None, eps)
     shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
     for vector, is_batched, combine in ((weight, batched[1], F.mul), (bias, batched[2], F.add)):
@@ -155,7 +155,7 @@ class native_batch_norm:
     grads = _batch_norm_back
     outputs, types = ("out", "mean", "var"), FLOAT
     sensitive = "mean", "var"  # the gradients of a row or a channel depend on it
-    jvp, batch = _batch_norm_push, _batch_batch_norm
+    jvp, batch = _batch_norm_jvp, _batch_batch_norm
 
 
 @public("batch_norm", "nn.functional.batch_norm")
@@ -165,10 +165,11 @@ def batch_norm(
 ) -> Tensor:  # fmt: skip
     """(input - mean) / sqrt(var + eps) * weight + bias for each channel of an input (N, C, ...).
 
-    In training mean and variance are those of the batch, and move the running ones in place by the share `momentum`
-    (the variance with Bessel's correction); else they are the running ones. A half input beside parameters of float32
-    gives a half result. ValueError for a batch of one value per channel, or for one of the running ones alone;
-    RuntimeError where they are missing or of another size. An empty input asks for neither, and moves nothing.
+    In training, mean and variance are those of the batch, and the running statistics are updated in place as (1 -
+    momentum) * running + momentum * batch (the variance with Bessel's correction); else the running statistics are
+    used. A half input with float32 parameters gives a half result. ValueError for a batch of one value per channel, or
+    if only one of the running statistics is passed; RuntimeError if they are missing or have another size. An empty
+    input does not need them, and updates nothing.
 
     >>> ag.batch_norm(ag.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
     tensor([[-1.],
@@ -180,7 +181,7 @@ def batch_norm(
     if training and n == 1:
         raise ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     if input.ndim > 1 and not input.numel():
-        return kept_half(_of_nothing(input, weight, bias), input)
+        return kept_half(_empty_result(input, weight, bias), input)
     channels = input.shape[1] if input.ndim > 1 else 1
     _check_channels("running_mean", running_mean, channels)
     _check_channels("running_var", running_var, channels)
@@ -192,18 +193,18 @@ def batch_norm(
         raise ArgumentError(f"batch_norm eps must be positive during training, but got {eps}")
     out, mean, var = native_batch_norm(input, weight, bias, eps)
     if n:  # an empty batch has no mean
-        _follow(running_mean, mean, momentum)
-        _follow(running_var, var, momentum, n / (n - 1))
+        _update_running(running_mean, mean, momentum)
+        _update_running(running_var, var, momentum, n / (n - 1))
     return kept_half(out, input)
 
 
-def _of_nothing(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """An empty x, connected to parameters of any size, whose gradients are 0."""
+def _empty_result(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """An empty result with zero gradients for x and for parameters of any size."""
     out = RECORD.clone(x) if weight is None else RECORD.mul(x, RECORD.sum(weight))
     return out if bias is None else RECORD.add(out, RECORD.sum(bias))
 
 
-def _follow(running: Tensor | None, value: Tensor, momentum: float, correction: float = 1.0) -> None:
+def _update_running(running: Tensor | None, value: Tensor, momentum: float, correction: float = 1.0) -> None:
     if running is not None:
         with no_grad():
             add_(mul_(running, 1 - momentum), value, alpha=momentum * correction)
@@ -212,7 +213,7 @@ def _follow(running: Tensor | None, value: Tensor, momentum: float, correction: 
 def _by_running(
     x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
-    """One product and one sum over x, by what the channels' constants come to."""
+    """x * scale + shift, with scale and shift of each channel from the running statistics and the parameters."""
     for name, running in (("running_mean", mean), ("running_var", var)):
         if running is None:
             raise RuntimeError(f"{name} must be defined in evaluation mode")
@@ -234,7 +235,7 @@ def _channels_of(vector: Tensor, ndim: int) -> Tensor:
 
 
 def _by_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """Each group of channels normalised over itself and all positions, then weight and bias by channel."""
+    """Normalises each group of channels over the group and all positions, then applies weight and bias by channel."""
     count, size = x.shape[0] * groups, math.prod(x.shape[1:]) // (groups or 1)
     rows = reshape(x, (count, size))
     out = reshape(native_layer_norm(rows, None, None, shape=(size,), eps=eps)[0], x.shape)
@@ -276,10 +277,10 @@ def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(input - mean) / sqrt(var + eps) over the positions of each channel of each example; weight and bias by channel.
+    """(input - mean) / sqrt(var + eps) over the positions of each channel of each sample; weight and bias by channel.
 
-    input (N, C, L, ...). The running mean and variance, if given, move in place by the share `momentum` towards the
-    examples' average, and with `use_input_stats=False` they are used instead. ValueError for one position.
+    input (N, C, L, ...). The running mean and variance, if any, are updated in place with the average over the samples
+    as in `batch_norm`; with `use_input_stats=False` they are used instead. ValueError for one position.
 
     >>> ag.instance_norm(ag.tensor([[[1.0, 3.0], [2.0, 8.0]]]), eps=0.0)
     tensor([[[-1.,  1.],
@@ -300,6 +301,6 @@ def instance_norm(
     if running_mean is not None and running_var is not None and input.numel():
         with no_grad():
             axes = tuple(range(2, input.ndim))
-            _follow(running_mean, RECORD.mean(input, _others(input.ndim)), momentum)
-            _follow(running_var, RECORD.mean(RECORD.var(input, axes), 0), momentum)
+            _update_running(running_mean, RECORD.mean(input, _non_channel_dims(input.ndim)), momentum)
+            _update_running(running_var, RECORD.mean(RECORD.var(input, axes), 0), momentum)
     return kept_half(_by_group(input, channels, weight, bias, eps), input)

@@ -1,6 +1,6 @@
-"""Losses of class scores and classes for many examples at once, each with a mean and weights of its own.
+"""Batching rules of losses of class scores and classes: each sample has its own mean and weights.
 
-The blocks of ops/nn/cross_entropy.py give the rows' losses; what makes one number of them is done here.
+The ops of ops/nn/cross_entropy.py compute the losses of the rows; the functions here reduce them for each sample.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from ...core.extend import expanded, rank
 
 
 def _over_rows(F, x):
-    """The sum for each example."""
+    """The sum for each sample."""
     dims = tuple(range(1, len(x.shape)))
     return F.sum(x, dims, True) if dims else x
 
 
-def _scale_of(F, n, target, weight, ignore_index, reduction, dtype):
-    """What the losses of an example's rows are multiplied with, and what they count for if the mean is wanted.
+def _row_factors(F, n, target, weight, ignore_index, reduction, dtype):
+    """The factors of the losses of the rows, and the sum of the rows' weights for each sample if the mean is wanted.
 
-    `weight` is the weights and whether each example has its own.
+    `weight` is a pair: the weights, and whether they are batched.
     """
     counts = F.ne(target, ignore_index)
     if weight[0] is None:
@@ -40,8 +40,8 @@ def _scale_of(F, n, target, weight, ignore_index, reduction, dtype):
 
 
 def _losses(F, n, target, losses, weight, ignore_index, reduction, dtype):
-    """The examples' losses, from those of their rows without weights."""
-    scale, total = _scale_of(F, n, target, weight, ignore_index, reduction, losses.dtype)
+    """The losses of the samples, from the unweighted losses of the rows."""
+    scale, total = _row_factors(F, n, target, weight, ignore_index, reduction, losses.dtype)
     rows = losses * scale
     if reduction != "none":
         rows = _over_rows(F, rows)
@@ -50,10 +50,10 @@ def _losses(F, n, target, losses, weight, ignore_index, reduction, dtype):
 
 
 def combined(F, n, target, losses, weight, ignore_index, reduction, dtype):
-    """The examples' losses, from those of their rows with the weights in them, which the examples share."""
+    """The losses of the samples, from the weighted losses of the rows; the weights are not batched."""
     rows = _over_rows(F, losses)
     if reduction == "mean":
-        _, total = _scale_of(F, n, target, (weight, False), ignore_index, reduction, losses.dtype)
+        _, total = _row_factors(F, n, target, (weight, False), ignore_index, reduction, losses.dtype)
         rows = F.where(total == 0, math.nan, rows / F.where(total == 0, 1.0, total))
     rows = F.reshape(rows, (n,))
     return rows if rows.dtype == dtype else F.cast(rows, dtype)
@@ -74,7 +74,7 @@ def batch_cross_entropy(F, n, batched, x, target, weight, *, ignore_index, reduc
 
 
 def of_rows(F, n, x, is_batched, rows):
-    """A number per row, or one for all of an example's, as one for each row (n, *rows)."""
+    """One number per row or per sample, expanded to one per row (n, *rows)."""
     x = F.reshape(x, (n, *(1,) * len(rows))) if is_batched and not rank(x, True) else x
     return F.expand(x, (n, *rows))
 
@@ -94,9 +94,9 @@ def batch_nll(F, n, batched, x, target, weight, *, ignore_index, reduction):
 
 
 def batch_nll_grad(F, n, batched, h, target, weight, factor, *, classes, ignore_index, reduction):
-    """By rows: h, factor and weights are those of each row's example."""
+    """Computed by rows: each row has h, factor and weights of its sample."""
     dtype, target = h.dtype, expanded(F, n, batched[1:2], (target,))[0]
-    scale, _ = _scale_of(F, n, target, (weight, batched[2]), ignore_index, "sum", wide(dtype))
+    scale, _ = _row_factors(F, n, target, (weight, batched[2]), ignore_index, "sum", wide(dtype))
     rows = of_rows(F, n, h, batched[0], target.shape[1:]) * scale
     if factor is not None:  # inf where no row counts
         rows = F.where(scale == 0, 0.0, rows * of_rows(F, n, factor, batched[3], target.shape[1:]))

@@ -11,7 +11,7 @@ from ...core.extend import RECORD, Tensor, public
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ weight[k] input2 + bias[k] for each k: (..., A), (..., B), (K, A, B), (K,) -> (..., K).
 
-    RuntimeError for sizes that do not fit.
+    RuntimeError for sizes that do not match.
 
     >>> ag.bilinear(ag.tensor([1.0, 2.0]), ag.tensor([3.0]), ag.ones(1, 2, 1))
     tensor([9.])

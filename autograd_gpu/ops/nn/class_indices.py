@@ -1,4 +1,4 @@
-"""Classes as numbers: which of them there are, and how kernels take them."""
+"""Class indices: checks, and the form in which kernels take them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from ...backend.arrays.dtypes import int64, wide
 from ...backend.cpu import numpy_ops
 
 
-def clean(target, classes, ignore_index):
-    """Whether on the CPU every target is a class; IndexError for one that is neither a class nor ignored."""
+def check_classes(target, classes, ignore_index):
+    """Whether every target, on the CPU, counts; IndexError for a class that is out of range and not ignored."""
     if not target.size:
         return True
     low, high = numpy_ops.ends(target)
@@ -20,17 +20,17 @@ def clean(target, classes, ignore_index):
     return False
 
 
-def within(xp, target, classes):
-    """`target` with ignored rows moved to some class."""
+def clipped(xp, target, classes):
+    """`target` with ignored indices replaced by valid ones."""
     return xp.minimum(xp.maximum(target, 0), classes - 1)
 
 
-def dense(x, dtype):
+def contiguous_as(x, dtype):
     """x as a contiguous array of `dtype`: itself, or a copy."""
     return x.astype(dtype, order="C", copy=False)
 
 
-def given(dtype, target, weight, ignore_index, smoothing=0.0):
-    """What the kernels take beside logits of `dtype`: the classes in int64, their weights in the wide dtype."""
-    weight = None if weight is None else dense(weight, wide(dtype))
-    return kernels.Classes(dense(target, int64), weight, ignore_index, smoothing)
+def kernel_classes(dtype, target, weight, ignore_index, smoothing=0.0):
+    """The arguments of the kernels for logits of `dtype`: the classes in int64, their weights in the wide dtype."""
+    weight = None if weight is None else contiguous_as(weight, wide(dtype))
+    return kernels.Classes(contiguous_as(target, int64), weight, ignore_index, smoothing)

@@ -1,9 +1,9 @@
-"""Losses of class scores and classes. The blocks have the classes in the last dimension; the functions see to it.
+"""Losses of class scores and classes. The ops expect the classes in the last dimension; the functions move it there.
 
 Note [Fused cross entropy]
-`class_cross_entropy` is one block for log-softmax, pick and mean. Besides the loss it returns the softmax, which its
-gradient `scale * (softmax - onehot)` reads; as an output like any other it has a gradient of its own, and that makes
-derivatives of every order right.
+`class_cross_entropy` is one op for log-softmax, selection and mean. It also returns the
+softmax, from which its gradient `scale * (softmax - onehot)` is computed. The softmax is a differentiable output, so
+that derivatives of every order are right.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ...backend.cpu.numpy_ops import add_reduce
 from ...core.extend import FLOAT, LINEAR, RECORD, Tensor, added, defop, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
-from ..reduction.sum import reduced
+from ..reduction.dimensions import ufunc_reduce
 from ..shape.permute import movedim
 from .batched_cross_entropy import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
-from .class_indices import clean, dense, given, within
+from .class_indices import check_classes, clipped, contiguous_as, kernel_classes
 from .logits_cross_entropy import logits_cross_entropy
 from .regression_losses import check_reduction
 from .softmax import exponentials, log_softmax
@@ -31,18 +31,17 @@ from .softmax import exponentials, log_softmax
 # ---- classes -----------------------------------------------------------------------------------------
 
 
-def _weighed(xp, x, target, weight, ignore_index, reduction):
-    """What the loss of each row is multiplied with, so that their sum is the result; which rows are ignored; and what
-    the rows' weights were multiplied with for a mean."""
+def _row_factors(xp, x, target, weight, ignore_index, reduction):
+    """The factors of the rows' losses; which rows are ignored; for a mean, the factor of the rows' weights."""
     classes, dtype = x.shape[-1], wide(x.dtype)
     ignored: Any = None
     factor: Any = None
-    if xp is not np or not clean(target, classes, ignore_index):
+    if xp is not np or not check_classes(target, classes, ignore_index):
         ignored = target == ignore_index
     if weight is None:
         scale = xp.ones(target.shape, dtype)
     else:
-        scale = xp.asarray(weight[within(xp, target, classes)]).astype(dtype)
+        scale = xp.asarray(weight[clipped(xp, target, classes)]).astype(dtype)
     if ignored is not None:
         scale[ignored] = 0
     if reduction == "mean":
@@ -51,27 +50,28 @@ def _weighed(xp, x, target, weight, ignore_index, reduction):
             factor = xp.asarray(1 / (target.size or 1), dtype) if plain else xp.asarray(1 / scale.sum())
             scale *= factor
     if xp is not np:
-        scale[~ignored & (target != within(xp, target, classes))] = math.nan
+        scale[~ignored & (target != clipped(xp, target, classes))] = math.nan
     return scale, ignored, factor
 
 
-def _spots(xp, x, target):
-    """Index of the element that each row's class names, in x as a matrix."""
-    flat = within(xp, target, x.shape[-1]).reshape(-1)
+def _target_index(xp, x, target):
+    """The index of each row's target class in x taken as a matrix."""
+    flat = clipped(xp, target, x.shape[-1]).reshape(-1)
     return xp.arange(flat.size), flat
 
 
-def _picked(xp, x, target):
-    return x.reshape(-1, x.shape[-1])[_spots(xp, x, target)].reshape(target.shape)
+def _target_scores(xp, x, target):
+    return x.reshape(-1, x.shape[-1])[_target_index(xp, x, target)].reshape(target.shape)
 
 
-def _combined(xp, losses, ignored, scale, reduction, dtype):
-    """The rows' losses as one number, or one each."""
+def _reduced_loss(xp, losses, ignored, scale, reduction, dtype):
+    """The reduction of the rows' losses."""
     if ignored is not None:
         losses = backend.where(xp, ignored, 0, losses)  # an ignored row may be infinite
     rows = losses * scale
     if reduction != "none":
-        rows = reduced(xp, "add", rows, None, False) if rows.size or reduction == "sum" else rows.dtype.type(math.nan)
+        empty_mean = not rows.size and reduction == "mean"
+        rows = rows.dtype.type(math.nan) if empty_mean else ufunc_reduce(xp, "add", rows, None, False)
     return xp.asarray(rows, dtype)
 
 
@@ -80,20 +80,20 @@ def _combined(xp, losses, ignored, scale, reduction, dtype):
 
 def _cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
     alike = xp is np and weight is None and reduction == "mean" and x.ndim == 2 and x.dtype.itemsize > 2
-    if alike and target.size and clean(target, x.shape[1], ignore_index):
+    if alike and target.size and check_classes(target, x.shape[1], ignore_index):
         return _mean_cross_entropy(x, target)
     dtype, x = x.dtype, x.astype(wide(x.dtype), copy=False)
-    scale, ignored, _ = _weighed(xp, x, target, weight, ignore_index, reduction)
+    scale, ignored, _ = _row_factors(xp, x, target, weight, ignore_index, reduction)
     e, total, highest = exponentials(xp, x, -1)
-    losses = (xp.log(total) + highest)[..., 0] - _picked(xp, x, target)
-    loss = _combined(xp, losses, ignored, scale, reduction, dtype)
+    losses = (xp.log(total) + highest)[..., 0] - _target_scores(xp, x, target)
+    loss = _reduced_loss(xp, losses, ignored, scale, reduction, dtype)
     if ignored is not None and reduction == "mean":
-        scale[ignored] = 0  # the mean of nothing but ignored rows is NaN, their gradients are 0
+        scale[ignored] = 0  # if all rows are ignored, the mean is NaN and the gradients are 0
     return (loss, xp.divide(e, total, out=e).astype(dtype, copy=False)), {"scale": scale}
 
 
 def _mean_cross_entropy(x, target):
-    """The common case, every row counting alike, in half as many passes: on small batches each is mostly overhead."""
+    """The mean without weights or ignored rows, in half as many passes: those of small batches are mostly overhead."""
     e, total, highest = exponentials(np, x, -1)
     losses = highest[:, 0] - x[np.arange(len(target)), target]
     losses += np.log(total[:, 0])
@@ -110,14 +110,14 @@ def _cross_entropy_back(F, g, probs, target, scale):
     return through if direct is None else direct + through
 
 
-def _slope(F, probs, target, scale):
-    """The gradient of the loss, or of the rows' losses."""
+def _derivative(F, probs, target, scale):
+    """The derivative of the loss, or of the rows' losses, by x."""
     one = F.constant_like(scale, 1.0)
     return F.cross_entropy_grad(one if one.dtype == probs.dtype else F.cast(one, probs.dtype), probs, target, scale)
 
 
-def _cross_entropy_push(F, t, probs, target, scale, reduction):
-    change = t[0] * _slope(F, probs, target, scale)
+def _cross_entropy_jvp(F, t, probs, target, scale, reduction):
+    change = t[0] * _derivative(F, probs, target, scale)
     return F.sum(change, -1) if reduction == "none" else F.sum(change), F.softmax_grad(t[0], probs, -1)
 
 
@@ -134,22 +134,22 @@ class class_cross_entropy:
     grad_x = _cross_entropy_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
     outputs, saved = ("loss", "probs"), ("scale",)
-    jvp, batch = _cross_entropy_push, batch_cross_entropy
+    jvp, batch = _cross_entropy_jvp, batch_cross_entropy
 
 
 def _cross_entropy_grad(xp, h, probs, target, scale):
     rows = xp.asarray(h * scale)
-    out = xp.multiply(probs, rows[..., None], out=xp.empty(probs.shape, probs.dtype))  # C order, whatever that of probs
+    out = xp.multiply(probs, rows[..., None], out=xp.empty(probs.shape, probs.dtype))  # in C order
     flat = out.reshape(-1, out.shape[-1])
-    flat[xp.arange(len(flat)), within(xp, target, out.shape[-1]).reshape(-1)] -= rows.reshape(-1)
+    flat[xp.arange(len(flat)), clipped(xp, target, out.shape[-1]).reshape(-1)] -= rows.reshape(-1)
     return out
 
 
 def _sum_of_rows(F, g, probs, target, scale):
-    return F.sum(g * _slope(F, probs, target, scale), -1)
+    return F.sum(g * _derivative(F, probs, target, scale), -1)
 
 
-def _cross_entropy_grad_push(F, t, h, probs, target, scale):
+def _cross_entropy_grad_jvp(F, t, h, probs, target, scale):
     direct = None if t[0] is None else F.cross_entropy_grad(t[0], probs, target, scale)
     if t[1] is None:
         return direct
@@ -159,7 +159,7 @@ def _cross_entropy_grad_push(F, t, h, probs, target, scale):
 
 @defop
 class cross_entropy_grad:
-    """h * scale * (probs - onehot(target)), h and scale per row or one for all: the gradient of `class_cross_entropy`.
+    """h * scale * (probs - onehot(target)) for h and scale per row or 0-d: the gradient of `class_cross_entropy`.
 
     >>> from autograd_gpu.ops.nn.cross_entropy import cross_entropy_grad
     >>> cross_entropy_grad(ag.tensor(1.0), ag.tensor([[0.5, 0.5]]), ag.tensor([1]), ag.tensor([2.0]))
@@ -171,7 +171,7 @@ class cross_entropy_grad:
     def grad_probs(F, g, h, scale): return g * F.unsqueeze(h * scale, -1)
     nondiff, broadcasts = ("target", "scale"), ALWAYS
     promoted, types = ("h", "probs"), FLOAT
-    jvp, batch = _cross_entropy_grad_push, batch_cross_entropy_grad
+    jvp, batch = _cross_entropy_grad_jvp, batch_cross_entropy_grad
 
 
 # ---- negative log-likelihood -------------------------------------------------------------------------
@@ -179,26 +179,28 @@ class cross_entropy_grad:
 
 def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
     if xp is not np and x.shape[-1]:
-        loss, factor = kernels.nll(dense(x, x.dtype), given(x.dtype, target, weight, ignore_index), reduction)
+        classes = kernel_classes(x.dtype, target, weight, ignore_index)
+        loss, factor = kernels.nll(contiguous_as(x, x.dtype), classes, reduction)
         return loss, {"factor": factor if reduction == "mean" else None}
-    scale, ignored, factor = _weighed(xp, x, target, weight, ignore_index, reduction)
-    losses = -_picked(xp, x, target).astype(scale.dtype)
-    return _combined(xp, losses, ignored, scale, reduction, x.dtype), {"factor": factor}
+    scale, ignored, factor = _row_factors(xp, x, target, weight, ignore_index, reduction)
+    losses = -_target_scores(xp, x, target).astype(scale.dtype)
+    return _reduced_loss(xp, losses, ignored, scale, reduction, x.dtype), {"factor": factor}
 
 
 def _nll_grad(xp, h, target, weight=None, factor=None, *, classes, ignore_index, reduction):
     if xp is not np and classes:
-        factor = None if factor is None else dense(factor, wide(h.dtype))
-        return kernels.nll_backward(dense(h, h.dtype), given(h.dtype, target, weight, ignore_index), classes, factor)
+        factor = None if factor is None else contiguous_as(factor, wide(h.dtype))
+        targets = kernel_classes(h.dtype, target, weight, ignore_index)
+        return kernels.nll_backward(contiguous_as(h, h.dtype), targets, classes, factor)
     out = xp.zeros((*target.shape, classes), h.dtype)
-    scale, ignored, _ = _weighed(xp, out, target, weight, ignore_index, "none")
+    scale, ignored, _ = _row_factors(xp, out, target, weight, ignore_index, "none")
     if factor is not None:
-        with np.errstate(invalid="ignore"):  # inf where no row counts
+        with np.errstate(invalid="ignore"):  # factor is inf if no row counts
             scale *= factor
     picked = h * -scale
     if ignored is not None:
         picked = backend.where(xp, ignored, 0, picked)
-    out.reshape(-1, classes)[_spots(xp, out, target)] = picked.reshape(-1)
+    out.reshape(-1, classes)[_target_index(xp, out, target)] = picked.reshape(-1)
     return out
 
 
@@ -207,17 +209,17 @@ def _nll_back(F, g, x_shape, target, weight, factor, ignore_index, reduction):
     return F.class_nll_grad(g, target, weight, factor, **how)
 
 
-def _nll_push(F, t, out, target, weight, factor, ignore_index, reduction):
+def _nll_jvp(F, t, out, target, weight, factor, ignore_index, reduction):
     if reduction != "mean":
         return F.class_nll(t[0], target, weight, ignore_index, reduction)
-    # not the op itself, which is NaN where no row counts: the gradient is 0 there
+    # not the op itself, which is NaN if no row counts, where the gradient is 0
     slope = _nll_back(F, F.constant_like(out, 1.0), t[0].shape, target, weight, factor, ignore_index, "mean")
     return F.sum(t[0] * slope)
 
 
 @defop
 class class_nll:
-    """Minus the elements of x that the classes name.
+    """Minus the elements of x at the target classes, reduced.
 
     >>> from autograd_gpu.ops.nn.cross_entropy import class_nll
     >>> class_nll(ag.tensor([[-1.0, -2.0]]), ag.tensor([1]))
@@ -228,14 +230,14 @@ class class_nll:
     grad_x = _nll_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
     saved = ("factor",)
-    jvp, batch = _nll_push, batch_nll
+    jvp, batch = _nll_jvp, batch_nll
 
 
 @defop
 class class_nll_grad:
-    """Zeros with -h, weighed, where the classes are: the transpose of `class_nll`.
+    """Zeros with the weighted -h at the target classes: the transpose of `class_nll`.
 
-    `factor` is what that multiplied the weights with: for "mean" one by their sum, else None.
+    `factor` is the factor of the weights in class_nll: for "mean" the inverse of their sum, else None.
 
     >>> from autograd_gpu.ops.nn.cross_entropy import class_nll_grad
     >>> class_nll_grad(ag.tensor(1.0), ag.tensor([1]), None, None, classes=2, ignore_index=-100, reduction="sum")
@@ -282,11 +284,11 @@ def nll_loss(
 ) -> Tensor:
     """Minus the log-probabilities of the classes: input (N, C, ...) or (C), target (N, ...).
 
-    `weight` (C) weighs the classes; elements of class `ignore_index` do not count. `reduction` "mean" (the default)
-    divides the sum of the losses by that of the weights (NaN if no element counts, with gradients of 0), "sum" does not
-    divide, "none" gives a loss per target (0 for an ignored one); another one is a ValueError. A target that is no
-    class is an IndexError on the CPU; on CUDA, where targets are not read on the host, it makes the loss and the
-    gradient of its element NaN. RuntimeError or ValueError for shapes or dtypes that do not fit.
+    `weight` (C) are weights of the classes; targets `ignore_index` do not count. `reduction` "mean" (the default)
+    divides the sum of the losses by the sum of the weights (NaN if no target counts, with zero gradients), "sum" does
+    not divide, "none" returns a loss per target (0 for an ignored one); ValueError for any other. A target out of range
+    is an IndexError on the CPU; on CUDA, where targets are not read on the host, its loss and gradient are NaN.
+    RuntimeError or ValueError for invalid shapes or dtypes.
 
     >>> ag.nll_loss(ag.tensor([[-1.0, -2.0]]), ag.tensor([1]))
     tensor(2.)
@@ -307,13 +309,12 @@ def cross_entropy(
 ) -> Tensor:  # fmt: skip
     """Cross entropy of logits (N, C, ...) or (C), and of classes (N, ...) or probabilities of the logits' shape.
 
-    `weight` (C) weighs the classes; elements of class `ignore_index` do not count (RuntimeError beside probabilities);
-    `label_smoothing` mixes that share of the uniform distribution into the target. `reduction` "mean" (the default)
-    divides the sum of the losses by that of the weights (NaN if no element counts, with gradients of 0) and for
-    probabilities by N and the positions, "sum" does not divide, "none" gives a loss per target (0 for an ignored one);
-    another one is a ValueError. A class that is out of range is an IndexError on the CPU; on CUDA, where classes are
-    not read on the host, it makes the loss and the gradient of its element NaN. RuntimeError or ValueError for shapes
-    or dtypes that do not fit.
+    `weight` (C) are weights of the classes; targets `ignore_index` do not count (RuntimeError with probabilities); the
+    target is mixed with the uniform distribution, whose share is `label_smoothing`. `reduction` "mean" (the default)
+    divides the sum of the losses by the sum of the weights (NaN if no target counts, with zero gradients), for
+    probabilities by the number of samples and positions, "sum" does not divide, "none" returns a loss per target (0 for
+    an ignored one); ValueError for any other. A class out of range is an IndexError on the CPU; on CUDA, where classes
+    are not read on the host, its loss and gradient are NaN. RuntimeError or ValueError for invalid shapes or dtypes.
 
     >>> ag.cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
     tensor(0.6931)
@@ -329,7 +330,7 @@ def cross_entropy(
     _check_weight(weight, last.shape[-1])
     if not last.shape[-1]:
         loss = _of_no_classes(last, target, ignore_index, reduction)
-        return RECORD.mul(loss, math.nan) if label_smoothing else loss  # there is no uniform distribution
+        return RECORD.mul(loss, math.nan) if label_smoothing else loss  # no classes: there is no uniform distribution
     if label_smoothing == 0.0 and not last.is_cuda:
         return RECORD.class_cross_entropy(last, target, weight, ignore_index, reduction)[0]
     return logits_cross_entropy(last, target, weight, ignore_index, reduction, label_smoothing)[0]
@@ -353,13 +354,13 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
 
 
 def _of_no_classes(last: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
-    """The loss of scores (N, ..., 0): every target has to be ignored."""
+    """The loss of scores (N, ..., 0), where every target has to be ignored."""
     if not last.is_cuda:
-        clean(target.array, 0, ignore_index)
+        check_classes(target.array, 0, ignore_index)
     rows = RECORD.where(RECORD.eq(target, ignore_index), RECORD.sum(last, -1), math.nan)
     return rows if reduction == "none" else RECORD.sum(rows) if reduction == "sum" else _no_mean(rows)
 
 
 def _no_mean(rows: Tensor) -> Tensor:
-    """The mean of rows none of which counts."""
+    """The mean if no row counts: NaN."""
     return RECORD.mul(RECORD.sum(rows), math.nan)

@@ -1,4 +1,4 @@
-"""What draws random numbers, by the default generator of the input's device: the dropouts, rrelu, gumbel_softmax."""
+"""Random functions, by the default generator of the input's device: dropout, rrelu, gumbel_softmax."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .piecewise_activations import leaky_relu
 # ---- dropout -----------------------------------------------------------------------------------------
 
 
-# On the CPU a mask is an array. On CUDA it is a `Mask`, a few numbers that the kernel makes its bits of, in the forward
-# pass and again in backward: nothing of the size of x is saved, and saved-tensor hooks see nothing.
+# On the CPU a mask is an array. On CUDA it is a `Mask`, a few numbers from which the kernel computes the bits, in
+# forward and again in backward: no mask array is saved, and saved-tensor hooks do not see it.
 
 
 def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
-    """x * scale + shift where it is kept, else `dropped`; and the mask.
+    """(x * scale + shift where the mask is True, else `dropped`, the mask).
 
-    Kept or dropped are elements, or whole channels, which are the first two dimensions of x.
+    The mask has an element per element of x, or per channel: the first two dimensions of x.
     """
     if xp is np:
         shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
@@ -53,7 +53,7 @@ def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
 
 @defop
 class masked_scale:
-    """x * scale where a `Mask` (backend/kernels/dropout.py) is true, else 0; x may have more dimensions in front.
+    """x * scale where a `Mask` (backend/kernels/dropout.py) is true, else 0; x may have further leading dimensions.
 
     >>> from autograd_gpu.backend.kernels import Mask
     >>> from autograd_gpu.ops.nn.dropout import masked_scale
@@ -75,7 +75,7 @@ def _pull(F, g, mask, scale):
 
 
 def _in_examples(F, drop, x, p, channels):
-    """Each example draws its own numbers; its channels become channels of more rows."""
+    """Each sample draws its own numbers: the batch dimension is folded into the rows."""
     if not channels:
         return drop(x, p)
     return F.reshape(drop(F.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), p, True), x.shape)
@@ -91,7 +91,7 @@ def _dropped(xp, x, *, p, channels=False):
 
 @defop
 class random_dropout:
-    """x with each element, or each channel, zero with probability p and divided by 1 - p otherwise.
+    """Each element, or each channel, is set to zero with probability p and divided by 1 - p otherwise.
 
     >>> ag.dropout(ag.ones(3), p=0.0)
     tensor([1., 1., 1.])
@@ -104,11 +104,11 @@ class random_dropout:
     saved, types = ("mask",), FLOAT
 
 
-LOWEST = -SELU_SCALE * SELU_ALPHA  # what selu tends to
+LOWEST = -SELU_SCALE * SELU_ALPHA  # the limit of selu(x) for x -> -inf
 
 
 def _alpha_scale(p):
-    """The factor after which mean 0 and variance 1 are kept; the shift is -p * LOWEST times it."""
+    """The factor that restores mean 0 and variance 1; the shift is -p * LOWEST times the factor."""
     return 1 / math.sqrt((LOWEST * LOWEST * p + 1) * (1 - p)) if p < 1 else 0.0
 
 
@@ -120,8 +120,8 @@ def _alpha_dropped(xp, x, *, p, channels=False):
 
 @defop
 class random_alpha_dropout:
-    """x with each element, or each channel, set to selu's lowest value with probability p, then scaled and shifted so
-    that mean 0 and variance 1 are kept.
+    """Each element, or each channel, is set to selu's lowest value with probability p, then x is scaled and shifted to
+    preserve mean 0 and variance 1.
 
     >>> ag.alpha_dropout(ag.ones(3), p=0.0, training=True)
     tensor([1., 1., 1.])
@@ -142,7 +142,7 @@ def _drops(p: float, training: bool) -> bool:
 
 @public("dropout", "dropout_")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """In training, zero with probability p for each element and input / (1 - p) otherwise; else input itself.
+    """In training each element is set to zero with probability p and divided by 1 - p otherwise; else input itself.
 
     >>> ag.dropout(ag.ones(3), p=1.0)
     tensor([0., 0., 0.])
@@ -186,7 +186,7 @@ def dropout1d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of x (N, C, H, W); warns about another number of dimensions.
 
-    An input (N, C, L) is taken as `dropout1d` takes it, as in PyTorch.
+    An input (N, C, L) is treated as in `dropout1d`, as in PyTorch.
 
     >>> ag.dropout2d(ag.ones(1, 2, 2, 2), p=1.0).sum()
     tensor(0.)
@@ -212,7 +212,7 @@ def dropout3d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 @public("alpha_dropout", "alpha_dropout_")
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
-    """Dropout for selu (Klambauer et al. 2017): dropped elements are selu's lowest value; mean 0 and variance 1 stay.
+    """Dropout for selu (Klambauer et al. 2017): dropped elements get selu's lowest value; keeps mean 0, variance 1.
 
     >>> ag.alpha_dropout(ag.ones(3), p=1.0, training=True)
     tensor([0., 0., 0.])
@@ -246,7 +246,7 @@ def _rrelu(xp, x, *, lower=1 / 8, upper=1 / 3):
 
 @defop
 class random_rrelu:
-    """x where x > 0, else x times a slope drawn for each element from [lower, upper).
+    """x where x > 0, else x times a random slope per element, uniform on [lower, upper).
 
     >>> ag.rrelu(ag.tensor([-2.0, 3.0]), 0.5, 0.5, training=True)
     tensor([-1.,  3.])
@@ -260,8 +260,8 @@ class random_rrelu:
 
 @public("rrelu", "rrelu_", "nn.functional.rrelu_")
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
-    """input where it is positive, else times a slope: in training drawn for each element from [lower, upper), else
-    their mean.
+    """input where it is positive, else input times a slope: in training random per element, uniform on [lower, upper),
+    else (lower + upper) / 2.
 
     >>> ag.rrelu(ag.tensor([-4.0, 3.0]), 0.25, 0.75)
     tensor([-2.,  3.])
@@ -269,7 +269,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     return random_rrelu(input, lower, upper) if training else leaky_relu(input, (lower + upper) / 2)
 
 
-# ---- a random class ----------------------------------------------------------------------------------
+# ---- gumbel_softmax ------------------------------------------------------------------------------------
 
 
 @public("gumbel_softmax", "nn.functional.gumbel_softmax")
@@ -277,9 +277,9 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
 def gumbel_softmax(
     logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """Softmax over `dim` of (logits + Gumbel noise) / tau: a differentiable draw of a class (Jang et al. 2017).
+    """Softmax over `dim` of (logits + Gumbel noise) / tau: a differentiable sample of a class (Jang et al. 2017).
 
-    With `hard` the result is one-hot, and the gradient is that of the soft one. `eps` has no effect.
+    With `hard` the result is one-hot, with the gradient of the soft sample. `eps` has no effect.
 
     >>> ag.gumbel_softmax(ag.zeros(2, 3), hard=True).sum(-1)
     tensor([1., 1.])

@@ -1,4 +1,4 @@
-"""Bags of rows of a table: the sum, mean or maximum of the rows that each bag names."""
+"""The sum, mean or maximum of bags of rows of a table."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, mode: str = "mean",
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The sum, mean or maximum (`mode`) of the rows of `weight` (V, D) that each bag names: -> (bags, D).
+    """The sum, mean or maximum (`mode`) of the rows of `weight` (V, D) in each bag: -> (bags, D).
 
-    A bag is a row of an integer `input` (bags, n); or input is (n) and bag i goes from offsets[i] to the next offset or
-    the end (with `include_last_offset` the last offset is the end). Rows `padding_idx` do not count; an empty bag is 0.
-    `per_sample_weights` scale the rows of a sum. Offsets are read on the host.
+    A bag is a row of an integer `input` (bags, n); or input is (n), and bag i goes from offsets[i] to the next offset
+    or the end (with `include_last_offset` the last offset is the end). Rows `padding_idx` do not count; an empty bag
+    gives 0. `per_sample_weights` scale the rows of a sum. Offsets are read on the host.
 
     >>> ag.embedding_bag(ag.tensor([0, 1, 1]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([0, 2]), mode="sum")
     tensor([[4., 6.],
@@ -31,17 +31,17 @@ def embedding_bag(
     _check(input, offsets, mode, per_sample_weights)
     indices, counts = input, None
     if offsets is not None:
-        places, counts = _places(input.shape[0], offsets, include_last_offset)
-        indices = RECORD.advanced_index(input, places, dims=(-1,))
+        indices, counts = _bag_indices(input.shape[0], offsets, include_last_offset)
+        indices = RECORD.advanced_index(input, indices, dims=(-1,))
         if per_sample_weights is not None:
-            per_sample_weights = RECORD.advanced_index(per_sample_weights, places, dims=(-1,))
+            per_sample_weights = RECORD.advanced_index(per_sample_weights, indices, dims=(-1,))
     if padding_idx is not None:
         proper = RECORD.ne(indices, padding_idx % weight.shape[0])
         counts = proper if counts is None else RECORD.logical_and(counts, proper)
     rows = RECORD.embedding(indices, weight)  # (bags, longest, D)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
-    return _joined(rows, counts, mode)
+    return _reduced(rows, counts, mode)
 
 
 def _check(input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights: Tensor | None) -> None:
@@ -63,8 +63,8 @@ def _check(input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights:
                                 f"then it must have the same shape as the input ({list(input.shape)})")
 
 
-def _places(n: int, offsets: Tensor, include_last: bool) -> tuple[Tensor, Tensor]:
-    """(bags, longest) places in the input, and which of them count."""
+def _bag_indices(n: int, offsets: Tensor, include_last: bool) -> tuple[Tensor, Tensor]:
+    """(bags, longest) indices into the input, and a mask of those inside of the bags."""
     host = offsets.numpy(force=True)
     if not include_last:
         host = np.append(host, n)
@@ -77,11 +77,11 @@ def _places(n: int, offsets: Tensor, include_last: bool) -> tuple[Tensor, Tensor
                            f"{host.tolist()}")
     lengths = (ends - starts)[:, None]
     steps = np.arange(lengths.max(initial=0))
-    places, counts = np.clip(starts[:, None] + steps, 0, max(n - 1, 0)), steps < lengths
-    return wrap(backend.to_device(places, offsets.device)), wrap(backend.to_device(counts, offsets.device))
+    indices, counts = np.clip(starts[:, None] + steps, 0, max(n - 1, 0)), steps < lengths
+    return wrap(backend.to_device(indices, offsets.device)), wrap(backend.to_device(counts, offsets.device))
 
 
-def _joined(rows: Tensor, counts: Tensor | None, mode: str) -> Tensor:
+def _reduced(rows: Tensor, counts: Tensor | None, mode: str) -> Tensor:
     if not rows.shape[1]:  # each bag is empty
         return rows.sum(1)
     if counts is None:

@@ -1,4 +1,4 @@
-"""Activations that bend by an exponential: elu and its kin, softplus, logsigmoid, mish."""
+"""Activations with exponentials: elu, celu, selu, softplus, logsigmoid, mish."""
 
 from __future__ import annotations
 
@@ -9,43 +9,34 @@ from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
 from .activation import times
-from .activation_kernels import launches, slope, value_forward
+from .activation_formulas import elu_grad, softplus_grad
+from .activation_kernels import grad_by_kernel, use_kernel, value_forward
 
-# ---- elu and its kin ---------------------------------------------------------------------------------
+# ---- elu, celu, selu -----------------------------------------------------------------------------------
 
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
 
 def _elu(xp, x, scale, negative, inner):
-    """scale * x where x > 0, else negative * (exp(inner * x) - 1): the sum of both, of which one is 0."""
-    bend = negative / scale
-    numbers = (0, bend, scale)
-    zero, by_bend, by_scale = numpy_ops.constants(x.dtype, *numbers) if xp is np else numbers
-    few = x.ndim and x.size <= numpy_ops.FEW  # NumPy gives a fresh array by itself, but of a 0-d one
+    """scale * x where x > 0, else negative * (exp(inner * x) - 1), as a sum in which one term is 0."""
+    ratio = negative / scale
+    numbers = (0, ratio, scale)
+    zero, by_ratio, by_scale = numpy_ops.constants(x.dtype, *numbers) if xp is np else numbers
+    few = x.ndim and x.size <= numpy_ops.FEW  # NumPy allocates the result itself, except for a 0-d x
     out = xp.minimum(x, zero, out=None if few else backend.empty(xp, x.shape, x.dtype))
     if inner != 1:
         out *= inner
     xp.expm1(out, out=out)
-    if bend != 1:
-        out *= by_bend
+    if ratio != 1:
+        out *= by_ratio
     out += xp.maximum(x, zero)
     if scale != 1:
         out *= by_scale
     return out
 
 
-def elu_back(F, g, x, scale, negative, inner):
-    e = F.exp(F.clamp(x, None, 0.0) * inner)
-    return F.where(x <= 0, g * e * (negative * inner), g if scale == 1 else g * scale)
-
-
-def elu_curve(F, x, alpha, inner):
-    """The second derivative of alpha * (exp(inner * x) - 1) below 0, and 0 above."""
-    return F.where(x <= 0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner), 0.0)
-
-
-def _back_of_elu(F, g, x, alpha):
-    return slope("elu", g, x, alpha=alpha) if launches(F, g) else elu_back(F, g, x, 1, alpha, 1)
+def _elu_back(F, g, x, alpha):
+    return grad_by_kernel("elu", g, x, alpha=alpha) if use_kernel(F, g) else elu_grad(F, g, x, 1, alpha, 1)
 
 
 @defop
@@ -57,7 +48,7 @@ class elu:
     """
 
     forward = in_float32(lambda xp, x, *, alpha=1.0: _elu(xp, x, 1, alpha, 1), value_forward("elu"))
-    grad_x = _back_of_elu
+    grad_x = _elu_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -70,20 +61,22 @@ def _celu(xp, x, *, alpha=1.0):
     return _elu(xp, x, 1, alpha, 1 / alpha)
 
 
-def _back_of_celu(F, g, x, alpha):
-    return slope("celu", g, x, alpha=alpha) if launches(F, g) else elu_back(F, g, x, 1, alpha, 1 / alpha)
+def _celu_back(F, g, x, alpha):
+    return grad_by_kernel("celu", g, x, alpha=alpha) if use_kernel(F, g) else elu_grad(F, g, x, 1, alpha, 1 / alpha)
 
 
 @defop
 class celu:
-    """x where x > 0, else alpha * (exp(x / alpha) - 1), whose derivative at 0 is 1; RuntimeError if alpha is 0.
+    """x where x > 0, else alpha * (exp(x / alpha) - 1); RuntimeError if alpha is 0.
+
+    The derivative is continuous: 1 at 0.
 
     >>> ag.celu(ag.tensor([-1.0, 2.0]), 2.0)
     tensor([-0.7869,  2.    ])
     """
 
     forward = in_float32(_celu, value_forward("celu"))
-    grad_x = _back_of_celu
+    grad_x = _celu_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -92,7 +85,7 @@ class celu:
 
 @defop
 class selu:
-    """`elu` with the alpha and the scale that keep mean and variance of a deep network (Klambauer et al. 2017).
+    """`elu` with the alpha and scale that preserve mean and variance across layers (Klambauer et al. 2017).
 
     >>> ag.selu(ag.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
@@ -100,21 +93,21 @@ class selu:
 
     @in_float32
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
-    def grad_x(F, g, x): return elu_back(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    def grad_x(F, g, x): return elu_grad(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "selu", "selu_", "nn.functional.selu_"
 
 
-# ---- softplus and its kin ----------------------------------------------------------------------------
+# ---- softplus, logsigmoid, mish --------------------------------------------------------------------------
 
 
-STRAIGHT = 20.0  # beyond it softplus and mish are x, to the last bit of float32, and mish to that of float64
+LINEAR_FROM = 20.0  # from here on softplus (in float32) and mish (also in float64) equal x exactly
 
 
 def _softplus(xp, x, *, beta=1.0, threshold=20.0):
-    if beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # a look costs less than the limits
+    if beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # the comparison costs less than the limits below
         out = np.exp(x, out=backend.empty(xp, x.shape, x.dtype))
         return np.log1p(out, out=out)
     limit = backend.constant(xp, threshold, x.dtype)
@@ -123,21 +116,9 @@ def _softplus(xp, x, *, beta=1.0, threshold=20.0):
     xp.log1p(out, out=out)
     if beta != 1:
         out /= beta
-    if beta > 0 and threshold >= STRAIGHT:  # there the curve is x, of which nothing less than x comes out above
+    if beta > 0 and threshold >= LINEAR_FROM:  # softplus(x) >= x, with equality beyond the threshold
         return xp.maximum(out, x, out=out)
     return backend.where(xp, x * beta > threshold, x, out)
-
-
-def softplus_back(F, g, x, beta, threshold):
-    if launches(F, g):
-        return slope("softplus", g, x, beta=beta, threshold=threshold)
-    return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
-
-
-def softplus_curve(F, x, beta, threshold):
-    """The second derivative."""
-    s = F.sigmoid(x * beta)
-    return F.where(x * beta > threshold, 0.0, s * (1 - s) * beta)
 
 
 @defop
@@ -149,7 +130,7 @@ class softplus:
     """
 
     forward = in_float32(_softplus, value_forward("softplus"))
-    grad_x = softplus_back
+    grad_x = softplus_grad
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "softplus", "nn.functional.softplus"
@@ -165,7 +146,7 @@ def _logsigmoid(xp, x):
 
 @defop
 class logsigmoid:
-    """log(sigmoid(x)), exact for large |x|.
+    """log(sigmoid(x)), accurate for large |x|.
 
     >>> ag.logsigmoid(ag.tensor([0.0, -100.0]))
     tensor([  -0.6931, -100.    ])
@@ -179,8 +160,8 @@ class logsigmoid:
 
 
 def _mish(xp, x):
-    """tanh(log(1 + e)) is t / (t + 2) with t = e (e + 2), e = exp(x)."""
-    t = xp.minimum(x, STRAIGHT, out=backend.empty(xp, x.shape, x.dtype))
+    """x * tanh(softplus(x)), where tanh(log(1 + e)) = t / (t + 2) for e = exp(x) and t = e (e + 2)."""
+    t = xp.minimum(x, LINEAR_FROM, out=backend.empty(xp, x.shape, x.dtype))
     xp.exp(t, out=t)
     t *= t + 2
     t /= t + 2
@@ -188,7 +169,7 @@ def _mish(xp, x):
 
 
 def _mish_back(F, g, x):
-    e = F.exp(F.clamp(x, None, STRAIGHT))
+    e = F.exp(F.clamp(x, None, LINEAR_FROM))
     t = e * (e + 2)
     u = t / (t + 2)
     return g * (u + x * F.sigmoid(x) * (1 - u * u))

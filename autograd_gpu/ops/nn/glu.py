@@ -1,11 +1,11 @@
-"""Half of the input as a gate for the other half."""
+"""glu: one half of the input gates the other."""
 
 from __future__ import annotations
 
 from ...core.extend import FLOAT, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
-from .activation import above_one
+from .activation import one_plus_exp
 
 
 def _halves(x, dim):
@@ -21,7 +21,7 @@ def _halves(x, dim):
 
 def _glu(xp, x, *, dim=-1):
     first, second = _halves(x, dim)
-    out = above_one(xp, x[second])
+    out = one_plus_exp(xp, x[second])
     return xp.divide(x[first], out, out=out)
 
 
@@ -35,8 +35,8 @@ def _glu_back(F, g, x, dim):
 def _glu_jvp(F, t, x, dim):
     first, second = _halves(x, dim)
     s = F.sigmoid(F.basic_index(x, second))
-    slope = F.basic_index(x, first) * (1 - s)
-    return (F.basic_index(t, first) + F.basic_index(t, second) * slope) * s
+    derivative = F.basic_index(x, first) * (1 - s)
+    return (F.basic_index(t, first) + F.basic_index(t, second) * derivative) * s
 
 
 @defop

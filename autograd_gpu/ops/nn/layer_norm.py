@@ -14,7 +14,7 @@ from ...core.extend import FLOAT, RECORD, Tensor, aligned, as_number, defop, exa
 
 
 def _axes(x, shape):
-    """The last dimensions, those of `shape`, after PyTorch's check."""
+    """The last dimensions, those of `shape`, after PyTorch's checks."""
     n = len(shape)
     if not n:
         raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
@@ -32,18 +32,18 @@ def _check_parameter(name, parameter, shape):
 
 
 def _squares(xp, x, axes):
-    """The sum of x * x, without that array where NumPy can."""
+    """The sum of x * x, with NumPy without the array of squares if possible."""
     if xp is np and len(axes) == 1:
         return np.vecdot(x, x)[..., None]
     return backend.total(xp, x * x, axes, True)
 
 
-def _normalised(xp, x, weight, bias, *, shape, eps=1e-5):
-    """The result, and the statistics in the dtype that sums are made in."""
+def _layer_norm(xp, x, weight, bias, *, shape, eps=1e-5):
+    """The result, and the statistics in the dtype of the sums."""
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
     _check_parameter("bias", bias, shape)
-    if xp is not np and x.size:  # one kernel; the lines below are CuPy's for arrays with nothing in them
+    if xp is not np and x.size:  # one kernel; empty CuPy arrays go by the lines below
         x, weight, bias = map(kernels.contiguous, (x, weight, bias))
         return kernels.layer_norm(x, weight, bias, eps, len(shape))
     n = math.prod(shape) or 1
@@ -67,12 +67,12 @@ def _as(F, dtype, x):
 
 
 def _widened(F, *values):
-    """Half types in float32, as the statistics are."""
+    """Half types as float32, the dtype of the statistics."""
     return [None if x is None else _as(F, wide(x.dtype), x) for x in values]
 
 
 def _grad_x(F, g, x, weight, mean, rstd, shape):
-    """mean and rstd are outputs like any other, so that differentiating this formula needs nothing special."""
+    """The gradient for x. mean and rstd are differentiable outputs, so it can be differentiated again."""
     dtype, (_, g_mean, g_rstd) = x.dtype, g
     g_out, x, weight = _widened(F, g[0], x, weight)
     axes, n = tuple(range(-len(shape), 0)), math.prod(shape) or 1
@@ -105,8 +105,9 @@ def _grad_bias(F, g, shape):
 
 
 def _fused(F, g, need, x, weight, mean, rstd, shape):
-    """All gradients in one pass, of an RMS norm with mean None. The rules remain for the gradients of the statistics,
-    for that of a bias alone, and in NumPy for any alone: two share the products."""
+    """All gradients in one pass; with mean None those of an RMS norm. None, so that the rules run, if the statistics
+    have gradients, for the gradient of the bias alone, and in NumPy for any single gradient: only several share
+    products."""
     if x is None or not x.size or g[0] is None or any(each is not None for each in g[1:]):
         return None
     if type(x) is np.ndarray:
@@ -118,7 +119,7 @@ def _fused(F, g, need, x, weight, mean, rstd, shape):
 
 
 def _gradients(need, g, x, weight, mean, rstd, shape):
-    """The formulas of the rules on NumPy arrays, each product and each sum made once."""
+    """The formulas of the rules on NumPy arrays, with each product and each sum computed once."""
     dtype, n, axes, above = x.dtype, math.prod(shape), tuple(range(-len(shape), 0)), tuple(range(x.ndim - len(shape)))
     g, normal = g.astype(wide(dtype), copy=False), x * rstd if mean is None else (x - mean) * rstd
     product = g * normal
@@ -138,7 +139,7 @@ def _gradients(need, g, x, weight, mean, rstd, shape):
 
 
 def _through_scale(F, t, normal, rstd, shape):
-    """The tangents of `normal` and of `rstd` from the tangent t of what was divided by its root mean square."""
+    """The tangents of `normal` and `rstd`, from the tangent t of what was divided by its root mean square."""
     shared = F.sum(t * normal, tuple(range(-len(shape), 0)), True) / (math.prod(shape) or 1)
     return rstd * (t - normal * shared), -rstd * (rstd * shared)
 
@@ -160,8 +161,8 @@ def _layer_norm_jvp(F, t, x, weight, mean, rstd, shape):
     return _as(F, dtype, _scaled_tangent(normal, weight, t_normal, t_weight, t_bias)), t_mean, t_rstd
 
 
-def _in_examples(F, run, n, batched, x, weight, bias, shape):
-    """run(weight, bias), a normalisation, for n examples; weight and bias come after it if an example has its own."""
+def _batched_norm(F, run, n, batched, x, weight, bias, shape):
+    """run(weight, bias), a normalisation, for a batch of n; batched weights and biases are applied after it."""
     _axes(example(x, batched[0]), shape)
     for name, parameter, b in (("weight", weight, batched[1]), ("bias", bias, batched[2])):
         if parameter is not None:
@@ -187,7 +188,7 @@ class native_layer_norm:
     """
 
     def forward(xp, x, weight=None, bias=None, *, shape, eps=1e-5):
-        return _normalised(xp, x, weight, bias, shape=shape, eps=eps)
+        return _layer_norm(xp, x, weight, bias, shape=shape, eps=eps)
 
     grad_x = _grad_x
     grad_weight = _grad_weight
@@ -196,7 +197,7 @@ class native_layer_norm:
     jvp = _layer_norm_jvp
     def batch(F, n, batched, x, weight, bias, *, shape, eps):
         def run(weight, bias): return F.native_layer_norm(x, weight, bias, shape=shape, eps=eps)
-        return _in_examples(F, run, n, batched, x, weight, bias, shape)
+        return _batched_norm(F, run, n, batched, x, weight, bias, shape)
     outputs, types = ("out", "mean", "rstd"), FLOAT
     sensitive = "mean", "rstd"  # the gradients of a row or a channel depend on it
 
@@ -208,7 +209,7 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """(input - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, those of `normalized_shape`.
 
-    A half input beside parameters of float32 gives a half result, rounded once.
+    A half input with float32 parameters gives a half result, rounded once.
 
     >>> ag.layer_norm(ag.tensor([[1.0, 3.0], [2.0, 8.0]]), (2,), eps=0.0)
     tensor([[-1.,  1.],
@@ -218,7 +219,7 @@ def layer_norm(
 
 
 def kept_half(out: Tensor, x: Tensor) -> Tensor:
-    """`out` in the dtype of a half x, which beside parameters of float32 was normalised as float32."""
+    """`out` in the dtype of a half x, which was normalised in float32 if the parameters are float32."""
     return RECORD.cast(out, dtype=x.dtype) if x.dtype in HALF and out.dtype != x.dtype else out
 
 
@@ -291,7 +292,7 @@ class native_rms_norm:
     jvp = _rms_jvp
     def batch(F, n, batched, x, weight, *, shape, eps):
         def run(weight, bias): return F.native_rms_norm(x, weight, shape=shape, eps=eps)
-        return _in_examples(F, run, n, (*batched, False), x, weight, None, shape)
+        return _batched_norm(F, run, n, (*batched, False), x, weight, None, shape)
     outputs, types = ("out", "rstd"), FLOAT
     sensitive = ("rstd",)  # the gradients of a row or a channel depend on it
 
@@ -302,9 +303,9 @@ def rms_norm(
 ) -> Tensor:
     """input / sqrt(mean(input ** 2) + eps) * weight over the last dimensions, those of `normalized_shape`.
 
-    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. A half input beside a
-    weight of float32 gives a half result. RuntimeError if input does not end in `normalized_shape` or `weight` has
-    another shape.
+    `eps` is by default the machine epsilon of input's dtype, for half types that of float32. A half input with a
+    float32 weight gives a half result. RuntimeError if the shape of input does not end in `normalized_shape` or
+    `weight` has another shape.
 
     >>> ag.rms_norm(ag.tensor([[1.0, 7.0]]), (2,), eps=0.0)
     tensor([[0.2, 1.4]])

@@ -1,4 +1,4 @@
-"""Losses that are negative log-likelihoods, or differ from one by a constant: Bernoulli, Gaussian, Poisson, KL."""
+"""Negative log-likelihoods, up to constants: binary cross entropy, Gaussian, Poisson, Kullback-Leibler divergence."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...backend.cpu.numpy_ops import max_reduce, min_reduce
 from ...core.extend import FLOAT, RECORD, Tensor, defop, example, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
-from ..reduction.sum import divided
-from .regression_losses import LOSS_BATCH, LOSS_JVP, finish, reduced_examples, settle, share, whole_examples
+from ..reduction.dimensions import divided_by_count
+from .regression_losses import LOSS_BATCH, LOSS_JVP, expanded_inputs, finish, reduced_samples, settle, share
 from .similarity import lift
 
 # ---- binary classification ---------------------------------------------------------------------------
@@ -35,24 +35,24 @@ def _bce_scale(g, input, weight, reduction):
 
 def _bce_input(F, g, input, target, weight, pos_weight, reduction):
     if pos_weight is None:
-        slope = F.sigmoid(input) - target
+        derivative = F.sigmoid(input) - target
     else:
-        slope = 1 - target - (1 + (pos_weight - 1) * target) * F.sigmoid(-input)
-    return slope * _bce_scale(g, input, weight, reduction)
+        derivative = 1 - target - (1 + (pos_weight - 1) * target) * F.sigmoid(-input)
+    return derivative * _bce_scale(g, input, weight, reduction)
 
 
 def _bce_target(F, g, input, weight, pos_weight, reduction):
-    slope = -input if pos_weight is None else (pos_weight - 1) * F.softplus(-input, 1.0, 40.0) - input
-    return slope * _bce_scale(g, input, weight, reduction)
+    derivative = -input if pos_weight is None else (pos_weight - 1) * F.softplus(-input, 1.0, 40.0) - input
+    return derivative * _bce_scale(g, input, weight, reduction)
 
 
 @defop
 class binary_cross_entropy_with_logits:
-    """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; exact for large logits.
+    """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; accurate for large logits.
 
-    `weight` scales the elements' losses and `pos_weight` the part of the positive target; both broadcast.
-    `reduction` "mean" (the default; weights do not count in the divisor) or "sum" makes one number of the elements'
-    losses, "none" keeps their shape; another one, or a target of another shape, is a ValueError.
+    `weight` scales the losses of the elements and `pos_weight` the term of the positive class; both broadcast.
+    `reduction` is "mean" (the default; the divisor is the number of elements), "sum" or "none"; ValueError for any
+    other, and for a target of another shape.
 
     >>> ag.binary_cross_entropy_with_logits(ag.tensor([0.0]), ag.tensor([1.0]))
     tensor(0.6931)
@@ -82,8 +82,8 @@ def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
 
 
 def _of_probabilities_back(F, g, input, target, weight, reduction):
-    slope = (input - target) / F.clamp((1 - input) * input, 1e-12)
-    return slope * _bce_scale(g, input, weight, reduction)
+    derivative = (input - target) / F.clamp((1 - input) * input, 1e-12)
+    return derivative * _bce_scale(g, input, weight, reduction)
 
 
 def _of_probabilities_target(F, g, input, weight, reduction):
@@ -94,9 +94,9 @@ def _of_probabilities_target(F, g, input, weight, reduction):
 class binary_cross_entropy:
     """-target * log(input) - (1 - target) * log(1 - input), input and target in [0, 1] and of one shape.
 
-    The logarithms are not below -100. `weight` scales the elements' losses and broadcasts. `reduction` "mean" (the
-    default; weights do not count in the divisor) or "sum" makes one number of them, "none" keeps their shape; another
-    one, or a target of another shape, is a ValueError. RuntimeError for an input on the CPU out of [0, 1].
+    The logarithms are clamped to -100 or more. `weight` scales the losses of the elements and broadcasts. `reduction`
+    is "mean" (the default; the divisor is the number of elements), "sum" or "none"; ValueError for any other, and for a
+    target of another shape. RuntimeError for an input on the CPU outside of [0, 1].
 
     >>> ag.binary_cross_entropy(ag.tensor([0.5]), ag.tensor([1.0]))
     tensor(0.6931)
@@ -122,7 +122,7 @@ def _kl_div(xp, input, target, *, reduction="mean", log_target=False):
     if reduction != "batchmean":
         return finish(xp, values, reduction, input.dtype)
     total = finish(xp, values, "sum", values.dtype)
-    return divided(total, input.shape[0] if input.ndim else 1).astype(input.dtype, copy=False)
+    return divided_by_count(total, input.shape[0] if input.ndim else 1).astype(input.dtype, copy=False)
 
 
 def _kl_share(g, shape, input_shape, reduction):
@@ -133,31 +133,31 @@ def _kl_share(g, shape, input_shape, reduction):
 
 def _kl_input(F, g, target, input_shape, target_shape, reduction, log_target):
     shape = np.broadcast_shapes(input_shape, target_shape)
-    slope = -(F.exp(target) if log_target else target)
-    return F.expand(slope, shape) * _kl_share(g, shape, input_shape, reduction)
+    derivative = -(F.exp(target) if log_target else target)
+    return F.expand(derivative, shape) * _kl_share(g, shape, input_shape, reduction)
 
 
 def _kl_target(F, g, input, target, reduction, log_target):
-    slope = F.exp(target) * (target - input + 1) if log_target else F.log(target) + 1 - input
-    return slope * _kl_share(g, slope.shape, input.shape, reduction)
+    derivative = F.exp(target) * (target - input + 1) if log_target else F.log(target) + 1 - input
+    return derivative * _kl_share(g, derivative.shape, input.shape, reduction)
 
 
 def _kl_batch(F, n, batched, input, target, *, reduction, log_target):
-    values = F.kl_div(*whole_examples(F, n, batched, (input, target)), "none", log_target)
+    values = F.kl_div(*expanded_inputs(F, n, batched, (input, target)), "none", log_target)
     if reduction != "batchmean":
-        return reduced_examples(F, values, reduction)
-    total, shape = reduced_examples(F, values, "sum"), example(input, batched[0]).shape
+        return reduced_samples(F, values, reduction)
+    total, shape = reduced_samples(F, values, "sum"), example(input, batched[0]).shape
     size = shape[0] if shape else 1
     return total / size if size else total * math.nan
 
 
 @defop
 class kl_div:
-    """target * (log(target) - input), of log-probabilities `input` and probabilities `target`, broadcasting.
+    """target * (log(target) - input) for log-probabilities `input` and probabilities `target`, broadcasting.
 
-    With `log_target` both are logarithms. `reduction` "batchmean" divides the sum by the size of dimension 0, as the
-    Kullback-Leibler divergence does; "mean" (the default) divides by the number of elements, "sum" does not divide,
-    "none" gives a loss per element; another one is a ValueError. A target of 0 costs nothing.
+    With `log_target` target is logarithmic, too. `reduction` "batchmean" divides the sum by the size of dimension 0,
+    which gives the Kullback-Leibler divergence; "mean" (the default) divides by the number of elements, "sum" does not
+    divide, "none" returns a loss per element; ValueError for any other. The loss of a target of 0 is 0.
 
     >>> ag.kl_div(ag.tensor([[0.5, 0.5]]).log(), ag.tensor([[1.0, 0.0]]), reduction="batchmean")
     tensor(0.6931)
@@ -195,7 +195,7 @@ def _gaussian_var(F, g, input, target, var, reduction):
 
 @defop
 class gaussian_nll:
-    """(log(var) + (input - target) ** 2 / var) / 2 for a positive `var`, broadcasting: what `gaussian_nll_loss` calls.
+    """(log(var) + (input - target) ** 2 / var) / 2 for a positive `var`, broadcasting: the op of `gaussian_nll_loss`.
 
     >>> from autograd_gpu.ops.nn.likelihood_losses import gaussian_nll
     >>> gaussian_nll(ag.tensor([1.0]), ag.tensor([3.0]), ag.tensor([1.0]))
@@ -215,11 +215,11 @@ class gaussian_nll:
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log(var) + (input - target) ** 2 / var) / 2, with `full` plus log(2 pi) / 2; var is taken as `eps` at least.
+    """(log(var) + (input - target) ** 2 / var) / 2, with `full` plus log(2 pi) / 2; var is clamped to `eps` or more.
 
-    `var` has the shape of the input, or that with the last size 1 or without it, or is a number; its gradient is that
-    at max(var, eps). `reduction` "mean" (the default) or "sum" makes one number of the elements' losses, "none" keeps
-    their shape. ValueError for another reduction, another shape of var, and on the CPU for a negative var.
+    `var` is a number or has the shape of the input, whose last dimension may be 1 or missing; its gradient is computed
+    at max(var, eps). `reduction` is "mean" (the default), "sum" or "none". ValueError for any other, for another shape
+    of var, and on the CPU for a negative var.
 
     >>> ag.gaussian_nll_loss(ag.tensor([1.0, 2.0]), ag.tensor([3.0, 2.0]), ag.tensor([1.0, 1.0]))
     tensor(1.)
@@ -249,8 +249,8 @@ def poisson_nll_loss(
 ) -> Tensor:  # fmt: skip
     """exp(input) - target * input; without `log_input` input - target * log(input + eps).
 
-    `full` adds Stirling's approximation of log(target!) for targets above 1. `reduction` "mean" (the default) or "sum"
-    makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+    `full` adds Stirling's approximation of log(target!) for targets above 1. `reduction` is "mean" (the default), "sum"
+    or "none"; ValueError for any other.
 
     >>> ag.poisson_nll_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 2.0]))
     tensor(1.)

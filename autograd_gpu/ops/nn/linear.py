@@ -1,4 +1,4 @@
-"""A layer: the product with a weight, and a bias."""
+"""The linear layer: a product with a weight, plus a bias."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _batch_linear(F, n, batched, x, weight, bias):
 
 @defop
 class linear:
-    """x @ weightᵀ + bias: x (..., in), weight (out, in), bias (out,) or None; by a weight (in) the result is (...).
+    """x @ weightᵀ + bias: x (..., in), weight (out, in), bias (out,) or None; with a weight (in) the result is (...).
 
     >>> ag.linear(ag.tensor([[1.0, 2.0]]), ag.tensor([[3.0, 4.0], [5.0, 6.0]]), ag.tensor([0.5, 0.0]))
     tensor([[11.5, 17. ]])

@@ -1,12 +1,12 @@
-"""The cross entropy of logits and classes without an array of probabilities: for CUDA, and for label smoothing.
+"""The cross entropy of logits and classes without an array of probabilities, for CUDA and for label smoothing.
 
-Note [Logits kept]
-`class_cross_entropy` keeps the softmax, since on the CPU another exponential takes longer than memory does. On CUDA it
-is memory that takes time, and that is short: `logits_cross_entropy` reads the logits once, and keeps them and three
-numbers per row; its gradient makes the softmax anew as exp(x - lse - rest). `lse`, the logarithm of the sum of
-exponentials, is an output like any other with a gradient of its own, and that makes derivatives of every order right.
-It has the wide dtype of half logits, which could not be told apart by it otherwise. `rest` is what rounding took from
-it, a constant: log 2 is less than half of the last digit of 1e8.
+Note [Saved logits]
+`class_cross_entropy` saves the softmax, since on the CPU another exponential takes longer than
+reading memory. On CUDA memory traffic dominates, and memory is scarce: `logits_cross_entropy` reads the logits once,
+and saves them and three numbers per row; its gradient recomputes the softmax as exp(x - lse - rest). `lse`, the
+logarithm of the sum of exponentials, is a differentiable output, so that derivatives of every order are right. For half
+logits it has the wide dtype, since its own rounding would be larger than differences of logits. `rest` is its rounding
+error, a constant: log 2 is less than half of the last digit of 1e8.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...backend.arrays.dtypes import wide
 from ...core.extend import FLOAT, added, defop, expanded, one_by_one
 from ..linalg.matmul import ALWAYS
 from .batched_cross_entropy import combined, of_rows
-from .class_indices import clean, dense, given
+from .class_indices import check_classes, contiguous_as, kernel_classes
 
 
 def _logits_cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     if xp is np:
-        clean(target, x.shape[-1], ignore_index)
-    classes = given(x.dtype, target, weight, ignore_index, label_smoothing)
+        check_classes(target, x.shape[-1], ignore_index)
+    classes = kernel_classes(x.dtype, target, weight, ignore_index, label_smoothing)
     compute = kernels.cross_entropy_reference if xp is np else kernels.cross_entropy
-    loss, kept = compute(dense(x, x.dtype), classes, reduction)
+    loss, kept = compute(contiguous_as(x, x.dtype), classes, reduction)
     return (loss, kept.lse), {"rest": kept.rest, "counts": kept.counts, "factor": kept.factor}
 
 
@@ -51,14 +51,14 @@ def _loss_back(F, g, x, target, weight, lse, rest, counts, factor, ignore_index,
     return added(direct, through)
 
 
-def _slope(F, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing):
-    """The gradient of the loss, or of the rows' losses."""
+def _derivative(F, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing):
+    """The derivative of the loss, or of the rows' losses, by x."""
     one = _cast(F, F.constant_like(lse, 1.0), x.dtype)
     return F.logits_cross_entropy_grad(one, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing)
 
 
-def _loss_push(F, t, x, target, weight, lse, rest, counts, factor, ignore_index, reduction, label_smoothing):
-    change = t[0] * _slope(F, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing)
+def _loss_jvp(F, t, x, target, weight, lse, rest, counts, factor, ignore_index, reduction, label_smoothing):
+    change = t[0] * _derivative(F, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing)
     loss = F.sum(change, -1) if reduction == "none" else F.sum(change)
     return loss, F.sum(_cast(F, t[0], lse.dtype) * _probabilities(F, x, lse, rest), -1)
 
@@ -67,7 +67,7 @@ def _batch_loss(F, n, batched, x, target, weight, *, ignore_index, reduction, la
     def of(x, target, weight, reduction=reduction):
         return F.logits_cross_entropy(x, target, weight, ignore_index, reduction, label_smoothing)
 
-    if batched[2]:  # each example has weights of its own
+    if batched[2]:  # the weights are batched
         return one_by_one(F, "logits_cross_entropy", of, n, batched, (x, target, weight))
     x, target = expanded(F, n, batched[:2], (x, target))
     if reduction == "none":
@@ -78,7 +78,7 @@ def _batch_loss(F, n, batched, x, target, weight, *, ignore_index, reduction, la
 
 @defop
 class logits_cross_entropy:
-    """The cross entropy of softmax(x) and classes, and the logarithm of the sum of exp(x); see Note [Logits kept].
+    """The cross entropy of softmax(x) and classes, and the logarithm of the sum of exp(x); see Note [Saved logits].
 
     >>> from autograd_gpu.ops.nn.logits_cross_entropy import logits_cross_entropy
     >>> logits_cross_entropy(ag.tensor([[0.0, 0.0]]), ag.tensor([1]))
@@ -89,39 +89,39 @@ class logits_cross_entropy:
     grad_x = _loss_back
     nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
     outputs, saved = ("loss", "lse"), ("rest", "counts", "factor")
-    jvp, batch = _loss_push, _batch_loss
+    jvp, batch = _loss_jvp, _batch_loss
 
 
 # ---- the gradient ------------------------------------------------------------------------------------
 
 
 def _loss_grad(xp, h, x, lse, rest, target, counts, factor, weight=None, *, ignore_index=-100, label_smoothing=0.0):
-    classes = given(x.dtype, target, weight, ignore_index, label_smoothing)
+    classes = kernel_classes(x.dtype, target, weight, ignore_index, label_smoothing)
     compute = kernels.cross_entropy_backward_reference if xp is np else kernels.cross_entropy_backward
-    kept = kernels.CrossEntropySaved(*[dense(each, wide(x.dtype)) for each in (lse, rest, counts, factor)])
-    return compute(dense(h, x.dtype), dense(x, x.dtype), classes, kept)
+    kept = kernels.CrossEntropySaved(*[contiguous_as(each, wide(x.dtype)) for each in (lse, rest, counts, factor)])
+    return compute(contiguous_as(h, x.dtype), contiguous_as(x, x.dtype), classes, kept)
 
 
 def _sum_of_rows(F, g, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing):
-    return F.sum(g * _slope(F, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing), -1)
+    return F.sum(g * _derivative(F, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing), -1)
 
 
-def _curve(F, t, h, x, lse, rest, counts, factor):
-    """t times the derivative of the gradient by x, in the dtype of `lse`; by lse it is minus that, summed."""
-    finite = F.where(counts == 0, 0.0, factor)  # where no row counts it is inf
+def _second_derivative(F, t, h, x, lse, rest, counts, factor):
+    """t times the derivative of the gradient by x, in the dtype of `lse`; the derivative by lse is minus its sum."""
+    finite = F.where(counts == 0, 0.0, factor)  # factor is inf if no row counts
     rows = _cast(F, h, lse.dtype) * counts * finite
     return _cast(F, t, lse.dtype) * F.unsqueeze(rows, -1) * _probabilities(F, x, lse, rest)
 
 
 def _by_logits(F, g, h, x, lse, rest, counts, factor):
-    return _cast(F, _curve(F, g, h, x, lse, rest, counts, factor), x.dtype)
+    return _cast(F, _second_derivative(F, g, h, x, lse, rest, counts, factor), x.dtype)
 
 
 def _by_lse(F, g, h, x, lse, rest, counts, factor):
-    return -F.sum(_curve(F, g, h, x, lse, rest, counts, factor), -1)
+    return -F.sum(_second_derivative(F, g, h, x, lse, rest, counts, factor), -1)
 
 
-def _grad_push(F, t, h, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing):
+def _grad_jvp(F, t, h, x, lse, rest, target, counts, factor, weight, ignore_index, label_smoothing):
     total = None
     if t[0] is not None:
         total = F.logits_cross_entropy_grad(
@@ -149,7 +149,7 @@ def _batch_grad(F, n, batched, h, x, lse, rest, target, counts, factor, weight, 
 
 @defop
 class logits_cross_entropy_grad:
-    """The gradient of `logits_cross_entropy` for x, from h, that of its loss; h and factor per row or one for all.
+    """The gradient of `logits_cross_entropy` for x, given the gradient h of the loss; h and factor per row or 0-d.
 
     >>> from autograd_gpu.ops.nn.logits_cross_entropy import logits_cross_entropy_grad
     >>> x, lse, one = ag.tensor([[0.0, 0.0]]), ag.tensor([0.6931472]), ag.tensor(1.0)
@@ -161,4 +161,4 @@ class logits_cross_entropy_grad:
     grad_h, grad_x, grad_lse = _sum_of_rows, _by_logits, _by_lse
     nondiff, broadcasts = ("rest", "target", "counts", "factor", "weight"), ALWAYS
     promoted, types = ("h", "x"), FLOAT
-    jvp, batch = _grad_push, _batch_grad
+    jvp, batch = _grad_jvp, _batch_grad

@@ -1,7 +1,7 @@
-"""Losses that stop at a margin: what is right by more than that costs nothing.
+"""Losses with a margin, beyond which the loss is zero.
 
-Those of classes and labels are ops, the others are made of ops.
-`reduction` is "mean" (the default), "sum" or "none"; another one is a ValueError.
+The losses of classes and labels are ops, the others are functions made of ops.
+`reduction` is "mean" (the default), "sum" or "none"; ValueError for any other.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ...backend.cpu import numpy_ops
 from ...core.extend import FLOAT, RECORD, Tensor, defop, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
-from ..reduction.sum import added, divided
+from ..reduction.dimensions import divided_by_count, float_sum
 from .exponential_activations import logsigmoid, softplus
 from .regression_losses import check_reduction, settle
 from .similarity import pairwise_distance
 
-FEW = 64  # numbers (N * C * C) up to which Python's own lists are faster than arrays
-EPS = 1e-12  # added to squared lengths, as in PyTorch
+FEW = 64  # up to N * C * C = FEW, Python lists are faster than arrays
+EPS = 1e-12  # added to squared norms, as in PyTorch
 
 
 def _shapes(**tensors: Tensor) -> str:
@@ -39,7 +39,7 @@ def _shapes(**tensors: Tensor) -> str:
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, margin - target * (input1 - input2)): target 1 says that input1 ranks higher, -1 that input2 does.
+    """max(0, margin - target * (input1 - input2)); target is 1 if input1 should rank higher, -1 if input2 should.
 
     >>> ag.margin_ranking_loss(ag.tensor([1.0]), ag.tensor([3.0]), ag.tensor([1.0]))
     tensor(2.)
@@ -69,7 +69,7 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1, with cos of the rows of two inputs (N, D).
 
-    Inputs (D) go with a 0-d target; RuntimeError for other shapes.
+    Inputs (D) need a 0-d target; RuntimeError for other shapes.
 
     >>> ag.cosine_embedding_loss(ag.tensor([[1.0, 0.0]]), ag.tensor([[0.0, 1.0]]), ag.tensor([1]))
     tensor(1.)
@@ -107,8 +107,8 @@ def triplet_margin_loss(
 ) -> Tensor:  # fmt: skip
     """max(0, margin + d(anchor, positive) - d(anchor, negative)), d by `pairwise_distance` with p and eps.
 
-    With `swap` d(positive, negative) counts in place of d(anchor, negative) where it is smaller (Balntas et al. 2016).
-    ValueError for a margin that is not positive, RuntimeError for different numbers of dimensions.
+    With `swap`, min(d(anchor, negative), d(positive, negative)) replaces d(anchor, negative) (Balntas et al. 2016).
+    ValueError unless margin > 0, RuntimeError for different numbers of dimensions.
 
     >>> ag.triplet_margin_loss(ag.tensor([[0.0]]), ag.tensor([[2.0]]), ag.tensor([[1.0]]), eps=0.0)
     tensor(2.)
@@ -128,7 +128,7 @@ def triplet_margin_with_distance_loss(
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """`triplet_margin_loss` by any distance of two tensors, by default `pairwise_distance`.
+    """`triplet_margin_loss` with any distance function of two tensors, by default `pairwise_distance`.
 
     >>> def d(a, b): return (a - b).abs().sum(-1)
     >>> x, y, z = ag.tensor([[0.0]]), ag.tensor([[2.0]]), ag.tensor([[1.0]])
@@ -154,15 +154,15 @@ def triplet_margin_with_distance_loss(
 
 def _class_margins(xp, x, target, *, p, margin):
     n, classes = x.shape
-    places = xp.arange(n), target
-    z = x - x[places][:, None]
+    index = xp.arange(n), target
+    z = x - x[index][:, None]
     z += constant(xp, margin, x.dtype)
     xp.maximum(z, constant(xp, 0, x.dtype), out=z)
-    z[places] = 0
-    return divided(added(xp, z if p == 1 else z * z, 1, False), classes)
+    z[index] = 0
+    return divided_by_count(float_sum(xp, z if p == 1 else z * z, 1, False), classes)
 
 
-def _class_slopes(F, x, target, p, margin):
+def _margin_derivative(F, x, target, p, margin):
     classes = x.shape[-1]
     away = x - F.gather_along(x, F.unsqueeze(target, -1), -1) + margin
     mine = F.cast(F.one_hot(target, classes), x.dtype)
@@ -172,7 +172,7 @@ def _class_slopes(F, x, target, p, margin):
 
 
 def _of_all_rows(F, op, n, batched, inputs, **attributes):
-    """The op on the rows of all examples together."""
+    """The op on the rows of the whole batch."""
     x, target = expanded(F, n, batched, inputs)
     rows = n * x.shape[1]
     out = op(F.reshape(x, (rows, x.shape[2])), F.reshape(target, (rows, *target.shape[2:])), **attributes)
@@ -189,8 +189,8 @@ class class_margins:
     """
 
     forward = in_float32(_class_margins)
-    def grad_x(F, g, x, target, p, margin): return F.unsqueeze(g, -1) * _class_slopes(F, x, target, p, margin)
-    def jvp(F, t, x, target, p, margin): return F.sum(t[0] * _class_slopes(F, x, target, p, margin), -1)
+    def grad_x(F, g, x, target, p, margin): return F.unsqueeze(g, -1) * _margin_derivative(F, x, target, p, margin)
+    def jvp(F, t, x, target, p, margin): return F.sum(t[0] * _margin_derivative(F, x, target, p, margin), -1)
     def batch(F, n, batched, *inputs, p, margin):
         return _of_all_rows(F, F.class_margins, n, batched, inputs, p=p, margin=margin)
     nondiff, types, promoted = ("target",), FLOAT, ("x",)
@@ -198,14 +198,14 @@ class class_margins:
 
 def _label_margins(xp, x, target):
     n, classes = x.shape
-    y = x.astype(float64, copy=False)  # so that both forms see the same ties
+    y = x.astype(float64, copy=False)  # so that both implementations find the same ties
     if xp is np and x.size * classes <= FEW:
         out, slope = _few_label_margins(y.tolist(), target.tolist())
         out, slope = np.array(out, y.dtype), np.array(slope, y.dtype).reshape(x.shape)
     else:
-        valid, places = xp.cumsum(target < 0, axis=1) == 0, xp.maximum(target, 0)
-        labels = (places[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
-        z = (1 - y[xp.arange(n)[:, None], places])[:, :, None] + y[:, None, :]
+        valid, index = xp.cumsum(target < 0, axis=1) == 0, xp.maximum(target, 0)
+        labels = (index[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
+        z = (1 - y[xp.arange(n)[:, None], index])[:, :, None] + y[:, None, :]
         active = (z > 0) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
         out = backend.where(xp, active, z, y.dtype.type(0)).sum(axis=(1, 2))
         slope = (active.sum(axis=1) - (labels * active.sum(axis=2)[:, :, None]).sum(axis=1)).astype(y.dtype)
@@ -214,7 +214,7 @@ def _label_margins(xp, x, target):
 
 
 def _few_label_margins(rows, targets):
-    """The same for few elements, where Python's own lists are faster."""
+    """label_margins for few elements, where Python lists are faster."""
     out, slopes = [], []
     for row, target in zip(rows, targets, strict=True):
         labels = list(itertools.takewhile(lambda label: label >= 0, target))
@@ -256,7 +256,7 @@ def _as_rows(input: Tensor, name: str) -> Tensor:
 
 
 def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
-    """`target` after a look at its dtype, and on the CPU at its values."""
+    """`target`, after checks of its dtype and, on the CPU, of its values."""
     if target.dtype != int64:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
     values = target.array
@@ -275,8 +275,8 @@ def multi_margin_loss(
 ) -> Tensor:  # fmt: skip
     """The sum over classes j other than the target y of max(0, margin - input[y] + input[j]) ** p, divided by C.
 
-    input (N, C) and classes (N), or (C) and 0-d; p is 1 or 2; `weight` (C) weighs the targets' classes. ValueError for
-    another p, RuntimeError for shapes that do not fit and for a target on the CPU that is no class.
+    input (N, C) and classes (N), or (C) and 0-d; p is 1 or 2; `weight` (C) are weights of the target classes.
+    ValueError for any other p, RuntimeError for invalid shapes and for a target on the CPU that is out of range.
 
     >>> ag.multi_margin_loss(ag.tensor([[0.0, 0.5, -3.0]]), ag.tensor([0]))
     tensor(0.5)
@@ -301,10 +301,10 @@ def multi_margin_loss(
 @public("multilabel_margin_loss", "nn.functional.multilabel_margin_loss")
 @other_words
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """The sum over labels y and classes i that are no label of max(0, 1 - input[y] + input[i]), divided by C.
+    """The sum over labels y and all other classes i of max(0, 1 - input[y] + input[i]), divided by C.
 
-    input (N, C) or (C); target of the same shape holds the labels, up to the first -1. Takes N * C * C numbers of
-    memory. RuntimeError for another shape and for a target on the CPU that is no class and not -1.
+    input (N, C) or (C); target, of the same shape, holds the labels up to the first -1. The memory used grows with N *
+    C * C. RuntimeError for another shape and for a target on the CPU that is out of range and not -1.
 
     >>> ag.multilabel_margin_loss(ag.tensor([0.0, 0.5, -3.0]), ag.tensor([0, -1, 1]))
     tensor(0.5)

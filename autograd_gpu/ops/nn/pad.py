@@ -1,4 +1,4 @@
-"""Padding: constant, and by what lies inside (reflect, replicate, circular)."""
+"""Padding: constant, reflect, replicate and circular."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...backend.arrays.dtypes import HALF, float32
 from ...core.extend import LEADING, LINEAR, Tensor, defop, public, rank
 from ..indexing.basic_index import FULL
 
-# `pad` goes by pairs (before, after) from the last dimension on; a negative number crops.
+# `pad` holds pairs (before, after), of the last dimension first; a negative number crops.
 
 
 def _check_pairs(ndim, pad):
@@ -56,11 +56,11 @@ class constant_pad:
         return F.constant_pad(x, pad, value)
 
 
-# ---- by what lies inside -------------------------------------------------------------------------------
+# ---- reflect, replicate, circular ----------------------------------------------------------------------
 
 
 def _edges(size, before, after, border):
-    """The places along a dimension of `size` that the elements before it, and after it, are copies of."""
+    """The slices of a dimension of `size` that the padding before and after it copies."""
     if border == "reflect":
         return slice(before, 0, -1), slice(size - 2, size - 2 - after if size - 2 >= after else None, -1)
     if border == "circular":
@@ -105,7 +105,7 @@ def _border_pad_backward(xp, g, *, pad, border):
 
 @defop
 class border_pad:
-    """x continued by what lies inside, see `pad`; the sizes are not negative and fit.
+    """x padded with its own elements, see `pad`; the sizes in `pad` are not negative, and valid for x.
 
     >>> ag.pad(ag.tensor([[1.0, 2.0, 3.0]]), (2, 1), "reflect")
     tensor([[3., 2., 1., 2., 3., 2.]])
@@ -118,7 +118,7 @@ class border_pad:
 
 @defop
 class border_pad_backward:
-    """The sum of what `border_pad` made of each element: its transpose.
+    """The sum over all copies of each element in `border_pad`: its transpose.
 
     >>> from autograd_gpu.ops.nn.pad import border_pad_backward
     >>> border_pad_backward(ag.tensor([[1.0, 1.0, 1.0, 1.0]]), (2, 0), "replicate")
@@ -132,8 +132,8 @@ class border_pad_backward:
 
 @public("pad", "nn.functional.pad")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """input with more elements around it: pad[0] before and pad[1] after along the last dimension, pad[2] and pad[3]
-    along the one before it, and so on. A negative size crops.
+    """input with padding: pad[0] elements before and pad[1] after along the last dimension, pad[2] and pad[3] along the
+    second to last, and so on. A negative size crops.
 
     mode  "constant": `value`, default 0, along any number of dimensions;
           "reflect", "replicate", "circular": mirrored at its edges, its edges repeated, or continued at the other end,
@@ -154,7 +154,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if min(pad) >= 0:
         return border_pad(input, pad, mode)
     grow, crop = tuple([max(size, 0) for size in pad]), tuple([min(size, 0) for size in pad])
-    if mode == "circular":  # what is cropped does not come back at the other end
+    if mode == "circular":  # cropped elements do not appear at the other end
         return border_pad(constant_pad(input, crop), grow, mode)
     return constant_pad(border_pad(input, grow, mode), crop)
 

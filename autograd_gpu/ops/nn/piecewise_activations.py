@@ -1,6 +1,6 @@
-"""Activations of straight pieces, and hardswish. At a kink the derivative is that of PyTorch, told in each docstring.
+"""Piecewise linear activations, and hardswish. Docstrings say what the derivative is where it is discontinuous.
 
-NaN stays NaN in each of them. Their second derivatives are zeros that x has a share in, not an error: see `chosen`.
+NaN propagates. Second derivatives are zeros that depend on x, so that asking for them is no error: see `chosen`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from ..shape.reshape import reshape
 from .activation import times
-from .activation_kernels import launches, slope, value_forward
+from .activation_kernels import grad_by_kernel, use_kernel, value_forward
 
 
 def _chosen_batch(F, n, batched, x, condition, a, b):
-    if not any(batched[1:]):  # x has no part in the result, but its examples have one result each
+    if not any(batched[1:]):  # only x is batched: the result does not depend on it, but needs the batch dimension
         [condition] = expanded(F, n, batched[1:2], [condition])
         batched = (True, True, False, False)
     return F.chosen(*aligned(F, batched, (x, condition, a, b)))
@@ -39,9 +39,9 @@ def _chosen_batch(F, n, batched, x, condition, a, b):
 
 @defop
 class chosen:
-    """a where condition holds, else b; x, which the condition was made of, has the derivative zero.
+    """a where condition holds, else b; x, from which the condition was computed, has the derivative zero.
 
-    With `where` alone the gradient of leaky_relu would not depend on x, and its derivative by x be an error.
+    With `where` alone the gradient of leaky_relu would not depend on x, and its derivative by x would be an error.
 
     >>> from autograd_gpu.ops.nn.piecewise_activations import chosen
     >>> x = ag.tensor([-1.0, 2.0])
@@ -58,7 +58,7 @@ class chosen:
     jvp, batch = LINEAR, _chosen_batch
 
 
-# ---- one kink at 0 -----------------------------------------------------------------------------------
+# ---- leaky_relu and prelu ------------------------------------------------------------------------------
 
 
 def _leaky_relu(xp, x, *, negative_slope=0.01):
@@ -67,22 +67,22 @@ def _leaky_relu(xp, x, *, negative_slope=0.01):
     return backend.where(xp, x > 0, x, x * negative_slope)
 
 
-def _back_of_leaky_relu(F, g, x, negative_slope):
-    if launches(F, g):
-        return slope("leaky_relu", g, x, negative_slope=negative_slope)
+def _leaky_relu_back(F, g, x, negative_slope):
+    if use_kernel(F, g):
+        return grad_by_kernel("leaky_relu", g, x, negative_slope=negative_slope)
     return F.chosen(x, x > 0, g, g * negative_slope)
 
 
 @defop
 class leaky_relu:
-    """x where x > 0, else negative_slope * x; so is the derivative at 0.
+    """x where x > 0, else negative_slope * x; the derivative at 0 is negative_slope.
 
     >>> ag.leaky_relu(ag.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1,  2. ])
     """
 
     forward = in_float32(_leaky_relu, value_forward("leaky_relu"))
-    grad_x = _back_of_leaky_relu
+    grad_x = _leaky_relu_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -91,7 +91,7 @@ class leaky_relu:
 
 @defop
 class prelu_kernel:
-    """x where x > 0, else weight * x, broadcasting; so is the derivative at 0.
+    """x where x > 0, else weight * x, broadcasting; the derivative at 0 is weight.
 
     >>> from autograd_gpu.ops.nn.piecewise_activations import prelu_kernel
     >>> prelu_kernel(ag.tensor([-4.0, 2.0]), ag.tensor([0.5]))
@@ -110,7 +110,7 @@ class prelu_kernel:
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where input > 0, else weight * input, with one weight for all or one per channel (dimension 1 of input).
 
-    RuntimeError for another number of weights, and for dtypes that differ.
+    RuntimeError for any other number of weights, and for different dtypes.
 
     >>> ag.prelu(ag.tensor([[-4.0, -2.0]]), ag.tensor([0.5, 0.25]))
     tensor([[-2. , -0.5]])
@@ -130,11 +130,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return prelu_kernel(input, weight)
 
 
-# ---- limits ------------------------------------------------------------------------------------------
+# ---- hardtanh, hardsigmoid, hardswish ------------------------------------------------------------------
 
 
-def _limited(xp: Any, x: Any, low: float, high: float) -> Any:
-    """x within [low, high], as a fresh array."""
+def _clamped(xp: Any, x: Any, low: float, high: float) -> Any:
+    """x limited to [low, high], as a new array."""
     out = xp.maximum(x, low, out=backend.empty(xp, x.shape, x.dtype))
     return xp.minimum(out, high, out=out)
 
@@ -143,12 +143,12 @@ def _hardtanh(xp, x, *, min_val=-1.0, max_val=1.0):
     if min_val > max_val:
         raise ArgumentError("min_val cannot be greater than max_val")
     if x.dtype in dtypes.FLOATS:
-        return _limited(xp, x, min_val, max_val)
+        return _clamped(xp, x, min_val, max_val)
     if x.dtype == bool:
         raise RuntimeError("Bool inputs not supported for hardtanh; convert with .float() first")
     if x.dtype.kind == "u" and min_val < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    return _limited(xp, x, int(min_val), int(max_val))
+    return _clamped(xp, x, int(min_val), int(max_val))
 
 
 def _hardtanh_back(F, g, x, min_val, max_val):
@@ -224,7 +224,7 @@ class hardswish:
     public = True
 
 
-# ---- thresholds --------------------------------------------------------------------------------------
+# ---- hardshrink, softshrink, threshold -----------------------------------------------------------------
 
 
 def _within(F, x, limit):
@@ -254,7 +254,7 @@ class hardshrink:
 def _softshrink(xp, x, *, lambd=0.5):
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    out = _limited(xp, x, -lambd, lambd)
+    out = _clamped(xp, x, -lambd, lambd)
     return xp.subtract(x, out, out=out)
 
 

@@ -21,12 +21,12 @@ def _check_rank(name: str, x: Tensor) -> None:
 
 
 def _single(value: Any) -> int:
-    """A size that may come as a tuple of one."""
+    """A size, also from a tuple of one."""
     return value[0] if isinstance(value, (tuple, list)) else value
 
 
 def _windows(name: str, length: int, size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
-    """How many windows; PyTorch's rule and errors."""
+    """The number of windows, by PyTorch's rule, and PyTorch's errors."""
     if size < 1 or stride < 1 or dilation < 1 or padding < 0:
         raise RuntimeError(f"{name}: kernel_size, stride and dilation must be greater than zero and padding "
                            f"non-negative, but got {size}, {stride}, {dilation} and {padding}")
@@ -46,8 +46,8 @@ def _windows(name: str, length: int, size: int, stride: int, padding: int, dilat
 # ---- averages ----------------------------------------------------------------------------------------
 
 
-def _meeting(j: int, length: int, stride: int, padding: int, count: int) -> tuple[slice, slice]:
-    """Which windows have their element j in the input, and where."""
+def _inside(j: int, length: int, stride: int, padding: int, count: int) -> tuple[slice, slice]:
+    """The windows whose element j lies in the input, and the positions of these elements."""
     low = max(0, -(-(padding - j) // stride))
     high = min(count, -(-(length + padding - j) // stride))
     first = low * stride - padding + j
@@ -61,7 +61,7 @@ def _window_sum(xp, x, *, size, stride, padding, count):
         return xp.sum(rows, axis=-1, dtype=wide(dtype)).astype(dtype, copy=False)
     out = xp.zeros((*x.shape[:-1], count), wide(dtype))
     for j in range(size):
-        windows, places = _meeting(j, x.shape[-1], stride, padding, count)
+        windows, places = _inside(j, x.shape[-1], stride, padding, count)
         out[..., windows] += x[..., places]
     return out.astype(dtype, copy=False)
 
@@ -69,7 +69,7 @@ def _window_sum(xp, x, *, size, stride, padding, count):
 def _window_spread(xp, g, *, size, stride, padding, length):
     out = xp.zeros((*g.shape[:-1], length), wide(g.dtype))
     for j in range(size):
-        windows, places = _meeting(j, length, stride, padding, g.shape[-1])
+        windows, places = _inside(j, length, stride, padding, g.shape[-1])
         out[..., places] += g[..., windows]
     return out.astype(g.dtype, copy=False)
 
@@ -91,7 +91,7 @@ class window_sum:
 
 @defop
 class window_spread:
-    """g of each window added to all elements of it: the transpose of `window_sum`.
+    """Adds g of each window to all of its elements: the transpose of `window_sum`.
 
     >>> from autograd_gpu.ops.nn.pooling import window_spread
     >>> window_spread(ag.tensor([1.0, 2.0]), size=2, stride=1, padding=0, length=3)
@@ -109,11 +109,11 @@ def avg_pool1d(
     input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The means of windows of `kernel_size` elements, one every `stride` (default: kernel_size), with zeros around.
+    """The means of windows of `kernel_size` elements, one every `stride` (default: kernel_size), with zero padding.
 
-    input (N, C, L) or (C, L). With `ceil_mode` a last window may reach beyond the end; without `count_include_pad`
-    the zeros do not count in the divisor. RuntimeError for another number of dimensions, for padding above half of
-    the window and for windows longer than the input.
+    input (N, C, L) or (C, L). With `ceil_mode` the last window may extend beyond the end; without `count_include_pad`
+    the padding does not count in the divisor. RuntimeError for any other rank, for padding above half of the window and
+    for windows longer than the input.
 
     >>> ag.avg_pool1d(ag.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
     tensor([[2., 6.]])
@@ -168,8 +168,8 @@ def max_pool1d(
     """The largest elements of windows of `kernel_size` elements, one every `stride` (default: kernel_size).
 
     input (N, C, L) or (C, L). Elements of a window are `dilation` apart; `padding` adds elements that are never the
-    largest; with `ceil_mode` a last window may reach beyond the end. The gradient goes to the largest, the first of
-    several. With `return_indices` a pair with their places. RuntimeError as in `avg_pool1d`.
+    largest; with `ceil_mode` the last window may extend beyond the end. The gradient goes to the first maximum. With
+    `return_indices` it returns (maxima, indices). RuntimeError as in `avg_pool1d`.
 
     >>> ag.max_pool1d(ag.tensor([[1.0, 3.0, 7.0, 5.0]]), 2)
     tensor([[3., 7.]])
@@ -179,16 +179,16 @@ def max_pool1d(
     step = size if stride is None else _single(stride)
     length = input.shape[-1]
     count = _windows("max_pool1d", length, size, step, padding, dilation, ceil_mode)
-    windows = _places(length, size, step, padding, dilation, count)
-    places = wrap(backend.to_device(windows, input.device))
-    values, chosen = RECORD.max_dim(RECORD.advanced_index(input, places, dims=(-1,)), -1)
+    windows = _window_indices(length, size, step, padding, dilation, count)
+    indices = wrap(backend.to_device(windows, input.device))
+    values, chosen = RECORD.max_dim(RECORD.advanced_index(input, indices, dims=(-1,)), -1)
     if not return_indices:
         return values
-    return values, places.expand(*input.shape[:-1], count, size).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    return values, indices.expand(*input.shape[:-1], count, size).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
-def _places(length: int, size: int, stride: int, padding: int, dilation: int, count: int) -> np.ndarray:
-    """(count, size) places in the input. One in the padding is replaced by the window's nearest in the input."""
+def _window_indices(length: int, size: int, stride: int, padding: int, dilation: int, count: int) -> np.ndarray:
+    """(count, size) indices into the input. An index in the padding is replaced by the nearest index of the window."""
     starts = np.arange(count)[:, None] * stride - padding
     first = starts + np.maximum(-(starts // dilation), 0) * dilation
     last = starts + np.minimum((length - 1 - starts) // dilation, size - 1) * dilation
@@ -202,7 +202,7 @@ def _places(length: int, size: int, stride: int, padding: int, dilation: int, co
 
 @public("pixel_shuffle", "nn.functional.pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) -> (..., C, H r, W r): blocks of r x r pixels out of r * r channels (Shi et al. 2016).
+    """(..., C r r, H, W) -> (..., C, H r, W r): r * r channels become blocks of r x r pixels (Shi et al. 2016).
 
     >>> ag.pixel_shuffle(ag.arange(4.0).reshape(4, 1, 1), 2)
     tensor([[[0., 1.],

@@ -1,4 +1,4 @@
-"""Losses of a prediction and a target by their difference, and what all losses share.
+"""Losses of the difference of input and target, and helpers of all losses.
 
 `reduction` is "mean", "sum" or "none" (one loss per element).
 """
@@ -25,7 +25,7 @@ from ...core.extend import (
     public,
 )
 from ...errors import ArgumentError, warn_user
-from ..reduction.sum import reduced
+from ..reduction.dimensions import ufunc_reduce
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -36,18 +36,18 @@ def check_reduction(reduction: str) -> None:
 
 
 def finish(xp, values, reduction, dtype):
-    """The losses of the elements as `reduction` says; the mean of nothing is NaN."""
+    """The reduction of the elements' losses; the mean of no elements is NaN."""
     check_reduction(reduction)
     if reduction == "none":
         return values.astype(dtype, copy=False)
-    total = reduced(xp, "add", values, None, False, wide(values.dtype))
+    total = ufunc_reduce(xp, "add", values, None, False, wide(values.dtype))
     if reduction == "mean":
         total = total / values.size if values.size else total * math.nan
     return total.astype(dtype, copy=False)
 
 
 def share(g, shape, reduction):
-    """The loss's gradient as that of each of the losses, which have this shape."""
+    """The gradient of each element's loss, given that of the reduced loss."""
     return g / (math.prod(shape) or 1) if reduction == "mean" else g
 
 
@@ -59,22 +59,22 @@ def settle(losses: Tensor, reduction: str) -> Tensor:
     return RECORD.sum(losses) if reduction == "sum" else RECORD.mean(losses)
 
 
-# ---- how tangents and batches go through a loss ------------------------------------------------------
+# ---- jvp and batching rules of losses ------------------------------------------------------------------
 
 
-def _summed(F, call, tangents):
-    """The rules give the parts of the elements, which `reduction` has weighted."""
+def _loss_jvp(F, call, tangents):
+    """The tangent of a loss: the sum of the elements' gradients times tangents."""
     (parts,) = ELEMENTWISE.push(F, call, tangents)
     return (parts if parts is None or call.attributes["reduction"] == "none" else F.sum(parts),)
 
 
-def whole_examples(F, n, batched, inputs):
-    """All inputs with a dimension of examples, in which they broadcast as before."""
+def expanded_inputs(F, n, batched, inputs):
+    """All inputs with a batch dimension, so that the other dimensions still broadcast."""
     return aligned(F, [x is not None for x in inputs], expanded(F, n, batched, inputs))
 
 
-def reduced_examples(F, values, reduction):
-    """`finish` for each example of the losses `values`."""
+def reduced_samples(F, values, reduction):
+    """`finish` for each sample of the losses `values`."""
     check_reduction(reduction)
     dims = tuple(range(1 - len(values.shape), 0))
     if reduction == "none" or not dims:
@@ -82,16 +82,16 @@ def reduced_examples(F, values, reduction):
     return F.sum(values, dims) if reduction == "sum" else F.mean(values, dims)
 
 
-def _per_example(F, op, n, batched, inputs, attributes):
+def _batched_loss(F, op, n, batched, inputs, attributes):
     shapes = [example(x, b).shape for x, b in zip(inputs[:2], batched, strict=False)]
     if not op.broadcasts and shapes[0] != shapes[1]:
-        return LOOP.run(F, op, n, batched, inputs, attributes)  # which refuses them in its own words
-    values = call(F, op, whole_examples(F, n, batched, inputs), attributes | {"reduction": "none"})
-    return reduced_examples(F, values, attributes["reduction"])
+        return LOOP.run(F, op, n, batched, inputs, attributes)  # which raises the op's error
+    values = call(F, op, expanded_inputs(F, n, batched, inputs), attributes | {"reduction": "none"})
+    return reduced_samples(F, values, attributes["reduction"])
 
 
-LOSS_JVP = JvpWord("LOSS_JVP", _summed)  # of element by element losses with a `reduction`
-LOSS_BATCH = BatchWord("LOSS_BATCH", _per_example)
+LOSS_JVP = JvpWord("LOSS_JVP", _loss_jvp)  # of elementwise losses with a `reduction`
+LOSS_BATCH = BatchWord("LOSS_BATCH", _batched_loss)
 
 
 # ---- regression --------------------------------------------------------------------------------------
@@ -124,8 +124,8 @@ def _mse_back(F, g, input, target, reduction):
 class mse_loss:
     """(input - target) ** 2.
 
-    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
-    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+    Float tensors of the same shape; different shapes broadcast, with a warning. `reduction` is "mean" (the default; NaN
+    for no elements), "sum" or "none"; ValueError for any other.
 
     >>> ag.mse_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
     tensor(5.)
@@ -153,8 +153,8 @@ def _l1_back(F, g, input, target, reduction):
 class l1_loss:
     """|input - target|.
 
-    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
-    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
+    Float tensors of the same shape; different shapes broadcast, with a warning. `reduction` is "mean" (the default; NaN
+    for no elements), "sum" or "none"; ValueError for any other.
 
     >>> ag.l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
     tensor(2.)
@@ -186,9 +186,8 @@ def _huber_back(F, g, input, target, reduction, delta):
 class huber_loss:
     """d ** 2 / 2 where |d| < delta, else delta * (|d| - delta / 2), with d = input - target.
 
-    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
-    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
-    RuntimeError unless delta > 0.
+    Float tensors of the same shape; different shapes broadcast, with a warning. `reduction` is "mean" (the default; NaN
+    for no elements), "sum" or "none"; ValueError for any other. RuntimeError unless delta > 0.
 
     >>> ag.huber_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]))
     tensor(1.5)
@@ -208,9 +207,8 @@ class huber_loss:
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d ** 2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = input - target.
 
-    Float tensors, of one shape: others broadcast, with a warning. `reduction` "mean" (the default; NaN for no elements)
-    or "sum" makes one number of the elements' losses, "none" keeps their shape; another one is a ValueError.
-    RuntimeError if beta < 0; beta = 0 gives `l1_loss`.
+    Float tensors of the same shape; different shapes broadcast, with a warning. `reduction` is "mean" (the default; NaN
+    for no elements), "sum" or "none"; ValueError for any other. RuntimeError if beta < 0; beta = 0 gives `l1_loss`.
 
     >>> ag.smooth_l1_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 3.0]), beta=2.0)
     tensor(1.125)

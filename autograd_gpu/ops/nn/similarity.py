@@ -1,4 +1,4 @@
-"""Vectors compared in pairs, by distance or angle, and vectors made of length 1."""
+"""Distance and cosine similarity of pairs of vectors, and normalization to length 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..shape.reshape import common_shape
 
 @defop
 class lift:
-    """x where it is not below `low`, else low; the gradient is that of x everywhere: a guard of divisors.
+    """max(x, low) with the gradient of x everywhere: keeps divisors away from zero.
 
     >>> from autograd_gpu.ops.nn.similarity import lift
     >>> lift(ag.tensor([0.0, 2.0]), 0.5)
@@ -24,7 +24,7 @@ class lift:
 @public("normalize", "nn.functional.normalize", out=True)
 @other_words
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """input / max(p-norm of input over `dim`, eps): vectors of length 1 along `dim`, an int or a tuple.
+    """input / max(p-norm of input over `dim`, eps): unit vectors along `dim`, an int or a tuple.
 
     >>> ag.normalize(ag.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
@@ -35,7 +35,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 @public("cosine_similarity", "nn.functional.cosine_similarity")
 @other_words
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `dim` of the broadcast inputs; lengths are taken as eps at least.
+    """The cosine of the angle between vectors along `dim` of the broadcast inputs; norms are clamped to eps or more.
 
     RuntimeError for integers.
 

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm; their gradients are blocks of their own, which derivatives of every order share."""
+"""Softmax and log-softmax; their gradients are ops, which derivatives of every order share."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ...core.extend import FLOAT, RECORD, Tensor, added, along, defop, other_wor
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
 
-MODEST = 40.0  # of numbers of this size even float32 holds the exponentials and their sums
+MODEST = 40.0  # up to this magnitude exponentials and their sums do not overflow or underflow in float32
 
 
 def exponentials(xp, x, axis):
-    """exp(x - max) as a fresh array, its sum over `axis`, and the max; both keep their dimension."""
+    """exp(x - max) as a new array, its sum over `axis`, and the max; both with keepdims."""
     if not x.ndim:
         return xp.ones((), x.dtype), xp.ones((), x.dtype), x
     largest = np.maximum.reduce if xp is np else xp.max
     highest = largest(x, axis=axis, keepdims=True) if x.shape[axis] else xp.sum(x, axis=axis, keepdims=True)
-    with np.errstate(invalid="ignore"):  # inf - inf is NaN, as it should be
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, as in PyTorch
         e = xp.subtract(x, highest)
     xp.exp(e, out=e)
     return e, backend.total(xp, e, axis, True), highest
@@ -40,26 +40,26 @@ def _wanted(name, x, dtype):
 
 
 def _along_rows(x, dim):
-    """Whether on CUDA a kernel does it: along the last dimension, or one with nothing but 1 behind it.
+    """Whether a CUDA kernel can be used: `dim` is the last dimension, or all later ones have size 1.
 
-    Along another it is CuPy's: to move it to the end and back costs two passes more, about what the kernel would save.
+    Other dimensions use CuPy: moving `dim` to the end and back takes two passes, about what the kernel saves.
     """
     return x.ndim > 0 and math.prod(x.shape[wrap_dim(dim, x.ndim) + 1 :]) == 1
 
 
 def _rows(x, dim):
-    """x as the kernels take it."""
+    """x contiguous, with the shape that the kernels expect."""
     return x.astype(x.dtype, order="C", copy=False).reshape(x.shape[: wrap_dim(dim, x.ndim) + 1])
 
 
 def _in_one_launch(xp, x, dim, wanted, **form):
     x = x if x.dtype == wanted else x.astype(wide(wanted), copy=False)
-    out = xp.empty(x.shape, x.dtype)  # not a view of the kernel's result: that would not become a leaf's gradient
+    out = xp.empty(x.shape, x.dtype)  # not a view of the result: a leaf takes over arrays only
     kernels.softmax(_rows(x, dim), _rows(out, dim), **form)
     return out.astype(wanted, copy=False)
 
 
-def _alike(h, out, dim):
+def _kernel_fits(h, out, dim):
     return _along_rows(out, dim) and h.shape == out.shape and h.dtype == out.dtype
 
 
@@ -70,7 +70,7 @@ def _grad_in_one_launch(xp, h, out, dim, **form):
 
 
 def _few(xp, x, dim, dtype):
-    """exp(x) and its sum over `dim`, where nothing is so large that it needs the maximum taken away; else None."""
+    """exp(x) and its sum over `dim` for few elements of moderate size, which need no maximum subtracted; else None."""
     if xp is not np or x.ndim != 2 or dtype is not None or not 0 < x.size <= numpy_ops.FEW or not -2 <= dim < 2:
         return None
     if not (x.item(x.argmax()) < MODEST and x.item(x.argmin()) > -MODEST and x.dtype in dtypes.FULL_FLOATS):
@@ -121,13 +121,13 @@ def _log_softmax_grad_by_parts(xp, h, out, *, dim):
 
 
 def _softmax_grad(xp, h, out, *, dim):
-    if xp is not np and _alike(h, out, dim):
+    if xp is not np and _kernel_fits(h, out, dim):
         return _grad_in_one_launch(xp, h, out, dim)
     return _softmax_grad_by_parts(xp, h, out, dim=dim)
 
 
 def _log_softmax_grad(xp, h, out, *, dim):
-    if xp is not np and _alike(h, out, dim):
+    if xp is not np and _kernel_fits(h, out, dim):
         return _grad_in_one_launch(xp, h, out, dim, logarithm=True)
     return _log_softmax_grad_by_parts(xp, h, out, dim=dim)
 
@@ -141,13 +141,13 @@ def _softmax_back(F, g, out, x_dtype, dim, dtype):
     return g if dtype is None else F.cast(g, x_dtype)
 
 
-def _softmax_push(F, t, out, dim, dtype):
+def _softmax_jvp(F, t, out, dim, dtype):
     return F.softmax_grad(t if dtype is None else F.cast(t, out.dtype), out, from_right(dim, out.ndim))
 
 
 @defop
 class softmax:
-    """exp(x) / sum(exp(x)) over `dim`, of x converted to `dtype` if there is one.
+    """exp(x) / sum(exp(x)) over `dim`, of x converted to `dtype` if it is not None.
 
     >>> ag.softmax(ag.tensor([0.0, 0.0]), 0)
     tensor([0.5, 0.5])
@@ -156,7 +156,7 @@ class softmax:
     forward = _softmax
     grad_x = _softmax_back
     types = FLOAT
-    jvp, batch = _softmax_push, along("dim")
+    jvp, batch = _softmax_jvp, along("dim")
     public = "softmax", "special.softmax", "nn.functional.softmax"
     methods = True
 
@@ -178,7 +178,7 @@ def _safe_softmax(xp, x, *, dim):
 
 @defop
 class safe_softmax:
-    """`softmax`, but 0 where everything along `dim` is -inf, instead of NaN: attention to nothing.
+    """`softmax` that is 0 instead of NaN where all elements along `dim` are -inf: a query that attends to no key.
 
     >>> from autograd_gpu.ops.nn.softmax import safe_softmax
     >>> safe_softmax(ag.tensor([[0.0, 0.0], [-ag.inf, -ag.inf]]), -1)
@@ -196,7 +196,7 @@ class safe_softmax:
 @public("softmin", "nn.functional.softmin")
 @other_words
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """exp(-input) / sum(exp(-input)) over `dim`, of input converted to `dtype` if there is one.
+    """exp(-input) / sum(exp(-input)) over `dim`, of input converted to `dtype` if it is not None.
 
     >>> ag.softmin(ag.tensor([0.0, 0.0]), 0)
     tensor([0.5, 0.5])
@@ -204,7 +204,7 @@ def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     return softmax(RECORD.neg(input), dim, dtype)
 
 
-def _softmax_grad_push(F, t, h, out, dim):
+def _softmax_grad_jvp(F, t, h, out, dim):
     total = None if t[0] is None else F.softmax_grad(t[0], out, dim)
     if t[1] is None:
         return total
@@ -224,7 +224,7 @@ class softmax_grad:
     def grad_h(F, g, out, dim): return F.softmax_grad(g, out, dim)
     def grad_out(F, g, h, out, dim): return g * (h - _dot(F, h, out, dim)) - h * _dot(F, g, out, dim)
     types, broadcasts = FLOAT, True
-    jvp, batch = _softmax_grad_push, along("dim")
+    jvp, batch = _softmax_grad_jvp, along("dim")
 
 
 def _log_softmax_back(F, g, out, x_dtype, dim, dtype):
@@ -232,14 +232,14 @@ def _log_softmax_back(F, g, out, x_dtype, dim, dtype):
     return g if dtype is None else F.cast(g, x_dtype)
 
 
-def _log_softmax_push(F, t, out, dim, dtype):
+def _log_softmax_jvp(F, t, out, dim, dtype):
     t = t if dtype is None else F.cast(t, out.dtype)
     return t - _dot(F, t, F.exp(out), from_right(dim, out.ndim))
 
 
 @defop
 class log_softmax:
-    """x - log(sum(exp(x))) over `dim`, of x converted to `dtype` if there is one.
+    """x - log(sum(exp(x))) over `dim`, of x converted to `dtype` if it is not None.
 
     >>> ag.log_softmax(ag.tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
@@ -248,12 +248,12 @@ class log_softmax:
     forward = _log_softmax
     grad_x = _log_softmax_back
     types = FLOAT
-    jvp, batch = _log_softmax_push, along("dim")
+    jvp, batch = _log_softmax_jvp, along("dim")
     public = "log_softmax", "special.log_softmax", "nn.functional.log_softmax"
     methods = True
 
 
-def _log_softmax_grad_push(F, t, h, out, dim):
+def _log_softmax_grad_jvp(F, t, h, out, dim):
     total = None if t[0] is None else F.log_softmax_grad(t[0], out, dim)
     return total if t[1] is None else added(total, -t[1] * F.exp(out) * F.sum(h, dim, True))
 
@@ -271,4 +271,4 @@ class log_softmax_grad:
     def grad_h(F, g, out, dim): return g - F.sum(g * F.exp(out), dim, True)
     def grad_out(F, g, h, out, dim): return -g * F.exp(out) * F.sum(h, dim, True)
     types, broadcasts = FLOAT, True
-    jvp, batch = _log_softmax_grad_push, along("dim")
+    jvp, batch = _log_softmax_grad_jvp, along("dim")

@@ -1,1 +1,1 @@
-"""Random numbers whose distribution is given by tensors."""
+"""Random numbers with tensors as parameters of the distribution."""

@@ -18,7 +18,7 @@ from ...random.factories import floats, sizes_of
 from ...random.generator import source
 from ..creation.factories import as_tensor
 
-FEW = 64  # elements up to which Python's own lists are faster than arrays
+FEW = 64  # up to so many elements Python lists are faster than arrays
 
 
 def _stream(array: Any, generator: Generator | None) -> Generator:
@@ -26,7 +26,7 @@ def _stream(array: Any, generator: Generator | None) -> Generator:
 
 
 def _check(array: Any, high: float, text: str) -> None:
-    """RuntimeError unless all numbers are in [0, high]; on CUDA nobody looks, which would wait for the device."""
+    """RuntimeError unless all numbers are in [0, high]; not checked on CUDA, where it would synchronize."""
     if type(array) is not np.ndarray:
         return
     if array.size <= FEW:
@@ -54,7 +54,7 @@ def _bernoulli(xp, p, *, generator=None):
 
 @defop
 class random_bernoulli:
-    """1 with the probability that p has there, else 0.
+    """1 with the probability in each element of p, else 0.
 
     >>> from autograd_gpu.ops.random.sampling import random_bernoulli
     >>> random_bernoulli(ag.tensor([0.0, 1.0]))
@@ -69,9 +69,9 @@ class random_bernoulli:
 
 @public(methods=True, out=True)
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability in each element of input, else 0, of its shape and dtype; with `p` that for all.
+    """1 with the probability in each element of input, else 0, in its shape and dtype; `p` is used for all elements.
 
-    RuntimeError for a probability outside of [0, 1] (not looked at on CUDA). The gradient is zero.
+    RuntimeError for a probability outside of [0, 1] (not checked on CUDA). The gradient is zero.
 
     >>> ag.bernoulli(ag.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
@@ -98,7 +98,7 @@ def _poisson(xp, rate, *, generator=None):
 class poisson:
     """Numbers of events, Poisson-distributed with the expectation in each element of `rate`, in its shape and dtype.
 
-    RuntimeError for a negative rate (not looked at on CUDA). The gradient is zero.
+    RuntimeError for a negative rate (not checked on CUDA). The gradient is zero.
 
     >>> ag.poisson(ag.zeros(3))
     tensor([0., 0., 0.])
@@ -146,9 +146,9 @@ def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normally distributed numbers with tensors of means and standard deviations, or two numbers and a `size`.
+    """Normally distributed numbers, given tensors of means and standard deviations, or two numbers and a `size`.
 
-    A tensor and a number, or two tensors that broadcast, give the shape and dtype; their gradient is zero.
+    A tensor and a number, or two tensors that broadcast, determine the shape and dtype; their gradient is zero.
     RuntimeError for a negative std.
 
     >>> ag.normal(ag.tensor([1.0, 2.0]), 0.0)
@@ -186,27 +186,27 @@ def _check_choice(x: Any, num_samples: int, replacement: bool) -> None:
 
 
 def _check_weights(x: Any) -> None:
-    """This waits for the device."""
-    if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is the least and the largest
+    """Checks the weights of multinomial; synchronizes a CUDA device."""
+    if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is both minimum and maximum
         raise RuntimeError(INVALID)
     if not x.shape[-1] or not bool((x.max(-1) > 0).all()):
         raise RuntimeError(NOTHING)
 
 
 def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> Any:
-    """By the inverse of the distribution function; row i of it is moved by i, so that one search serves all rows."""
+    """By inverting the distribution function; row i is shifted by i, so that one search serves all rows."""
     rows, n = weights.shape
     function = xp.cumsum(weights, axis=-1)
     function /= function[:, -1:].copy()
     shift = xp.arange(rows, dtype=dtypes.float64)[:, None]
     draws = stream.draw("random", (rows, count), dtype=dtypes.float64)
     found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
-    last = n - 1 - (weights[:, ::-1] > 0).argmax(-1)[:, None]  # where rounding would step over the row's end
+    last = n - 1 - (weights[:, ::-1] > 0).argmax(-1)[:, None]  # rounding must not exceed the row's end
     return xp.minimum(found - n * xp.arange(rows)[:, None], last)
 
 
 def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator) -> list[list[int]]:
-    """The same for few numbers."""
+    """_with_replacement for few numbers."""
     found = []
     draws = stream.draw("random", (len(rows), count), dtype=dtypes.float64).tolist()
     for row, drawn in zip(rows, draws, strict=True):
@@ -216,7 +216,7 @@ def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator
         total = sums[-1]
         if total <= 0:
             raise RuntimeError(NOTHING)
-        last = bisect.bisect_left(sums, total)  # where rounding would step over the row's end
+        last = bisect.bisect_left(sums, total)  # rounding must not exceed the row's end
         found.append([min(bisect.bisect_right(sums, number * total), last) for number in drawn])
     return found
 
@@ -225,10 +225,10 @@ def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip
-    """Positions in input, or in each row of it, drawn with probabilities proportional to its elements, as int64.
+    """Random indices into input, or into each row of it, with probabilities proportional to its elements, as int64.
 
-    Without `replacement` no position comes twice; where the positive weights run out, others follow. RuntimeError for
-    weights that are negative, not finite, or all zero.
+    Without `replacement` no index is drawn twice; after all positive weights, indices of zero weight follow.
+    RuntimeError for weights that are negative, not finite, or all zero.
 
     >>> ag.multinomial(ag.tensor([[0.0, 3.0], [1.0, 0.0]]), 2, replacement=True)
     tensor([[1, 1],
@@ -245,7 +245,7 @@ def multinomial(
     weights = xp.atleast_2d(array).astype(dtypes.float64)
     if replacement:
         found = _with_replacement(xp, weights, num_samples, stream)
-    else:  # the times at which events of these rates first happen: Efraimidis and Spirakis, Inf. Process. Lett. 97
+    else:  # the first arrival times of events of these rates: Efraimidis and Spirakis, Inf. Process. Lett. 97
         times = floats("standard_exponential", weights.shape, dtypes.float64, stream)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = (times / weights).argsort(axis=-1)[:, :num_samples]

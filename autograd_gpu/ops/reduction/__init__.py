@@ -1,1 +1,1 @@
-"""Reductions over dimensions, and running ones."""
+"""Reductions and cumulative operations."""

@@ -1,53 +1,21 @@
-"""Means with their spread, and how several variables vary together."""
+"""Covariance and correlation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...core.extend import Tensor, other_words, public
+from ...core.extend import Tensor, public
 from ..elementwise.clamp import clamp, clamp_min
 from ..elementwise.unary import sqrt
 from ..linalg.matmul import matmul
 from ..shape.diagonal import diagonal
 from ..shape.permute import transpose
 from ..shape.reshape import reshape, unsqueeze
-from . import pairs
 from .sum import mean, sum
 
 
-@public(out=True)
-@other_words
-def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(var, mean) over `dim`, see ag.var and ag.mean.
-
-    >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return tuple(pairs.var_mean(input, dim, unbiased, keepdim, correction))
-
-
-@public(out=True)
-@other_words
-def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(std, mean) over `dim`, see ag.std and ag.mean.
-
-    >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return tuple(pairs.std_mean(input, dim, unbiased, keepdim, correction))
-
-
-# ---- covariance --------------------------------------------------------------------------------------
-
-
-def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
-    """PyTorch's checks of `fweights`, which are whole, or `aweights`, which are not."""
+def _check_weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
+    """PyTorch's checks of `fweights`, which are integers, or `aweights`, which are floats."""
     if given is None:
         return
     kind = "integral" if whole else "floating point"
@@ -67,10 +35,10 @@ def _weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:  # fmt: skip
-    """The covariance matrix of variables, the rows of input, over observations, its columns; of one row the variance.
+    """The covariance matrix of variables (rows of input) over observations (columns); of a single row the variance.
 
-    `fweights` says how often each observation occurred, `aweights` how much it counts. The divisor is the sum of the
-    weights minus `correction` times their mean weighted by aweights, not below 0.
+    `fweights` are counts of the observations, `aweights` their weights. The divisor is the sum of the weights minus
+    `correction` times their mean weighted by aweights, at least 0.
 
     >>> ag.cov(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],
@@ -83,8 +51,8 @@ def cov(
         input = input.float()
     rows = input if input.ndim == 2 else reshape(input, (1, -1))
     n = rows.shape[1]
-    _weights("fweights", fweights, n, True)
-    _weights("aweights", aweights, n, False)
+    _check_weights("fweights", fweights, n, True)
+    _check_weights("aweights", aweights, n, False)
     given = [w.to(input.dtype) for w in (fweights, aweights) if w is not None]
     if not given:
         away = scaled = rows - mean(rows, 1, True)
@@ -102,7 +70,7 @@ def cov(
 
 @public(methods=True)
 def corrcoef(input: Tensor) -> Tensor:
-    """Pearson's correlation coefficients of variables, input's rows, over observations, its columns, within [-1, 1].
+    """Pearson's correlation coefficients of variables (rows of input) over observations (columns), within [-1, 1].
 
     >>> ag.corrcoef(ag.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],

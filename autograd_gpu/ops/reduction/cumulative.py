@@ -1,118 +1,24 @@
-"""Products, and sums and extremes that grow along a dimension."""
+"""Cumulative sums, products, maxima and minima.
+
+Note [Zeros in a product]
+Element i of the vector-Jacobian product is the sum over k >= i of g_k times the first k factors without x_i: the sum of
+g_k * out_k from i on, divided by x_i. If x_i is the first zero, it is that sum with x_i replaced by 1; after a second
+zero all terms are 0. So two cumulative products are enough for any x, in time linear in the number of factors.
+"""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import scans
-from ...core.extend import FLOAT, LEADING, LINEAR, along, counted_from_right, defop, rank
+from ...core.extend import FLOAT, LEADING, LINEAR, added, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from ..sorting.sort import values_back, values_jvp
-from .sum import reduced
-
-
-def result_dtype(x, dtype):
-    """The given dtype; without one int64 for integers and bools, else that of x."""
-    if dtype is not None:
-        return dtypes.computing(dtype)
-    return x.dtype if x.dtype in dtypes.FLOATS else dtypes.int64
-
-
-def stays_float(dim, keepdim, dtype):
-    return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS
-
-
-# ---- products ----------------------------------------------------------------------------------------
-
-
-def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
-    if isinstance(dim, (tuple, list)):
-        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; multiply over one at a time")
-    if dtype is None and x.dtype in dtypes.FULL_FLOATS:
-        return reduced(xp, "multiply", x, dim, keepdim)
-    wanted = result_dtype(x, dtype)
-    out = reduced(xp, "multiply", x.astype(wide(wanted), copy=False), dim, keepdim)
-    return out.astype(wanted, copy=False)
-
-
-def _prod_back(F, g, x, x_dtype, dim, keepdim, dtype):
-    if dtype is not None:
-        g = F.cast(g, x_dtype)
-    if dim is not None and x.ndim and not keepdim:
-        g = F.unsqueeze(g, from_right(dim, x.ndim))
-    return _prod_of_others(F, x, dim) * g
-
-
-def _prod_of_others(F, x, dim):
-    if dim is None or not x.ndim:
-        return F.reshape(F.exclusive_prod(F.reshape(x, (-1,))), x.shape)
-    return F.exclusive_prod(x, from_right(dim, x.ndim))
-
-
-def _prod_batch(F, n, batched, x, *, dim, keepdim, dtype):
-    ndim = rank(x, True)
-    dim = counted_from_right(dim, ndim)
-    if dim is not None and ndim:
-        return F.prod(x, dim, keepdim, dtype)
-    out = F.prod(F.reshape(x, (n, math.prod(x.shape[1:]))), -1, False, dtype)
-    return F.reshape(out, (n, *(1,) * ndim)) if keepdim else out
-
-
-@defop
-class prod:
-    """The product along `dim`, or of all elements; integers and bools multiply to int64.
-
-    The gradient needs no division, so that it is right where elements are 0; differentiating it once more takes memory
-    quadratic in the number of factors.
-
-    >>> ag.prod(ag.tensor([2.0, 3.0, 4.0]))
-    tensor(24.)
-    """
-
-    forward = _prod
-    grad_x = _prod_back
-    def jvp(F, t, x, dim, keepdim, dtype): return F.sum(_prod_of_others(F, x, dim) * t, dim, keepdim, dtype)
-    batch = _prod_batch
-    differentiable = stays_float
-    public = methods = True
-
-
-def _exclusive_prod(xp, x, *, dim=-1):
-    y = xp.moveaxis(x.astype(wide(x.dtype), copy=False), dim, 0)
-    out = xp.ones(y.shape, y.dtype)
-    if len(y) > 1:
-        out[1:] = xp.cumprod(y[:-1], axis=0)
-        out[:-1] *= xp.cumprod(y[:0:-1], axis=0)[::-1]
-    return xp.moveaxis(out, 0, dim).astype(x.dtype, copy=False)
-
-
-def _exclusive_prod_back(F, g, x, dim):
-    """sum over j of g_j * product of x without j and k: row j of `others` is x with 1 in place of x_j."""
-    last, n = F.transpose(x, dim, -1), x.shape[dim]
-    square = F.expand(F.unsqueeze(last, -2), (*last.shape[:-1], n, n))
-    diagonal = F.tril(F.triu(F.constant_like(square, 1.0))) != 0
-    others = F.where(diagonal, 0.0, F.exclusive_prod(F.where(diagonal, 1.0, square), -1))
-    return F.transpose(F.sum(F.unsqueeze(F.transpose(g, dim, -1), -1) * others, -2), dim, -1)
-
-
-@defop
-class exclusive_prod:
-    """Along a negative `dim`, the product of all other elements.
-
-    >>> from autograd_gpu.ops.reduction.cumulative import exclusive_prod
-    >>> exclusive_prod(ag.tensor([2.0, 3.0, 0.0]))
-    tensor([0., 0., 6.])
-    """
-
-    forward = _exclusive_prod
-    grad_x = jvp = _exclusive_prod_back  # the Jacobian is symmetric
-    batch = LEADING
-
+from .dimensions import floating, product_dtype
 
 # ---- cumulative sums ---------------------------------------------------------------------------------
 
@@ -120,7 +26,7 @@ class exclusive_prod:
 def _cumsum(xp, x, *, dim, dtype=None, reverse=False):
     if dtype is None and not reverse and xp is np and -x.ndim <= dim < x.ndim and x.dtype in dtypes.FULL_FLOATS:
         return scans.accumulate(np.add, x, dim)
-    axis, wanted = wrap_dim(dim, x.ndim), result_dtype(x, dtype)
+    axis, wanted = wrap_dim(dim, x.ndim), product_dtype(x, dtype)
     y = x.astype(wide(wanted), copy=False)
     if not x.ndim:
         return y.astype(wanted)
@@ -144,16 +50,159 @@ class cumsum:
 
     forward = _cumsum
     grad_x = _cumsum_back
-    def differentiable(dim, dtype, reverse): return stays_float(dim, None, dtype)
+    def differentiable(dim, dtype, reverse): return floating(dtype)
     jvp, batch = LINEAR, along("dim")
     public = methods = inplace = True
+
+
+# ---- cumulative products -----------------------------------------------------------------------------
+
+
+def _cumprod(xp, x, *, dim, dtype=None):
+    axis, wanted = wrap_dim(dim, x.ndim), product_dtype(x, dtype)
+    if not x.ndim:
+        return x.astype(wanted)
+    y = x.astype(wide(wanted), copy=False)
+    out = scans.accumulate(np.multiply, y, axis) if xp is np else xp.cumprod(y, axis=axis)
+    return out.astype(wanted, copy=False)
+
+
+def _cumprod_back(F, g, x, x_dtype, dim, dtype):
+    if dtype is not None:
+        g = F.cast(g, x_dtype)
+    return F.cumprod_vjp(g, x, from_right(dim, x.ndim)) if x.ndim else g
+
+
+def _cumprod_tangent(F, t, x, out, dim, dtype):
+    if dtype is not None:
+        t, x = F.cast(t, out.dtype), F.cast(x, out.dtype)
+    return F.cumprod_jvp(t, x, from_right(dim, x.ndim)) if x.ndim else t
+
+
+@defop
+class cumprod:
+    """The products of the first 1, 2, ... elements along `dim`; for integers and bools in int64.
+
+    The gradient is also right for zeros; second derivatives take memory quadratic in the number of factors.
+
+    >>> ag.cumprod(ag.tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 2., 6.])
+    """
+
+    forward = _cumprod
+    grad_x = _cumprod_back
+    def differentiable(dim, dtype): return floating(dtype)
+    jvp, batch = _cumprod_tangent, along("dim")
+    public = methods = inplace = True
+
+
+def _parts(xp, x, dim):
+    """Note [Zeros in a product]: the mask of zeros, that of first zeros, x without zeros, both cumulative products."""
+    zero = x == 0
+    if xp is np and not np.count_nonzero(zero):
+        out = scans.accumulate(np.multiply, x, dim)
+        return zero, zero, x, out, out
+    first = zero & (xp.cumsum(zero, axis=dim) == 1)
+    without = backend.where(xp, zero, 1, x).astype(x.dtype, copy=False)
+    beyond = backend.where(xp, first, 1, x).astype(x.dtype, copy=False)
+    return zero, first, without, xp.cumprod(x, axis=dim), xp.cumprod(beyond, axis=dim)
+
+
+def _cumprod_vjp(xp, h, x, *, dim):
+    zero, first, without, out, beyond = _parts(xp, x, dim)
+    turn = key_along(dim, slice(None, None, -1))
+
+    def from_here_on(y):
+        return xp.cumsum(y[turn], axis=dim)[turn]
+
+    result = from_here_on(h * out) / without
+    if first is zero:
+        return result
+    return backend.where(xp, first, from_here_on(h * beyond), backend.where(xp, zero, 0, result))
+
+
+def _cumprod_jvp(xp, change, x, *, dim):
+    zero, first, without, out, beyond = _parts(xp, x, dim)
+    ratio = change / without
+    if first is zero:
+        return out * xp.cumsum(ratio, axis=dim)
+    past = beyond * xp.cumsum(backend.where(xp, first, change, 0), axis=dim)
+    return out * xp.cumsum(backend.where(xp, zero, 0, ratio), axis=dim) + past
+
+
+def _rows(F, y, dim):
+    """The vectors along `dim`, each expanded to a matrix with that vector in every row."""
+    last, n = F.unsqueeze(F.transpose(y, dim, -1), -2), y.shape[dim]
+    return F.expand(last, (*last.shape[:-2], n, n))
+
+
+def _without_one(F, x, dim):
+    """Matrices whose row m is x with x_m replaced by 1, and the mask of these elements."""
+    square = _rows(F, x, dim)
+    diagonal = F.tril(F.triu(F.constant_like(square, 1.0))) != 0
+    return F.where(diagonal, 1.0, square), diagonal
+
+
+def _vjp_derivative(F, g, t, x, dim):
+    """The derivative of <t, cumprod_vjp(g, x)> by x, which is also that of cumprod_vjp(g, x) in direction t."""
+    others, diagonal = _without_one(F, x, dim)
+    parts = F.cumprod_vjp(F.triu(_rows(F, g, dim)), others, -1)
+    return F.transpose(F.sum(F.where(diagonal, 0.0, _rows(F, t, dim)) * parts, -1), dim, -1)
+
+
+def _jvp_derivative(F, t, change, x, dim):
+    """The derivative of cumprod_jvp(change, x) by x in direction t: change_m times that of the product without x_m."""
+    others, diagonal = _without_one(F, x, dim)
+    parts = F.cumprod_jvp(F.where(diagonal, 0.0, _rows(F, t, dim)), others, -1)
+    columns = F.unsqueeze(F.transpose(change, dim, -1), -1)
+    return F.transpose(F.sum(F.triu(parts) * columns, -2), dim, -1)
+
+
+def _cumprod_vjp_tangent(F, t, h, x, dim):
+    direct = None if t[0] is None else F.cumprod_vjp(t[0], x, dim)
+    return direct if t[1] is None else added(direct, _vjp_derivative(F, h, t[1], x, dim))
+
+
+@defop
+class cumprod_vjp:
+    """The gradient of `cumprod` along a negative `dim`, for a gradient h of its result.
+
+    >>> from autograd_gpu.ops.reduction.cumulative import cumprod_vjp
+    >>> cumprod_vjp(ag.tensor([1.0, 1.0, 1.0]), ag.tensor([2.0, 0.0, 3.0]), -1)
+    tensor([1., 8., 0.])
+    """
+
+    forward = in_float32(_cumprod_vjp)
+    def grad_h(F, g, x, dim): return F.cumprod_jvp(g, x, dim)
+    def grad_x(F, g, h, x, dim): return _vjp_derivative(F, h, g, x, dim)
+    jvp, batch = _cumprod_vjp_tangent, along("dim")
+
+
+def _cumprod_jvp_tangent(F, t, change, x, dim):
+    direct = None if t[0] is None else F.cumprod_jvp(t[0], x, dim)
+    return direct if t[1] is None else added(direct, _jvp_derivative(F, t[1], change, x, dim))
+
+
+@defop
+class cumprod_jvp:
+    """The tangent of `cumprod` along a negative `dim` for a tangent of x: the transpose of cumprod_vjp.
+
+    >>> from autograd_gpu.ops.reduction.cumulative import cumprod_jvp
+    >>> cumprod_jvp(ag.tensor([1.0, 1.0, 1.0]), ag.tensor([2.0, 0.0, 3.0]), -1)
+    tensor([1., 2., 6.])
+    """
+
+    forward = in_float32(_cumprod_jvp)
+    def grad_change(F, g, x, dim): return F.cumprod_vjp(g, x, dim)
+    def grad_x(F, g, change, x, dim): return _vjp_derivative(F, g, change, x, dim)
+    jvp, batch = _cumprod_jvp_tangent, along("dim")
 
 
 # ---- cumulative sums of exponentials -----------------------------------------------------------------
 
 
 def running(xp, name, x, axis):
-    """ufunc.accumulate of maximum, minimum or logaddexp; CuPy, which has it not, doubles what is done at each step."""
+    """ufunc.accumulate of maximum, minimum or logaddexp; in CuPy, which lacks it, by doubling steps."""
     if xp is np:
         return scans.accumulate(getattr(np, name), x, axis)
     axis, combine, step = from_right(axis, x.ndim), getattr(xp, name), 1
@@ -215,9 +264,9 @@ def _exp_cumsum_jvp(F, t, h, x, y, out, dim, reverse):
 
 @defop
 class exp_cumsum:
-    """cumsum(h * exp(x)) * exp(-y) along a negative `dim` without overflow where every x_i <= y_k that it meets.
+    """cumsum(h * exp(x)) * exp(-y) along a negative `dim`, without overflow if x_i <= y_k for all i <= k.
 
-    It is its own transpose, with -y for x, -x for y, and the other way round.
+    Its transpose is the same function of -y, -x with the opposite direction.
 
     >>> from autograd_gpu.ops.reduction.cumulative import exp_cumsum
     >>> exp_cumsum(ag.tensor([1.0, 1.0]), ag.zeros(2), ag.zeros(2), -1, False)
@@ -231,29 +280,29 @@ class exp_cumsum:
     jvp, batch = _exp_cumsum_jvp, LEADING
 
 
-# ---- cumulative extremes -----------------------------------------------------------------------------
+# ---- cumulative maxima and minima ----------------------------------------------------------------------
 
 
-def _growing(xp, name, x, dim):
-    """The running extreme, and where it was last met; a NaN stays."""
+def _cumulative_extreme(xp, name, x, dim):
+    """The cumulative maximum or minimum, and its last index; NaN propagates."""
     wrap_dim(dim, x.ndim)
     if not x.ndim:
         return xp.array(x), xp.zeros((), dtypes.int64)
     values = running(xp, name, x, dim)
-    places = xp.arange(x.shape[dim]).reshape((-1,) + (1,) * (-1 - from_right(dim, x.ndim)))
+    positions = xp.arange(x.shape[dim]).reshape((-1,) + (1,) * (-1 - from_right(dim, x.ndim)))
     met = (x == values) | (x != x) if x.dtype in dtypes.FLOATS else x == values
-    return values, running(xp, "maximum", met * places, dim)
+    return values, running(xp, "maximum", met * positions, dim)
 
 
 @defop
 class cummax:
-    """(values, indices): the largest of the first 1, 2, ... elements along `dim`, and the last place of each.
+    """(values, indices): the largest of the first 1, 2, ... elements along `dim`, and its last index.
 
     >>> ag.cummax(ag.tensor([1.0, 3.0, 2.0]), 0).values
     tensor([1., 3., 3.])
     """
 
-    def forward(xp, x, *, dim): return _growing(xp, "maximum", x, dim)
+    def forward(xp, x, *, dim): return _cumulative_extreme(xp, "maximum", x, dim)
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")
@@ -262,13 +311,13 @@ class cummax:
 
 @defop
 class cummin:
-    """(values, indices): the smallest of the first 1, 2, ... elements along `dim`, and the last place of each.
+    """(values, indices): the smallest of the first 1, 2, ... elements along `dim`, and its last index.
 
     >>> ag.cummin(ag.tensor([2.0, 1.0, 3.0]), 0).indices
     tensor([0, 1, 1])
     """
 
-    def forward(xp, x, *, dim): return _growing(xp, "minimum", x, dim)
+    def forward(xp, x, *, dim): return _cumulative_extreme(xp, "minimum", x, dim)
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")

@@ -1,4 +1,4 @@
-"""Differences along a dimension, and sums by the trapezoidal rule."""
+"""Differences and gradients along a dimension, and the trapezoidal rule."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .sum import sum
 
 
 def _neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """All along `dim` but the last, and all but the first."""
+    """x without the last, and without the first index of `dim`."""
     n = x.shape[dim] - 1
     return narrow(x, dim, 0, n), narrow(x, dim, 1, n)
 
 
 @defop
 class scaled:
-    """x * factor / divisor, for numbers that are no operands: nothing is saved.
+    """x * factor / divisor for constants, which are not saved.
 
     >>> from autograd_gpu.ops.reduction.difference import scaled
     >>> scaled(ag.tensor([1.0, 2.0]), 3, 2)
@@ -52,7 +52,7 @@ def _differences_back(F, g, x_shape, dim):
 
 @defop
 class differences:
-    """What each element along a negative `dim` is more than the one before it; of bools whether they differ.
+    """x[i + 1] - x[i] along a negative `dim`; for bools exclusive or.
 
     >>> ag.diff(ag.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
@@ -68,7 +68,7 @@ class differences:
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:  # fmt: skip
-    """The n-th differences between neighbours along `dim`, `prepend` and `append` put on input before; of bools xor.
+    """The n-th differences along `dim` of input with `prepend` and `append` concatenated; for bools exclusive or.
 
     >>> ag.diff(ag.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
@@ -86,7 +86,7 @@ def diff(
 
 
 def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
-    """The derivative along `dim`; `gaps` is one distance, or a vector of those between neighbours."""
+    """The derivative along `dim`; `gaps` is one distance, or a vector of the distances between neighbours."""
     n = x.shape[dim]
     if n < edge_order + 1:
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1, but dimension "
@@ -94,7 +94,7 @@ def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
     if isinstance(gaps, Tensor):
         gaps = reshape(gaps, [-1 if d == dim else 1 for d in range(x.ndim)])
     steps = diff(x, 1, dim)
-    steps = steps / gaps if isinstance(gaps, Tensor) else scaled(steps, 1, gaps)  # the slopes between neighbours
+    steps = steps / gaps if isinstance(gaps, Tensor) else scaled(steps, 1, gaps)  # the difference quotients
     if n == 2:
         return cat([steps, steps], dim)
 
@@ -108,7 +108,7 @@ def _slope(x: Tensor, dim: int, gaps: Any, edge_order: int) -> Tensor:
     else:
         inner = scaled(before + after, 1, 2)
     first, last = part(steps, 0, 1), part(steps, n - 2, 1)
-    if edge_order == 2:  # on the parabola through three points the slope between two is the mean of those at them
+    if edge_order == 2:  # for a parabola the difference quotient of two points is the mean of the derivatives at them
         first, last = scaled(first, 2) - part(inner, 0, 1), scaled(last, 2) - part(inner, n - 3, 1)
     return cat([first, inner, last], dim)
 
@@ -120,8 +120,8 @@ def gradient(
 ) -> tuple[Tensor, ...]:
     """The derivatives of a function with values input on a grid, one per dimension in `dim` (None for all).
 
-    Inside by central differences, on the edges by one-sided ones of order `edge_order` (1 or 2). `spacing` is one
-    distance for all (None: 1), or a list with one distance or one vector of coordinates per dimension.
+    Central differences in the interior, one-sided differences of order `edge_order` (1 or 2) at the edges. `spacing` is
+    one distance for all dimensions (None: 1), or a list with one distance or one vector of coordinates per dimension.
 
     >>> ag.gradient(ag.tensor([0.0, 1.0, 4.0, 9.0]))
     (tensor([1., 2., 4., 5.]),)
@@ -147,7 +147,7 @@ def gradient(
 
 
 def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
-    """Twice the areas between neighbours along `dim`, but for a number dx."""
+    """Twice the areas between neighbours along `dim`, for a number dx without that factor."""
     if not y.ndim or y.dtype == bool_:
         raise RuntimeError(f"{name}: received a bool or 0-d input for `y`, but they are not supported")
     if x is not None and dx is not None:
@@ -171,7 +171,7 @@ def _halved(areas: Tensor, dx: Any) -> Tensor:
 @public("trapezoid", "trapz")
 @other_words
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The integral of y along `dim` by the trapezoidal rule; the points at x, or dx (1) apart.
+    """The integral of y along `dim` by the trapezoidal rule, at the points x, or at distance dx (default 1).
 
     >>> ag.trapezoid(ag.tensor([1.0, 2.0, 3.0]), dx=2)
     tensor(8.)

@@ -1,4 +1,4 @@
-"""The largest and the smallest, where they are, and the two truth reductions."""
+"""Maxima, minima and their indices; any and all."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ...core.extend import (
 )
 from ..elementwise.clamp import maximum, minimum
 from ..indexing.basic_index import from_right, wrap_dim
-from .sum import axes, axis_of, kept
+from .dimensions import axes, numpy_axis, restore_dims
 
 
 def refuse_empty(name, x, dim):
-    """Nothing is the largest of nothing; PyTorch's errors."""
+    """PyTorch's errors for the maximum or minimum of no elements."""
     if x.size:
         return
     if dim is None or dim == ():
@@ -40,27 +40,27 @@ def refuse_empty(name, x, dim):
 
 
 def _ties(F, x, out, dtype):
-    """1 for all that are as large as the result, else 0: a NaN is the largest, and no NaN equals another."""
+    """1 for all elements that equal the result, else 0; NaN, which is the maximum if there is one, equals NaN."""
     return F.cast(F.logical_or(F.eq(x, out), F.isnan(x)), dtype)
 
 
-def _shared(F, g, x, out, dim, keepdim):
-    """Equal parts of g for all that equal `out`, the result with its dimensions kept."""
-    g = kept(F, g, x.shape, dim, keepdim)
+def _share_among_ties(F, g, x, out, dim, keepdim):
+    """Equal shares of g for all elements that equal `out`, the result with keepdim."""
+    g = restore_dims(F, g, x.shape, dim, keepdim)
     ties = _ties(F, x, out, g.dtype)
     return ties * (g / F.sum(ties, None if dim is None else axes(dim, x.ndim), True))
 
 
 def _mean_of_ties(F, t, x, out, dim, keepdim):
     over = None if dim is None else axes(dim, x.ndim)
-    ties = _ties(F, x, kept(F, out, x.shape, dim, keepdim), t.dtype)
+    ties = _ties(F, x, restore_dims(F, out, x.shape, dim, keepdim), t.dtype)
     return F.sum(ties * t, over, keepdim) / F.sum(ties, over, keepdim)
 
 
 def _extreme(xp, x, name, ufunc, dim, keepdim):
     if not x.size:
         refuse_empty(f"a{name}", x, dim)
-    axis = axis_of(dim, x.ndim)
+    axis = numpy_axis(dim, x.ndim)
     if xp is np:
         return getattr(np, ufunc).reduce(x, axis, None, None, keepdim)
     return getattr(xp, name)(x, axis=axis, keepdims=keepdim)
@@ -69,7 +69,7 @@ def _extreme(xp, x, name, ufunc, dim, keepdim):
 def _amax(xp, x, *, dim=None, keepdim=False):
     if dim is None and xp is np and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
         flat = x.ravel()
-        return flat[flat.argmax()]  # in a third of the time that np.maximum.reduce takes
+        return flat[flat.argmax()]  # takes a third of the time of np.maximum.reduce
     return _extreme(xp, x, "max", "maximum", dim, keepdim)
 
 
@@ -89,7 +89,7 @@ class amax:
     """
 
     forward = _amax
-    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amax(x, dim, True), dim, keepdim)
+    def grad_x(F, g, x, dim, keepdim): return _share_among_ties(F, g, x, F.amax(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
     public = methods = sensitive = True
 
@@ -103,7 +103,7 @@ class amin:
     """
 
     forward = _amin
-    def grad_x(F, g, x, dim, keepdim): return _shared(F, g, x, F.amin(x, dim, True), dim, keepdim)
+    def grad_x(F, g, x, dim, keepdim): return _share_among_ties(F, g, x, F.amin(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
     public = methods = sensitive = True
 
@@ -122,11 +122,11 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     return RECORD.aminmax(input, dim, keepdim)
 
 
-# ---- with the place ----------------------------------------------------------------------------------
+# ---- with indices --------------------------------------------------------------------------------------
 
 
-def _where(xp, name, x, dim, keepdim):
-    """argmax or argmin, 0-d tensors and keepdim without dim included."""
+def _arg(xp, name, x, dim, keepdim):
+    """argmax or argmin, also for 0-d tensors, and keepdim without dim."""
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
     if not x.size:
@@ -142,13 +142,13 @@ def _where(xp, name, x, dim, keepdim):
     return found
 
 
-def _places_of_examples(F, name, n, x, dim, keepdim):
+def _batched_arg(F, name, n, x, dim, keepdim):
     shape, ndim = x.shape[1:], rank(x, True)
     if dim is not None and (ndim or not isinstance(dim, int)):
         return getattr(F, name)(x, counted_from_right(dim, ndim), keepdim)
     if dim is None and not math.prod(shape):
         refuse_empty(name, example(x), None)
-    counted_from_right(dim, ndim)  # a 0-d example has a dimension to name all the same
+    counted_from_right(dim, ndim)  # a 0-d tensor accepts dim 0 and -1
     found = getattr(F, name)(F.reshape(x, (n, math.prod(shape))), -1)
     return F.reshape(found, (n, *(1,) * ndim)) if keepdim else found
 
@@ -161,9 +161,9 @@ class argmax:
     tensor([1, 0])
     """
 
-    def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmax", x, dim, keepdim)
+    def forward(xp, x, *, dim=None, keepdim=False): return _arg(xp, "argmax", x, dim, keepdim)
     nondiff = True
-    def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmax", n, x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return _batched_arg(F, "argmax", n, x, dim, keepdim)
     public = methods = True
 
 
@@ -175,16 +175,16 @@ class argmin:
     tensor([0, 1])
     """
 
-    def forward(xp, x, *, dim=None, keepdim=False): return _where(xp, "argmin", x, dim, keepdim)
+    def forward(xp, x, *, dim=None, keepdim=False): return _arg(xp, "argmin", x, dim, keepdim)
     nondiff = True
-    def batch(F, n, batched, x, *, dim, keepdim): return _places_of_examples(F, "argmin", n, x, dim, keepdim)
+    def batch(F, n, batched, x, *, dim, keepdim): return _batched_arg(F, "argmin", n, x, dim, keepdim)
     public = methods = True
 
 
 def _along(xp, name, x, dim, keepdim):
     if not x.size:
         refuse_empty(name, x, dim)
-    indices = _where(xp, f"arg{name}", x, dim, keepdim)
+    indices = _arg(xp, f"arg{name}", x, dim, keepdim)
     if not x.ndim:
         return xp.array(x), indices
     if xp is np:
@@ -192,25 +192,25 @@ def _along(xp, name, x, dim, keepdim):
     return getattr(xp, name)(x, axis=dim, keepdims=keepdim), indices
 
 
-def back_to_place(F, g, x_shape, indices, dim, keepdim):
+def grad_at_indices(F, g, x_shape, indices, dim, keepdim):
     if not x_shape:
         return g[0]
-    g, indices = (kept(F, y, x_shape, dim, keepdim) for y in (g[0], indices))
+    g, indices = (restore_dims(F, y, x_shape, dim, keepdim) for y in (g[0], indices))
     return F.gather_along_backward(g, indices, from_right(dim, len(x_shape)), x_shape)
 
 
-def tangent_at_place(F, t, x_shape, indices, dim, keepdim):
-    """The forward side of back_to_place."""
+def tangent_at_indices(F, t, x_shape, indices, dim, keepdim):
+    """The tangent of the values along `dim`: the transpose of grad_at_indices."""
     if not x_shape:
         return t, None
     axis = from_right(dim, len(x_shape))
-    found = F.gather_along(t, kept(F, indices, x_shape, dim, keepdim), axis)
+    found = F.gather_along(t, restore_dims(F, indices, x_shape, dim, keepdim), axis)
     return found if keepdim else F.squeeze(found, axis), None
 
 
 @defop
 class max_dim:
-    """The largest elements along `dim` and their indices; the gradient goes to those.
+    """(values, indices) of the largest elements along `dim`; the gradient goes to these indices.
 
     >>> values, indices = ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
     >>> indices
@@ -218,14 +218,14 @@ class max_dim:
     """
 
     def forward(xp, x, *, dim, keepdim=False): return _along(xp, "max", x, dim, keepdim)
-    grad_x = back_to_place
+    grad_x = grad_at_indices
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
-    jvp, batch = tangent_at_place, along("dim")
+    jvp, batch = tangent_at_indices, along("dim")
 
 
 @defop
 class min_dim:
-    """The smallest elements along `dim` and their indices; the gradient goes to those.
+    """(values, indices) of the smallest elements along `dim`; the gradient goes to these indices.
 
     >>> values, indices = ag.min(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
     >>> values
@@ -233,16 +233,16 @@ class min_dim:
     """
 
     def forward(xp, x, *, dim, keepdim=False): return _along(xp, "min", x, dim, keepdim)
-    grad_x = back_to_place
+    grad_x = grad_at_indices
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
-    jvp, batch = tangent_at_place, along("dim")
+    jvp, batch = tangent_at_indices, along("dim")
 
 
 @public(methods=True, out=True)
 @other_words
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
-    """The largest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
-    place, or as `other`, `maximum`.
+    """The largest element; with an int `dim` (values, indices) along it; with a tensor instead of it, or `other`,
+    `maximum`.
 
     >>> ag.max(ag.tensor([1.0, 5.0, 2.0]))
     tensor(5.)
@@ -257,8 +257,8 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
 @public(methods=True, out=True)
 @other_words
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
-    """The smallest element; with an int `dim` a pair (values, indices) along it; with a tensor in its
-    place, or as `other`, `minimum`.
+    """The smallest element; with an int `dim` (values, indices) along it; with a tensor instead of it, or `other`,
+    `minimum`.
 
     >>> ag.min(ag.tensor([1.0, 5.0, 2.0]))
     tensor(1.)
@@ -268,25 +268,25 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     return amin(input) if dim is None else min_dim(input, dim, keepdim)
 
 
-# ---- truth -------------------------------------------------------------------------------------------
+# ---- any and all ---------------------------------------------------------------------------------------
 
 
 def _truth(xp, name, x, dim, keepdim):
     if dim == ():
         found = x != 0
     elif xp is not np:
-        found = getattr(xp, name)(x, axis=axis_of(dim, x.ndim), keepdims=keepdim)
+        found = getattr(xp, name)(x, axis=numpy_axis(dim, x.ndim), keepdims=keepdim)
     elif dim is None and not keepdim and (x.size <= numpy_ops.FEW or x.dtype.kind == "b"):
         n = np.count_nonzero(x)
         found = np.asarray(n != 0 if name == "any" else n == x.size)
     else:
         reduction: Any = np.logical_or if name == "any" else np.logical_and
-        found = reduction.reduce(x, axis_of(dim, x.ndim), None, None, keepdim)
+        found = reduction.reduce(x, numpy_axis(dim, x.ndim), None, None, keepdim)
     return found.astype(dtypes.uint8) if x.dtype is dtypes.uint8 else found
 
 
 def _dims_of_examples(x, dim):
-    """`dim` for a batch; () is no dimension at all here."""
+    """`dim` for a batch; here () means no dimension."""
     ndim = rank(x, True)
     found = counted_from_right(dim, ndim, dim != ())
     return found if ndim else ()
@@ -294,9 +294,9 @@ def _dims_of_examples(x, dim):
 
 @defop
 class any:
-    """Whether some element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
+    """Whether any element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
 
-    With an empty tuple whether each is, as in PyTorch.
+    With an empty tuple elementwise, as in PyTorch.
 
     >>> ag.any(ag.tensor([[True, False], [False, False]]), 1)
     tensor([ True, False])
@@ -312,7 +312,7 @@ class any:
 class all:
     """Whether every element over `dim` (an int, a tuple, or None for all) is not zero; as uint8 if x is uint8.
 
-    With an empty tuple whether each is, as in PyTorch.
+    With an empty tuple elementwise, as in PyTorch.
 
     >>> ag.all(ag.tensor([[True, False], [True, True]]), 1)
     tensor([False,  True])

@@ -1,50 +1,21 @@
-"""NaN replaced, and sums and means that pass it over."""
+"""Sums and means of the elements that are not NaN."""
 
 from __future__ import annotations
 
 import math
 
-import ml_dtypes
 import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.extend import BROADCASTING, ELEMENTWISE, REDUCING, defop
-from .sum import added, negative, reduced, spread, sum
+from ...core.extend import REDUCING, defop
+from .dimensions import expand_grad, float_sum, floating, negative_axes, ufunc_reduce
+from .sum import sum
 
 
-def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
-    if x.dtype not in dtypes.FLOATS:
-        return xp.array(x)
-    if xp is np and np.count_nonzero(np.isfinite(x)) == x.size:
-        return x.copy()
-    limits = ml_dtypes.finfo(x.dtype)  # NumPy's knows no bfloat16
-    out = backend.where(xp, xp.isnan(x), 0.0 if nan is None else nan, x)
-    out = backend.where(xp, out == math.inf, float(limits.max) if posinf is None else posinf, out)
-    out = backend.where(xp, out == -math.inf, float(limits.min) if neginf is None else neginf, out)
-    return out.astype(x.dtype, copy=False)
-
-
-@defop
-class nan_to_num:
-    """x with `nan`, `posinf` and `neginf` in place of NaN and the infinities, by default 0 and the dtype's limits.
-
-    The derivative by what is replaced is 0.
-
-    >>> ag.nan_to_num(ag.tensor([1.0, float("nan"), float("inf")]), posinf=9.0)
-    tensor([1., 0., 9.])
-    """
-
-    forward = _nan_to_num
-    def grad_x(F, g, x): return F.where(F.isfinite(x), g, 0.0)
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    public = "nan_to_num", "nan_to_num_"
-    methods = inplace = True
-
-
-def _without(xp, x):
-    """x with 0 in place of NaN."""
+def _nan_to_zero(xp, x):
+    """x with NaN replaced by 0."""
     unknown = xp.isnan(x)
     if xp is np and not np.count_nonzero(unknown):
         return x
@@ -52,21 +23,22 @@ def _without(xp, x):
 
 
 def _nansum(xp, x, *, dim=None, keepdim=False, dtype=None):
-    return sum.op.forward(xp, _without(xp, x) if x.dtype in dtypes.FLOATS else x, dim=dim, keepdim=keepdim, dtype=dtype)
+    x = _nan_to_zero(xp, x) if x.dtype in dtypes.FLOATS else x
+    return sum.op.forward(xp, x, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
 def _nansum_back(F, g, x, x_dtype, dim, keepdim, dtype):
     g = g if dtype is None else F.cast(g, x_dtype)
-    return F.where(F.isnan(x), 0.0, spread(F, g, x.shape, dim, keepdim))
+    return F.where(F.isnan(x), 0.0, expand_grad(F, g, x.shape, dim, keepdim))
 
 
 def _nansum_jvp(F, t, x, dim, keepdim, dtype):
-    return F.sum(F.where(F.isnan(x), 0.0, t), negative(dim, x.ndim), keepdim, dtype)
+    return F.sum(F.where(F.isnan(x), 0.0, t), negative_axes(dim, x.ndim), keepdim, dtype)
 
 
 @defop
 class nansum:
-    """The sum over `dim` (an int, a tuple, or None for all) of what is not NaN; integers and bools sum to int64.
+    """The sum over `dim` (an int, a tuple, or None for all) ignoring NaN; integers and bools sum to int64.
 
     >>> ag.nansum(ag.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
@@ -74,7 +46,7 @@ class nansum:
 
     forward = _nansum
     grad_x = _nansum_back
-    def differentiable(dim, keepdim, dtype): return dtype is None or dtypes.as_dtype(dtype) in dtypes.FLOATS
+    def differentiable(dim, keepdim, dtype): return floating(dtype)
     jvp, batch = _nansum_jvp, REDUCING
     public = methods = True
 
@@ -84,20 +56,20 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
         raise RuntimeError(f"nanmean(): expected input to have floating point dtype but got {x.dtype}; "
                            "convert with .float() first")
     wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    total = added(xp, _without(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
-    found = reduced(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
+    total = float_sum(xp, _nan_to_zero(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
+    found = ufunc_reduce(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
     found = backend.where(xp, found == 0, math.nan, found).astype(total.dtype, copy=False)
     return (total / found).astype(wanted, copy=False), {"found": found}
 
 
 def _divisor(F, found):
-    """How many were found, 1 where none was: a derivative is 0 there, not NaN."""
+    """The number of elements that are not NaN, but 1 for none, where the derivative is 0."""
     return F.where(F.isnan(found), 1.0, found)
 
 
 def _nanmean_back(F, g, x, x_dtype, found, dim, keepdim, dtype):
     g = F.cast(g / _divisor(F, found), x_dtype)
-    return F.where(F.isnan(x), 0.0, spread(F, g, x.shape, dim, keepdim))
+    return F.where(F.isnan(x), 0.0, expand_grad(F, g, x.shape, dim, keepdim))
 
 
 def _nanmean_jvp(F, t, x, x_dtype, found, dim, keepdim, dtype):
@@ -107,7 +79,7 @@ def _nanmean_jvp(F, t, x, x_dtype, found, dim, keepdim, dtype):
 
 @defop
 class nanmean:
-    """The mean over `dim` (an int, a tuple, or None for all) of what is not NaN; NaN where everything is.
+    """The mean over `dim` (an int, a tuple, or None for all) ignoring NaN; NaN if all elements are NaN.
 
     >>> ag.nanmean(ag.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5)

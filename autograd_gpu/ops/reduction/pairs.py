@@ -1,31 +1,32 @@
-"""Two reductions of one tensor as one operation, whose node sees both gradients.
+"""Pairs of reductions of one tensor as one op, whose node gets both gradients.
 
-Forward and the rules are those of the single reductions. The public functions, with PyTorch's signatures, are in
-covariance.py and minmax.py.
+Forward and rules call those of the single reductions. The public functions, whose signatures differ from the ops', are
+in variance.py and minmax.py.
 """
 
 from __future__ import annotations
 
 from ...core.extend import REDUCING, defop
+from .dimensions import negative_axes
 from .minmax import amax, amin
-from .sum import mean, negative
+from .sum import mean
 from .variance import std, var
 
 
-def _over(dim):
-    """The dim of a mean beside a variance: var_mean(x, False) is var_mean(x, unbiased=False)."""
+def _mean_dim(dim):
+    """The dim of the mean: var_mean(x, False) is var_mean(x, unbiased=False)."""
     return None if isinstance(dim, bool) else dim
 
 
 def _mean_back(F, g, x, dim, keepdim):
-    return mean.op.rules["x"](F, g, x.shape, x.dtype, _over(dim), keepdim, None)
+    return mean.op.rules["x"](F, g, x.shape, x.dtype, _mean_dim(dim), keepdim, None)
 
 
 def _mean_jvp(F, t, dim, keepdim):
-    return F.mean(t, negative(_over(dim), t.ndim), keepdim)
+    return F.mean(t, negative_axes(_mean_dim(dim), t.ndim), keepdim)
 
 
-def _sum(a, b):
+def _sum_of_grads(a, b):
     """The sum of two gradients, one of which may be None."""
     return b if a is None else a if b is None else a + b
 
@@ -39,11 +40,11 @@ class var_mean:
     """
 
     def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-        spread = var.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
-        return spread, mean.op.forward(xp, x, dim=_over(dim), keepdim=keepdim)
+        variation = var.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
+        return variation, mean.op.forward(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
     def grad_x(F, g, x, dim, unbiased, keepdim, correction):
         by_var = None if g[0] is None else var.op.rules["x"](F, g[0], x, dim, unbiased, keepdim, correction)
-        return _sum(by_var, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
+        return _sum_of_grads(by_var, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
     def jvp(F, t, x, dim, unbiased, keepdim, correction):
         return var.op.jvp(F, t, x, dim, unbiased, keepdim, correction), _mean_jvp(F, t, dim, keepdim)
     outputs, batch = ("var", "mean"), var.op.batch
@@ -61,11 +62,11 @@ class std_mean:
     """
 
     def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-        spread = std.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
-        return spread, mean.op.forward(xp, x, dim=_over(dim), keepdim=keepdim)
+        variation = std.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
+        return variation, mean.op.forward(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
     def grad_x(F, g, x, std, dim, unbiased, keepdim, correction):
         by_std = None if g[0] is None else _std_back(F, g[0], x, std, dim, unbiased, keepdim, correction)
-        return _sum(by_std, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
+        return _sum_of_grads(by_std, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
     def jvp(F, t, x, std, dim, unbiased, keepdim, correction):
         return _std_jvp(F, t, x, std, dim, unbiased, keepdim, correction), _mean_jvp(F, t, dim, keepdim)
     outputs, batch = ("std", "mean"), std.op.batch
@@ -84,7 +85,7 @@ class aminmax:
         return amin.op.forward(xp, x, dim=dim, keepdim=keepdim), amax.op.forward(xp, x, dim=dim, keepdim=keepdim)
     def grad_x(F, g, x, dim, keepdim):
         by_min = None if g[0] is None else amin.op.rules["x"](F, g[0], x, dim, keepdim)
-        return _sum(by_min, None if g[1] is None else amax.op.rules["x"](F, g[1], x, dim, keepdim))
+        return _sum_of_grads(by_min, None if g[1] is None else amax.op.rules["x"](F, g[1], x, dim, keepdim))
     def jvp(F, t, x, min, max, dim, keepdim):
         return amin.op.jvp(F, t, x, min, dim, keepdim), amax.op.jvp(F, t, x, max, dim, keepdim)
     outputs, batch = ("min", "max"), REDUCING

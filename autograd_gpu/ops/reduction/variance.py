@@ -1,35 +1,36 @@
-"""The variance and the standard deviation."""
+"""The variance and the standard deviation, alone and with the mean."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
-from ...core.extend import REDUCING, BatchWord, defop
-from .sum import added, count, divided, kept, negative
+from ...core.extend import RECORD, REDUCING, BatchWord, Tensor, defop, other_words, public
+from .dimensions import divided_by_count, float_sum, negative_axes, reduced_size, restore_dims
 
 FAR = 256.0**2
-LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances to whose squares float32 does justice
+LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances that float32 represents accurately
 FIRST = np.float32(LEAST).view(np.uint32)
 SPAN = int(np.float32(MOST).view(np.uint32) - FIRST)
 
 
-def _plain(dim, unbiased):
-    """The dim and unbiased of var(x, False), where PyTorch takes the first argument for `unbiased`."""
+def _dim_and_unbiased(dim, unbiased):
+    """The arguments (dim, unbiased); a bool `dim`, as in var(x, False), is `unbiased` as in PyTorch."""
     return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
 
 
 def _freedom(n, unbiased, correction):
-    """The divisor of a variance of n numbers: n minus Bessel's correction, not below 0."""
+    """The divisor of a variance of n numbers: n minus Bessel's correction, at least 0."""
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
     return n - less if n > less else 0
 
 
 def _variance(xp, x, dim, unbiased, keepdim, correction):
-    dim, unbiased = _plain(dim, unbiased)
+    dim, unbiased = _dim_and_unbiased(dim, unbiased)
     if unbiased is not None and correction is not None:
         raise TypeError("std and var take one of unbiased and correction, not both")
     if x.dtype not in dtypes.FULL_FLOATS:
@@ -43,19 +44,19 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
         n = x.size
         away = x.reshape(n)
         away = away - away.dot(numpy_ops.ones(n, x.dtype)) / n
-        return divided(away.dot(away), _freedom(n, unbiased, correction))
-    n = count(x.shape, dim)
-    mean = divided(added(xp, x, dim, True), n)
+        return divided_by_count(away.dot(away), _freedom(n, unbiased, correction))
+    n = reduced_size(x.shape, dim)
+    mean = divided_by_count(float_sum(xp, x, dim, True), n)
     away = x - mean
-    squares = added(xp, away * away, dim, keepdim)
-    if xp is not np or (not few and _far(mean, squares, n)):  # asking would wait for the device
-        rest = added(xp, away, dim, keepdim)  # what the rounding of the mean leaves
-        squares = xp.maximum(squares - divided(rest * rest, n), 0)
-    return divided(squares, _freedom(n, unbiased, correction))
+    squares = float_sum(xp, away * away, dim, keepdim)
+    if xp is not np or (not few and _mean_dominates(mean, squares, n)):  # the test would synchronize CUDA
+        rest = float_sum(xp, away, dim, keepdim)  # the rounding error of the mean times n
+        squares = xp.maximum(squares - divided_by_count(rest * rest, n), 0)
+    return divided_by_count(squares, _freedom(n, unbiased, correction))
 
 
-def _far(mean, squares, n):
-    """Whether a mean lies so far from 0, more than 256 standard deviations, that its rounding shows in the squares."""
+def _mean_dominates(mean, squares, n):
+    """Whether a mean is more than 256 standard deviations from 0, so that its rounding affects the squares."""
     if mean.size == 1:
         return mean.item() ** 2 * n > squares.item() * FAR
     return bool(np.count_nonzero(mean * mean * (n / FAR) > squares.reshape(mean.shape)))
@@ -63,44 +64,45 @@ def _far(mean, squares, n):
 
 def _deviations(F, x, dim, unbiased, correction):
     """2 / freedom * (x - mean): the derivative of the variance."""
-    dim, unbiased = _plain(dim, unbiased)
-    n = _freedom(count(x.shape, dim), unbiased, correction)
-    return (x - F.mean(x, negative(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
+    dim, unbiased = _dim_and_unbiased(dim, unbiased)
+    n = _freedom(reduced_size(x.shape, dim), unbiased, correction)
+    return (x - F.mean(x, negative_axes(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
 
 
-def _ranged(xp, x, dim, unbiased, keepdim, correction):
-    """The variance; on the CPU in float64 where squares of float32 are out of range, as their root need not be."""
+def _variance_in_range(xp, x, dim, unbiased, keepdim, correction):
+    """The variance; on the CPU in float64 if float32 squares are out of range, though their root may not be."""
     out = _variance(xp, x, dim, unbiased, keepdim, correction)
     if xp is not np or out.itemsize == 8:
         return out
     if type(out) is np.float32:
         within = LEAST <= float(out) <= MOST
-    else:  # their bits are in the order of the numbers, and NaN comes after all
+    else:  # the order of the bits is that of the numbers, with NaN last
         bits = (out if out.ndim else out[None]).view(np.uint32) - FIRST
         within = not out.size or bits.item(bits.argmax()) <= SPAN
     return out if within else _variance(xp, x.astype(np.float64), dim, unbiased, keepdim, correction)
 
 
 def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = _ranged(xp, x, dim, unbiased, keepdim, correction)
+    out = _variance_in_range(xp, x, dim, unbiased, keepdim, correction)
     return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
 def _var_back(F, g, x, dim, unbiased, keepdim, correction):
-    return kept(F, g, x.shape, _plain(dim, unbiased)[0], keepdim) * _deviations(F, x, dim, unbiased, correction)
+    g = restore_dims(F, g, x.shape, _dim_and_unbiased(dim, unbiased)[0], keepdim)
+    return g * _deviations(F, x, dim, unbiased, correction)
 
 
 def _var_jvp(F, t, x, dim, unbiased, keepdim, correction):
     changes = _deviations(F, x, dim, unbiased, correction) * t
-    return F.sum(changes, negative(_plain(dim, unbiased)[0], x.ndim), keepdim)
+    return F.sum(changes, negative_axes(_dim_and_unbiased(dim, unbiased)[0], x.ndim), keepdim)
 
 
-def _plainly(F, op, n, batched, inputs, attributes):
-    dim, unbiased = _plain(attributes["dim"], attributes["unbiased"])
+def _batched(F, op, n, batched, inputs, attributes):
+    dim, unbiased = _dim_and_unbiased(attributes["dim"], attributes["unbiased"])
     return REDUCING.run(F, op, n, batched, inputs, attributes | {"dim": dim, "unbiased": unbiased})
 
 
-_SPREAD = BatchWord("REDUCING", _plainly)
+_BATCH = BatchWord("REDUCING", _batched)
 
 
 @defop
@@ -115,17 +117,17 @@ class var:
 
     forward = _var
     grad_x = _var_back
-    jvp, batch = _var_jvp, _SPREAD
+    jvp, batch = _var_jvp, _BATCH
     public = methods = True
 
 
 def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = xp.sqrt(_ranged(xp, x, dim, unbiased, keepdim, correction))
+    out = xp.sqrt(_variance_in_range(xp, x, dim, unbiased, keepdim, correction))
     return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
 def _through_root(F, g, out):
-    """g times the derivative of the root `out` by what is under it, 0 where that is 0."""
+    """g times the derivative of the square root `out`, 0 where out is 0."""
     flat = out == 0
     return F.where(flat, 0.0, g / (F.where(flat, 1.0, out) * 2))
 
@@ -140,7 +142,7 @@ def _std_jvp(F, t, x, out, dim, unbiased, keepdim, correction):
 
 @defop
 class std:
-    """The square root of `var`; where it is 0 so is its derivative.
+    """The square root of `var`; its derivative at 0 is 0.
 
     >>> ag.std(ag.tensor([1.0, 2.0, 3.0, 4.0]), unbiased=False)
     tensor(1.118)
@@ -148,5 +150,36 @@ class std:
 
     forward = _std
     grad_x = _std_back
-    jvp, batch = _std_jvp, _SPREAD
+    jvp, batch = _std_jvp, _BATCH
     public = methods = sensitive = True
+
+
+# ---- with the mean -----------------------------------------------------------------------------------
+
+
+@public(out=True)
+@other_words
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(var, mean) over `dim`, see ag.var and ag.mean.
+
+    >>> ag.var_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return tuple(RECORD.var_mean(input, dim, unbiased, keepdim, correction))
+
+
+@public(out=True)
+@other_words
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(std, mean) over `dim`, see ag.std and ag.mean.
+
+    >>> ag.std_mean(ag.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return tuple(RECORD.std_mean(input, dim, unbiased, keepdim, correction))

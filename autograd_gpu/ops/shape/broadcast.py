@@ -1,4 +1,4 @@
-"""Several tensors, or shapes, brought to one shape; tensors brought to so many dimensions."""
+"""Broadcasting of several tensors or shapes; atleast_1d, atleast_2d, atleast_3d."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 @public()
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors stretched to the shape that they broadcast to, without copying.
+    """The tensors expanded to the shape that they broadcast to, without copying.
 
     >>> ag.broadcast_tensors(ag.ones(2, 1), ag.zeros(3))[0].shape
     (2, 3)
@@ -62,7 +62,7 @@ def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
 
 @public()
 def atleast_1d(*tensors: Any) -> Any:
-    """Each tensor as it is, a 0-d one as a vector; a tuple if several are given.
+    """Each tensor with at least one dimension: a 0-d one becomes a vector; a tuple for several tensors.
 
     >>> ag.atleast_1d(ag.tensor(1.0))
     tensor([1.])
@@ -72,7 +72,7 @@ def atleast_1d(*tensors: Any) -> Any:
 
 @public()
 def atleast_2d(*tensors: Any) -> Any:
-    """Each tensor as it is, a vector or 0-d one as a row; a tuple if several are given.
+    """Each tensor with at least two dimensions: a vector or 0-d one becomes a row; a tuple for several tensors.
 
     >>> ag.atleast_2d(ag.tensor([1.0, 2.0]))
     tensor([[1., 2.]])
@@ -82,7 +82,7 @@ def atleast_2d(*tensors: Any) -> Any:
 
 @public()
 def atleast_3d(*tensors: Any) -> Any:
-    """Each tensor as it is, a matrix as (m, n, 1), a vector as (1, n, 1); a tuple if several are given.
+    """Each tensor with at least three: a matrix becomes (m, n, 1), a vector (1, n, 1); a tuple for several tensors.
 
     >>> ag.atleast_3d(ag.ones(2)).shape
     (1, 2, 1)

@@ -1,4 +1,4 @@
-"""Tensors joined: along a dimension, side by side, on a diagonal."""
+"""Concatenation: along a dimension, side by side, on a diagonal."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _cat(xp, *tensors, dim=0):
     try:
         return xp.concatenate(tensors, dim)
     except ValueError:
-        kept = [x for x in tensors if x.shape != (0,)] or tensors  # PyTorch skips empty vectors among others
-        if len(kept) < len(tensors):
-            return _cat(xp, *kept, dim=dim)
+        nonempty = [x for x in tensors if x.shape != (0,)] or tensors  # PyTorch skips empty vectors
+        if len(nonempty) < len(tensors):
+            return _cat(xp, *nonempty, dim=dim)
         raise _misfit([x.shape for x in tensors], dim) from None
 
 
@@ -43,7 +43,7 @@ def _misfit(shapes, dim):
 
 
 def _cat_back(F, g, need, dim, tensors_shape):
-    """Each tensor's part of g; an empty vector among others has none."""
+    """Each tensor's part of g; skipped empty vectors have none."""
     ndim = max(map(len, tensors_shape))
     dim = from_right(dim, ndim)
     parts, end = [], 0
@@ -60,13 +60,13 @@ def _cat_batch(F, n, batched, *tensors, dim):
     whole = expanded(F, n, batched, tensors)
     like = max((x.shape for x in whole), key=len)
     dim = counted_from_right(dim, len(like) - 1)
-    nothing = (*like[:dim], 0, *like[len(like) + dim + 1 :])  # the shape for empty vectors among others
-    return F.cat([F.reshape(x, nothing) if x.shape == (n, 0) else x for x in whole], dim)
+    nothing = (*like[:dim], 0, *like[len(like) + dim + 1 :])  # the shape of the others if empty vectors are skipped
+    return F.cat([F.reshape(x, nothing) if x.shape == (n, 0) else x for x in tensors], dim)
 
 
 @defop
 class cat:
-    """The tensors one after the other along dimension `dim`; their other sizes must agree.
+    """The tensors concatenated along dimension `dim`; their other sizes must agree.
 
     >>> ag.cat([ag.tensor([1.0]), ag.tensor([2.0, 3.0])])
     tensor([1., 2., 3.])
@@ -104,7 +104,7 @@ def _stack_in_numpy(tensors, dim):
 
 @defop
 class stack:
-    """The tensors, all of one shape, along a new dimension `dim`.
+    """The tensors, all of the same shape, stacked along a new dimension `dim`.
 
     >>> ag.stack([ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0])], 1)
     tensor([[1., 3.],
@@ -178,7 +178,7 @@ row_stack = vstack
 
 
 def _corners(shapes):
-    """Where each matrix begins, and where the last one ends; (rows, columns)."""
+    """The first row and column of each matrix, and the end of the last one."""
     for i, shape in enumerate(shapes):
         if len(shape) > 2:
             raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. "

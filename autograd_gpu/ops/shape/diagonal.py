@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices."""
+"""Diagonals of matrices, their sum, and triangles."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from ...core.extend import (
 )
 from ..creation.convert import clone, to
 from ..indexing.basic_index import from_right, wrap_dim
+from ..reduction.sum import sum
 from .reshape import reshape
 
-FEW = 1024  # elements of a matrix up to which its triangles' masks are kept
+FEW = 1024  # up to so many elements, the masks of triangles are cached
 
 # ---- diagonals -----------------------------------------------------------------------------------------
 
@@ -38,7 +39,7 @@ def _diagonal(xp, x, *, offset=0, dim1=0, dim2=1):
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     out = x.diagonal(offset, dim1, dim2)
     if xp is np:
-        out.flags.writeable = x.flags.writeable  # NumPy alone makes it read-only
+        out.flags.writeable = x.flags.writeable  # NumPy returns a read-only view
     return out
 
 
@@ -118,7 +119,7 @@ class diagonal_set:
 
 @public(methods=True)
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """input with `src` in the place of diagonal(input, offset, dim1, dim2), whose shape it has; out of place.
+    """A copy of input with `src` instead of diagonal(input, offset, dim1, dim2), whose shape it has.
 
     >>> ag.diagonal_scatter(ag.zeros(2, 2), ag.tensor([1.0, 2.0]))
     tensor([[1., 0.],
@@ -174,6 +175,18 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag(reshape(input, (-1,)), offset)
 
 
+@public(methods=True)
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix.
+
+    >>> ag.trace(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return sum(diagonal(input))
+
+
 # ---- triangles -----------------------------------------------------------------------------------------
 
 
@@ -184,20 +197,20 @@ def _triangle(xp, name, x, diagonal):
         return exact.triangle(name, x, diagonal)
     rows, columns = x.shape[-2:]
     if rows * columns > FEW:
-        return _copied(x, name == "tril", diagonal)
+        return _copied_triangle(x, name == "tril", diagonal)
     out = np.array(x)
-    np.copyto(out, False, where=_dropped(rows, columns, diagonal, name == "tril"))
+    np.copyto(out, False, where=_zero_mask(rows, columns, diagonal, name == "tril"))
     return out
 
 
 @functools.lru_cache(maxsize=64)
-def _dropped(rows, columns, diagonal, lower):
-    """Where a triangle of a small matrix is zero."""
+def _zero_mask(rows, columns, diagonal, lower):
+    """The mask of the zeros of a triangle of a small matrix."""
     return np.logical_xor(np.tri(rows, columns, diagonal if lower else diagonal - 1, bool), lower)
 
 
-def _copied(x, lower, diagonal):
-    """Row by row, or column by column where that takes fewer copies; 3 to 5 times as fast as np.tril."""
+def _copied_triangle(x, lower, diagonal):
+    """The triangle copied by rows, or by columns if these are fewer; 3 to 5 times as fast as np.tril."""
     out = np.zeros(x.shape, x.dtype)
     rows, columns = x.shape[-2:]
     if rows <= columns:  # row i: columns up to i + diagonal, or from there on
@@ -256,8 +269,8 @@ def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, devi
     home = or_default(device)
     if home.type == "cpu" and row * col <= FEW:
         return wrap(_few_corner_indices(name, row, col, offset).astype(dtypes.as_dtype(dtype)))
-    places = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
-    return wrap(backend.namespace(*places).stack(places).astype(dtypes.as_dtype(dtype), copy=False))
+    indices = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
+    return wrap(backend.namespace(*indices).stack(indices).astype(dtypes.as_dtype(dtype), copy=False))
 
 
 def _corner(name: str, rows: Any, columns: Any, offset: int) -> Any:

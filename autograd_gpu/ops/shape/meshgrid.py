@@ -1,17 +1,15 @@
-"""Tables of all combinations: meshgrid, cartesian_prod, combinations, vander; and numbers as coordinates."""
+"""Combinations of elements of vectors: meshgrid, cartesian_prod, combinations."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import backend
-from ...backend.arrays.dtypes import INTEGERS, int64
+from ...backend.arrays.dtypes import int64
 from ...core.extend import Tensor, public, wrap
-from ..elementwise.arithmetic import pow
 from ..indexing.basic_index import unpacked
 from ..indexing.index import advanced_index
 from .concat import stack
@@ -20,7 +18,7 @@ from .reshape import expand, reshape
 
 @public()
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """For n vectors n views of n dimensions: result k holds vector k along its dimension k, stretched along the others.
+    """For n vectors n views of rank n: result k is vector k along dimension k, expanded along the others.
 
     `indexing="xy"` swaps the first two dimensions. 0-d tensors count as vectors of one element.
 
@@ -56,7 +54,7 @@ def _check_vector(x: Tensor) -> None:
 
 @public()
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All tuples of one element from each vector, one per row, in the order of itertools.product; one vector as it is.
+    """The Cartesian product of vectors, a tuple per row, in the order of itertools.product; a single vector unchanged.
 
     >>> ag.cartesian_prod(ag.tensor([1, 2]), ag.tensor([3, 4]))
     tensor([[1, 3],
@@ -73,7 +71,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 @public()
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of the vector input, one per row, in the order of itertools.combinations, or
+    """All combinations of r elements of the vector input, one per row, in the order of itertools.combinations or
     combinations_with_replacement.
 
     >>> ag.combinations(ag.tensor([1, 2, 3]))
@@ -87,44 +85,5 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r == 0:
         return input[:0]
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.asarray(list(choose(range(input.numel()), r)), int64).reshape(-1, r)
-    return advanced_index(input, wrap(backend.to_device(places, input.device)), dims=(-1,))
-
-
-@public()
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers 0 to N - 1 (default: as many as x is long) of each element of the vector x, one element per row; the
-    highest comes first unless `increasing`.
-
-    >>> ag.vander(ag.tensor([1, 2, 3]))
-    tensor([[1, 1, 1],
-            [4, 2, 1],
-            [9, 3, 1]])
-    """
-    if x.ndim != 1:
-        raise RuntimeError("x must be a one-dimensional tensor.")
-    N = x.numel() if N is None else N
-    if N < 0:
-        raise RuntimeError("N must be non-negative.")
-    powers = np.arange(N) if increasing else np.arange(N)[::-1].copy()
-    base = reshape(x if x.is_floating_point() else x.to(int64), (-1, 1))
-    return pow(base, wrap(backend.to_device(powers, x.device)).to(base.dtype))
-
-
-@public()
-def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor per dimension, of the elements of a tensor of `shape` with these numbers.
-
-    >>> ag.unravel_index(ag.tensor([1, 5]), (2, 3))
-    (tensor([0, 1]), tensor([1, 2]))
-    """
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if indices.dtype not in INTEGERS:
-        raise TypeError(f"unravel_index() expects indices of integers, not of {indices.dtype}")
-    if any(n < 0 for n in sizes):
-        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    left, found = indices.array, []
-    for n in reversed(sizes):
-        found.append(wrap(left % max(n, 1)))
-        left = left // max(n, 1)
-    return tuple(reversed(found))
+    indices = np.asarray(list(choose(range(input.numel()), r)), int64).reshape(-1, r)
+    return advanced_index(input, wrap(backend.to_device(indices, input.device)), dims=(-1,))

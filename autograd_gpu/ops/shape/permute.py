@@ -1,4 +1,4 @@
-"""Dimensions in another order: permute, transpose and what is made of them. All of them are views."""
+"""Permutations of dimensions: permute, transpose, movedim and others. All of them return views."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class permute:
 def _transpose(xp, x, *, dim0, dim1):
     try:
         return x.swapaxes(dim0, dim1)
-    except ValueError:  # a 0-d array has no axis 0, a 0-d tensor has
+    except ValueError:  # a 0-d tensor has a dimension 0, a 0-d array has not
         wrap_dim(dim0, x.ndim), wrap_dim(dim1, x.ndim)
         return x
 
@@ -119,7 +119,7 @@ def transpose_all(x: Tensor) -> Tensor:
 
 @public(methods=True)
 def adjoint(input: Tensor) -> Tensor:
-    """input with its last two dimensions swapped, and conjugated, which changes no real number. A view.
+    """input with its last two dimensions swapped, and conjugated, which has no effect on real numbers. A view.
 
     RuntimeError for a vector.
 
@@ -141,7 +141,7 @@ def hermitian(x: Tensor) -> Tensor:
 
 @public(methods=True, inplace=True, view=True)
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; a vector or 0-d tensor as it is.
+    """The transpose of a matrix; a vector or 0-d tensor unchanged.
 
     >>> ag.t(ag.ones(2, 3)).shape
     (3, 2)
@@ -153,7 +153,7 @@ def t(input: Tensor) -> Tensor:
 
 @public("movedim", "moveaxis", methods=True)
 def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """input with the dimensions `source` moved to the places `destination`; the others keep their order. A view.
+    """input with the dimensions `source` moved to the positions `destination`; the others keep their order. A view.
 
     >>> ag.movedim(ag.ones(2, 3, 4), 0, -1).shape
     (3, 4, 2)

@@ -44,7 +44,7 @@ def _flip(xp, x, *, dims):
             raise RuntimeError(f"dim {axis} appears multiple times in the list of dims")
         key[axis] = slice(None, None, -1)
     flipped = x[tuple(key)] if x.ndim else x
-    return xp.array(flipped, order=copy_order(x))  # a copy, as in PyTorch: writing to the result leaves x alone
+    return xp.array(flipped, order=copy_order(x))  # a copy, as in PyTorch
 
 
 def _flip_back(F, g, x_shape, dims):
@@ -110,8 +110,7 @@ def _roll_batch(F, n, batched, x, *, shifts, dims):
 
 @defop
 class roll:
-    """x with its elements moved by `shifts` along `dims`, what leaves at one end entering at the other; without
-    `dims` as if x were flat.
+    """x with its elements shifted cyclically by `shifts` along `dims`; without `dims`, of the flattened x.
 
     >>> ag.roll(ag.tensor([1.0, 2.0, 3.0]), 1)
     tensor([3., 1., 2.])
@@ -146,7 +145,7 @@ def _repeat_batch(F, n, batched, x, *, sizes):
 
 @defop
 class repeat:
-    """x repeated `sizes[i]` times along dimension i; more sizes than dimensions add leading ones. A copy.
+    """x repeated `sizes[i]` times along dimension i; more sizes than dimensions add leading dimensions. A copy.
 
     >>> ag.tensor([1.0, 2.0]).repeat(2, 2)
     tensor([[1., 2., 1., 2.],
@@ -169,7 +168,7 @@ def repeat_method(x: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
 
 @public()
 def tile(input: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """input repeated along its last dimensions; like repeat, with ones for the dimensions that `dims` does not reach.
+    """input repeated along its last dimensions; like repeat, with `dims` padded by leading ones.
 
     >>> ag.tile(ag.tensor([[1.0], [2.0]]), (2,))
     tensor([[1., 1.],
@@ -196,7 +195,7 @@ def _repeat_elements_back(F, g, x_shape, repeats, dim):
 
 @defop
 class repeat_elements:
-    """x with each position of dimension `dim` < 0 `repeats` times.
+    """x with each index of dimension `dim` < 0 repeated `repeats` times.
 
     >>> ag.repeat_interleave(ag.tensor([1.0, 2.0]), 2)
     tensor([1., 1., 2., 2.])
@@ -232,7 +231,7 @@ def _repeat_positions_batch(F, n, batched, counts, *, total):
 
 @defop
 class repeat_positions:
-    """0, 1, 2, ..., each as often as the vector `counts` says; `total`, their sum, saves CUDA the wait for it.
+    """Index i repeated counts[i] times, for all i; `total`, the sum of counts, avoids a CUDA synchronization.
 
     >>> ag.repeat_interleave(ag.tensor([1, 0, 2]))
     tensor([0, 2, 2])
@@ -248,10 +247,10 @@ class repeat_positions:
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """input with each position of dimension `dim` as often as `repeats`, a number or a vector, says; without `dim` of
-    input as a vector. With input alone: the positions 0, 1, ..., each as often as the vector input says.
+    """input with each index of dimension `dim` repeated `repeats` times, a number or a vector; without `dim`, of the
+    flattened input. With input alone: index i repeated input[i] times, for all i.
 
-    `output_size`, the length of the result, saves CUDA the wait for the sum of `repeats`.
+    `output_size`, the length of the result, avoids a CUDA synchronization.
 
     >>> ag.repeat_interleave(ag.tensor([[1.0, 2.0], [3.0, 4.0]]), ag.tensor([1, 2]), dim=0)
     tensor([[1., 2.],
@@ -277,7 +276,7 @@ def repeat_interleave(
     return repeat_elements(input, repeats, at - input.ndim)
 
 
-# ---- made of flip --------------------------------------------------------------------------------------
+# ---- fliplr, flipud, rot90 -----------------------------------------------------------------------------
 
 
 @public(methods=True)
@@ -308,7 +307,7 @@ def flipud(input: Tensor) -> Tensor:
 
 @public(methods=True)
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
-    """input turned by k quarters in the plane of `dims`, from the first towards the second.
+    """input rotated by k quarter turns in the plane of `dims`, from the first towards the second.
 
     >>> ag.rot90(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[2., 4.],

@@ -1,4 +1,4 @@
-"""Shapes: broadcasting and reshaping."""
+"""Broadcasting and reshaping."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def common_shape(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int
 
 
 def _expanded(x, shape):
-    """`shape` with every -1 replaced by the size that it keeps; RuntimeError if x does not fit."""
+    """`shape` with every -1 replaced by x's size; RuntimeError if x does not expand to it."""
     lead = len(shape) - x.ndim
     if lead < 0:
         raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the "
@@ -52,7 +52,7 @@ def _expand(xp, x, *, shape):
     try:
         return backend.broadcast_to(xp, x, _expanded(x, shape) if -1 in shape else shape)
     except ValueError:
-        _expanded(x, shape)  # says what does not fit
+        _expanded(x, shape)  # raises the error
         raise
 
 
@@ -64,7 +64,7 @@ def _expand_batch(F, n, batched, x, *, shape):
 
 @defop
 class expand:
-    """x stretched to `shape` without copying: dimensions of size 1 repeat, new ones come first, -1 keeps a size.
+    """x expanded to `shape` without copying: dimensions of size 1 repeat, new ones come first, -1 keeps a size.
 
     >>> ag.expand(ag.tensor([[1.0], [2.0]]), (-1, 2))
     tensor([[1., 1.],
@@ -87,7 +87,7 @@ def _sum_to_batch(F, n, batched, x, *, shape):
 
 @defop
 class sum_to:
-    """Sums x over the dimensions that broadcasting from `shape` would add or stretch: the transpose of expand.
+    """x summed over the dimensions that expanding from `shape` adds or repeats: the transpose of expand.
 
     >>> ag.sum_to(ag.ones(3, 2), (1, 2))
     tensor([[3., 3.]])
@@ -108,7 +108,7 @@ def expand_method(x: Tensor, *shape: Any, size: Any = None) -> Tensor:
 
 @public(methods=True)
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
-    """input stretched to `size` without copying.
+    """input expanded to `size` without copying.
 
     >>> ag.broadcast_to(ag.tensor([1.0]), (2,))
     tensor([1., 1.])
@@ -118,7 +118,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
 
 @public(methods=True)
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
-    """x stretched to the shape of `other` without copying."""
+    """x expanded to the shape of `other` without copying."""
     return expand(x, other.shape)
 
 
@@ -132,7 +132,7 @@ def _reshape(xp, x, *, shape):
         raise RuntimeError(_misfit(x, shape)) from None
     if isinstance(shape, int):
         raise TypeError("reshape(): argument 'shape' (position 2) must be tuple of ints, not int")
-    if out.shape != shape and -1 not in shape and min(shape, default=0) < 0:  # to NumPy any negative number is a -1
+    if out.shape != shape and -1 not in shape and min(shape, default=0) < 0:  # NumPy takes any negative number as -1
         raise RuntimeError(f"invalid shape dimension {min(shape)}")
     return out
 
@@ -148,7 +148,7 @@ def _misfit(x, shape):
 
 @defop
 class reshape:
-    """x in another shape of as many elements, one of them may be -1; a view where the strides allow it.
+    """x in another shape with as many elements; one size may be -1. A view if the strides allow it.
 
     >>> ag.reshape(ag.tensor([1.0, 2.0, 3.0, 4.0]), (2, -1))
     tensor([[1., 2.],
@@ -210,7 +210,7 @@ def unflatten(input: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
     dim = wrap_dim(dim, len(shape))
     if -1 not in sizes and shape and shape[dim] == math.prod(sizes):
         return reshape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))
-    known = -math.prod(sizes)  # of the sizes beside one -1
+    known = -math.prod(sizes)  # of the sizes other than -1
     if not shape or list(sizes).count(-1) != 1 or known <= 0 or shape[dim] % known:
         raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
                            f"({shape[dim] if shape else 1}) in the input tensor")
@@ -238,7 +238,7 @@ def _unsqueezed(xp, x, *, dim):
 
 @defop
 class squeeze:
-    """x without its dimensions of size 1: all of them, or those named by `dim`, an int or a tuple. A view.
+    """x without its dimensions of size 1: all of them, or those in `dim`, an int or a tuple. A view.
 
     >>> ag.squeeze(ag.ones(1, 2, 1)).shape
     (2,)

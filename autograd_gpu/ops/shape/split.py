@@ -1,4 +1,4 @@
-"""Tensors taken apart along a dimension: split, chunk, tensor_split, unbind. All of them give views."""
+"""Splitting along a dimension: split, chunk, tensor_split, unbind. All of them return views."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _split(xp, x, *, split_sizes, dim=0):
 
 
 def _split_back(F, g, x_shape, split_sizes, dim):
-    """The gradients joined; one that is missing becomes padding of the next one, or of the last."""
+    """The concatenated gradients; a missing one becomes padding of the next one, or of the last."""
     dim = from_right(dim, len(x_shape))
     lead = (0, 0) * (-1 - dim)
     parts, before = [], 0
@@ -45,13 +45,13 @@ def _split_back(F, g, x_shape, split_sizes, dim):
 
 
 def _split_batch(F, n, batched, x, *, split_sizes, dim):
-    _split(np, example(x), split_sizes=split_sizes, dim=dim)  # refuses what does not fit an example
+    _split(np, example(x), split_sizes=split_sizes, dim=dim)  # raises for sizes that do not fit a sample
     return F.split_with_sizes(x, split_sizes, from_right(dim, rank(x, True)))
 
 
 @defop
 class split_with_sizes:
-    """The tensor cut along `dim` into views of the given sizes.
+    """The tensor split along `dim` into views of these sizes.
 
     >>> ag.split_with_sizes(ag.tensor([1.0, 2.0, 3.0]), (1, 2))
     (tensor([1.]), tensor([2., 3.]))
@@ -68,7 +68,7 @@ class split_with_sizes:
 @public()
 @other_words
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """The tensor cut along `dim` into views of the given size (the last may be smaller), or of the given sizes.
+    """The tensor split along `dim` into views of one size (the last may be smaller), or of several sizes.
 
     >>> ag.split(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
@@ -98,7 +98,7 @@ def split_method(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tu
 @public(methods=True)
 @other_words
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """input cut along `dim` into at most `chunks` views of equal size, the last may be smaller.
+    """input split along `dim` into at most `chunks` views of equal size; the last may be smaller.
 
     >>> ag.chunk(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
@@ -125,8 +125,8 @@ def _unbind(xp, x, *, dim=0):
 
 
 def _unbind_back(F, g, x_shape, dim):
-    given = next(part for part in g if part is not None)
-    parts = [F.constant_like(given, 0.0) if part is None else part for part in g]
+    present = next(part for part in g if part is not None)
+    parts = [F.constant_like(present, 0.0) if part is None else part for part in g]
     return F.stack(parts, from_right(dim, len(x_shape)))
 
 
@@ -137,7 +137,7 @@ def _unbind_batch(F, n, batched, x, *, dim):
 
 @defop
 class unbind:
-    """The views of x at each position of dimension `dim`, which is dropped.
+    """The views of x at each index of dimension `dim`, without that dimension.
 
     >>> ag.unbind(ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     (tensor([1., 2.]), tensor([3., 4.]))
@@ -151,14 +151,14 @@ class unbind:
     public = methods = True
 
 
-# ---- at given places, or into so many parts ------------------------------------------------------------
+# ---- at indices, or into a number of parts -------------------------------------------------------------
 
 
 @public(methods=True)
 @other_words
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """input cut along `dim` into so many views, the first ones longer by one if they do not come out even; or before
-    each of the given positions. A CPU tensor of int64 serves as a number or as positions.
+    """input split along `dim` into a number of views, the first ones longer by one if the size is not divisible; or
+    before each of several indices. A CPU tensor of int64 is taken as a number or as indices.
 
     >>> ag.tensor_split(ag.tensor([1.0, 2.0, 3.0]), 2)
     (tensor([1., 2.]), tensor([3.]))
@@ -202,7 +202,7 @@ def _even_split(
 
 @public(methods=True)
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """input cut into columns: along dimension 1, a vector along dimension 0; see tensor_split. A number must divide.
+    """input split along dimension 1, a vector along dimension 0; see tensor_split. A number has to divide the size.
 
     >>> ag.hsplit(ag.tensor([[1.0, 2.0]]), 2)
     (tensor([[1.]]), tensor([[2.]]))
@@ -212,7 +212,7 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 @public(methods=True)
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """input cut into rows: along dimension 0; see tensor_split. A number must divide.
+    """input split along dimension 0; see tensor_split. A number has to divide the size.
 
     >>> ag.vsplit(ag.tensor([[1.0], [2.0]]), 2)
     (tensor([[1.]]), tensor([[2.]]))
@@ -222,7 +222,7 @@ def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 @public(methods=True)
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """input cut in depth: along dimension 2; see tensor_split. A number must divide.
+    """input split along dimension 2; see tensor_split. A number has to divide the size.
 
     >>> ag.dsplit(ag.ones(1, 1, 2), 2)
     (tensor([[[1.]]]), tensor([[[1.]]]))
@@ -230,11 +230,11 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     return _even_split("dsplit", input, indices_or_sections, 2, 3)
 
 
-# ---- results that may be written to --------------------------------------------------------------------
+# ---- results that are no views to autograd ---------------------------------------------------------------
 
 
 def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The parts as tensors that are no views to autograd, each with a version counter of its own."""
+    """The parts as tensors that autograd does not treat as views, each with its own version counter."""
     for part in parts:
         part._base = None
         if not part.is_inference():
@@ -245,9 +245,9 @@ def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 @public(methods=True)
 @other_words
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """split, whose results may be written to while recording: they share memory with input, and nobody looks.
+    """split, whose results may be written to while recording: they share memory with input, which autograd ignores.
 
-    Who writes to one of them must not use input, nor what else shares its memory, afterwards.
+    After a write to one of them, do not use input or another tensor that shares its memory.
 
     >>> a, b = ag.unsafe_split(ag.ones(4, requires_grad=True) * 2, 2)
     >>> a.mul_(3)

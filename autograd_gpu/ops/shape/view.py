@@ -1,4 +1,4 @@
-"""Views by strides: view, unfold, as_strided."""
+"""view, unfold, as_strided."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ...core.extend import (
     wrap_codes,
 )
 from ..indexing.basic_index import FULL, from_right, unpacked, wrap_dim
-from ..indexing.flat_index import sums_at
+from ..indexing.flat_index import add_at
 from .reshape import reshape
 
 # ---- view ----------------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ from .reshape import reshape
 
 @method("view")
 def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
-    """x.view(2, 3) or x.view((2, 3)): the same memory in another shape, RuntimeError where that would need a copy.
+    """x.view(2, 3) or x.view((2, 3)): the same memory in another shape; RuntimeError if that needs a copy.
     x.view(dtype): the same bytes read as another dtype, not differentiable.
 
     >>> ag.ones(2, 3).view(3, 2).shape
@@ -55,7 +55,7 @@ def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> 
 
 @method()
 def view_as(x: Tensor, other: Tensor) -> Tensor:
-    """The view of x in the shape of `other`; RuntimeError where that would need a copy.
+    """The view of x in the shape of `other`; RuntimeError if that needs a copy.
 
     >>> ag.ones(2, 3).view_as(ag.ones(3, 2)).shape
     (3, 2)
@@ -65,7 +65,7 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 @method()
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
-    """x in the shape of `other`, a view where the strides allow it.
+    """x in the shape of `other`; a view if the strides allow it.
 
     >>> ag.ones(2, 3).mT.reshape_as(ag.ones(6)).shape
     (6,)
@@ -92,7 +92,7 @@ def _reinterpret(xp, x, *, dtype):
 
 def _reinterpret_batch(F, n, batched, x, *, dtype):
     if not rank(x, True):
-        _reinterpret(np, np.empty((), x.dtype), dtype=dtype)  # refuses another element size
+        _reinterpret(np, np.empty((), x.dtype), dtype=dtype)  # raises for another element size
     return F.reinterpret(x, dtype)
 
 
@@ -153,7 +153,7 @@ def _unfold_backward(xp, g, *, shape, dimension, size, step):
         return out.astype(g.dtype, copy=False)
     at = wrap_dim(dimension, len(shape))
     lead, count = (FULL,) * at, g.shape[at]
-    if count < size:  # window by window, else place by place
+    if count < size:  # by windows, else by positions
         for i in range(count):
             out[(*lead, slice(i * step, i * step + size))] += xp.moveaxis(g[(*lead, i)], -1, at)
     else:
@@ -196,7 +196,7 @@ class unfold:
 
 @defop
 class unfold_backward:
-    """The sum over the windows at each place of `shape`: the transpose of unfold.
+    """The sum over the windows that contain each element of `shape`: the transpose of unfold.
 
     >>> from autograd_gpu.ops.shape.view import unfold_backward
     >>> unfold_backward(ag.ones(3, 2), (4,), 0, 2, 1)
@@ -221,8 +221,8 @@ def _strided_view(xp, x, *, place, origin):
     return strides.strided(xp, buffer[min(offset, buffer.size):], size, tuple([s * x.itemsize for s in stride]))
 
 
-def _numbers(xp, place, start):
-    """The numbers in the buffer, counted from `start`, of the elements of a view (size, stride, offset)."""
+def _flat_indices(xp, place, start):
+    """The flat indices into the buffer, counted from `start`, of the elements of a view (size, stride, offset)."""
     size, stride, offset = place
     numbers = xp.full((1,) * len(size), offset - start, "int64")
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
@@ -231,14 +231,14 @@ def _numbers(xp, place, start):
 
 
 def _span(*places):
-    """(start, length) of the part of the buffer that views reach."""
+    """(start, length) of the part of the buffer that the views cover."""
     ends = [offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True) if (n - 1) * s * side > 0)
             for size, stride, offset in places if 0 not in size for side in (1, -1)]
     return (min(ends), max(ends) - min(ends) + 1) if ends else (0, 0)
 
 
-def _lies_apart(place):
-    """Whether the elements of a view certainly have places of their own, and none lies before the first."""
+def _has_distinct_addresses(place):
+    """Whether the elements of a view certainly have distinct addresses, none before the first."""
     size, stride, _ = place
     reach = 0
     for s, n in sorted((s, n) for n, s in zip(size, stride, strict=True) if n > 1):
@@ -248,19 +248,19 @@ def _lies_apart(place):
     return True
 
 
-def _laid_out(xp, x, place, start, length):
-    """A buffer of `length` elements, the first with the number `start`: x at `place`, zeros elsewhere."""
+def _scattered(xp, x, place, start, length):
+    """A buffer of `length` elements from index `start` on, with x at `place` and zeros elsewhere."""
     if x.size == length and x.flags.c_contiguous and place[1] == tuple([s // x.itemsize for s in x.strides]):
         return x.reshape(-1)
     buffer = xp.zeros(length, x.dtype)
-    if not _lies_apart(place):
-        return sums_at(xp, buffer, -1, [_numbers(xp, place, start)], x)
-    _shown(xp, buffer, place, start)[...] = x
+    if not _has_distinct_addresses(place):
+        return add_at(xp, buffer, -1, [_flat_indices(xp, place, start)], x)
+    _view_of_buffer(xp, buffer, place, start)[...] = x
     return buffer
 
 
-def _shown(xp, buffer, place, start):
-    """The view of such a buffer at `place`, of strides that are not negative."""
+def _view_of_buffer(xp, buffer, place, start):
+    """The view of such a buffer at `place`, whose strides are not negative."""
     size, stride, offset = place
     return strides.strided(xp, buffer[offset - start :], size, tuple([s * buffer.itemsize for s in stride]))
 
@@ -269,14 +269,14 @@ def _restride(xp, x, *, source, target):
     if not x.size or 0 in target[0]:
         return xp.zeros(target[0], x.dtype)
     start, length = _span(source, target)
-    buffer = _laid_out(xp, x, source, start, length)
+    buffer = _scattered(xp, x, source, start, length)
     if min(target[1], default=0) < 0:
-        return buffer[_numbers(xp, target, start)]
-    return xp.array(_shown(xp, buffer, target, start), order="C")
+        return buffer[_flat_indices(xp, target, start)]
+    return xp.array(_view_of_buffer(xp, buffer, target, start), order="C")
 
 
 def _in_examples(n, *places):
-    """The same places in n buffers one behind the other."""
+    """The same place in each of n consecutive buffers."""
     start, length = _span(*places)
     return [((n, *size), (length, *stride), offset - start) for size, stride, offset in places]
 
@@ -287,7 +287,7 @@ def _restride_batch(F, n, batched, x, *, source, target):
 
 def _strided_view_batch(F, n, batched, x, *, place, origin):
     source = (x.shape[1:], *origin)
-    if not np.isin(_numbers(np, place, 0), _numbers(np, source, 0)).all():
+    if not np.isin(_flat_indices(np, place, 0), _flat_indices(np, source, 0)).all():
         raise RuntimeError("as_strided cannot be batched where it shows more of the storage than the elements of x; "
                            "use indexing or unfold")
     return _restride_batch(F, n, batched, x, source=source, target=place)
@@ -295,7 +295,7 @@ def _strided_view_batch(F, n, batched, x, *, place, origin):
 
 @defop
 class strided_view:
-    """The view at `place` = (size, stride, offset) of the buffer in which x lies at `origin`; see as_strided.
+    """The view at `place` = (size, stride, offset) of the buffer that holds x at `origin`; see as_strided.
 
     >>> ag.as_strided(ag.tensor([1.0, 2.0, 3.0]), (2, 2), (1, 1))
     tensor([[1., 2.],
@@ -310,7 +310,7 @@ class strided_view:
 
 @defop
 class restride:
-    """What a view at `target` shows after x was added at `source` to a buffer of zeros; both (size, stride, offset).
+    """The view at `target` of a buffer of zeros to which x was added at `source`; both are (size, stride, offset).
 
     >>> from autograd_gpu.ops.shape.view import restride
     >>> restride(ag.ones(2, 2), ((2, 2), (1, 1), 0), ((3,), (1,), 0))
@@ -326,14 +326,14 @@ def _erase(xp, x, *, source, target):
     if not x.size or 0 in target[0]:
         return xp.array(x, order="C")
     start, length = _span(source, target)
-    buffer = _laid_out(xp, x, source, start, length)
+    buffer = _scattered(xp, x, source, start, length)
     if buffer.base is not None:  # x itself
         buffer = buffer.copy()
     if min((*source[1], *target[1]), default=0) < 0:
-        buffer[_numbers(xp, target, start)] = 0
-        return buffer[_numbers(xp, source, start)]
-    _shown(xp, buffer, target, start)[...] = 0
-    found = _shown(xp, buffer, source, start)
+        buffer[_flat_indices(xp, target, start)] = 0
+        return buffer[_flat_indices(xp, source, start)]
+    _view_of_buffer(xp, buffer, target, start)[...] = 0
+    found = _view_of_buffer(xp, buffer, source, start)
     return buffer.reshape(x.shape) if found.flags.c_contiguous and found.size == length else xp.array(found, order="C")
 
 
@@ -343,7 +343,7 @@ def _erase_batch(F, n, batched, x, *, source, target):
 
 @defop
 class erase:
-    """x, which lies at `source` in a buffer, with zeros where a view of that buffer at `target` would show it.
+    """x, at `source` of a buffer, with zeros at the elements that a view of that buffer at `target` contains.
 
     >>> from autograd_gpu.ops.shape.view import erase
     >>> erase(ag.ones(2, 2), ((2, 2), (2, 1), 0), ((2,), (2,), 1))
@@ -360,8 +360,8 @@ class erase:
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """The view of input's storage with these sizes, strides and offset (default: that of input), in elements.
 
-    The gradient goes to the elements of input; what else of the storage the view shows is constant. RuntimeError for
-    places outside of the storage, and for an input whose elements overlap (an expanded one).
+    The gradient goes to the elements of input; other elements of the storage are constant. RuntimeError for a view that
+    exceeds the storage, and for an input whose elements overlap (an expanded one).
 
     >>> ag.as_strided(ag.tensor([1.0, 2.0, 3.0, 4.0]), (2,), (2,), 1)
     tensor([2., 4.])

@@ -1,4 +1,4 @@
-"""How often values occur: bincount and histograms."""
+"""Counts of values: bincount and histograms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _bincount(xp, x, weights=None, *, minlength=0):
         if weights is None:
             return xp.bincount(x, minlength=minlength).astype(dtypes.int64, copy=False)
         sums = xp.bincount(x, weights.astype(dtypes.float64, copy=False), minlength)
-    except ValueError as error:  # a matrix, or a negative number
+    except ValueError as error:  # ValueError for a matrix or a negative number
         raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs; got shape {list(x.shape)} of "
                            f"{x.dtype}") from error
     return sums.astype(dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64, copy=False)
@@ -37,7 +37,7 @@ def _bincount_batch(F, n, batched, x, weights, *, minlength):
 
 @defop
 class bincount:
-    """How often each of 0, 1, ... occurs in a vector of integers; with `weights` the sums of the weights beside it.
+    """The number of occurrences of 0, 1, ... in a vector of integers; with `weights` the sums of their weights.
 
     The result has max(x) + 1 elements, or `minlength` if that is more. The sums are differentiable by the weights.
 
@@ -57,7 +57,7 @@ class bincount:
 
 
 def _limits(name: str, x: Any, low: float, high: float, *, apart: float) -> tuple[float, float]:
-    """The ends of the range: those given, or where they are equal those of the data, or this plus and minus `apart`."""
+    """The limits of the range: the arguments; if equal, those of the data; if also equal, plus and minus `apart`."""
     if low == high and x.size:
         low, high = float(x.min()), float(x.max())
     if not np.isfinite(low) or not np.isfinite(high):
@@ -67,14 +67,14 @@ def _limits(name: str, x: Any, low: float, high: float, *, apart: float) -> tupl
     return (low - apart, high + apart) if low == high else (low, high)
 
 
-def _evenly(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any, Any]:
-    """The bin of each element of the flat x, and which elements are in range; the last bin holds its upper end."""
+def _bin_index(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any, Any]:
+    """The bin of each element of the flat x, and which elements are in range; the last bin includes its upper end."""
     inside = (x >= low) & (x <= high)
     place = backend.where(xp, inside, (x - low) / (high - low) * bins, 0).astype(dtypes.int64)
     return xp.minimum(place, bins - 1), inside
 
 
-def _counted(xp: Any, place: Any, inside: Any, weight: Any, bins: int) -> Any:
+def _bin_sums(xp: Any, place: Any, inside: Any, weight: Any, bins: int) -> Any:
     """The sum of the weights (1 where None) of the elements of each bin."""
     weight = inside if weight is None else backend.where(xp, inside, weight, 0)
     return xp.bincount(place, weight.astype(dtypes.float64), bins)
@@ -88,14 +88,14 @@ def _histc(xp, x, *, bins=100, min=0, max=0):
     x, dtype = x.reshape(-1), x.dtype
     x = x.astype(wide(dtype), copy=False)
     low, high = _limits("histc", x, min, max, apart=1)
-    return _counted(xp, *_evenly(xp, x, bins, low, high), None, bins).astype(dtype)
+    return _bin_sums(xp, *_bin_index(xp, x, bins, low, high), None, bins).astype(dtype)
 
 
 @defop
 class histc:
-    """How many elements of x lie in each of `bins` equal parts of [min, max]; of [x.min(), x.max()] if these are equal.
+    """The number of elements of x in each of `bins` equal parts of [min, max], or of [x.min(), x.max()] if min == max.
 
-    Elements outside of the range and NaN are not counted. On CUDA a range that is not given synchronises.
+    Elements outside of the range and NaN are not counted. Without a range it synchronizes a CUDA device.
 
     >>> ag.histc(ag.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
@@ -108,14 +108,14 @@ class histc:
 
 
 class histogram_result(NamedTuple):
-    """The heights of the bins, and their ends, one more."""
+    """The counts of the bins, and the edges, one more."""
 
     hist: Tensor
     bin_edges: Tensor
 
 
 def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
-    """The ends of the bins as an array, and their number."""
+    """The edges of the bins as an array, and the number of bins."""
     xp = backend.namespace(x.array)
     if isinstance(bins, Tensor):
         if bins.ndim != 1 or not bins.numel():
@@ -135,11 +135,10 @@ def histogram(
     input: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:  # fmt: skip
-    """(hist, bin_edges): how much of input lies between every two edges; the last bin holds its upper end.
+    """(hist, bin_edges): the counts of input between neighbouring edges; the last bin includes its upper edge.
 
     `bins` is a number of equal parts of `range` (by default from the smallest to the largest element), or a sorted
-    vector of edges. `weight`, of input's shape, says how much each element counts. With `density` the area under hist
-    is 1. Not differentiable.
+    vector of edges. `weight` has input's shape. With `density` the integral of hist is 1. Not differentiable.
 
     >>> ag.histogram(ag.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
     tensor([0., 2., 1., 0.])
@@ -155,9 +154,9 @@ def histogram(
         inside = (array >= edges[0]) & (array <= edges[-1])
         place = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
     else:
-        place, inside = _evenly(xp, array, n, float(edges[0]), float(edges[-1]))
+        place, inside = _bin_index(xp, array, n, float(edges[0]), float(edges[-1]))
     given = None if weight is None else weight.array.reshape(-1)
-    hist = _counted(xp, place, inside, given, n)[:n]
+    hist = _bin_sums(xp, place, inside, given, n)[:n]
     if density:
         hist = hist / hist.sum() / xp.diff(edges)
     return histogram_result(wrap(hist.astype(input.dtype)), wrap(edges.astype(input.dtype)))

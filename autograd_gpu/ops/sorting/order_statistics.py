@@ -1,4 +1,4 @@
-"""Order statistics: the k-th value, the median, the most frequent one."""
+"""Order statistics: kthvalue, median, mode."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ...backend.cpu import numpy_ops
 from ...core.extend import LEADING, Tensor, along, defop, other_words, public, rank
 from ..indexing.basic_index import wrap_dim
 from ..reduction.cumulative import running
-from ..reduction.minmax import back_to_place, refuse_empty, tangent_at_place
+from ..reduction.minmax import grad_at_indices, refuse_empty, tangent_at_indices
 
-# ---- one rank ------------------------------------------------------------------------------------------
+# ---- kthvalue and mode ---------------------------------------------------------------------------------
 
 
 def _last(x, at):
@@ -25,7 +25,7 @@ def _last(x, at):
 
 
 def _ranked(xp, x, rank):
-    """The index of the element of `rank` along the last dimension."""
+    """The index of the element of rank `rank` along the last dimension."""
     order = x.argsort(-1) if xp is not np or x.shape[-1] <= numpy_ops.FEW else x.argpartition(rank, -1)
     return order[..., rank]
 
@@ -41,7 +41,7 @@ def _pick(xp, x, at, indices, keepdim):
 
 
 def _sortable(x, at):
-    """x in a dtype that sorts NaN behind all others, with dimension `at` as its last."""
+    """x in a dtype that sorts NaN last, with dimension `at` as its last."""
     return _last(x if x.itemsize > 2 else x.astype(wide(x.dtype), copy=False), at)
 
 
@@ -57,15 +57,15 @@ def _kthvalue(xp, x, *, k, dim=-1, keepdim=False):
 
 @defop
 class kthvalue:
-    """(values, indices): the k-th smallest element along `dim`, k from 1, and where it is; NaN counts as the largest.
+    """(values, indices): the k-th smallest element along `dim`, k from 1, and its index; NaN counts as the largest.
 
     >>> ag.kthvalue(ag.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
 
     forward = _kthvalue
-    grad_x = back_to_place
-    jvp, batch = tangent_at_place, along("dim")
+    grad_x = grad_at_indices
+    jvp, batch = tangent_at_indices, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     public = methods = True
 
@@ -79,7 +79,7 @@ def _at_ranks(xp, x, *, ranks):
 
 @defop
 class at_ranks:
-    """(values, indices): the elements of the given ranks, from 0, along the last dimension; NaN counts as the largest.
+    """(values, indices): the elements of `ranks`, from 0, along the last dimension; NaN counts as the largest.
 
     >>> from autograd_gpu.ops.sorting.order_statistics import at_ranks
     >>> at_ranks(ag.tensor([3.0, 1.0, 2.0]), (2, 0)).values
@@ -106,21 +106,21 @@ def _mode(xp, x, *, dim=-1, keepdim=False):
     begins = xp.ones(rows.shape, bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     places = xp.arange(rows.shape[1])
-    met = places - running(xp, "maximum", begins * places, -1)  # how often before, up to each place
+    met = places - running(xp, "maximum", begins * places, -1)  # the number of equal elements up to each index
     return _pick(xp, x, at, order[line, met.argmax(-1)], keepdim)
 
 
 @defop
 class mode:
-    """(values, indices): the most frequent element along `dim`, the smallest of several, and its last place.
+    """(values, indices): the most frequent element along `dim`, the smallest of several, and its last index.
 
     >>> ag.mode(ag.tensor([3.0, 1.0, 3.0, 1.0, 2.0]))
     mode_result(values=tensor(1.), indices=tensor(3))
     """
 
     forward = _mode
-    grad_x = back_to_place
-    jvp, batch = tangent_at_place, along("dim")
+    grad_x = grad_at_indices
+    jvp, batch = tangent_at_indices, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     public = methods = True
 
@@ -141,7 +141,7 @@ def _median_all(xp, x, *, ignore_nan=False, trailing=None):
         rank = xp.maximum((size - xp.isnan(flat).sum(-1) - 1) // 2, 0)
         found = flat[rank] if trailing is None else xp.take_along_axis(flat, rank[:, None], -1)
     else:
-        flat.partition(middle)  # to one place: to two NumPy takes ten times as long
+        flat.partition(middle)  # a single kth: for two NumPy takes ten times as long
         found = flat.T[middle]
         if x.dtype in dtypes.FLOATS:  # NaN if there is one
             scalars = xp is np and trailing is None
@@ -153,12 +153,12 @@ def _median_all(xp, x, *, ignore_nan=False, trailing=None):
 
 def _ties(F, x, out, trailing):
     """1 for the elements that equal their median, 0 for the others."""
-    out = _spread_out(F, out, trailing)
+    out = _to_elements(F, out, trailing)
     return F.cast(F.logical_or(F.eq(x, out), F.logical_and(F.isnan(x), F.isnan(out))), x.dtype)
 
 
-def _spread_out(F, y, trailing):
-    """y, one number per median, as it broadcasts with the elements."""
+def _to_elements(F, y, trailing):
+    """y, one number per median, shaped to broadcast with the elements."""
     return y if trailing is None else F.reshape(y, (*y.shape, *(1,) * trailing))
 
 
@@ -167,11 +167,11 @@ def _per_median(F, x, trailing):
 
 
 def _median_back(F, g, x, out, trailing):
-    """Equal parts of g for all that equal the median."""
+    """Equal shares of g for all elements that equal the median."""
     if 0 in x.shape:
-        return F.expand(_spread_out(F, g, trailing), x.shape)
+        return F.expand(_to_elements(F, g, trailing), x.shape)
     ties = _ties(F, x, out, trailing)
-    return ties * _spread_out(F, g / _per_median(F, ties, trailing), trailing)
+    return ties * _to_elements(F, g / _per_median(F, ties, trailing), trailing)
 
 
 def _median_jvp(F, t, x, out, trailing):
@@ -188,9 +188,9 @@ def _median_batch(F, n, batched, x, *, ignore_nan, trailing):
 
 @defop
 class median_all:
-    """The median of all elements, the lower of two; NaN if one is, or passing over NaN; ties share the gradient.
+    """The median of all elements, the lower of two; NaN if any is NaN, or ignoring NaN; ties share the gradient.
 
-    With `trailing` of all elements of the last `trailing` dimensions.
+    With `trailing`, of all elements of the last `trailing` dimensions.
 
     >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
@@ -223,23 +223,22 @@ def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
 
 @defop
 class median_dim:
-    """(values, indices): the median along `dim`, the lower of two, and where it is; NaN where one is, or passing over
-    NaN.
+    """(values, indices): the median along `dim`, the lower of two, and its index; NaN propagates or is ignored.
 
     >>> ag.median(ag.tensor([[1.0, 3.0, 2.0]]), 1).values
     tensor([2.])
     """
 
     forward = _median_dim
-    grad_x = back_to_place
-    jvp, batch = tangent_at_place, along("dim")
+    grad_x = grad_at_indices
+    jvp, batch = tangent_at_indices, along("dim")
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
 
 
 @public(methods=True, out=True)
 @other_words
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median, the lower of two in the middle; with `dim` a pair (values, indices) along it. NaN where one is.
+    """The median, the lower of two; with `dim` (values, indices) along it. NaN propagates.
 
     >>> ag.median(ag.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
@@ -250,7 +249,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 @public(methods=True, out=True)
 @other_words
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of what is not NaN; with `dim` a pair (values, indices) along it.
+    """The median ignoring NaN; with `dim` (values, indices) along it.
 
     >>> ag.nanmedian(ag.tensor([4.0, float("nan"), 3.0]))
     tensor(3.)

@@ -25,7 +25,7 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
-    """q as a tensor of x's dtype, on the CPU if it is a number; after PyTorch's checks."""
+    """q as a tensor of x's dtype, on the CPU for a number; after PyTorch's checks."""
     if x.dtype not in dtypes.FULL_FLOATS:
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype; got {x.dtype}")
     if not x.numel():
@@ -44,7 +44,7 @@ def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
 
 
 def _neighbours(ranks: Any, interpolation: str) -> tuple[Any, Any, Any]:
-    """The whole ranks below and above, and how much the one above counts: a number, or None for linearly."""
+    """The integer ranks below and above, and the weight of the latter: a number, or None for linear interpolation."""
     if interpolation == "nearest":
         return round(ranks), None, 0.0
     if interpolation == "higher":
@@ -53,8 +53,8 @@ def _neighbours(ranks: Any, interpolation: str) -> tuple[Any, Any, Any]:
     return (below, None, 0.0) if interpolation == "lower" else (below, ceil(ranks), ranks - below)
 
 
-def _by_parts(x: Tensor, q: Tensor, interpolation: str) -> Tensor:
-    """Quantiles along the last dimension, of which only the few elements that are asked for are sorted."""
+def _by_partition(x: Tensor, q: Tensor, interpolation: str) -> Tensor:
+    """Quantiles along the last dimension by partial sorting."""
     n = x.shape[-1]
     ranks = q * (n - 1)
     below, above, share = _neighbours(ranks, interpolation)
@@ -65,11 +65,11 @@ def _by_parts(x: Tensor, q: Tensor, interpolation: str) -> Tensor:
     if above is not None:
         weight = 0.5 if interpolation == "midpoint" else share.to(x.device)
         result = lerp(result, narrow(found, -1, count, count), weight)
-    return where(isnan(last), last, result)  # the last is a NaN if any is
+    return where(isnan(last), last, result)  # the last one is NaN if any is
 
 
 def _by_sorting(x: Tensor, q: Tensor, interpolation: str, ignore_nan: bool) -> Tensor:
-    """Quantiles along the last dimension, of ranks that depend on the data or that only the device knows."""
+    """Quantiles along the last dimension by sorting, for ranks that depend on the data or are on the device."""
     ordered = sort(x).values
     n = x.shape[-1]
     if ignore_nan:
@@ -93,8 +93,8 @@ def _quantile(
     x = ravel(x) if dim is None or not shape else movedim(x, dim, -1)
     wanted = reshape(q, (-1,))
     sorting = ignore_nan or q.is_cuda
-    result = _by_sorting(x, wanted, interpolation, ignore_nan) if sorting else _by_parts(x, wanted, interpolation)
-    result = movedim(result, -1, 0)  # (q, dimensions that stay)
+    result = _by_sorting(x, wanted, interpolation, ignore_nan) if sorting else _by_partition(x, wanted, interpolation)
+    result = movedim(result, -1, 0)  # (q, remaining dimensions)
     if keepdim and shape:
         kept = [1] * len(shape) if dim is None else [*shape[: dim % len(shape)], 1, *shape[dim % len(shape) + 1 :]]
         result = reshape(result, (-1, *kept))
@@ -108,8 +108,8 @@ def quantile(
 ) -> Tensor:  # fmt: skip
     """The q-th quantiles of input along `dim`, or of all elements; q in [0, 1], a number or a vector of input's dtype.
 
-    A vector q adds a dimension in front. Between two elements `interpolation` decides: linear, lower, higher, midpoint
-    or nearest. NaN where an element is.
+    A vector q adds a leading dimension. `interpolation` between two elements is linear, lower, higher, midpoint or
+    nearest. NaN propagates.
 
     >>> ag.quantile(ag.tensor([0.0, 1.0, 2.0, 3.0]), ag.tensor([0.25, 0.5]))
     tensor([0.75, 1.5 ])
@@ -122,7 +122,7 @@ def quantile(
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:  # fmt: skip
-    """The q-th quantiles of what is not NaN, see ag.quantile; NaN where nothing is left.
+    """The q-th quantiles ignoring NaN, see ag.quantile; NaN if all elements are NaN.
 
     >>> ag.nanquantile(ag.tensor([0.0, float("nan"), 2.0]), 0.5)
     tensor(1.)

@@ -1,4 +1,4 @@
-"""Places in sorted sequences."""
+"""Binary search in sorted sequences."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..creation.factories import as_tensor
 from ..indexing.gather import gather
 
 
-def _by_halves(xp, rows, values, right):
-    """One sequence per row: the interval of possible places halved until it is empty, for all values at once."""
+def _binary_search(xp, rows, values, right):
+    """Binary search in one sequence per row, for all values at once."""
     n = rows.shape[-1]
     low = xp.zeros(values.shape, dtypes.int64)
     high = xp.full(values.shape, n, dtypes.int64)
@@ -31,7 +31,7 @@ def _places(xp, rows, values, *, right, out_int32):
     if rows.ndim == 1:
         found = xp.searchsorted(rows, values.reshape(-1), side="right" if right else "left").reshape(values.shape)
     else:
-        found = _by_halves(xp, rows, values, right)
+        found = _binary_search(xp, rows, values, right)
     return xp.asarray(found).astype(dtypes.int32 if out_int32 else dtypes.int64, copy=False)
 
 
@@ -48,7 +48,7 @@ def _places_batch(F, n, batched, rows, values, *, right, out_int32):
 
 @defop
 class sorted_places:
-    """Where each value would go into `rows`, sorted along the last dimension: before equals, or with `right` behind.
+    """The insertion index of each value into `rows`, sorted along the last dimension; with `right` after equal ones.
 
     >>> ag.searchsorted(ag.tensor([1.0, 3.0, 5.0]), ag.tensor([3.0, 4.0]))
     tensor([1, 2])
@@ -64,11 +64,11 @@ def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The places in `sorted_sequence` where each element of input, a tensor or a number, would go and leave it sorted.
+    """The indices at which to insert the elements of input, a tensor or a number, into `sorted_sequence`.
 
-    A vector is searched for all of them; otherwise each row along the last dimension for those of the same row, the
-    other dimensions being equal. In front of equals, or with right=True or side="right" behind them. `sorter` says how
-    to sort the sequence, as argsort does.
+    In a vector it searches for all elements; otherwise in each row along the last dimension for the elements of the
+    same row of input. The index is before equal elements, or with right=True or side="right" after them. `sorter` is
+    the argsort of an unsorted sequence.
 
     >>> ag.searchsorted(ag.tensor([1.0, 3.0, 5.0]), ag.tensor([3.0, 4.0]), right=True)
     tensor([2, 2])

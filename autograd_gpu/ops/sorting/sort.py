@@ -1,4 +1,4 @@
-"""Order: sort, argsort, topk; membership; and where something is not zero."""
+"""sort, argsort, topk; isin; nonzero, argwhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..indexing.flat_index import picked
 from ..shape.reshape import reshape
 
 BACKWARDS = slice(None, None, -1)
-FEW = 4096  # comparisons up to which `isin` compares each with each
+FEW = 4096  # up to so many comparisons `isin` compares all pairs
 COUNT = "how many elements are not zero depends on the values"
 
 
@@ -24,10 +24,10 @@ def _order(xp, x, dim, descending):
         return xp.zeros((), "int64")
     dim = wrap_dim(dim, x.ndim)
     if x.dtype == dtypes.bfloat16:
-        x = x.astype(dtypes.float32)  # CuPy cannot sort the narrow one, and NumPy is slow at it
+        x = x.astype(dtypes.float32)  # CuPy cannot sort half types, and NumPy is slow
     if not descending:
         return x.argsort(axis=dim, kind="stable")
-    # backwards from a backwards array: ascending, then turned round, keeps the order of equals
+    # descending and stable: sorting the reversed array, then reversing the order
     turn = (*(FULL,) * dim, BACKWARDS)
     return x.shape[dim] - 1 - x[turn].argsort(axis=dim, kind="stable")[turn]
 
@@ -58,7 +58,7 @@ def _topk(xp, x, *, k, dim=-1, largest=True, sorted=True):
 
 
 def _chosen(x, k, at, largest):
-    """Where the k largest (smallest) are, in any order: one pass instead of sorting all of x."""
+    """The indices of the k largest (smallest), in any order, in one pass."""
     x = x.astype(dtypes.float32) if x.dtype == dtypes.bfloat16 else x
     first = x.shape[at] - k if largest else 0
     places = np.argpartition(x, first if largest else k - 1, axis=at)
@@ -77,7 +77,7 @@ def values_jvp(F, t, indices, dim):
 
 @defop
 class sort:
-    """(values, indices): x in order along `dim`, equals in their original order, and where each value came from.
+    """(values, indices): x sorted stably along `dim`, and the index of each value in x.
 
     >>> ag.sort(ag.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
@@ -92,7 +92,7 @@ class sort:
 
 @defop
 class topk:
-    """(values, indices): the k largest (or smallest) elements along `dim` in order, and where each came from.
+    """(values, indices): the k largest (or smallest) elements along `dim` in order, and their indices.
 
     >>> ag.topk(ag.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
@@ -107,7 +107,7 @@ class topk:
 
 @defop
 class argsort:
-    """The indices that put x in order along `dim`; equals stay in their order.
+    """The indices that sort x stably along `dim`.
 
     >>> ag.argsort(ag.tensor([3.0, 1.0, 2.0]))
     tensor([1, 2, 0])
@@ -121,7 +121,7 @@ class argsort:
 
 @public(methods=True, out=True)
 def msort(input: Tensor) -> Tensor:
-    """input in ascending order along its first dimension.
+    """input sorted in ascending order along its first dimension.
 
     >>> ag.msort(ag.tensor([3.0, 1.0, 2.0]))
     tensor([1., 2., 3.])
@@ -130,7 +130,7 @@ def msort(input: Tensor) -> Tensor:
 
 
 def _as_operand(xp, value, other):
-    """A number as an array in which it equals what it equals in `other`."""
+    """A number as an array of a dtype in which comparisons with `other` are exact."""
     if hasattr(value, "dtype"):
         return value.astype(dtypes.float32) if value.dtype == dtypes.bfloat16 else value
     return xp.asarray(value, other.dtype if other.dtype in dtypes.FLOATS else None)
@@ -152,9 +152,9 @@ def _isin_batch(F, n, batched, elements, test_elements, **attributes):
 
 @defop
 class isin:
-    """Which elements are among `test_elements`, or with `invert` which are not; one of the two may be a number.
+    """Whether each element is in `test_elements`, or with `invert` is not; one of the two may be a number.
 
-    `assume_unique`: neither holds anything twice, which may be faster.
+    `assume_unique`: neither has repeated elements, which may be faster.
 
     >>> ag.isin(ag.tensor([1, 2, 3]), ag.tensor([3, 1]))
     tensor([ True, False,  True])

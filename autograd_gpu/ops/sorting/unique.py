@@ -1,5 +1,4 @@
-"""Elements without their repetitions. Not differentiable; how many there are is known on the device only, so that CUDA
-synchronises.
+"""Unique elements. Not differentiable. The size of the result depends on the data, so that CUDA synchronizes.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ SIZE = "how many different elements there are depends on the values"
 
 
 def _in_front(xp, x, dim):
-    """x with `dim` in front, and without one flat."""
+    """x with `dim` as the first dimension; flattened without `dim`."""
     return x.reshape(-1) if dim is None or not x.ndim else xp.moveaxis(x, wrap_dim(dim, x.ndim), 0)
 
 
 def _begins(xp, y):
-    """Where along the first dimension something else than before begins."""
+    """A mask of the slices along the first dimension that differ from the slice before."""
     begins = xp.ones(y.shape[:1], bool)
     changed = y[1:] != y[:-1]
     begins[1:] = changed if y.ndim == 1 else changed.any(axis=tuple(range(1, y.ndim)))
@@ -29,7 +28,7 @@ def _begins(xp, y):
 
 
 def _runs(xp, x, y, order, dim):
-    """Of the slices y[order]: the first of each run of equal ones, the run of each slice, the lengths."""
+    """For the runs of equal slices in y[order]: the first of each run, the run of each slice, the lengths."""
     begins = _begins(xp, y if order is None else y[order])
     starts = xp.nonzero(begins)[0]
     run = xp.cumsum(begins) - 1
@@ -59,7 +58,7 @@ def _sorted(xp, x, *, dim=None):
 
 @defop
 class unique_all:
-    """(values, inverse, counts): the different slices along `dim` in order, which each slice is, how often each is.
+    """(values, inverse, counts): the unique slices along `dim`, sorted, the index of each slice among them, the counts.
 
     >>> from autograd_gpu.ops.sorting.unique import unique_all
     >>> unique_all(ag.tensor([3, 1, 3])).counts
@@ -74,7 +73,7 @@ class unique_all:
 
 @defop
 class unique_values:
-    """The different elements of x, sorted.
+    """The unique elements of x, sorted.
 
     >>> ag.unique(ag.tensor([3, 1, 3]))
     tensor([1, 3])
@@ -87,7 +86,7 @@ class unique_values:
 
 @defop
 class unique_runs:
-    """(values, inverse, counts): one slice per run of equal ones along `dim`, the run of each slice, how long each is.
+    """(values, inverse, counts): one slice per run of equal slices along `dim`, the run of each slice, the lengths.
 
     >>> ag.unique_consecutive(ag.tensor([3, 3, 1, 3]))
     tensor([3, 1, 3])
@@ -110,10 +109,10 @@ def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """The different elements of input, or with `dim` its different slices along that, sorted whatever `sorted` says.
+    """The unique elements of input, or with `dim` its unique slices; always sorted, also if not `sorted`.
 
-    With return_inverse also where among them each element is, with return_counts also how often each occurs. NaNs are
-    all different.
+    With return_inverse also the index of each element among them, with return_counts also the counts. NaNs are all
+    different.
 
     >>> ag.unique(ag.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
@@ -132,9 +131,9 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """input without what equals its predecessor: elements, or with `dim` slices along that.
+    """input without elements, or with `dim` slices, that equal their predecessor.
 
-    With return_inverse also where in the result each element went, with return_counts also how many each stands for.
+    With return_inverse also the index of each element in the result, with return_counts also the lengths of the runs.
 
     >>> ag.unique_consecutive(ag.tensor([1, 1, 2, 2, 1]))
     tensor([1, 2, 1])

@@ -119,7 +119,7 @@ ROWS = [
         skip=MATRIX,
     ),
     Row(
-        "kinked_grad",
+        "piecewise_linear_grad",
         samples=both(with_gradient(samples(*KINKED, apart=True)), by_result(("relu", ()), domain=nonzero)),
         reference=gradients,
         torch=their_gradients,
@@ -127,7 +127,7 @@ ROWS = [
         skip=MATRIX,
     ),
     Row(
-        "curved_grad",
+        "smooth_grad",
         samples=both(with_gradient(samples(*CURVED)), by_result(*SATURATED, domain=uniform(0.1, 0.9))),
         reference=gradients,
         torch=their_gradients,

@@ -1,4 +1,4 @@
-"""Rows of ops/reduction/nan.py."""
+"""Rows of ops/reduction/nan.py, and of nan_to_num."""
 
 import warnings
 
