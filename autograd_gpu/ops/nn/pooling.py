@@ -61,16 +61,16 @@ def _window_sum(xp, x, *, size, stride, padding, count):
         return xp.sum(rows, axis=-1, dtype=wide(dtype)).astype(dtype, copy=False)
     out = xp.zeros((*x.shape[:-1], count), wide(dtype))
     for j in range(size):
-        windows, places = _inside(j, x.shape[-1], stride, padding, count)
-        out[..., windows] += x[..., places]
+        windows, positions = _inside(j, x.shape[-1], stride, padding, count)
+        out[..., windows] += x[..., positions]
     return out.astype(dtype, copy=False)
 
 
 def _window_spread(xp, g, *, size, stride, padding, length):
     out = xp.zeros((*g.shape[:-1], length), wide(g.dtype))
     for j in range(size):
-        windows, places = _inside(j, length, stride, padding, g.shape[-1])
-        out[..., places] += g[..., windows]
+        windows, positions = _inside(j, length, stride, padding, g.shape[-1])
+        out[..., positions] += g[..., windows]
     return out.astype(g.dtype, copy=False)
 
 
@@ -152,8 +152,8 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int) -> Tensor:
         return input.reshape(*input.shape[:-1], count, length // count).mean(-1)
     steps = np.arange(count) * length
     starts, ends = steps // max(count, 1), -(-(steps + length) // max(count, 1))
-    places = np.arange(length)[:, None]
-    shares = ((places >= starts) & (places < ends)) / (ends - starts)  # (L, count)
+    positions = np.arange(length)[:, None]
+    shares = ((positions >= starts) & (positions < ends)) / (ends - starts)  # (L, count)
     return input.matmul(_constant(shares, input))
 
 
@@ -179,12 +179,12 @@ def max_pool1d(
     step = size if stride is None else _single(stride)
     length = input.shape[-1]
     count = _windows("max_pool1d", length, size, step, padding, dilation, ceil_mode)
-    places = _window_indices(length, size, step, padding, dilation, count)
-    places = wrap(backend.to_device(places, input.device))
-    values, chosen = RECORD.max_dim(RECORD.advanced_index(input, places, dims=(-1,)), -1)
+    positions = _window_indices(length, size, step, padding, dilation, count)
+    positions = wrap(backend.to_device(positions, input.device))
+    values, chosen = RECORD.max_dim(RECORD.advanced_index(input, positions, dims=(-1,)), -1)
     if not return_indices:
         return values
-    return values, places.expand(*input.shape[:-1], count, size).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    return values, positions.expand(*input.shape[:-1], count, size).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
 def _window_indices(length: int, size: int, stride: int, padding: int, dilation: int, count: int) -> np.ndarray:
