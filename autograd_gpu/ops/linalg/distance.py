@@ -116,8 +116,8 @@ def cdist(
 
 
 def _row_differences_back(F, g, x_shape, rows, columns):
-    def at(places):
-        return F.advanced_index_backward(g, places, None, None, None, dims=(-2,), shape=x_shape)
+    def at(row_indices):
+        return F.advanced_index_backward(g, row_indices, None, None, None, dims=(-2,), shape=x_shape)
 
     return at(rows) - at(columns)
 

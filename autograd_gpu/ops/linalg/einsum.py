@@ -267,10 +267,10 @@ def _one_product(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | No
     if len(set(a)) < len(a) or len(set(b)) < len(b):
         return None
     sizes = _sizes((a, b), shapes)
-    stretched = any(sizes[s] != size for subs, shape in zip((a, b), shapes, strict=True)
+    broadcasts = any(sizes[s] != size for subs, shape in zip((a, b), shapes, strict=True)
                     for s, size in zip(subs, shape, strict=True))  # fmt: skip
     alone = [s for s in a + b if (s in a) != (s in b) and s not in output]
-    return None if stretched or alone else f"{a},{b}->{output}"
+    return None if broadcasts or alone else f"{a},{b}->{output}"
 
 
 def _multiplied(a: Operand, b: Operand, needed: str, output: str) -> Operand:

@@ -26,12 +26,12 @@ def _row_factors(F, n, target, weight, ignore_index, reduction, dtype):
     if weight[0] is None:
         scale = F.cast(counts, dtype)
     else:
-        places = F.where(counts, target, 0)
+        valid_target = F.where(counts, target, 0)
         if weight[1]:
-            flat = F.reshape(places, (n, math.prod(target.shape[1:])))
+            flat = F.reshape(valid_target, (n, math.prod(target.shape[1:])))
             found = F.reshape(F.gather_along(weight[0], flat, -1), target.shape)
         else:
-            found = F.advanced_index(weight[0], places, dims=(-1,))
+            found = F.advanced_index(weight[0], valid_target, dims=(-1,))
         scale = F.where(counts, found if found.dtype == dtype else F.cast(found, dtype), 0.0)
     if reduction != "mean":
         return scale, None

@@ -61,16 +61,16 @@ def _window_sum(xp, x, *, size, stride, padding, count):
         return xp.sum(rows, axis=-1, dtype=wide(dtype)).astype(dtype, copy=False)
     out = xp.zeros((*x.shape[:-1], count), wide(dtype))
     for j in range(size):
-        windows, places = _inside(j, x.shape[-1], stride, padding, count)
-        out[..., windows] += x[..., places]
+        windows, positions = _inside(j, x.shape[-1], stride, padding, count)
+        out[..., windows] += x[..., positions]
     return out.astype(dtype, copy=False)
 
 
 def _window_spread(xp, g, *, size, stride, padding, length):
     out = xp.zeros((*g.shape[:-1], length), wide(g.dtype))
     for j in range(size):
-        windows, places = _inside(j, length, stride, padding, g.shape[-1])
-        out[..., places] += g[..., windows]
+        windows, positions = _inside(j, length, stride, padding, g.shape[-1])
+        out[..., positions] += g[..., windows]
     return out.astype(g.dtype, copy=False)
 
 
@@ -152,8 +152,8 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int) -> Tensor:
         return input.reshape(*input.shape[:-1], count, length // count).mean(-1)
     steps = np.arange(count) * length
     starts, ends = steps // max(count, 1), -(-(steps + length) // max(count, 1))
-    places = np.arange(length)[:, None]
-    shares = ((places >= starts) & (places < ends)) / (ends - starts)  # (L, count)
+    positions = np.arange(length)[:, None]
+    shares = ((positions >= starts) & (positions < ends)) / (ends - starts)  # (L, count)
     return input.matmul(_constant(shares, input))
 
 

@@ -275,14 +275,14 @@ def _restride(xp, x, *, source, target):
     return xp.array(_view_of_buffer(xp, buffer, target, start), order="C")
 
 
-def _in_examples(n, *places):
+def _batched_places(n, *places):
     """The same place in each of n consecutive buffers."""
     start, length = _span(*places)
     return [((n, *size), (length, *stride), offset - start) for size, stride, offset in places]
 
 
 def _restride_batch(F, n, batched, x, *, source, target):
-    return F.restride(x, *_in_examples(n, source, target))
+    return F.restride(x, *_batched_places(n, source, target))
 
 
 def _strided_view_batch(F, n, batched, x, *, place, origin):
@@ -338,7 +338,7 @@ def _erase(xp, x, *, source, target):
 
 
 def _erase_batch(F, n, batched, x, *, source, target):
-    return F.erase(x, *_in_examples(n, source, target))
+    return F.erase(x, *_batched_places(n, source, target))
 
 
 @defop

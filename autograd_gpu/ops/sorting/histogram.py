@@ -70,14 +70,14 @@ def _limits(name: str, x: Any, low: float, high: float, *, apart: float) -> tupl
 def _bin_index(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any, Any]:
     """The bin of each element of the flat x, and which elements are in range; the last bin includes its upper end."""
     inside = (x >= low) & (x <= high)
-    place = backend.where(xp, inside, (x - low) / (high - low) * bins, 0).astype(dtypes.int64)
-    return xp.minimum(place, bins - 1), inside
+    bin_index = backend.where(xp, inside, (x - low) / (high - low) * bins, 0).astype(dtypes.int64)
+    return xp.minimum(bin_index, bins - 1), inside
 
 
-def _bin_sums(xp: Any, place: Any, inside: Any, weight: Any, bins: int) -> Any:
+def _bin_sums(xp: Any, bin_index: Any, inside: Any, weight: Any, bins: int) -> Any:
     """The sum of the weights (1 where None) of the elements of each bin."""
     weight = inside if weight is None else backend.where(xp, inside, weight, 0)
-    return xp.bincount(place, weight.astype(dtypes.float64), bins)
+    return xp.bincount(bin_index, weight.astype(dtypes.float64), bins)
 
 
 def _histc(xp, x, *, bins=100, min=0, max=0):
@@ -152,11 +152,11 @@ def histogram(
     edges, n = _edges(input, bins, range)
     if isinstance(bins, Tensor):
         inside = (array >= edges[0]) & (array <= edges[-1])
-        place = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
+        bin_index = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
     else:
-        place, inside = _bin_index(xp, array, n, float(edges[0]), float(edges[-1]))
+        bin_index, inside = _bin_index(xp, array, n, float(edges[0]), float(edges[-1]))
     given = None if weight is None else weight.array.reshape(-1)
-    hist = _bin_sums(xp, place, inside, given, n)[:n]
+    hist = _bin_sums(xp, bin_index, inside, given, n)[:n]
     if density:
         hist = hist / hist.sum() / xp.diff(edges)
     return histogram_result(wrap(hist.astype(input.dtype)), wrap(edges.astype(input.dtype)))

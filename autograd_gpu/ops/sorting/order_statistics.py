@@ -73,8 +73,8 @@ class kthvalue:
 def _at_ranks(xp, x, *, ranks):
     y = _sortable(x, x.ndim - 1)
     order = y.argsort(-1) if xp is not np or y.shape[-1] <= numpy_ops.FEW else y.argpartition(sorted(set(ranks)), -1)
-    places = order[..., list(ranks)]
-    return xp.take_along_axis(x, places, -1), places
+    positions = order[..., list(ranks)]
+    return xp.take_along_axis(x, positions, -1), positions
 
 
 @defop
@@ -105,8 +105,8 @@ def _mode(xp, x, *, dim=-1, keepdim=False):
     ordered = rows[line[:, None], order]
     begins = xp.ones(rows.shape, bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    places = xp.arange(rows.shape[1])
-    met = places - running(xp, "maximum", begins * places, -1)  # the number of equal elements up to each index
+    positions = xp.arange(rows.shape[1])
+    met = positions - running(xp, "maximum", begins * positions, -1)  # the number of equal elements up to each index
     return _pick(xp, x, at, order[line, met.argmax(-1)], keepdim)
 
 

@@ -61,8 +61,8 @@ def _chosen(x, k, at, largest):
     """The indices of the k largest (smallest), in any order, in one pass."""
     x = x.astype(dtypes.float32) if x.dtype == dtypes.bfloat16 else x
     first = x.shape[at] - k if largest else 0
-    places = np.argpartition(x, first if largest else k - 1, axis=at)
-    return places[(*(FULL,) * at, slice(first, first + k))]
+    partitioned = np.argpartition(x, first if largest else k - 1, axis=at)
+    return partitioned[(*(FULL,) * at, slice(first, first + k))]
 
 
 def values_back(F, g, x_shape, indices, dim):
