@@ -1,4 +1,4 @@
-"""Rows of ops/reduction/cumprod.py."""
+"""Rows of cumprod in ops/reduction/cumulative.py."""
 
 import itertools
 
