@@ -93,7 +93,7 @@ ELSEWHERE = {  # name -> the file that tests it
     "cuda.manual_seed_all": "cuda/test_cuda.py",
     **dict.fromkeys(("empty_strided", "unsafe_chunk", "unsafe_split"), "ops/inplace/test_functions.py"),
     "unsafe_split_with_sizes": "ops/inplace/test_functions.py",
-    "from_dlpack": "core/test_tensor.py",
+    "from_dlpack": "core/test_interop.py",
     "from_numpy": "core/test_tensor.py",
     "nn.functional.gumbel_softmax": "nn/test_functional_inplace.py",
 }
