@@ -61,7 +61,7 @@ def _cat_batch(F, n, batched, *tensors, dim):
     like = max((x.shape for x in whole), key=len)
     dim = counted_from_right(dim, len(like) - 1)
     nothing = (*like[:dim], 0, *like[len(like) + dim + 1 :])  # the shape of the others if empty vectors are skipped
-    return F.cat([F.reshape(x, nothing) if x.shape == (n, 0) else x for x in tensors], dim)
+    return F.cat([F.reshape(x, nothing) if x.shape == (n, 0) else x for x in whole], dim)
 
 
 @defop

@@ -354,7 +354,7 @@ def test_float8_arrays_are_codes_wherever_they_come_in():
     codes = np.ones(2, ag.float8_e4m3fn)
     for door in (lambda: ag.ones(2) + codes, lambda: ag.ones(2).add_(codes), lambda: ag.nn.Parameter(codes),
                  lambda: ag.nn.Buffer(codes)):
-        with pytest.raises(TypeError, match=r"storage dtype|hand other tensors"):
+        with pytest.raises(TypeError, match=r"storage dtype|pass other tensors"):
             door()
 
 

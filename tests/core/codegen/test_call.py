@@ -9,6 +9,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.core.codegen.call import make_core, make_public, make_raw, signature
+from autograd_gpu.core.codegen.source import materialize
 from autograd_gpu.core.declare.op import REGISTRY
 
 pytestmark = pytest.mark.cpu
@@ -27,7 +28,7 @@ def general():
 
 
 def text_of(function):
-    return "".join(linecache.getlines(function.__code__.co_filename))
+    return "".join(linecache.getlines(materialize(function).__code__.co_filename))
 
 
 def names(op):

@@ -64,3 +64,7 @@ def small(rng):
 
 HALVES = {"float16": 1e-2, "bfloat16": 6e-2}
 inside, above_one = uniform(0.1, 0.9), uniform(1.3, 4.0)
+
+
+SPECIAL = np.array([[1.0, np.nan, np.inf], [-np.inf, 0.0, -2.0]])
+WITH_NAN = {"gradcheck": "numerical derivatives at NaN", "gradgradcheck": "numerical derivatives at NaN"}

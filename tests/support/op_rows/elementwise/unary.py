@@ -1,8 +1,15 @@
 """Rows of ops/elementwise/unary.py."""
 
 import numpy as np
-from op_db import Error, Point, Row, Sample, fractional, nonzero, positive
-from op_rows.elementwise.shared import row, small, zero_at
+from op_db import Error, Point, Row, Sample, fractional, nonzero, normal, positive
+from op_rows.elementwise.shared import SPECIAL, WITH_NAN, row, small, zero_at
+
+
+def special_samples(rng):
+    limits = {"nan": 2.0, "posinf": 3.0, "neginf": -1.0}
+    given = [Sample(x, **limits) for x in (SPECIAL, SPECIAL[:0], SPECIAL[0, 1], normal(rng, 3))]
+    return [*given, Sample(normal(rng, 3))]
+
 
 ROWS = [
     row("neg", np.negative),
@@ -23,4 +30,7 @@ ROWS = [
     Row("frexp", samples=lambda rng: [Sample(fractional(rng, *shape)) for shape in ((2, 3), (), (0,))],
         reference=np.frexp, integers=None,
         errors=[Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "only supports float")]),
+    Row("nan_to_num", samples=special_samples, reference=np.nan_to_num,
+        points=[Point(Sample(SPECIAL), [[[1, 0, 0], [0, 1, 1]]])], skip=WITH_NAN,
+        integer_samples=lambda rng: [Sample(np.array([1.0, -2.0]))]),
 ]

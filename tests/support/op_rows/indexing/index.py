@@ -1,7 +1,7 @@
 """Rows of ops/indexing/index.py."""
 
 import numpy as np
-from op_db import Error, Row, Sample, bools, indices, normal
+from op_db import Error, Row, Sample, bools, normal
 from op_rows.indexing.shared import advanced, key_of, mask_of_examples
 
 
@@ -47,16 +47,6 @@ def their_advanced_backward(torch, g, *found, dims, shape):
     return torch.zeros(size, dtype=g.dtype).index_add(0, places.reshape(-1), g.reshape(-1)).reshape(shape)
 
 
-def embedding_samples(rng):
-    weight = normal(rng, 4, 3)
-    return [
-        Sample(indices(rng, 4, 2, 5), weight), Sample(np.asarray(2), weight), Sample(indices(rng, 4, 2), weight[:, :0]),
-        Sample(np.array([1, 3, 1]), weight, padding_idx=1), Sample(np.array([3, 0, 3]), weight, padding_idx=-1),
-    ]  # fmt: skip
-
-
-ONE_HOT = [((2, 2), 4), ((), 2), ((0,), 3), ((5,), -1)]
-
 ROWS = [
     Row("advanced_index", samples=advanced_samples, reference=advanced, no_batch=mask_of_examples,
         torch=lambda torch, x, *found, dims: x[key_of(x.ndim, dims, found)],
@@ -67,20 +57,4 @@ ROWS = [
         skip={"layouts": "a stretched mask names another number of places"},
         errors=[Error("range", lambda op, x: op(x(2), x(2, dtype="int64") * 5, dims=(-1,), shape=(3,)), IndexError,
                       "index 5 is out of bounds for dimension 0 with size 3", by_value=True)]),
-    Row("embedding", samples=embedding_samples, reference=lambda x, weight, padding_idx=None: weight[x],
-        torch="torch.nn.functional.embedding",
-        errors=[Error("float", lambda op, x: op(x(2), x(4, 3)), RuntimeError, "scalar types: Long, Int"),
-                Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError,
-                      "index out of range", by_value=True),
-                Error("1-d", lambda op, x: op(x(2, dtype="int64"), x(4)), RuntimeError, "'weight' must be 2-D")],
-        skip={"gradcheck": "row padding_idx has no gradient by definition", "gradgradcheck": "as gradcheck"}),
-    Row("one_hot", samples=lambda rng: [
-            Sample(indices(rng, n if n > 0 else 4, *shape), num_classes=n) for shape, n in ONE_HOT],
-        reference=lambda x, num_classes: np.eye(num_classes if num_classes > 0 else x.max() + 1, dtype=np.int64)[x],
-        torch="torch.nn.functional.one_hot", integers="int64",
-        no_batch=lambda sample, batched: sample.kwargs["num_classes"] == -1,
-        errors=[Error("dtype", lambda op, x: op(x(2)), RuntimeError, "only applicable to index tensor"),
-                Error("range", lambda op, x: op(x(2, dtype="int64"), 1), RuntimeError,
-                      "smaller than num_classes", by_value=True),
-                Error("empty", lambda op, x: op(x(0, dtype="int64")), RuntimeError, "Can not infer")]),
 ]

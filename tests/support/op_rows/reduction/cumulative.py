@@ -1,55 +1,62 @@
 """Rows of ops/reduction/cumulative.py."""
 
-import functools
+import itertools
 
 import numpy as np
-from op_db import Error, Point, Row, Sample, distinct, normal, positive
+from op_db import Point, Row, Sample, distinct, normal, positive
 from op_rows.reduction.shared import HALVES, NO_FUNCTION, RANGE, SINGLE, TIED, along_each, running
 from scipy.special import logsumexp
 
-
-def prod_samples(rng):
-    zeros = normal(rng, 3, 4)
-    zeros[0, 1] = zeros[1, 2:] = 0.0
-    return [
-        Sample(positive(rng), dim=0),
-        *(
-            Sample(x, dim=dim, keepdim=keep)
-            for x in (positive(rng, 2, 3), zeros)
-            for dim, keep in ((0, False), (1, True))
-        ),
-        Sample(positive(rng, 2, 3)),
-        Sample(zeros),
-        Sample(positive(rng)),
-        Sample(positive(rng, 0, 3), dim=0),
-        Sample(np.array([2.0, 0.0, 3.0])),
-        Sample(positive(rng, 2, 3), keepdim=True),
-    ]
+ZEROS = np.array([[2.0, 0.0, 3.0, 0.0], [1.0, -2.0, 0.5, 3.0], [0.0, 0.0, 0.0, 4.0]])
 
 
-def their_prod(torch, x, dim=None, keepdim=False):
-    if dim is not None:
-        return torch.prod(x, dim, keepdim)
-    return torch.prod(x).reshape((1,) * x.ndim if keepdim else ())
+def cumprod_samples(rng):
+    found = along_each(positive)(rng)
+    return [*found, Sample(ZEROS, dim=1), Sample(ZEROS, dim=-2), Sample(np.array([0.0]), dim=0)]
 
 
-def reference_exclusive_prod(x, dim=-1):
-    n = x.shape[dim]
-    parts = [np.prod(np.delete(x, i, axis=dim), axis=dim, keepdims=True) for i in range(n)]
-    return np.concatenate(parts, axis=dim) if parts else np.ones(x.shape)
+def jacobian(x, dim):
+    """J[..., k, i] = the product of the first k + 1 factors without x_i, i <= k; x with `dim` last."""
+    last = np.moveaxis(x, dim, -1)
+    n = last.shape[-1]
+    rows = [[np.prod(np.delete(last[..., : k + 1], i, -1), -1) if i <= k else np.zeros(last.shape[:-1])
+             for i in range(n)] for k in range(n)]  # fmt: skip
+    return np.moveaxis(np.array(rows).reshape(n, n, *last.shape[:-1]), (0, 1), (-2, -1))
 
 
-def exclusive_samples(rng):
-    zeros = np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]])
-    found = [Sample(normal(rng, 2, 4)), Sample(normal(rng, 3, 2), dim=-2), Sample(normal(rng, 2, 1))]
-    return [*found, Sample(zeros), Sample(zeros, dim=-2), Sample(normal(rng, 0, 2))]
+def product_with(equation):
+    def reference(h, x, dim):
+        result = np.einsum(equation, jacobian(x, dim), np.moveaxis(h, dim, -1))
+        return np.moveaxis(result, -1, dim)
+
+    return reference
 
 
-def their_exclusive_prod(torch, x, dim=-1):
-    """The slopes of a product that is written out."""
-    product, slopes = torch.func.vjp(lambda x: functools.reduce(torch.mul, x.unbind(dim)), x)
-    return slopes(torch.ones_like(product))[0] + x * 0  # of one factor it is 1, whatever x is
+def written_out(torch, dim):
+    """A running product of which every derivative is right where factors are 0."""
+    return lambda x: torch.stack(list(itertools.accumulate(x.unbind(dim), torch.mul)), dim)
 
+
+def their_cumprod(torch, x, dim):
+    """PyTorch's second derivative is wrong where two factors are 0."""
+    return written_out(torch, dim)(x) if x.requires_grad and (x == 0).sum() > 1 else torch.cumprod(x, dim)
+
+
+def their_vjp(torch, h, x, dim):
+    return torch.func.vjp(written_out(torch, dim), x)[1](h)[0]
+
+
+def their_jvp(torch, h, x, dim):
+    slopes = torch.func.vjp(written_out(torch, dim), x)[1]
+    return torch.func.vjp(lambda u: slopes(u)[0], torch.zeros_like(h))[1](h)[0]
+
+
+def zero_pairs(rng):
+    found = [Sample(normal(rng, *x.shape), x, dim=dim) for x in (ZEROS, normal(rng, 2, 3)) for dim in (-1, -2)]
+    return [*found, Sample(normal(rng, 0, 2), normal(rng, 0, 2), dim=-1)]
+
+
+INNER = {"zero_dim": "cumprod handles it", "oracle_dtypes": NO_FUNCTION}
 
 def cumsum_samples(rng):
     found = [Sample(normal(rng, 2, 3, 4), dim=dim, reverse=reverse) for dim in SINGLE for reverse in (False, True)]
@@ -107,23 +114,6 @@ def their_exp_cumsum(torch, h, x, y, dim, reverse):
 NANS = np.array([1.0, np.nan, 3.0, np.nan])
 
 ROWS = [
-    Row(
-        "prod",
-        samples=prod_samples,
-        torch=their_prod,
-        tol=HALVES,
-        errors=[RANGE, Error("dims", lambda op, x: op(x(2, 2), (0, 1)), TypeError, "'dim' must be int, not tuple")],
-        reference=lambda x, dim=None, keepdim=False: np.asarray(np.prod(x, axis=dim, keepdims=keepdim)),
-    ),
-    Row(
-        "exclusive_prod",
-        samples=exclusive_samples,
-        reference=reference_exclusive_prod,
-        torch=their_exclusive_prod,
-        tol=HALVES,
-        integers="int64",
-        skip={"zero_dim": "prod handles it"},
-    ),
     Row("cumsum", samples=cumsum_samples, reference=reference_cumsum, torch=their_cumsum, tol=HALVES, errors=[RANGE]),
     Row("logcumsumexp", samples=along_each(normal), reference=running(lambda x, dim: logsumexp(x, dim)), tol=HALVES,
         errors=[RANGE]),
@@ -134,4 +124,10 @@ ROWS = [
                 Point(Sample(NANS, dim=0), [[1, 2, 0, 1]])]),
     Row("cummin", samples=along_each(distinct), reference=growing(np.less_equal), errors=[RANGE], skip=TIED,
         points=[Point(Sample(np.array([1.0, 1.0, 2.0]), dim=0), [[1, 2, 0]])]),
+    Row("cumprod", samples=cumprod_samples, reference=running(lambda x, dim: np.prod(x, dim)), tol=HALVES,
+        errors=[RANGE], integer_samples=lambda rng: [Sample(ZEROS.round(), dim=1)], torch=their_cumprod),
+    Row("cumprod_vjp", samples=zero_pairs, reference=product_with("...ki,...k->...i"), torch=their_vjp,
+        integers="float64", tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
+    Row("cumprod_jvp", samples=zero_pairs, reference=product_with("...ki,...i->...k"), torch=their_jvp,
+        integers="float64", tol={"float16": 2e-2, "bfloat16": 0.1}, skip=INNER),
 ]  # fmt: skip

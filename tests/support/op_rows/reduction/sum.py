@@ -1,34 +1,54 @@
 """Rows of ops/reduction/sum.py."""
 
+import functools
+
 import numpy as np
-from op_db import Error, Point, Row, Sample, nonzero, normal
+from op_db import Error, Row, Sample, normal, positive
 from op_rows.elementwise.shared import few
 from op_rows.reduction.shared import HALVES, RANGE, TUPLES, TWICE, numpy_over, over
-from scipy.special import logsumexp
-
-ORDERS = ("fro", 1, 2, 3, 2.5, 0.5, float("inf"), -float("inf"))
 
 
-def norm_samples(rng):
-    found = [
-        Sample(nonzero(rng, 2, 3), p=p, dim=dim, keepdim=keep)
-        for p in ORDERS
-        for dim, keep in ((None, False), (1, False), ((0, 1), True))
+def prod_samples(rng):
+    zeros = normal(rng, 3, 4)
+    zeros[0, 1] = zeros[1, 2:] = 0.0
+    return [
+        Sample(positive(rng), dim=0),
+        *(
+            Sample(x, dim=dim, keepdim=keep)
+            for x in (positive(rng, 2, 3), zeros)
+            for dim, keep in ((0, False), (1, True))
+        ),
+        Sample(positive(rng, 2, 3)),
+        Sample(zeros),
+        Sample(positive(rng)),
+        Sample(positive(rng, 0, 3), dim=0),
+        Sample(np.array([2.0, 0.0, 3.0])),
+        Sample(positive(rng, 2, 3), keepdim=True),
     ]
-    return [*found, Sample(nonzero(rng)), Sample(nonzero(rng, 0, 2), dim=0), Sample(nonzero(rng, 2, 3), p=0)]
 
 
-def reference_norm(x, p="fro", dim=None, keepdim=False):
-    p, size = 2 if p == "fro" else p, np.abs(x)
-    if np.isinf(p):
-        return np.asarray((np.max if p > 0 else np.min)(size, axis=dim, keepdims=keepdim))
-    if p == 0:
-        return np.asarray(np.sum(size != 0, axis=dim, keepdims=keepdim, dtype=np.float64))
-    return np.asarray(np.sum(size**p, axis=dim, keepdims=keepdim) ** (1 / p))
+def their_prod(torch, x, dim=None, keepdim=False):
+    if dim is not None:
+        return torch.prod(x, dim, keepdim)
+    return torch.prod(x).reshape((1,) * x.ndim if keepdim else ())
 
 
-def their_norm(torch, x, p="fro", dim=None, keepdim=False):
-    return torch.linalg.vector_norm(x, 2 if p == "fro" else p, dim, keepdim)
+def reference_exclusive_prod(x, dim=-1):
+    n = x.shape[dim]
+    parts = [np.prod(np.delete(x, i, axis=dim), axis=dim, keepdims=True) for i in range(n)]
+    return np.concatenate(parts, axis=dim) if parts else np.ones(x.shape)
+
+
+def exclusive_samples(rng):
+    zeros = np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]])
+    found = [Sample(normal(rng, 2, 4)), Sample(normal(rng, 3, 2), dim=-2), Sample(normal(rng, 2, 1))]
+    return [*found, Sample(zeros), Sample(zeros, dim=-2), Sample(normal(rng, 0, 2))]
+
+
+def their_exclusive_prod(torch, x, dim=-1):
+    """The slopes of a product that is written out."""
+    product, slopes = torch.func.vjp(lambda x: functools.reduce(torch.mul, x.unbind(dim)), x)
+    return slopes(torch.ones_like(product))[0] + x * 0  # of one factor it is 1, whatever x is
 
 
 ROWS = [
@@ -46,29 +66,20 @@ ROWS = [
                 Error("integers", lambda op, x: op(x(2, dtype="int64")), RuntimeError, "floating point")],
     ),
     Row(
-        "logsumexp",
-        samples=over((0, (0, 2), -1), empty=False),
-        torch="torch.logsumexp",
+        "prod",
+        samples=prod_samples,
+        torch=their_prod,
         tol=HALVES,
-        reference=lambda x, dim, keepdim=False: np.asarray(
-            logsumexp(x, axis=dim if x.ndim else None, keepdims=keepdim)
-        ),
-        errors=[RANGE],
+        errors=[RANGE, Error("dims", lambda op, x: op(x(2, 2), (0, 1)), TypeError, "'dim' must be int, not tuple")],
+        reference=lambda x, dim=None, keepdim=False: np.asarray(np.prod(x, axis=dim, keepdims=keepdim)),
     ),
     Row(
-        "norm",
-        samples=norm_samples,
-        reference=reference_norm,
-        torch=their_norm,
-        tol={"float16": 2e-2, "bfloat16": 0.1},
-        integers=None,
-        skip={"layouts": "a stretched array has ties"},
-        points=[
-            Point(Sample(np.zeros(3)), [0.0]),
-            Point(Sample(np.array([2.0, -2.0, 1.0]), p=np.inf), [[0.5, -0.5, 0]]),
-            Point(Sample(np.array([1.0, -1.0, 0.0]), p=-1), [0.0]),
-        ],
-        errors=[RANGE, Error("order", lambda op, x: op(x(2), p="nuc"), RuntimeError, "p is a number or 'fro'"),
-                Error("empty", lambda op, x: op(x(2, 0), np.inf, 1), RuntimeError, "inf norm on an empty tensor")],
+        "exclusive_prod",
+        samples=exclusive_samples,
+        reference=reference_exclusive_prod,
+        torch=their_exclusive_prod,
+        tol=HALVES,
+        integers="int64",
+        skip={"zero_dim": "prod handles it"},
     ),
 ]  # fmt: skip
