@@ -1,9 +1,9 @@
-"""Accepts parameter aliases: `axis` for `dim`, `keepdims` for `keepdim`, `size_average` and `reduce` for `reduction`;
-and 0-d tensors for numbers.
+"""Generates the parameter aliases of functions, and accepts 0-d tensors for numbers.
 
-A function has its own parameters, followed by their NumPy aliases. A call pays only for one test per alias, a few
-nanoseconds; `**kwargs` would cost a dict per call. A call that gives both names of a parameter is an error. Calls that
-pass the defaults `dim=None` and `keepdim=False` explicitly cannot be told from calls that omit them.
+The aliases are `axis` for `dim`, `keepdims` for `keepdim`, `size_average` and `reduce` for `reduction`. A function has
+its own parameters, followed by their aliases. A call pays only for one test per alias, a few nanoseconds; `**kwargs`
+would cost a dict per call. A call that gives both names of a parameter is an error. Calls that pass the defaults
+`dim=None` and `keepdim=False` explicitly cannot be told from calls that omit them.
 """
 
 from __future__ import annotations
