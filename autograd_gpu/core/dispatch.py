@@ -1,9 +1,9 @@
-"""What happens when an op is called with anything but plain tensors: the general path.
+"""Runs op calls that the generated fast paths do not handle: the general path.
 
-1. Arguments: arrays of the tensors' device become constants (zero-copy), numbers stay numbers.
-2. Devices: all the same, or a clear error.
-3. Dtypes: PyTorch's promotion, by recorded casts, so that every gradient comes back in its input's dtype.
-4. The op's core runs: forward, and the node if this thread records.
+1. Arguments: arrays on the tensors' device become constants (zero-copy), numbers stay numbers.
+2. Devices: all tensors must be on one device, otherwise an error names the devices.
+3. Dtypes: PyTorch's promotion, by recorded casts, so that every gradient has the dtype of its input.
+4. The op's core runs forward, and creates the node if this thread records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_giv
 
 
 def defop(block: type) -> Any:
-    """Declares an op (see core/declare/op.py) and returns the function that users call."""
+    """Declares an op (see core/declare/op.py) and returns its public function."""
     op = parse(block)
     op.raw = call.make_raw(op)
     public: Any = call.make_public(op, general_list if op.variadic else general)
@@ -46,13 +46,13 @@ def defop(block: type) -> Any:
 
 
 def _documented(op: OpDef) -> str | None:
-    """The block's docstring, and what its short names are called in a call."""
+    """The block's docstring, extended by the parameter names of the inputs."""
     named = [f"{name} is `{called}`" for name, called in op.called.items() if name != called]
     return keywords.noted(op.doc, op.attributes, *named)
 
 
 def operator(op: OpDef) -> Any:
-    """The op as a binary operator: NotImplemented for a foreign operand, so that its own class may answer."""
+    """Makes the op a binary operator: it returns NotImplemented for foreign operands, so Python tries their class."""
 
     def general_or_defer(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
         for arg in args:
@@ -66,7 +66,7 @@ def operator(op: OpDef) -> Any:
 
 
 def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
-    """An op with a list input."""
+    """Runs the general path of an op with a list input."""
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(f"{op.name}(): argument '{op.inputs[0]}' must be a list or tuple of Tensors, "
                         f"not {type(tensors).__name__}")
@@ -76,7 +76,7 @@ def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
 
 
 def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
-    """The steps at the head of this file, for one call."""
+    """Runs the steps at the head of this file for one call."""
     if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
         attributes = _numbers(op, attributes)
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
@@ -93,13 +93,13 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
 
 
 def _numbers(op: OpDef, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The attributes, a number for each that is a 0-d tensor."""
+    """Converts attributes that are 0-d tensors to numbers."""
     return tuple([keywords.as_number(op.name, name, value) if isinstance(value, Tensor) and value.ndim == 0 else value
                   for name, value in zip(op.attributes, attributes, strict=True)])
 
 
 def _run(op: OpDef, args: list[Any], attributes: tuple[Any, ...], forward: Any = None) -> Any:
-    """Step 4, by the op's own forward unless another is given."""
+    """Runs step 4, with the op's forward unless another is given."""
     kinds = ("*",) if op.variadic else _kinds(tuple(args))
     key = kinds if forward is None else (*kinds, "forward")
     core = op.cores.get(key)
@@ -121,7 +121,7 @@ def _make_core(op: OpDef, kinds: tuple[str, ...], given_forward: bool) -> Any:
 
 
 def _shown(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
-    """The results, after the modes that listen saw their node: what it saves goes to hooks, but for wrapped numbers."""
+    """Passes the node of the results to saved-tensor hooks, except for wrapped numbers, and to anomaly mode."""
     if MODES.bits & SAVING:
         node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
         if node is not None:
@@ -130,12 +130,12 @@ def _shown(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
     return noted(outs)
 
 
-# Texts that say everything, and are PyTorch's.
+# Error texts that are complete, and equal to PyTorch's.
 COMPLETE = re.compile(r"[\w.]+\(\)|index |Dimension |shape mismatch|(std and )?var |too many indices")
 
 
 def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """An op on tensors of fitting dtype, numbers and None: its result, and what it saves under names of its own."""
+    """Runs an op on tensors of matching dtype, numbers and None; returns its result and its saved extras by name."""
     kinds = _kinds(args)
     core = op.cores.get((*kinds, "saved"))
     if core is None:
@@ -153,7 +153,7 @@ def _names(op: OpDef, args: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _add_variants(op: OpDef, kinds: tuple[str, ...]) -> None:
-    """From now on calls with these Python types take a generated fast path."""
+    """Adds a generated fast path for later calls with these argument types."""
     if "N" not in kinds and "0" not in kinds:
         return
     choices = {"T": (Tensor, Parameter), "N": (float, int), "0": (type(None),)}
@@ -189,7 +189,7 @@ def _number_dtype(value: Any) -> np.dtype:
 
 
 def _same_device(op: OpDef, args: list[Any]) -> list[Any]:
-    """All on one device; constant 0-d CPU tensors go along as numbers would."""
+    """Moves constant 0-d CPU tensors to the device of the others; an error if these are on several devices."""
     tensors = [a for a in args if isinstance(a, Tensor)]
     if all(type(t._array) is np.ndarray for t in tensors) or len({t.device for t in tensors}) <= 1:
         return args
@@ -205,7 +205,7 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
     chosen = [isinstance(a, Tensor) and name in op.promoted for name, a in zip(names, args, strict=True)]
     tensors = [a for a, c in zip(args, chosen, strict=True) if c]
     plain = [a for a in args if not isinstance(a, Tensor) and a is not None]
-    if not tensors:  # where(mask, 1.0, 0): numbers only, which become 0-d tensors
+    if not tensors:  # where(mask, 1.0, 0): only numbers, which become 0-d tensors
         target = dtypes.result_type([], [], plain)
         home = next((a.device for a in args if isinstance(a, Tensor)), backend.CPU)
         return [a if isinstance(a, Tensor) else wrap(backend.to_device(np.asarray(a, target), home)) for a in args]
@@ -226,9 +226,9 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
 
 
 def _half_beside_number(op: OpDef, args: list[Any]) -> bool:
-    """Whether a number meets half-precision tensors only: NumPy would round the number to half before it computes.
+    """Whether a number is combined with half-precision tensors only: NumPy would round it to half before it computes.
 
-    Where nothing is computed the number may be rounded.
+    An op that only selects elements may round the number.
     """
     if op.chooses:
         return False
@@ -239,7 +239,7 @@ def _half_beside_number(op: OpDef, args: list[Any]) -> bool:
 
 
 def _in_float32(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
-    """The op in float32, its result rounded once, as PyTorch's kernels compute."""
+    """Runs the op in float32 and rounds its result once, as PyTorch's kernels do."""
     chosen = [isinstance(a, Tensor) and name in op.promoted for name, a in zip(op.inputs, args, strict=True)]
     half = next(a.dtype for a, c in zip(args, chosen, strict=True) if c)
     wide = [RECORD.cast(a, dtypes.float32) if c else a for a, c in zip(args, chosen, strict=True)]
@@ -247,11 +247,11 @@ def _in_float32(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
 
 
 def _fit_number(op: OpDef, value: Any, target: np.dtype, tensors: list[Tensor]) -> Any:
-    """A number beside an array whose NumPy promotion differs from PyTorch's becomes a 0-d constant of `target`."""
+    """Converts a number to a 0-d constant of dtype `target` if NumPy would promote it differently from PyTorch."""
     if isinstance(value, Tensor) or value is None or target in dtypes.NATIVE_FLOATS:
         return value
     if op.chooses and target in dtypes.HALF:
-        return target.type(value)  # bfloat16, and no launch to make it
+        return target.type(value)  # a NumPy scalar needs no launch
     if target in dtypes.INTEGERS and type(value) is int and not isinstance(value, bool):
         if not -(1 << 63) <= value < 1 << 64:
             raise OverflowError(f"{op.name}: int too big to convert: {value}")
@@ -263,7 +263,7 @@ def _fit_number(op: OpDef, value: Any, target: np.dtype, tensors: list[Tensor]) 
 
 
 def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
-    """An op that only moves elements, on the codes of float8 tensors; every other op refuses them."""
+    """Runs an op that only moves elements on the codes of float8 tensors; TypeError for any other op."""
     dtypes_found = {a.dtype for a in args if isinstance(a, Tensor)}
     if not op.storage_ok or len(dtypes_found) > 1:
         kind = next(a.dtype for a in args if isinstance(a, StorageTensor))
@@ -281,7 +281,7 @@ def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
 
 
 def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
-    """NumPy's complaint with the op's name and the shapes it was given, as the type a PyTorch user catches."""
+    """Converts a NumPy error to the type that PyTorch raises, with the name of the op and the input shapes."""
     if isinstance(error, errors.ArgumentError):
         return error
     text = str(error).replace("axis", "dimension")

@@ -1,1 +1,1 @@
-"""The functions and node classes that are generated from an op's declaration."""
+"""Generates functions and node classes from an op's declaration."""

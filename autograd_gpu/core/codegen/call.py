@@ -1,6 +1,6 @@
-"""Writes the functions of an op, as dataclasses does: straight-line code, no loop over arguments in the hot path.
+"""Generates the functions of an op, as dataclasses does: straight-line code, no loop over arguments in the hot path.
 
-For each op: `raw` (arrays), the public function, one core per combination of tensor / number / None arguments,
+Each op gets `raw` (on arrays), the public function, one core per combination of tensor / number / None arguments,
 and the node class with `run_raw` and `run_recorded`.
 """
 
@@ -38,13 +38,13 @@ def shown_signature(op: OpDef) -> inspect.Signature:
 
 
 def operator_signature(op: OpDef) -> inspect.Signature:
-    """The same of the operator: no `out`."""
+    """The signature of the operator for help(): without `out`."""
     shown = shown_signature(op)
     return shown.replace(parameters=[p for name, p in shown.parameters.items() if name != "out"])
 
 
 def signature(op: OpDef, names: dict[str, str], words: bool = False) -> str:
-    """The parameter list: the inputs by these names, then attributes, positional or by keyword, and NumPy's `words`."""
+    """The parameter list as text: the inputs, called `names`, then the attributes; with `words` also their aliases."""
     changed, added = keywords.written_defaults(op.attributes) if words else ({}, {})
     numbers = keywords.numbers_of(op.attributes)
     parts = [names[name] + ("=None" if name in op.optional else "") for name in op.inputs]
@@ -74,7 +74,7 @@ def keyword_attributes(op: OpDef) -> str:
 
 
 def make_raw(op: OpDef) -> Callable[..., Any]:
-    """forward without xp: on arrays, numbers and NumPy scalars, dropping what is saved."""
+    """Makes `raw`: forward without xp, on arrays, numbers and NumPy scalars; it drops the saved extras."""
 
     def write(w: Source) -> dict[str, Any]:
         star = "*" if op.variadic else ""  # a list input is one argument: cat([a, b], dim)
@@ -90,9 +90,9 @@ def make_raw(op: OpDef) -> Callable[..., Any]:
 
 
 def make_public(op: OpDef, general: Callable[..., Any], is_operator: bool = False) -> Callable[..., Any]:
-    """The function that users call: all-tensor calls run inline, the rest goes to a variant or to `general`.
+    """Makes the public function: calls with only tensors run inline, other calls use a variant or `general`.
 
-    Python calls an operator with two operands and nothing else.
+    An operator takes just its two operands.
     """
 
     def write(w: Source) -> dict[str, Any]:
@@ -111,10 +111,10 @@ def _write_public(w: Source, op: OpDef, is_operator: bool) -> None:
         _write_other_words(w, op)
     if renamed := [name for name in op.inputs if op.called[name] != name]:
         w(f"{', '.join(renamed)} = {', '.join(op.called[name] for name in renamed)}")
-    if "keepdim" in op.attributes:  # sum(x, 0, 1) is no sum over two dimensions
+    if "keepdim" in op.attributes:  # sum(x, 0, 1) is not a sum over two dimensions
         w("if keepdim is not False and keepdim is not True: check_bool(OP.name, 'keepdim', keepdim)")
     attrs = attributes_tuple(op)
-    if out:  # a keyword-only parameter would cost each call 20 ns, two with defaults cost 4
+    if out:  # a keyword-only parameter would cost 20 ns per call, two parameters with defaults cost 4
         w("if out is not None or _by_name is not None:")
         inputs = op.inputs[0] if op.variadic else inputs_tuple(op)
         w(f"return RECORD.to_out(OP, _by_name, out, general, {inputs}, {attrs})", 1)
@@ -135,7 +135,7 @@ def _write_public(w: Source, op: OpDef, is_operator: bool) -> None:
 
 
 def _write_other_words(w: Source, op: OpDef) -> None:
-    """What a call may say otherwise: core/codegen/keywords.py."""
+    """Writes the handling of `elsewhere`, aliases and 0-d tensors for numbers (core/codegen/keywords.py)."""
     for i, (word, _) in enumerate(op.elsewhere):
         w(f"if {word} is not None: return ELSEWHERE[{i}][1]({', '.join([*op.called.values(), word])})")
     keywords.write_words(w, op.name, op.attributes)
@@ -145,7 +145,7 @@ def _write_other_words(w: Source, op: OpDef) -> None:
 
 
 def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any]) -> Callable[..., Any]:
-    """The fast path for one combination of kinds: T tensor, N number, 0 None."""
+    """Makes the fast path for one combination of argument kinds: T tensor, N number, 0 None."""
     w = Source()
     w(f"def {op.name}({', '.join([*op.inputs, *op.attributes])}):")
     w.depth = 1
@@ -157,8 +157,10 @@ def make_variant(op: OpDef, kinds: tuple[str, ...], general: Callable[..., Any])
 def make_core(
     op: OpDef, kinds: tuple[str, ...], keep_saved: bool = False, given_forward: bool = False
 ) -> Callable[..., Any]:
-    """The same body without checks, for arguments that the general path has prepared; `keep_saved`: with `extras`;
-    `given_forward`: the caller's `forward` comes first among the arguments."""
+    """Makes the function without checks, for arguments that the general path has prepared.
+
+    With `keep_saved` it also returns `extras`; with `given_forward` its first argument is the `forward` to run.
+    """
     w = Source()
     first = ["forward"] if given_forward else []
     w(f"def {op.name}({', '.join([*first, *op.inputs, *op.attributes])}):")
@@ -197,12 +199,12 @@ def _checked_body(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
 
 
 def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
-    """Conditions under which no cast is needed."""
+    """The conditions under which no cast is needed."""
     if op.types == ANY:
         return []
     promoted = [n for n in tensors(op, kinds) if n in op.promoted]
     if not promoted:
-        return ["False"]  # where(mask, 1.0, 0.0): `general` decides on the dtype
+        return ["False"]  # where(mask, 1.0, 0.0): `general` chooses the dtype
     checks = [f"x_{promoted[0]}.dtype is x_{n}.dtype" for n in promoted[1:]]
     if "N" in kinds:  # NumPy rounds the number to float16, widens bfloat16, makes int * 2.0 a float64
         given = [name for name, kind in zip(op.inputs, kinds, strict=True) if kind == "N"]
@@ -216,7 +218,7 @@ def _dtype_checks(op: OpDef, kinds: tuple[str, ...]) -> list[str]:
 def _body(
     w: Source, op: OpDef, kinds: tuple[str, ...], guarded: bool = False, keep_saved: bool = False
 ) -> None:
-    """forward, the result, its node. `guarded`: a failure of forward is left to `general`, which explains it."""
+    """Writes forward, the result and its node. With `guarded`, `general` reports an error of forward."""
     live = tensors(op, kinds)
     w(f"xp = numpy if type(x_{live[0]}) is ndarray else namespace({', '.join('x_' + n for n in live)})")
     arrays = ", ".join("x_" + n for n in op.inputs)

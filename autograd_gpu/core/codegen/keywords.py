@@ -1,9 +1,9 @@
-"""What calls may say in other words: `axis` for `dim`, `keepdims` for `keepdim`, `size_average` and `reduce` for
-`reduction`, and 0-d tensors for numbers.
+"""Generates the parameter aliases of functions, and accepts 0-d tensors for numbers.
 
-A function has its parameters and, behind them, one by NumPy's word for each: a test of that is all that a call pays, a
-few nanoseconds, where collecting unknown keywords would cost a dict per call. Both words in one call are an error. For
-`dim=None` and `keepdim=False`, the defaults, a call that spells them out looks like one that does not.
+The aliases are `axis` for `dim`, `keepdims` for `keepdim`, `size_average` and `reduce` for `reduction`. A function has
+its own parameters, followed by their aliases. A call pays only for one test per alias, a few nanoseconds; `**kwargs`
+would cost a dict per call. A call that gives both names of a parameter is an error. Calls that pass the defaults
+`dim=None` and `keepdim=False` explicitly cannot be told from calls that omit them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class _Absent:
         return "..."
 
 
-ABSENT = _Absent()  # the default of what a call may give by either word
+ABSENT = _Absent()  # the default of a parameter that has an alias, and of the alias
 
 
 def words_of(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Parameter -> NumPy's word, for those that have one; `parameters` are names with their defaults."""
+    """Maps parameters to their NumPy aliases, if they have one; `parameters` maps names to defaults."""
     return {name: word for name, word in WORDS.items() if name in parameters and word not in parameters}
 
 
 def _is_plain(default: Any) -> bool:
-    """Whether a parameter keeps its default: whoever gives it by name then says nothing new."""
+    """Whether a parameter with an alias keeps its default, so that passing the default equals omitting it."""
     return default is None or default is False
 
 
 def written_defaults(parameters: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """The defaults, as text, of those parameters that cannot keep theirs, and of NumPy's words."""
+    """The defaults, as source text, of parameters that cannot keep theirs, and those of the aliases."""
     words = words_of(parameters)
     changed, late = {}, False
     for name, default in parameters.items():
@@ -52,7 +52,7 @@ def written_defaults(parameters: Mapping[str, Any]) -> tuple[dict[str, str], dic
 
 
 def write_words(w: Source, function: str, parameters: Mapping[str, Any]) -> None:
-    """The lines that bring both words together, at the head of `function`."""
+    """Writes the lines at the start of `function` that merge aliases into their parameters."""
     for name, word in words_of(parameters).items():
         default = parameters[name]
         both = f"twice({function!r}, {name!r}, {word!r})"
@@ -72,18 +72,18 @@ def write_words(w: Source, function: str, parameters: Mapping[str, Any]) -> None
           f"raise missing({function!r}, {', '.join(f'{name}={name}' for name in needed)})")
 
 
-# Attributes that are numbers where their default does not tell.
+# Attributes that are numbers although their default does not show it.
 _NUMBERS = frozenset(("atol", "eps", "k", "neginf", "p", "posinf", "rtol", "threshold", "value"))
 
 
 def numbers_of(parameters: Mapping[str, Any]) -> list[str]:
-    """The parameters that are numbers, for which a 0-d tensor is taken; dimensions are not among them."""
+    """The parameters that are numbers, excluding dimensions; they also accept 0-d tensors."""
     return [name for name, default in parameters.items()
             if (type(default) in (int, float) or name in _NUMBERS) and not name.startswith("dim")]
 
 
 def as_number(function: str, name: str, value: Any) -> Any:
-    """A number in a call: `value`, or that of a 0-d tensor, whose gradient nobody would compute."""
+    """Returns `value`, or the number in it if it is a 0-d tensor; TypeError if that requires grad."""
     if not isinstance(value, Tensor):
         return value
     if value.ndim or value.requires_grad:
@@ -94,7 +94,7 @@ def as_number(function: str, name: str, value: Any) -> Any:
 
 
 def as_numbers(function: str, **given: Any) -> list[Any]:
-    """The same for several arguments by their names."""
+    """Applies `as_number` to several arguments by name."""
     values = [*given.values()]
     for value in values:
         if isinstance(value, Tensor):
@@ -103,7 +103,7 @@ def as_numbers(function: str, **given: Any) -> list[Any]:
 
 
 def old_reduction(size_average: bool | None, reduce: bool | None) -> str:
-    """The `reduction` that the deprecated arguments of losses mean, with PyTorch's warning."""
+    """Converts the deprecated arguments of losses to a `reduction`, with PyTorch's warning."""
     kept = reduce is None or reduce
     meant = "none" if not kept else "mean" if size_average is None or size_average else "sum"
     warn_user(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.")
@@ -121,7 +121,7 @@ def missing(function: str, **needed: Any) -> TypeError:
 
 
 def noted(doc: str | None, parameters: Mapping[str, Any], *more: str) -> str | None:
-    """A docstring, indented as in a block, that also says `more` and which words are taken."""
+    """Appends `more` and the accepted aliases to a docstring, which is indented as in a block."""
     words = [f"`{word}` is taken for `{name}`" for name, word in words_of(parameters).items()]
     notes = [", ".join(each) for each in (more, words) if each]
     return "".join([doc.rstrip(), *(f"\n\n    {note}." for note in notes), "\n    "]) if notes and doc else doc
@@ -132,7 +132,7 @@ SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": mi
 
 
 def other_words(function: Callable[..., Any]) -> Any:
-    """`function`, of plain Python, with NumPy's words for `dim` and `keepdim`, and the old ones for `reduction`.
+    """Adds the NumPy aliases of `dim` and `keepdim`, and the deprecated ones of `reduction`, to a plain function.
 
     >>> ag.max(ag.tensor([[1.0, 2.0], [4.0, 3.0]]), axis=1).values
     tensor([2., 4.])

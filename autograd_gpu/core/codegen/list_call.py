@@ -1,4 +1,4 @@
-"""Writes the functions of an op with a list input, `*tensors`: straight-line code but for one loop over the list."""
+"""Writes the functions of an op with a list input, `*tensors`: straight-line code except for one loop over the list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .source import Source, write_refresh, write_result
 
 
 def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) -> None:
-    """The fast path of the public function: NumPy arrays of one dtype and no mode on; the rest goes to `general`."""
+    """Writes the fast path of the public function: NumPy arrays of one dtype, no mode on. Other calls use `general`."""
     tensors = op.inputs[0]
     if op.types != FLOAT:
         w("mode = MODES.bits")
@@ -41,8 +41,10 @@ def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) ->
 
 
 def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]:
-    """The same without checks, for tensors that the general path has prepared: core(tensors, *attributes), or
-    core(forward, tensors, *attributes)."""
+    """Makes the function without checks, for tensors that the general path has prepared.
+
+    Its signature is core(tensors, *attributes), or core(forward, tensors, *attributes).
+    """
     w = Source()
     w(f"def {op.name}({', '.join([*(['forward'] if given_forward else []), *op.inputs, *op.attributes])}):")
     w.depth = 1
@@ -55,7 +57,7 @@ def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]
 
 
 def _write_pair(w: Source, op: OpDef) -> None:
-    """Two tensors, most often what is joined, without a loop: what `_write_walk` leaves, in two thirds of its time."""
+    """Writes the case of two tensors, the most frequent, without a loop: two thirds of the time of `_write_walk`."""
     w(f"if len({op.inputs[0]}) == 2:")
     w.depth += 1
     w(f"_a, _b = {op.inputs[0]}")
@@ -84,7 +86,7 @@ def _asks_shapes(op: OpDef) -> bool:
 
 
 def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
-    """The one loop over the tensors: their arrays, and what the node needs to know of them."""
+    """Writes the loop over the tensors that collects their arrays, nodes and shapes."""
     w("_arrays, _shapes = [], []")
     if op.has_rules:
         w("_nodes, _live, _depth, _later = [], 0, -1, 0")
@@ -107,7 +109,7 @@ def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
 
 
 def _write_result(w: Source, op: OpDef) -> None:
-    """The result, and its node if this thread records."""
+    """Writes the creation of the result, and of its node if this thread records."""
     tensors = op.inputs[0]
     w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
     w(f"_x = {tensors}[0]")

@@ -1,7 +1,7 @@
-"""The node class of an op: the text that makes one at the call, and its `run_raw` and `run_recorded`.
+"""Generates the node class of an op: the code that creates a node at the call, and `run_raw` and `run_recorded`.
 
-A node keeps one slot per thing that a rule asks for; the prefix says what it is (`slot`). An input is saved only if a
-rule that reads it belongs to an input that wants a gradient: the mask decides at the call, nobody writes it by hand.
+A node has one slot per value that a rule reads; the prefix of its name tells the kind (`slot`). A call saves an input
+only if a rule that reads it belongs to an input that requires grad; the generated code tests the mask for this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READABLE = ("input", "out", "extra", "attribute")  # as `_saved_NAME`
 
 
 def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) -> None:
-    """The node of this call: edges, what the needed rules read, numbers."""
+    """Writes the creation of a call's node: its edges, the values that the needed rules read, its numbers."""
     wanted = [n for n in live if op.joint is not None or n in op.rules]
     if not wanted:
         return
@@ -41,7 +41,7 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
 
 
 def write_node(w: Source, op: OpDef, write_edges: Callable[[], None], write_saved: Callable[[], None]) -> None:
-    """A node in its order: edges, outputs, what is saved, and last the sequence number (core/graph/node.py)."""
+    """Writes a node in the required order: edges, outputs, saved values, sequence number (core/graph/node.py)."""
     w("node = new(NodeClass)")
     write_edges()
     w("node.extra = None")
@@ -56,11 +56,11 @@ def write_node(w: Source, op: OpDef, write_edges: Callable[[], None], write_save
 
 
 def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
-    """Live edges and ZERO edges, the mask of inputs that want a gradient, the topological number."""
+    """Writes live edges and ZERO edges, the mask of inputs that require grad, and the topological number."""
     ruled = [n for n in wanted if op.rule_of(n) is not None]
     zeros = [n for n in wanted if op.rule_of(n) is None]
     w(f"node.edges = ({''.join(f'n_{n}, ' if n in ruled else 'None, ' for n in op.inputs)})")
-    if len(wanted) == 1:  # the only one that can have brought us here
+    if len(wanted) == 1:  # this input requires grad, otherwise no node would be made
         w(f"node.mask = _mask = {1 << op.inputs.index(wanted[0]) if ruled else 0}")
         w(f"node.topological_nr = n_{wanted[0]}.topological_nr + 1")
     else:
@@ -75,13 +75,13 @@ def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
     numbers = "".join(f"{n}._nr, " if n in ruled else "0, " for n in op.inputs)
     several = " or ".join(f"{n}._nr" for n in ruled)
     w(f"node.nrs = ({numbers}) if {several} else None" if ruled else "node.nrs = None")
-    if any(rule is None for rule in op.rules.values()):  # () where that input is a number
+    if any(rule is None for rule in op.rules.values()):  # () if that input is a number
         parts = [f"((({op.inputs.index(n)}, n_{n}, {n}._nr),) if n_{n} is not None else ())" for n in zeros]
         w(f"node.zero_edges = {' + '.join(parts) or '()'}")
 
 
 def _outputs(w: Source, op: OpDef) -> None:
-    """Several outputs: the shapes of those that lead back to the node, and their numbers among these."""
+    """Writes several outputs: shapes and dtypes of the differentiable ones, and their `_nr`."""
     leading = leading_back(op)
     if op.outputs != ("*",):
         for what in ("shape", "dtype"):
@@ -101,7 +101,7 @@ def _outputs(w: Source, op: OpDef) -> None:
 
 
 def leading_back(op: OpDef) -> list[int]:
-    """The outputs that have a gradient: they alone count for the node and its hooks."""
+    """The indices of the differentiable outputs: the node and its hooks see only these."""
     return [i for i, name in enumerate(op.outputs or ()) if name not in op.nondiff_outputs]
 
 
@@ -110,7 +110,7 @@ def _differentiable(op: OpDef) -> str:
 
 
 def _shapes(w: Source, op: OpDef, live: list[str]) -> None:
-    """Broadcasting inputs: remember their shapes, unless all are equal and so equal to the output's."""
+    """Writes the shapes of broadcasting inputs, or None if all are equal to the shape of the output."""
     if not op.broadcasts or len(live) == 1 == len(op.inputs):
         w("node.shapes = None")
         return
@@ -124,7 +124,7 @@ def _shapes(w: Source, op: OpDef, live: list[str]) -> None:
 
 @functools.cache
 def readers(op: OpDef) -> dict[tuple[str, str], int]:
-    """What the rules read: (kind, name) -> bits of the inputs whose rules ask for it."""
+    """Maps each (kind, name) that the rules read to a mask of the inputs whose rules read it."""
     found: dict[tuple[str, str], int] = {}
     for bit, name in enumerate(op.inputs):
         rule = op.rule_of(name)
@@ -138,7 +138,7 @@ def slot(kind: str, name: str) -> str:
 
 
 def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> None:
-    """What the rules of this call's mask read, in the node's slots; of a single wanted input the mask is known."""
+    """Writes the saving of what the rules of this call read; for a single wanted input the mask is a constant."""
     only = 1 << op.inputs.index(wanted[0]) if len(wanted) == 1 and op.rule_of(wanted[0]) is not None else 0
     by_name = dict(zip(op.inputs, kinds, strict=True))
     for (kind, name), bits in readers(op).items():
@@ -155,7 +155,7 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> No
             w(f"{target} = save_output({which}, node){condition}")
         elif kind == "input" and by_name[name] != "T":
             w(f"{target} = {name}")
-        else:  # an input, or an output that does not lead back to the node
+        else:  # an input, or a non-differentiable output
             which = name if kind == "input" else f"ts[{(op.outputs or ()).index(name)}]"
             indent = 0 if only & bits else 1
             if indent:
@@ -167,7 +167,7 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> No
 
 
 def make_node_class(op: OpDef) -> type[OpNode]:
-    """MulBackward0 and the like."""
+    """Makes the node class of an op, such as MulBackward0."""
     name = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     asked = readers(op)
     slots = {slot(kind, what) for kind, what in asked}
@@ -191,14 +191,14 @@ def make_node_class(op: OpDef) -> type[OpNode]:
 
 
 def _readable(op: OpDef, saved_slots: dict[str, str]) -> dict[str, str]:
-    """NAME of `_saved_NAME` -> slot: PyTorch's self and result, the names of the parameters, those in the rules."""
+    """Maps NAME of `_saved_NAME` to a slot: PyTorch's self and result, the parameter names, the names in rules."""
     names = {**{called: what for what, called in op.called.items()}, "self": op.inputs[0], "result": "out"}
     return {**{name: saved_slots[what] for name, what in names.items() if what in saved_slots}, **saved_slots}
 
 
 @functools.cache
 def _saved_value(slot_name: str) -> property:
-    """`_saved_NAME`: the unpacked value; of a list a tuple of them."""
+    """Makes the property `_saved_NAME`: the unpacked value, or a tuple of them for a list."""
 
     def value(node: OpNode) -> Any:
         node.keep_extras()
@@ -210,7 +210,7 @@ def _saved_value(slot_name: str) -> property:
 
 @functools.cache
 def _saved_handles(slot_name: str, name: str) -> property:
-    """`_raw_saved_NAME`: where the hooks of a saved tensor are set; of a list a tuple of them."""
+    """Makes the property `_raw_saved_NAME`: the handle of a saved tensor, or a tuple of them for a list."""
 
     def found(node: OpNode) -> Any:
         node.keep_extras()
@@ -225,7 +225,7 @@ OpDef.make_node_class = staticmethod(make_node_class)
 
 
 def node_class(op: OpDef, kinds: tuple[str, ...]) -> type[Node]:
-    """The class for calls with these kinds: the op's own, or one of its name that shows other inputs."""
+    """The node class for calls with these argument kinds: the op's, or a subclass of it with other `shown` inputs."""
     shown = _shown(op, kinds)
     if not op.has_rules or shown == op.node.shown:
         return op.node
@@ -234,7 +234,7 @@ def node_class(op: OpDef, kinds: tuple[str, ...]) -> type[Node]:
 
 
 def _shown(op: OpDef, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
-    """What Node.shown says: inputs with a derivative, without numbers in `scalars`; numbers in front go to the end."""
+    """Node.shown: the inputs with a derivative, without numbers in `scalars`; leading numbers move to the end."""
     if op.variadic:
         return None
     given = [(i, name, kind) for i, (name, kind) in enumerate(zip(op.inputs, kinds, strict=True))
@@ -245,10 +245,10 @@ def _shown(op: OpDef, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
 
 
 class OpNode(SavingNode):
-    """Node of a declared op.
+    """The node of a declared op.
 
-    Saved values are read through properties of its class, not a __getattr__: with one, Python has no fast path for any
-    attribute of a node, and each read in the engine takes 31 ns instead of 4.
+    Properties of the class read the saved values, not __getattr__: a __getattr__ disables Python's fast path for all
+    attributes of a node, and each read in the engine takes 31 ns instead of 4.
     """
 
     __slots__ = ()
@@ -260,19 +260,19 @@ class OpNode(SavingNode):
         return [f"{self.op.name}.grad_{name}" for i, name in enumerate(names) if need >> i & 1]
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        """Written at the first run of an op's node, and from then on its class's own: imports stay fast."""
+        """Generates run_raw at the first run of an op's node and stores it on the class: this keeps imports fast."""
         cls: Any = self.op.node
         cls.run_raw = make_run(self.op, "run_raw")
         return cls.run_raw(self, g, need, release)
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        """The same on tensors."""
+        """Generates run_recorded in the same way."""
         cls: Any = self.op.node
         cls.run_recorded = make_run(self.op, "run_recorded")
         return cls.run_recorded(self, g, need, release)
 
     def run_adding(self, g: Any, need: int, release: bool, into: dict[int, Any]) -> tuple[Any, ...]:
-        """The same with add_<input> in place of grad_<input> for the inputs in `into`."""
+        """Generates run_adding, which calls add_<input> instead of grad_<input> for the inputs in `into`."""
         cls: Any = self.op.node
         cls.run_adding = make_run(self.op, "run_adding")
         return cls.run_adding(self, g, need, release, into)
@@ -281,7 +281,7 @@ class OpNode(SavingNode):
         return self.op.name
 
     def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
-        """Everything this node keeps for backward: inputs, outputs, and what forward left, once `keep_extras` ran."""
+        """The tensors that this node saves: inputs, outputs, and after `keep_extras` also the extras of forward."""
         found: list[tuple[str, SavedTensor]] = []
         for name, slot_name in self.saved_slots.items():
             value = getattr(self, slot_name)
@@ -290,13 +290,13 @@ class OpNode(SavingNode):
         return found
 
     def keep_extras(self) -> None:
-        """The arrays that forward left become saved tensors, which hooks may see."""
+        """Turns the extra arrays of forward into saved tensors, which hooks can see."""
         for slot_name in self.saved_slots.values():
             if slot_name[0] == PREFIX["extra"] and is_array(array := getattr(self, slot_name)):
                 setattr(self, slot_name, saved(constant(array)))
 
     def __dir__(self) -> list[str]:
-        """With one name for each thing that it saved, and `_raw_saved_NAME` where that takes hooks."""
+        """Lists one `_saved_NAME` for each saved value, and `_raw_saved_NAME` if the value accepts hooks."""
         others = [name for name in dir(type(self)) if not name.startswith(("_saved_", "_raw_saved_"))]
         op = self.op
         words = {**op.called, op.inputs[0]: "self", "out": "result"}
@@ -304,19 +304,19 @@ class OpNode(SavingNode):
         return [*others, *named, *(f"_raw{name}" for name, where in named.items() if self._takes_hooks(where))]
 
     def _takes_hooks(self, slot_name: str) -> bool:
-        """Whether a slot is one of a tensor, or of several, and holds no number; `keep_extras` may not have run."""
+        """Whether a slot holds tensors and not a number; `keep_extras` may not have run."""
         kept = getattr(self, slot_name)
         if slot_name[0] == PREFIX["attribute"]:
             return isinstance(kept, SavedTensor)
         return kept is None or isinstance(kept, (SavedTensor, list)) or is_array(kept)
 
     def _unpacked(self, kept: Any) -> Any:
-        """None for what no needed rule reads, numbers as they are."""
+        """Unpacks a saved value: None if no needed rule reads it; numbers are unchanged."""
         return None if kept is NOTHING else kept.unpack(self) if isinstance(kept, SavedTensor) else kept
 
 
 def make_run(op: OpDef, name: str) -> Any:
-    """run_raw, run_recorded or run_adding: unpack what is needed, call the rules, free the buffers."""
+    """Makes run_raw, run_recorded or run_adding: unpacks what is needed, calls the rules, frees the buffers."""
     w = Source()
     recorded = name == "run_recorded"
     w(f"def {name}(self, g, need, release{', into' if name == 'run_adding' else ''}):")
@@ -350,7 +350,7 @@ def make_run(op: OpDef, name: str) -> Any:
 
 
 def _for_all_outputs(op: OpDef) -> str:
-    """The tuple of gradients that rules get, from those that the node got: None for an output that has none."""
+    """The gradients that rules get, as text, from those that the node gets: None for non-differentiable outputs."""
     leading = leading_back(op)
     given = {i: "g" if len(leading) == 1 else f"g[{k}]" for k, i in enumerate(leading)}
     return f"({''.join(given.get(i, 'None') + ', ' for i in range(len(op.outputs or ())))})"
@@ -433,7 +433,7 @@ def _call_joint(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> 
 
 
 def _needs(op: OpDef) -> str:
-    """The bools that a rule for several inputs gets."""
+    """The `need` that a joint or fused rule gets, as text."""
     if op.variadic:
         return "bits_of(need, len(self.edges))"
     return f"({''.join(f'need & {1 << bit} != 0, ' for bit in range(len(op.inputs)))})"

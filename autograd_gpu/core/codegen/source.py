@@ -1,6 +1,6 @@
-"""Generated source: text under construction, the scope it is compiled in, and functions written at their first call.
+"""Builds and compiles generated source, and generates deferred functions at their first call.
 
-The text has the bits of the modes as literals: a global name would cost 2 ns at each test.
+The generated text contains the mode bits as literals: a global name would cost 2 ns per test.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _serial = itertools.count()
 
 
 class Source:
-    """Lines of a function; `depth` is the current indentation."""
+    """The lines of a function under construction; `depth` is the current indentation."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -53,7 +53,7 @@ class Source:
         return self.define(name, {**SCOPE, **extra})
 
     def define(self, name: str, scope: dict[str, Any]) -> Any:
-        """The function `name` of the text, with the globals `scope`."""
+        """Executes the text with the globals `scope`, and returns its function `name`."""
         text = "\n".join(self.lines) + "\n"
         filename = f"<generated {name} {next(_serial)}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
@@ -67,11 +67,11 @@ def _first_call(*args: Any, **kwargs: Any) -> Any:
 
 
 def deferred(name: str, write: Callable[[Source], dict[str, Any]]) -> Any:
-    """The function `name` that is generated at its first call: `write` writes its text and returns its globals.
+    """Returns a function that is generated at its first call: `write` writes its text and returns its globals.
 
-    A program calls few of the library's functions, and generating all of them would double the time of the import.
-    It is one function object throughout. Until the first call its code is that of `_first_call`; then it gets the
-    defaults and the code of the text. Threads that make the first call at the same time write equal texts.
+    A program calls few of the library's functions, and generating all of them would double the import time.
+    The function object stays the same. Until the first call it has the code of `_first_call`; then it gets the defaults
+    and the code of the generated function. Threads that make the first call at the same time generate equal texts.
     """
     scope: dict[str, Any] = {}
     function: Any = FunctionType(_first_call.__code__, scope, name)
@@ -90,17 +90,17 @@ def deferred(name: str, write: Callable[[Source], dict[str, Any]]) -> Any:
 
 
 def materialize(function: Any) -> Any:
-    """`function`, written now if it is deferred and was not called yet."""
+    """Returns `function`, and generates it first if it is deferred and was not called yet."""
     return function.__globals__["WRITE"]() if getattr(function, "__code__", None) is _first_call.__code__ else function
 
 
 def write_refresh(w: Source, name: str) -> None:
-    """Before `_fn` of a tensor is read, where that counts: Note [Stale views] in core/history/rebase.py."""
+    """Writes the refresh of a stale view, before its `_fn` is read: Note [Stale views] in core/history/rebase.py."""
     w(f"if {name}._base is not None and mode == 0 and {name}._seen != {name}._storage.version: refresh({name})")
 
 
 def write_result(w: Source, op: OpDef, first: str) -> None:
-    """The tensor `t` of `_out`. A view shares its storage, and with it the version counter, with the first input."""
+    """Writes the creation of the tensor `t` from `_out`. A view shares storage and version with the first input."""
     w("t = new(Tensor)")
     w("t._array = _out")
     w("t._nr = 0")

@@ -1,1 +1,1 @@
-"""How an op is declared: the words of its block, its jvp and batch rules."""
+"""Declares ops: the specs of a block, its jvp and batch rules."""

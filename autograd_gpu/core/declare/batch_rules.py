@@ -1,16 +1,16 @@
-"""Batching: how an op runs on many examples at once, by the word `batch` of its block.
+"""Batching: runs an op on a whole batch at once, as the spec `batch` of its block declares.
 
-A batched input has its examples along a new leading dimension of size n, and so has every output.
+A batched input has a new leading dimension of size n, the batch dimension, and so has every output.
 
 * BROADCASTING: the inputs broadcast against each other, and the attributes name no dimension.
-* LEADING: the op works on the last dimensions of each input; what stands before them is a batch anyway.
-* along("dim", ...): the named attributes hold dimensions (an int, a tuple, None), all else is as in LEADING; they are
-  counted from the right before the call.
+* LEADING: the op works on the last dimensions of each input and treats all dimensions before them as batch dimensions.
+* along("dim", ...): as LEADING, but the named attributes hold dimensions (an int, a tuple, None), which are converted
+  to negative dimensions before the call.
 * REDUCING: along("dim") where None and () mean all dimensions.
-* MATRICES: the op works on the last two dimensions of each input, and what stands before them broadcasts.
-* LOOP: one example after the other; for ops that nobody calls in a hot path.
-* impossible("reason"): the op cannot, and says why.
-* a function `batch(F, n, batched, inputs..., *, attributes...)`, where `batched` says which inputs are; a list input
+* MATRICES: the op works on the last two dimensions of each input, and the dimensions before them broadcast.
+* LOOP: runs the op once per batch element; for ops outside hot paths.
+* impossible("reason"): the op cannot be batched, for this reason.
+* a function `batch(F, n, batched, inputs..., *, attributes...)`, where `batched` has one bool per input; a list input
   is `*tensors`, as in forward.
 """
 
@@ -26,7 +26,7 @@ from .op import OpDef
 
 
 class BatchWord:
-    """A word with its meaning: run(F, op, n, batched, inputs, attributes) -> what the op answers."""
+    """A named batch rule: run(F, op, n, batched, inputs, attributes) returns the result of the op."""
 
     def __init__(self, name: str, run: Callable[..., Any]) -> None:
         self.name, self.run = name, run
@@ -38,9 +38,9 @@ class BatchWord:
 def run_batched(
     F: Any, op: OpDef, n: int, batched: Sequence[bool], inputs: Sequence[Any], attributes: dict[str, Any]
 ) -> Any:
-    """The op on n examples; `inputs` are the elements of a list input, else the arguments.
+    """Runs the op on a batch of size n; `inputs` are the elements of a list input, otherwise the arguments.
 
-    MissingRuleError if its block has no `batch`; RuntimeError, with the reason, if it cannot be batched.
+    MissingRuleError if its block has no `batch`; RuntimeError, with the reason, if the op cannot be batched.
     """
     if op.batch is None:
         raise MissingRuleError(f"{op.name} has no batching rule; give its block a batch rule, or loop over the batch")
@@ -50,21 +50,21 @@ def run_batched(
     return op.batch(F, n, tuple(batched), *inputs, **attributes)
 
 
-# ---- for the words, and for functions in their place ------------------------------------------------
+# ---- helpers for named rules and for functions --------------------------------------------------------
 
 
 def rank(x: Any, is_batched: bool) -> int:
-    """How many dimensions one example of x has."""
+    """The number of dimensions of x without the batch dimension."""
     return len(x.shape) - is_batched
 
 
 def example(x: Any, is_batched: bool = True) -> Any:
-    """An array in the shape of one example, without memory: for what a forward finds out, or refuses, by the shape."""
+    """An array with the shape of one batch element and no memory of its own, for checks that need only the shape."""
     return np.broadcast_to(np.False_, x.shape[is_batched:])
 
 
 def expanded(F: Any, n: int, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
-    """The inputs, each with a leading dimension of size n; numbers and None as they are."""
+    """The inputs, each expanded to a leading dimension of size n; numbers and None are unchanged."""
     return [
         F.expand(x, (n, *x.shape)) if hasattr(x, "shape") and not is_batched else x
         for x, is_batched in zip(inputs, batched, strict=True)
@@ -72,7 +72,7 @@ def expanded(F: Any, n: int, batched: Sequence[bool], inputs: Sequence[Any]) -> 
 
 
 def aligned(F: Any, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
-    """The inputs as they broadcast example by example: batched ones of fewer dimensions get ones after the first."""
+    """Makes the inputs broadcast per batch element: inserts dimensions of size 1 after the batch dimension."""
     pairs = list(zip(inputs, batched, strict=True))
     ndim = max(rank(x, b) for x, b in pairs if hasattr(x, "shape"))
     found = []
@@ -84,9 +84,9 @@ def aligned(F: Any, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]
 
 
 def counted_from_right(dim: Any, ndim: int, reducing: bool = False) -> Any:
-    """A dimension, or several, as negative numbers, valid with a batch in front; IndexError if out of range.
+    """Converts one or several dimensions to negative ones, valid with a batch dimension; IndexError if out of range.
 
-    None stays, and with `reducing` becomes all dimensions, as () does.
+    None is unchanged; with `reducing`, None and () become all dimensions.
     """
     if isinstance(dim, np.integer):
         dim = int(dim)
@@ -101,7 +101,7 @@ def counted_from_right(dim: Any, ndim: int, reducing: bool = False) -> Any:
 
 
 def moved(F: Any, x: Any, source: int, target: int) -> Any:
-    """x with dimension `source` at the place `target`, both counted from the left; the others keep their order."""
+    """Moves dimension `source` of x to position `target`, both non-negative; the other dimensions keep their order."""
     if source == target:
         return x
     order = [d for d in range(len(x.shape)) if d != source]
@@ -110,7 +110,7 @@ def moved(F: Any, x: Any, source: int, target: int) -> Any:
 
 
 def one_by_one(F: Any, name: str, function: Callable[..., Any], n: int, batched: Sequence[bool], inputs: Any) -> Any:
-    """function(*inputs) for one example after the other, stacked; `name` is the op's."""
+    """Runs function(*inputs) once per batch element and stacks the results; `name` is the name of the op."""
     if not n:
         raise RuntimeError(f"{name}: a batch of no examples has no result; it runs example by example")
     outs = [
@@ -122,11 +122,11 @@ def one_by_one(F: Any, name: str, function: Callable[..., Any], n: int, batched:
 
 
 def call(F: Any, op: OpDef, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
-    """The op through F."""
+    """Calls the op through F."""
     return getattr(F, op.name)(*([list(inputs)] if op.variadic else inputs), **attributes)
 
 
-# ---- the words --------------------------------------------------------------------------------------
+# ---- the named rules --------------------------------------------------------------------------------
 
 
 def _broadcasting(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
@@ -138,7 +138,7 @@ def _leading(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: A
 
 
 def along(*names: str, reducing: bool = False) -> BatchWord:
-    """The word for an op whose attributes `names` hold dimensions of its inputs, which have one rank."""
+    """Makes the batch rule for an op whose attributes `names` hold dimensions of its inputs, all of the same rank."""
 
     def run(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
         ndim = max(rank(x, b) for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape"))
@@ -146,7 +146,7 @@ def along(*names: str, reducing: bool = False) -> BatchWord:
         inputs = expanded(F, n, batched, inputs)
         if ndim:
             return call(F, op, inputs, attributes | found)
-        # 0-d examples have a dimension to name all the same: as vectors of one element
+        # a 0-d tensor accepts dim 0 and -1, too: run on vectors of one element
         found = {name: -1 if dim is not None else None for name, dim in found.items()}
         out = call(F, op, [F.reshape(x, (n, 1)) if hasattr(x, "shape") else x for x in inputs], attributes | found)
         return F.reshape(out, (n,)) if op.single else tuple(F.reshape(o, (n,)) for o in out)
@@ -160,12 +160,12 @@ def _loop(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any)
 
 def _matrices(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
     if any(rank(x, b) < 2 for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape")):
-        return _loop(F, op, n, batched, inputs, attributes)  # no matrices: the op refuses them in its own words
+        return _loop(F, op, n, batched, inputs, attributes)  # not matrices: the op raises its own error
     return call(F, op, aligned(F, batched, inputs), attributes)
 
 
 def impossible(reason: str) -> BatchWord:
-    """The word for an op that cannot run on a batch; `reason` ends the sentence "<op> cannot be batched: "."""
+    """Makes the batch rule for an op that cannot run on a batch; `reason` follows "<op> cannot be batched: "."""
 
     def run(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
         raise RuntimeError(f"{op.name} cannot be batched: {reason}")

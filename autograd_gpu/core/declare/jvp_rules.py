@@ -1,14 +1,14 @@
-"""Forward mode: how tangents go through an op, by the word `jvp` of its block.
+"""Forward mode: propagates tangents through an op, as the spec `jvp` of its block declares.
 
-* ELEMENTWISE: an element of the result depends on the same element of each input alone. The Jacobian is diagonal, so
-  the gradient rules, given a tangent in place of `g`, are the jvp.
-* LINEAR in all differentiable inputs together: the op itself on the tangents, with zeros where there is none.
-* MULTILINEAR, linear in each differentiable input: the sum of the op with one input's tangent in its place.
-* a function `jvp(F, t, asked...)`. `t` is the tangent of the input; with several inputs a tuple of them, in which None
-  means zero. It may ask for what rules may ask for, and answers the tangent of the result, with several outputs a
-  tuple of them; None means zero.
+* ELEMENTWISE: an element of the result depends only on the same element of each input. The Jacobian is diagonal, so
+  the gradient rules compute the jvp if they get a tangent in place of `g`.
+* LINEAR in all differentiable inputs together: runs the op on the tangents, with zeros for missing ones.
+* MULTILINEAR, linear in each differentiable input: sums the op over the inputs, each in turn replaced by its tangent.
+* a function `jvp(F, t, parameters...)`. `t` is the tangent of the input; with several inputs it is a tuple, in which
+  None means zero. The function may have the same parameters as gradient rules. It returns the tangent of the result,
+  or a tuple for several outputs; None means zero.
 
-An op without derivative rules has no such word: its results are constants.
+An op without derivative rules has no `jvp`: its results are constants.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .op import OpDef
 
 
 class Call:
-    """One call of an op: its arguments as F takes them (a list input as a list), its results, what it saved."""
+    """One call of an op: its arguments as F takes them (a list input as a list), its results and its saved extras."""
 
     def __init__(
         self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any], outs: Sequence[Any],
@@ -33,11 +33,11 @@ class Call:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The elements of a list input, else the arguments."""
+        """The elements of a list input, otherwise the arguments."""
         return tuple(self.args[0]) if self.op.variadic else self.args
 
     def answers(self, rule: Callable[..., Any]) -> list[Any]:
-        """What `rule` asks for."""
+        """The values of the parameters of `rule`."""
         return [self._answer(kind, name) for _, kind, name in self.op.asked(rule)]
 
     def _answer(self, kind: str, name: str) -> Any:
@@ -53,15 +53,15 @@ class Call:
         return [getattr(x, kind) for x in value] if self.op.variadic else getattr(value, kind, None)
 
     def again(self, F: Any, inputs: Sequence[Any]) -> Tangents:
-        """The op's outputs for other inputs."""
+        """Runs the op again on other inputs; returns its outputs."""
         found = getattr(F, self.op.name)(*([inputs] if self.op.variadic else inputs), **self.attributes)
         return (found,) if self.op.single else tuple(found)
 
 
 def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
-    """The tangents of a call's outputs from those of its inputs; None means zero on both sides.
+    """Computes the tangents of a call's outputs from those of its inputs; None means zero for both.
 
-    MissingRuleError if the op has derivatives, and its block has no `jvp`.
+    MissingRuleError if the op has derivatives but its block has no `jvp`.
     """
     op = call.op
     if not op.has_rules or all(t is None for t in tangents) or not _differentiable(call):
@@ -83,11 +83,11 @@ def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
 
 
 def _differentiable(call: Call) -> bool:
-    """Whether the attributes leave a derivative: a sum in int64 has none."""
+    """Whether the call has a derivative with these attributes: a sum in int64 has none."""
     return call.op.differentiable is None or call.op.differentiable(*call.attributes.values())
 
 
-# ---- the words --------------------------------------------------------------------------------------
+# ---- the named rules --------------------------------------------------------------------------------
 
 
 def _by_rules(F: Any, call: Call, tangents: Tangents) -> Tangents:
@@ -128,7 +128,7 @@ def _by_turns(F: Any, call: Call, tangents: Tangents) -> Tangents:
 
 
 def added(total: Any, term: Any) -> Any:
-    """The sum of two tangents, of which None is zero."""
+    """The sum of two tangents; None means zero."""
     return term if total is None else total if term is None else total + term
 
 

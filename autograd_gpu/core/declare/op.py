@@ -1,4 +1,4 @@
-"""How an op is declared: one block with its forward, a derivative rule per input, its jvp and batching words.
+"""Declares an op: one block with its forward, a derivative rule per input, its jvp rule and its batch rule.
 
     @defop
     class mul:
@@ -10,50 +10,53 @@
 
 Reading a block
 1. `forward(xp, inputs..., *, attributes...)` works on arrays. An input with default None is optional; `*tensors` is
-   a list input. It may return `out, {"name": array}` where `saved = ("name",)` announces what rules may ask for.
-2. Every input has a rule `grad_<input>(F, g, asked...)`, or is `grad_<input> = ZERO`, or stands in `nondiff`.
-   A joint rule `grads(F, g, need, asked...)` replaces all of them: `need` is a tuple of bools, one per input. An op
-   with a list input has a joint rule, and in `need` and in what it answers there is one for each tensor.
-3. The names that a rule asks for ARE what is saved: an input, `out` (or an output's name), an attribute,
-   `<input>_shape`, `<input>_dtype`, a `saved` name. Of a list input these are lists.
-4. `g` is the output's gradient; with several `outputs` a tuple of them in which None means zero, as it is for those in
-   `nondiff_outputs`, of which the node's hooks know nothing.
-5. A rule that answers None means "no gradient".
-6. `add_<input>(F, into, g, asked...)` beside a rule adds the gradient to the array `into`, of the input's shape and
-   dtype, where that saves a launch: for a leaf that has a `.grad` and expects nothing else. Of a view it adds to the
-   part of `into` that the view shows, where a sum of gradients is under way. It may ask for what the rule asks for.
-7. `fused(F, g, need, asked...)` beside the rules of several inputs gives all gradients that a plain backward needs at
-   once, as a joint rule does, or answers None, and then the rules run. It gets what the needed inputs' rules ask for,
-   and None for other tensors. So what is saved is still split by need, and higher derivatives are those of the rules.
-8. `jvp` says how tangents go through it (core/declare/jvp_rules.py), `batch` how it runs on a batch of examples
-   (core/declare/batch_rules.py): words, or functions.
-9. `in_numpy(arrays, attributes...)` of an op with a list input is what a call tries first on NumPy arrays of one dtype,
-   which it gets as a list: half the overhead of `forward`, which runs, and explains, where it raises ValueError.
-10. `scalars` are inputs that are no tensors to autograd where a number is given, though the op takes `numbers`: nothing
-   of them is freed, and `next_functions` leaves them out. Other numbers are listed behind the tensors.
-11. `elsewhere = (("keyword", function), ...)`: a call that gives the keyword is answered by function(inputs..., value);
-   the others pay a test of a default for it.
-12. Callers name the inputs as PyTorch does: x, or a and b, are `input` and `other` to them, unless `called` has names
-   for all of them.
+   a list input. It may return `out, {"name": array}`; `saved = ("name",)` then declares the names that rules may use.
+2. Every input has a rule `grad_<input>(F, g, parameters...)`, or `grad_<input> = ZERO`, or is listed in `nondiff`.
+   A joint rule `grads(F, g, need, parameters...)` replaces all of them: `need` is a tuple of bools, one per input. An
+   op with a list input needs a joint rule; its `need` and its result have one entry per tensor.
+3. The node saves exactly what the parameters of the rules name: an input, `out` (or an output's name), an attribute,
+   `<input>_shape`, `<input>_dtype`, a name in `saved`. For a list input these are lists.
+4. `g` is the gradient of the output. With several `outputs` it is a tuple in which None means zero. The entries of
+   `nondiff_outputs` are always None, and the node's hooks do not receive them.
+5. A rule returns None for "no gradient".
+6. `add_<input>(F, into, g, parameters...)` beside a rule adds the gradient to the array `into`, which has the input's
+   shape and dtype. It saves a launch for a leaf that has a `.grad` and expects no other gradient. If the op makes a
+   view, it adds to the part of `into` that the view covers, while gradients of the base are being summed. Its
+   parameters are a subset of the rule's.
+7. `fused(F, g, need, parameters...)` beside the rules of several inputs returns all gradients that a plain backward
+   needs at once, as a joint rule does, or None, and then the rules run. Its parameters are those of the rules; tensors
+   that only rules of unneeded inputs read are None. So saving is still decided per input, and higher derivatives come
+   from the rules.
+8. `jvp` declares how tangents are propagated (core/declare/jvp_rules.py), `batch` how the op runs on a batch
+   (core/declare/batch_rules.py). Each is a named rule or a function.
+9. `in_numpy(arrays, attributes...)` of an op with a list input is tried first if all inputs are NumPy arrays of one
+   dtype; it receives them as a list. It has half the overhead of `forward`. If it raises ValueError, `forward` runs and
+   reports the error.
+10. `scalars` are inputs that autograd does not treat as tensors when a number is passed, though the op takes `numbers`:
+   nothing is freed for them, and `next_functions` omits them. Other numbers are listed after the tensors.
+11. `elsewhere = (("keyword", function), ...)`: a call with this keyword returns function(inputs..., value). Other calls
+   pay for one test of a default.
+12. Callers use PyTorch's names of the inputs: x, or a and b, are the parameters `input` and `other`, unless `called`
+   lists names for all inputs.
 
-Other words of a block
-    types            how the inputs' dtypes are brought together: PROMOTE, FLOAT, SAME, ANY
-    promoted         which inputs that concerns; all by default
-    numbers          Python numbers are taken, too: True, FITTING, BY_VALUE
+Other specs of a block
+    types            how the inputs' dtypes are unified: PROMOTE, FLOAT, SAME, ANY
+    promoted         the inputs to which `types` applies; all by default
+    numbers          Python numbers are accepted, too: True, FITTING, BY_VALUE
     expanded         a 0-d input counts like any other in promotion
-    broadcasts       inputs broadcast: the engine sums their gradients back
-    view             the result may share memory with the first input: True; it always does: ALWAYS
-    storage_ok       it only moves elements, so that it runs on the codes of float8 tensors
-    chooses          the result's elements are the inputs' own: half types beside a number need no float32
+    broadcasts       inputs broadcast: the engine sums their gradients to the inputs' shapes
+    view             True: the result may share memory with the first input; ALWAYS: it always does
+    storage_ok       the op only moves elements, so it can run on the codes of float8 tensors
+    chooses          the result's elements are elements of the inputs: half types beside a number need no float32
     outputs          the names of several results, or ("*",) for a list
     nondiff          the inputs without a derivative; True: all of them, and the results are constants
     nondiff_outputs  the results without a derivative
     differentiable   a condition on the attributes under which there is a derivative
-    takes_out        False: the public function has no `out`, as PyTorch's (ops/_support/out.py)
+    takes_out        False: the public function has no `out`, as in PyTorch (ops/_support/out.py)
     public, methods, inplace, ufunc
-                     where users find the op (core/declare/public.py)
-    sensitive        quantizing memory hooks leave alone what it saves, since its derivative compares, has a pole or
-                     takes an exponential: True, or the names of what is saved
+                     the public names of the op (core/declare/public.py)
+    sensitive        quantizing memory hooks skip what the op saves, since its derivative compares, has a pole or
+                     takes an exponential: True, or the names of the saved values
 """
 
 from __future__ import annotations
@@ -71,17 +74,17 @@ from ..graph.node import Node
 from .jvp_word import JvpWord
 from .public import Specs
 
-# What `types` may say: how the inputs' dtypes are brought together before forward.
+# Values of `types`: how the inputs' dtypes are unified before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
 FLOAT = "float"  # the same, then integers become the default float dtype
-SAME = "same"  # must be equal already
-ANY = "any"  # not looked at
+SAME = "same"  # the dtypes must be equal
+ANY = "any"  # the dtypes are not checked
 
-# What `numbers` may say but True, where an integer that the dtype does not hold wraps around, as in PyTorch.
-FITTING = "fitting"  # such a number is refused
-BY_VALUE = "by value"  # it stays what it is: NumPy compares by value
+# Values of `numbers` besides True. With True, an integer that the dtype cannot hold wraps around, as in PyTorch.
+FITTING = "fitting"  # such a number is an error
+BY_VALUE = "by value"  # such a number is not converted: NumPy compares by value
 
-# What `view` may say: True, the result may share the first input's memory; ALWAYS, it does, and nobody looks.
+# Value of `view` besides True: the result always shares the first input's memory, so this is not checked.
 ALWAYS = "always"
 
 
@@ -92,7 +95,7 @@ class _Zero:
 
 ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it exists
 
-# Names that the generated functions use themselves: where rules run (codegen/node_class.py), and in codegen/call.py.
+# Names reserved by the generated functions that run rules (codegen/node_class.py) and by those of codegen/call.py.
 RUNNING = frozenset(("F", "fused", "g", "grads", "need", "release", "s", "self"))
 GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "storage", "t", "ts", "xp"))
 
@@ -103,7 +106,7 @@ RECORD = python_types.SimpleNamespace()  # F when recording: the public function
 
 @dataclass(eq=False)
 class OpDef:
-    """A declared op; the generated functions read it, and so do the tests."""
+    """A declared op, as the code generator and the tests read it."""
 
     name: str
     doc: str | None
@@ -126,7 +129,7 @@ class OpDef:
     view: bool | str
     storage_ok: bool
     expanded: bool  # a 0-d input counts like any other in promotion, as if it had been broadcast before
-    chooses: bool  # the result's elements are the inputs' own
+    chooses: bool  # the result's elements are elements of the inputs
     scalars: tuple[str, ...]
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
@@ -135,7 +138,7 @@ class OpDef:
     sensitive: bool | tuple[str, ...]
     jvp: Any
     batch: Any
-    called: dict[str, str]  # input -> the parameter's name in the public function
+    called: dict[str, str]  # input -> name of its parameter in the public function
     names: Specs
     result: Any = None  # the namedtuple of several named outputs
     raw: Callable[..., Any] = None  # type: ignore[assignment]
@@ -145,10 +148,10 @@ class OpDef:
 
     @functools.cached_property
     def node(self) -> type[Node]:
-        """The class of the nodes that calls of the op make."""
+        """The class of the nodes that calls of the op create."""
         return OpDef.make_node_class(self) if self.has_rules else Node
 
-    make_node_class: ClassVar[Callable[[OpDef], type[Node]]]  # that of core/codegen/node_class.py
+    make_node_class: ClassVar[Callable[[OpDef], type[Node]]]  # set by core/codegen/node_class.py
 
     @property
     def has_rules(self) -> bool:
@@ -159,7 +162,7 @@ class OpDef:
         return self.outputs is None
 
     def filled(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """All attributes by name, those not given by their defaults; TypeError for one that is unknown or missing."""
+        """Returns all attributes by name, with defaults filled in; TypeError if one is unknown or missing."""
         unknown = [name for name in attributes if name not in self.attributes]
         found = {**self.attributes, **attributes}
         missing = [name for name, value in found.items() if value is inspect.Parameter.empty]
@@ -172,7 +175,7 @@ class OpDef:
         return self.joint if self.joint is not None else self.rules.get(name)
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
-        """What `rule` asks for: (parameter, kind, name) with kind input, out, attribute, shape, dtype, extra."""
+        """The parameters of `rule` as (parameter, kind, name); kind is input, out, attribute, shape, dtype or extra."""
         found = self._asked.get(rule)
         if found is None:
             longer = (self.joint, self.fused, *self.adders.values())  # F, g, need; F, into, g; the others F, g; F, t
@@ -209,7 +212,7 @@ _WORDS = {
 
 
 def parse(block: type) -> OpDef:
-    """The OpDef of a block; OpDeclarationError, at import, if the block contradicts itself."""
+    """Parses a block into an OpDef; OpDeclarationError, at import, if the block contradicts itself."""
     name, body = block.__name__, dict(vars(block))
     forward = body.pop("forward", None)
     if forward is None:
@@ -246,7 +249,7 @@ def parse(block: type) -> OpDef:
 
 
 def _names(rule: Callable[..., Any]) -> tuple[str, ...]:
-    """The parameters of a rule; of a plain function from its code, a tenth of the time of inspect.signature."""
+    """The parameter names of a rule. Reading them from the code is ten times faster than inspect.signature."""
     code = getattr(rule, "__code__", None)
     if code is None or hasattr(rule, "__wrapped__"):
         return tuple(inspect.signature(rule).parameters)
@@ -254,7 +257,7 @@ def _names(rule: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _called(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]:
-    """Input -> what callers name it."""
+    """Maps each input to the name of its parameter in the public function."""
     if given and len(given) != len(names):
         raise OpDeclarationError(f"op {op}: `called` names every input, {', '.join(names)}; got {', '.join(given)}")
     usual = {"x": "input"} if names[:1] == ["x"] else {"a": "input", "b": "other"} if names[:1] == ["a"] else {}
@@ -262,9 +265,9 @@ def _called(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]
 
 
 def _may_take_out(op: OpDef) -> bool:
-    """Not where the result may be a view."""
+    """Whether the public function can have `out`: not if the result may be a view."""
     required = [default is inspect.Parameter.empty for default in op.attributes.values()]
-    by_name = any(required) and bool(op.optional)  # then a `*` stands in the list of parameters
+    by_name = any(required) and bool(op.optional)  # the parameter list then contains a `*`
     return not op.view and not by_name and "out" not in (*op.called.values(), *op.inputs, *op.attributes)
 
 

@@ -1,17 +1,18 @@
-"""Where users find a function: its public names, Tensor methods, in-place methods and NumPy ufuncs.
+"""Registers the public names of functions: module functions, Tensor methods, in-place methods and NumPy ufuncs.
 
-The block of an op says it by the specs of this name, any other function by the decorator `public` or `method`:
+The block of an op has specs of these names; other functions pass them to the decorator `public` or `method`:
 
-    public    names below `autograd_gpu`: "exp", "special.exp2", "linalg.svd", "nn.functional.gelu"; True: its own.
-              A name that ends in "_" is the in-place method of that name as a function.
-    methods   Tensor methods; True: its public names without a module.
-    inplace   in-place methods; True: those of `methods`, with "_" behind.
-    ufunc     NumPy's and CuPy's ufuncs that call it for tensors; True: its own name.
-    out       of a function that is no op: it takes `out`.
-    view      of a function that is no op: its result is a view, and its in-place method makes the tensor that view.
+    public    names below `autograd_gpu`: "exp", "special.exp2", "linalg.svd", "nn.functional.gelu"; True: the name of
+              the function. A name that ends in "_" is the function form of the in-place method of that name.
+    methods   Tensor methods; True: the public names without a module.
+    inplace   in-place methods; True: the names in `methods` with "_" appended.
+    ufunc     NumPy and CuPy ufuncs that call the function for tensors; True: the name of the function.
+    out       only for functions that are not ops: the function takes `out`.
+    view      only for functions that are not ops: the result is a view, and the in-place method turns the tensor into
+              that view.
 
-`ops/binding.py` derives Tensor's methods and what the public modules contain from the list NAMED, `ci/write_stubs.py`
-the stubs.
+`ops/binding.py` derives the Tensor methods and the contents of the public modules from the list NAMED, and
+`ci/write_stubs.py` derives the stubs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Spec = bool | str | tuple[str, ...]
 
 
 class Specs(TypedDict):
-    """What the block of an op says."""
+    """The naming specs of an op's block."""
 
     public: Spec
     methods: Spec
@@ -35,7 +36,7 @@ class Specs(TypedDict):
 
 
 class Named(NamedTuple):
-    """A function and all names under which users find it."""
+    """A function and all its public names."""
 
     function: Callable[..., Any]
     public: tuple[str, ...]
@@ -53,7 +54,7 @@ def add_names(
     function: Callable[..., Any], name: str, public: Spec, methods: Spec, inplace: Spec, ufunc: Spec, out: bool = False,
     view: bool = False,
 ) -> None:  # fmt: skip
-    """Appends `function`, whose own name is `name`, to NAMED; specs are as at the head of this file."""
+    """Appends `function`, whose name is `name`, to NAMED; the head of this file describes the specs."""
     names = _names(public, (name,))
     bound = _names(methods, tuple(n for n in names if "." not in n and not n.endswith("_")))
     if methods is True and not bound:
@@ -75,7 +76,7 @@ def public(
     *names: str, methods: Spec = False, inplace: Spec = False, ufunc: Spec = False, out: bool = False,
     view: bool = False,
 ) -> Callable[[Function], Function]:
-    """Decorates a function that is made of ops: users find it by `names`, by default its own."""
+    """Decorates a function composed of ops: registers it as `names`, by default its own name."""
 
     def decorate(function: Function) -> Function:
         add_names(function, function.__name__, names or True, methods, inplace, ufunc, out, view)
@@ -85,7 +86,7 @@ def public(
 
 
 def method(*names: str) -> Callable[[Function], Function]:
-    """Decorates a function that users find as the Tensor methods `names` only, by default its own name."""
+    """Decorates a function: registers it only as the Tensor methods `names`, by default its own name."""
 
     def decorate(function: Function) -> Function:
         add_names(function, function.__name__, False, names or (function.__name__,), False, False)

@@ -1,1 +1,1 @@
-"""The engine: one task per call of backward or grad."""
+"""The engine: runs one task per call of backward or grad."""

@@ -1,4 +1,4 @@
-"""Running tasks: one call, backward inside backward, and the mode that a user's code finds itself in."""
+"""Runs tasks, including nested backward calls, and restores the modes of the thread after them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def execute(
 ) -> list[Tensor | None]:
     """Runs one task; returns the gradients of `captures`.
 
-    With `accumulate` it adds to `.grad` of the leaves, of all or of `only` these.
+    With `accumulate` it adds to the `.grad` of all leaves, or of those in `only`.
     """
     thread = THREAD.state
     if thread.depth >= MAX_NESTED:
@@ -46,7 +46,7 @@ def execute(
             task.current = None
             task.final_callbacks.run(recording)
     except BaseException as error:
-        # an interrupt may have kept a context manager from its __exit__
+        # an interrupt may have prevented the __exit__ of a context manager
         MODES.bits, MODES.saving, thread.depth = bits, saving, depth
         if thread.anomaly:
             explain(error, task.current)
@@ -59,11 +59,11 @@ def execute(
 
 
 def _on_helper_thread(caller: ThreadState, *args: Any) -> list[Tensor | None]:
-    """The same on a thread with a fresh stack: backward inside backward inside ... is limited by memory only.
+    """Runs `execute` on a thread with a fresh stack, so that only memory limits the depth of nested backward calls.
 
-    Hooks find there what they would find here: our modes, what CuPy keeps for a thread, and context variables, by which
-    `np.errstate` works. An interrupt of the caller waits for the thread: no task goes on behind the back of whoever
-    catches it.
+    Hooks see the caller's state there: our modes, CuPy's thread-local state, and context variables, which `np.errstate`
+    uses. If the caller is interrupted, the exception is raised only after the thread has ended, so no task continues
+    to run after the caller has caught it.
     """
     outcome: list[Any] = []
     modes, errors, state, context = current_modes(), [], CupyThreadState(), contextvars.copy_context()
@@ -74,7 +74,7 @@ def _on_helper_thread(caller: ThreadState, *args: Any) -> list[Tensor | None]:
         try:
             with state.taken():
                 outcome.append(context.run(execute, *args))
-        except BaseException as error:  # re-raised below, in the thread that asked
+        except BaseException as error:  # re-raised below, in the calling thread
             errors.append(error)
         finally:
             running.release()
@@ -93,7 +93,7 @@ def _on_helper_thread(caller: ThreadState, *args: Any) -> list[Tensor | None]:
     finally:
         state.rejoin()
     if errors:
-        error = errors.pop()  # else its traceback would hold this frame, and this frame it
+        error = errors.pop()  # breaks the reference cycle of this frame and the traceback
         try:
             raise error
         finally:

@@ -1,4 +1,4 @@
-"""What a task does at its end: queued callbacks, hooks that wait for several gradients, open prefetches."""
+"""Runs the end of a task: queued callbacks, hooks that wait for several gradients, open prefetches."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from ..thread_state import user_code
 
 
 class FinalCallbacks:
-    """What is left to do at the end of one task. Made when it is first needed."""
+    """The work to do at the end of one task. Created at its first use."""
 
     __slots__ = ("callbacks", "gathered", "prefetch_windows", "reachable")
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], Any]] = []
-        self.gathered: dict[Any, Any] = {}  # by collector, what it has so far, with a method `finish()`
+        self.gathered: dict[Any, Any] = {}  # collector -> its gradients so far, an object with a method `finish()`
         self.reachable: set[Node] | None = None  # the task's nodes, leaves excluded
-        self.prefetch_windows: dict[Any, Any] = {}  # by prefetcher, what is under way; closed at the end in any case
+        self.prefetch_windows: dict[Any, Any] = {}  # prefetcher -> its pending copies; always closed at the end
 
     def close(self) -> None:
-        """Closes the prefetches. Runs when the task has ended, also after an error."""
+        """Closes the prefetches. Called when the task has ended, also after an error."""
         for window in self.prefetch_windows.values():
             window.close()
 
     def run(self, recording: bool) -> None:
-        """Finishes what waits for gradients that did not come; then runs the callbacks, and those that they queue."""
+        """Finishes collectors that still wait for gradients, then runs the callbacks and those that they queue."""
         with user_code(recording):
             for gathered in list(self.gathered.values()):
                 gathered.finish()
-            for callback in self.callbacks:  # grows meanwhile
+            for callback in self.callbacks:  # callbacks may append to it
                 callback()

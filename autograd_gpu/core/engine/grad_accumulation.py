@@ -1,6 +1,7 @@
-"""Rules that add into an existing gradient, in place of an array of their own and a sum: see `add_<input>` in op.py.
+"""Runs rules that add into an existing gradient instead of making an array to be summed: `add_<input>` in op.py.
 
-There are two such gradients: a leaf's `.grad`, and the sum that a task makes for a node of which the others are views.
+Rules can add into two kinds of gradients: the `.grad` of a leaf, and the buffer in which a task sums the gradients of
+a node that the running node made a view of.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .task_state import TaskState
 
 
 def run_adding(task: TaskState, node: Node, g: Any, need: int) -> tuple[Any, ...]:
-    """Runs `node`; its rules add where they can, and answer None there."""
+    """Runs `node`; rules that can add into an existing gradient do so and return None."""
     if node.shows_memory:
         whole: Any = node.edges[0]
         sums = {0: task.buffers[whole]} if node.nrs is None else {}
@@ -26,10 +27,10 @@ def run_adding(task: TaskState, node: Node, g: Any, need: int) -> tuple[Any, ...
 
 
 def _addable_grads(task: TaskState, node: Node, g: Any, need: int) -> dict[int, Tensor]:
-    """Input -> its leaf's `.grad`, where the node's rule can add into it: the leaf waits for nothing else.
+    """Maps each input whose rule can add into its leaf's `.grad` to that: the leaf waits for no other gradient.
 
-    Not with a hook, which wants to see what arrives, nor where the user gave the `.grad` itself as `g`: the node's
-    other rules have yet to read it.
+    Excludes leaves with hooks, since a hook needs the gradient, and a `.grad` that shares memory with `g`, since the
+    node's other rules still read that.
     """
     found: dict[int, Tensor] = {}
     for i in node.adds:
@@ -42,11 +43,11 @@ def _addable_grads(task: TaskState, node: Node, g: Any, need: int) -> dict[int, 
 
 
 def _run_into_grads(task: TaskState, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:
-    """Runs `node`, whose rules do for the gradients `into` what their leaves' AccumulateGrad would have done."""
+    """Runs `node`; its rules add to the gradients in `into`, instead of the leaves' AccumulateGrad."""
     before_write(into.values())
     try:
         grads = node.run_adding(g, need, not task.keep, {i: grad._array for i, grad in into.items()})
-    finally:  # of two sums, the first is made if memory runs out in the second
+    finally:  # if memory runs out in the second of two sums, the first was written
         for grad in into.values():
             bump_version(grad)
     if task.watched:

@@ -1,4 +1,4 @@
-"""Gradients as arrays: what a task makes of what the rules leave, and what a leaf may keep."""
+"""Handles gradients as arrays: sums, conversions of what rules return, and arrays that a leaf can own."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from ...backend.cpu import pool
 
 
 def zeros(like: Any) -> Any:
-    """Zeros with the shape, dtype and device of an array or an edge."""
+    """Makes zeros with the shape, dtype and device of an array or an edge."""
     home = backend.device_of(like) if backend.is_array(like) else like.device or backend.CPU
     return backend.make(home, "zeros", like.shape, like.dtype)
 
 
 def added(a: Any, b: Any) -> Any:
-    """a + b; a large sum of NumPy arrays goes to reused memory, which saves more time than the addition takes."""
+    """Returns a + b. A large sum of NumPy arrays uses pooled memory, which saves more time than the addition takes."""
     if type(a) is np.ndarray is type(b) and a.nbytes >= pool.SMALLEST and a.dtype is b.dtype and a.shape == b.shape:
         return np.add(a, b, out=pool.empty(a.shape, a.dtype))
     return a + b
 
 
 def as_array(g: Any, dtype: Any = None) -> Any:
-    """A gradient as an array of `dtype`: rules may leave NumPy scalars, and bfloat16 may have been widened."""
+    """Converts a gradient to an array of `dtype`: rules may return NumPy scalars, and may have widened bfloat16."""
     if g.base is not None and 0 in g.strides:
-        g = g.copy()  # perhaps of a stretched view: whoever gets it may write to it
+        g = g.copy()  # perhaps a broadcast view, and the receiver may write to it
     elif type(g) is not np.ndarray and isinstance(g, np.generic):
         g = np.asarray(g)
     return g if g.dtype is dtype or dtype is None else g.astype(dtype, copy=False)
 
 
 def own(g: Any, dtype: Any, like: Any) -> Any:
-    """`g` as an array that nobody else holds or views, itself if it is fresh and lies as `like` does, else a copy.
+    """Returns `g` itself if nothing else references it and its layout is that of `like`, otherwise a copy.
 
-    `like` is None where the layout does not count, since `g` is going to be added to something.
+    `like` is None if the layout is irrelevant, because `g` is going to be added to another array.
     """
     fresh = g.dtype is dtype and sys.getrefcount(g) <= FRESH and (g.base is None or pool.owns(g))
     if fresh and not isinstance(g, np.generic) and (like is None or g.strides == like.strides or lies_as(g, like)):
@@ -50,7 +50,7 @@ def own(g: Any, dtype: Any, like: Any) -> Any:
 
 
 def lies_as(g: Any, like: Any) -> bool:
-    """Whether `g` lies as a gradient of the leaf `like` does: with its strides if it is dense, else row-major."""
+    """Whether `g` has the layout for a gradient of the leaf `like`: its strides if it is dense, otherwise row-major."""
     order = dense_order(like, g.shape)
     if order is None:
         return g.flags.c_contiguous
@@ -58,9 +58,9 @@ def lies_as(g: Any, like: Any) -> bool:
 
 
 def dense_order(array: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The dimensions of an array that is dense, but not row-major, from the outermost to the innermost; else None.
+    """The dimensions of a dense, but not row-major array from the outermost to the innermost; otherwise None.
 
-    None also if `shape`, of what is to lie as it does, is another.
+    Also None if `shape`, the shape of the array that should get this layout, differs.
     """
     if array.flags.c_contiguous or array.shape != shape:
         return None
@@ -80,7 +80,7 @@ def inverse(order: Sequence[int]) -> list[int]:
 
 
 def _calibrate() -> int:
-    """References to an array that only its caller holds, as `own` counts them on this Python."""
+    """The reference count that `own` sees on this Python for an array that only its caller references."""
 
     def fire(buffers: dict[int, Any]) -> int:
         g = buffers.pop(0)

@@ -1,4 +1,4 @@
-"""Calls the hooks of a node: what each kind gets, and what it may return."""
+"""Calls the hooks of a node, and checks what they return."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..tensor import Tensor
 
 
 def call_tensor_hooks(node: Node, nr: int, g: Tensor | None) -> Tensor | None:
-    """The gradient of output `nr` after its tensor hooks and retain_grad; None if there is none in this task."""
+    """Runs the tensor hooks and retain_grad of output `nr`; returns its gradient, None if this task has none."""
     extra = node.extra
     assert extra is not None
     for hook in list(extra.tensor.get(nr, {}).values()):
@@ -45,7 +45,7 @@ def call_post_accumulate_hooks(node: Node, leaf: Tensor) -> None:
 
 
 def _replaced(g: Any, result: Any, hook: Hook) -> Any:
-    """The gradient after a hook that answered `result` for `g`."""
+    """Returns the gradient that replaces `g` after a hook returned `result`."""
     if result is None:
         return g
     if g is None:
@@ -61,7 +61,7 @@ def _replaced(g: Any, result: Any, hook: Hook) -> Any:
 
 
 def _replaced_tuple(gs: tuple[Any, ...], result: Any, hook: Hook) -> tuple[Any, ...]:
-    """The same for a hook that takes all gradients of a node; None in the answer takes a gradient away."""
+    """Does the same for a hook that takes all gradients of a node; a None in `result` removes a gradient."""
     if result is None:
         return gs
     if not isinstance(result, tuple):

@@ -1,6 +1,6 @@
-"""Running a node around which there is more than its rules: hooks, and what anomaly mode looks at.
+"""Runs a node that has hooks, or that anomaly mode checks.
 
-Hooks get tensors whatever the task runs on; the task hands over what it has and gets the same back.
+Hooks always get tensors; these functions take and return gradients as the task has them, arrays or tensors.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .task_state import TaskState
 
 
 def run_with_hooks(task: TaskState, node: Node, g: Any, need: int, extra: NodeExtra) -> Any:
-    """Pre-hooks, the node, post-hooks."""
+    """Runs pre-hooks, the node and post-hooks."""
     recording = task.recording
     gs = tuple([to_tensor(task, x) for x in g]) if node.outputs != 1 else (to_tensor(task, g),)
     if extra.pre:
         with user_code(recording):
             gs = call_pre_hooks(node, gs)
         g = [from_tensor(task, x) for x in gs] if node.outputs != 1 else from_tensor(task, gs[0])
-    if not node.materialize and all(x is None for x in gs):  # the hooks took the gradients away
+    if not node.materialize and all(x is None for x in gs):  # the hooks removed the gradients
         grads: Any = (None,) * len(node.edges)
     else:
         grads = node.run_recorded(g, need, not task.keep) if recording else node.run_raw(g, need, not task.keep)
@@ -47,7 +47,7 @@ def run_with_hooks(task: TaskState, node: Node, g: Any, need: int, extra: NodeEx
 
 
 def run_tensor_hooks(task: TaskState, node: Node, g: Any) -> Any:
-    """Tensor hooks and retain_grad of each output of `node`."""
+    """Runs the tensor hooks and retain_grad of each output of `node`."""
     extra = node.extra
     assert extra is not None
     if not extra.tensor and not extra.retained:
@@ -61,7 +61,7 @@ def run_tensor_hooks(task: TaskState, node: Node, g: Any) -> Any:
 
 
 def run_leaf_pre_hooks(task: TaskState, leaf: Node, g: Any) -> Any:
-    """Pre-hooks of an AccumulateGrad."""
+    """Runs the pre-hooks of an AccumulateGrad."""
     with user_code(task.recording):
         return from_tensor(task, call_pre_hooks(leaf, (to_tensor(task, g),))[0])
 

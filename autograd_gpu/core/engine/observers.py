@@ -1,4 +1,4 @@
-"""The observers of a task: the log, the profiler and the hooks of `on_node_start` are told of each node that runs."""
+"""Notifies the observers of a task, the log, the profiler and the hooks of `on_node_start`, of each node that runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGGER = logging.getLogger("autograd_gpu.autograd.graph")
 
 
 def notify_observers(task: TaskState, node: Node, g: Any, need: int) -> NodeExtra | None:
-    """Called before `node` runs if the task is watched; returns the hooks that the node is to be run with."""
+    """Notifies observers before `node` runs, if the task is watched; returns the hooks to run the node with."""
     thread = THREAD.state
     if thread.anomaly:
         task.current = node
@@ -43,7 +43,7 @@ def report_node(node: Node, g: Any, need: int) -> None:
 
 
 def describe_grad(g: Any) -> str:
-    """f32[10], f32[] for a scalar, f32[10]cuda:0 on a device, None for an undefined gradient."""
+    """Formats a gradient: f32[10], f32[] for a scalar, f32[10]cuda:0 on a device, None for an undefined gradient."""
     if g is None:
         return "None"
     array = g._array if isinstance(g, Tensor) else g
@@ -53,7 +53,7 @@ def describe_grad(g: Any) -> str:
 
 
 def _skipped(node: Node, need: int) -> str:
-    """The inputs with a gradient rule that this call does not need."""
+    """Formats the inputs that have a gradient rule which this call does not need."""
     skipped = node.mask & ~need
     names = [node.input_name(i) for i in range(len(node.edges)) if skipped >> i & 1]
     return f" skipped: {', '.join(names)}" if names else ""

@@ -1,13 +1,13 @@
-"""The engine's work: one GraphTask per call of backward or grad.
+"""Runs the engine's work: one GraphTask per call of backward or grad.
 
-    1. Walk from the roots, never into a node whose topological number is below the smallest of the inputs'.
-    2. Sort by sequence number: within one graph, descending is a topological order, so nothing counts dependencies.
-    3. exec_info: from the leaves up, a node is needed if an edge of it leads to a needed node or to a captured input.
+    1. Walk from the roots, but not into nodes whose topological number is below the smallest one of the inputs.
+    2. Sort by sequence number: within one graph, descending order is topological, so no dependency counts are needed.
+    3. exec_info: from the leaves up, a node is needed if one of its edges leads to a needed node or a captured input.
        Plain backward needs every node's mask. Edges through ZERO need nothing; they only record "used".
-    4. Run the nodes in descending order; each is told which of its inputs are needed in THIS call.
-    5. Sum gradients where they meet; reduce them to the input's shape where broadcasting stretched it.
+    4. Run the nodes in descending order; each gets the mask of its inputs that THIS call needs.
+    5. Sum gradients that flow into the same output; reduce those of broadcast inputs to the input's shape.
     6. Fire AccumulateGrad as soon as its last contribution has arrived.
-    7. Hand out the captured gradients.
+    7. Return the captured gradients.
 
 Nothing about a call is stored on the graph: two threads may run tasks over the same nodes at the same time. Without
 create_graph gradients are raw arrays and rules run on arrays; with it they are tensors and the rules record.
@@ -41,12 +41,12 @@ _by_sequence = attrgetter("sequence_nr")
 
 
 class GraphTask(TaskState):
-    """One call, and what it does."""
+    """One call of backward or grad, and its steps."""
 
     __slots__ = ()
 
     def start(self, roots: Sequence[Root]) -> None:
-        """Puts the gradients that were given into the buffers of their nodes, from which the walk starts."""
+        """Puts the given gradients into the buffers of their nodes, where the walk starts."""
         buffers, recording = self.buffers, self.recording
         for node, nr, g in roots:
             if nr == 0 and node not in buffers:
@@ -59,7 +59,7 @@ class GraphTask(TaskState):
     # ---- 1, 2: discovery ---------------------------------------------------------------------------
 
     def walk(self) -> list[Node]:
-        """Everything reachable from the roots into `nodes` and `leaves`; returns the nodes with ZERO edges."""
+        """Collects what the roots reach in `nodes` and `leaves`; returns the nodes with ZERO edges."""
         floor, leaves, accumulate, nodes, captures = self.floor, self.leaves, self.accumulate, self.nodes, self.captures
         zero_nodes = []
         stack = list(self.buffers)
@@ -100,11 +100,11 @@ class GraphTask(TaskState):
         if self.accumulate:
             if zero_nodes or self.only is not None:
                 self._exec_info({*self.leaves, *self.captures, *self.watchers})
-        elif self.prune or zero_nodes or self.floor:  # else every leaf is asked for, and so every node is needed
+        elif self.prune or zero_nodes or self.floor:  # otherwise every leaf is captured, so every node is needed
             self._exec_info({*self.captures, *self.watchers})
 
     def _watch(self) -> None:
-        """Nodes that a user watches run although only ZERO edges lead on from them to what is asked for."""
+        """Finds nodes to run for their hooks, or as a Function, although only ZERO edges lead from them to an input."""
         leads: set[Node] = {*self.captures, *(self.only or ()), *(self.leaves if self.accumulate else ())}
         above: set[Node] = set(self.nodes) if self.accumulate and self.only is None else set()
         for node in sorted([*self.nodes, *self.beyond], key=_by_sequence):
@@ -130,7 +130,7 @@ class GraphTask(TaskState):
         self.needs = needs
 
     def _behind_zero(self, stack: list[Node]) -> None:
-        """Records what only ZERO edges reach; nodes there that a user watches get zeros to run on."""
+        """Records what only ZERO edges reach; nodes there that have hooks or belong to a Function run on zeros."""
         used: set[tuple[Node, int]] = set()
         live = set(self.nodes)
         seen: set[Node] = set()
@@ -158,13 +158,13 @@ class GraphTask(TaskState):
             self._run_on_zeros(watched)
 
     def _run_on_zeros(self, watched: list[Node]) -> None:
-        """Nodes with a user's hook, and a user's Function, are not pruned behind ZERO: they become roots."""
+        """Makes nodes behind ZERO that have hooks, or belong to a Function, roots: these are not pruned."""
         for node in watched:
             if node.outputs == 1:
                 self.add(node, 0, self._zeros(node.shape, node.dtype))
             else:
                 for nr, (shape, dtype) in enumerate(zip(node.shape, node.dtype, strict=True), 1):
-                    if shape is not None:  # of a Function's value that is no tensor
+                    if shape is not None:  # None for an output of a Function that is not a tensor
                         self.add(node, nr, self._zeros(shape, dtype))
         self.nodes, self.leaves = [], {}
         self.plan()
@@ -176,7 +176,7 @@ class GraphTask(TaskState):
     # ---- 4: execution ------------------------------------------------------------------------------
 
     def run(self, thread: ThreadState) -> None:
-        """The hot loop. It stays one function: on a small graph a call per node would be a tenth of the time."""
+        """Runs the nodes. This hot loop is one function: in a small graph a call per node would take 10 % of the time."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, recording, watchers, root = not self.keep, self.recording, self.watchers, self.root
         hooked = thread.anomaly or bool(thread.start_hooks)
@@ -223,22 +223,25 @@ class GraphTask(TaskState):
             else:
                 self.add_each(edges, nrs, grads)
             if accumulate:
-                grads = g = held = None  # a leaf takes an array over only if nobody else holds it
+                grads = g = held = None  # a leaf takes over an array only if nothing else references it
                 self.fire_complete(node)
         if accumulate:
             self.fire_rest()
         if root is not None and root.topological_nr == 0 and root.extra is not None and root not in captures:
             g = buffers.pop(root, None)
-            if g is not None:  # a leaf that is not asked for
+            if g is not None:  # a leaf that is not captured
                 run_tensor_hooks(self, root, g)
 
     def _reduced(self, grads: Any, shapes: Any) -> list[Any]:
-        """Gradients of inputs that broadcasting stretched, summed to the inputs' shapes."""
+        """Sums the gradients of broadcast inputs to the inputs' shapes."""
         sum_to = RECORD.sum_to if self.recording else RAW.sum_to
         return [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
 
     def _instead_of_none(self, node: Node) -> Any:
-        """Where every rule above `node` answered None: zeros if ZERO edges end there, too. A Function runs anyway."""
+        """The gradient of `node` if all rules above it returned None: zeros if ZERO edges reach it, otherwise None.
+
+        A Function runs in any case.
+        """
         used = self.used or ()
         if node.outputs == 1:
             return self._zeros(node.shape, node.dtype) if (node, 0) in used else None
@@ -261,19 +264,19 @@ class GraphTask(TaskState):
         parts[nr - 1] = g if parts[nr - 1] is None else self.sum((node, nr), parts[nr - 1], g)
 
     def add_each(self, edges: tuple[Node | None, ...], nrs: tuple[int, ...], grads: Any) -> None:
-        """Adds the gradients of a node some of whose inputs are one of several outputs."""
+        """Adds the gradients of a node to their edges, if some inputs are outputs of a node with several."""
         for child, nr, g in zip(edges, nrs, grads, strict=False):
             if g is not None and child is not None:
                 self.add(child, nr, g)
 
     def sum(self, key: Any, held: Any, g: Any) -> Any:
-        """held + g. The first sum makes an array of the task's own, into which later ones add."""
+        """Returns held + g. The first sum makes an array that the task owns; later sums add into it."""
         if key in self.owned:
             held += g
             return held
         total = held + g if self.recording else added(held, g)
         if not self.recording and total.ndim and total.dtype in NATIVE_FLOATS:
-            self.owned.add(key)  # not a NumPy scalar, nor a type that would not take a wider summand
+            self.owned.add(key)  # neither a NumPy scalar nor a dtype that rejects adding a wider one in place
         return total
 
     # ---- 6: leaves ---------------------------------------------------------------------------------
@@ -291,12 +294,12 @@ class GraphTask(TaskState):
                     self.fire(child)
 
     def fire_rest(self) -> None:
-        """Leaves that are roots themselves, or whose other contributions never came; zeros behind ZERO edges."""
+        """Fires leaves that are roots, that still wait for contributions, or that only ZERO edges reach."""
         for leaf in list(self.leaves):
             self.fire(leaf)
 
     def _zeros_for(self, leaf: Any) -> Any:
-        """What a leaf without a gradient gets behind ZERO edges, if anyone would notice."""
+        """Zeros for a leaf without a gradient behind ZERO edges; None if it has a `.grad` and no hooks."""
         variable = leaf.living() if self.used and (leaf, 0) in self.used else None
         if variable is None or (variable._grad is not None and not has_hooks(leaf)):
             return None
@@ -313,7 +316,7 @@ class GraphTask(TaskState):
         if leaf.extra is not None and leaf.extra.pre:
             g = run_leaf_pre_hooks(self, leaf, g)
         variable = leaf._ref() if leaf.extra is None else leaf.living()
-        if g is None:  # a hook took it away
+        if g is None:  # a hook removed it
             return
         if not self.recording:
             if variable is None:
@@ -330,9 +333,9 @@ class GraphTask(TaskState):
             self.results[i] = g if nr == 0 else g[nr - 1]
 
     def collect(self, captures: list[Capture], roots: Sequence[Root]) -> list[Tensor | None]:
-        """The captured gradients as tensors: zeros behind ZERO edges, None for what was not reached.
+        """Returns the captured gradients as tensors: zeros behind ZERO edges, None for inputs that were not reached.
 
-        A gradient that is one of those given shares its version counter with it.
+        A captured gradient that is one of the given gradients shares its version counter.
         """
         results, buffers, recording = self.results, self.buffers, self.recording
         given: dict[int, Tensor] = {}
@@ -356,21 +359,21 @@ class GraphTask(TaskState):
         return found
 
     def _zeros_for_capture(self, node: Node, nr: int, like: Any) -> Any:
-        """What a captured tensor gets that no gradient reached: zeros behind ZERO edges, else None."""
+        """The gradient of a captured tensor that no gradient reached: zeros behind ZERO edges, otherwise None."""
         if self.used is None or (node, nr) not in self.used:
             return None
         g = wrap(zeros(like)) if self.recording else zeros(like)
         return run_tensor_hooks(self, node, g) if node.topological_nr == 0 and node.extra is not None else g
 
     def leaf_hooks(self, leaf: Node, g: Any) -> Any:
-        """Tensor hooks of a captured leaf, once however often it was asked for."""
+        """Runs the tensor hooks of a captured leaf, once even if it is captured several times."""
         if self.captures.pop(leaf, None) is not None:
             self.buffers[leaf] = g = run_tensor_hooks(self, leaf, g)
         return g
 
 
 def _cloned(g: Tensor, like: Any) -> Tensor:
-    """A recorded copy of `g` that lies as the leaf's array `like` does."""
+    """Makes a recorded copy of `g` with the layout of the leaf's array `like`."""
     if lies_as(g._array, like):
         return RECORD.clone(g)
     order = dense_order(like, g.shape)
@@ -380,7 +383,7 @@ def _cloned(g: Tensor, like: Any) -> Tensor:
 
 
 def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recording: bool) -> None:
-    """Adds `g`, the caller's to give away unless recording, to the leaf's `.grad`; then come the leaf's hooks."""
+    """Adds `g` to the leaf's `.grad`, then runs the leaf's hooks. Unless recording, the leaf may take over `g`."""
     if variable is not None and variable._fn is None:
         variable = None  # does not require grad any more
     if variable is not None:

@@ -1,4 +1,4 @@
-"""TaskState: what one call of backward or grad knows, read by the modules that run its nodes."""
+"""TaskState: the state of one call of backward or grad, for the modules that run its nodes."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from ..tensor import Tensor
 from ..thread_state import THREAD, RunningTask
 from .final_callbacks import FinalCallbacks
 
-# A gradient that backward starts from, at output `nr` of a node: (node, nr, gradient).
+# A gradient at which backward starts, at output `nr` of a node: (node, nr, gradient).
 Root = tuple[Node, int, Tensor]
-# What grad() asks for: (node, nr, like), `like` having the shape and dtype of the tensor at that edge.
+# An input of grad(): (node, nr, like), where `like` has the shape and dtype of the tensor at that edge.
 Capture = tuple[Node, int, Any]
 
 
 class TaskState(RunningTask):
-    """The state of one call."""
+    """The state of one call of backward or grad."""
 
     __slots__ = (
         "accumulate", "beyond", "buffers", "captures", "final_callbacks", "floor", "keep", "leaves", "needs", "nodes",
         "only", "owned", "prune", "recording", "results", "root", "used", "watched", "watchers", "xp",
     )  # fmt: skip
 
-    watched: bool  # whether an observer wants to know of each node; set when the task runs
+    watched: bool  # whether observers are notified of each node; set when the task runs
 
     def __init__(
         self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool, only: set[Node] | None
     ) -> None:
         self.accumulate, self.keep, self.recording = accumulate, keep, recording
         self.only = only  # the leaves of backward(inputs=...)
-        self.root: Node | None = None  # the only one, whose tensor hooks run whether it leads to an input or not
+        self.root: Node | None = None  # a single root: its tensor hooks run even if it leads to no input
         self.current = None
         self.final_callbacks: FinalCallbacks | None = None
-        self.buffers: dict[Node, Any] = {}  # gradient so far: bare, or a list for several outputs
-        self.owned: set[Any] = set()  # buffers that this task made itself and may add into
+        self.buffers: dict[Node, Any] = {}  # gradient so far: one value, or a list for several outputs
+        self.owned: set[Any] = set()  # buffers that this task made and may add into
         self.nodes: list[Node] = []  # ascending by sequence number, leaves excluded
         self.leaves: dict[Node, int] = {}  # contributions that AccumulateGrad nodes still wait for
-        self.prune = False  # whether some reached leaf is not asked for
+        self.prune = False  # whether some reached leaf is not captured
         self.needs: dict[Node, int] | None = None  # exec_info; None: every node's mask
         self.used: set[tuple[Node, int]] | None = None  # edges reached through ZERO
         self.beyond: set[Node] | tuple[()] = ()  # nodes that only ZERO edges reach
-        self.watchers: set[Node] | tuple[()] = ()  # nodes that run though nothing behind them is needed
+        self.watchers: set[Node] | tuple[()] = ()  # nodes that run although nothing behind them is needed
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> positions in `results`, with output numbers
         self.floor = 0
         if captures:
@@ -62,20 +62,20 @@ class TaskState(RunningTask):
 
 
 def final_callbacks_of(task: TaskState) -> FinalCallbacks:
-    """What `task` does at its end, made if there is nothing yet."""
+    """The final callbacks of `task`, created at their first use."""
     if task.final_callbacks is None:
         task.final_callbacks = FinalCallbacks()
     return task.final_callbacks
 
 
 def running_task() -> TaskState | None:
-    """The innermost task that runs on this thread."""
+    """The innermost task that runs on this thread, or None."""
     task = THREAD.state.task
     return task if isinstance(task, TaskState) else None
 
 
 def will_reach(task: TaskState, node: Node, nr: int) -> bool:
-    """Whether a gradient is to come to output `nr` (as Tensor._nr) of `node`: as far as can be known before it has."""
+    """Whether `task` expects a gradient for output `nr` (as Tensor._nr) of `node`, as far as its plan shows."""
     if node.topological_nr == 0:
         return node in task.leaves if task.accumulate else node in task.captures
     final = final_callbacks_of(task)

@@ -1,1 +1,1 @@
-"""The history of a tensor: how writes change it, and where its nodes were made."""
+"""The history of a tensor: changes by in-place operations, and where its nodes were created."""

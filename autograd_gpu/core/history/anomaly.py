@@ -1,7 +1,7 @@
-"""Anomaly mode: each node remembers where it was made, so that an error in backward can show it.
+"""Anomaly mode: stores where each node was created, so that an error in backward can show it.
 
-Operations come through `dispatch.general` while the mode is on, which calls `noted`. The engine treats every node as
-one with hooks, and looks for NaN in what it gives. What a node remembers is in its `metadata`, under PyTorch's keys.
+While the mode is on, operations run through `dispatch.general`, which calls `noted`. The engine treats every node as
+one with hooks, and checks its gradients for NaN. The node's `metadata` holds the traceback, under PyTorch's keys.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def noted(outs: Any) -> Any:
-    """The results of a recorded operation, handed through after `note` of their node."""
+    """Calls `note` for the node of a recorded operation's results, and returns the results."""
     node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
     if node is not None:
         note(node)
@@ -57,7 +57,7 @@ def noted(outs: Any) -> Any:
 
 
 def note(node: Node) -> None:
-    """In anomaly mode: remembers where `node` was made, and which running node made it (in a double backward)."""
+    """In anomaly mode, stores where `node` was created, and by which running node (in a double backward)."""
     if not MODES.bits & ANOMALY or TRACEBACK in node.metadata:
         return
     stack = traceback.extract_stack()
@@ -70,7 +70,7 @@ def note(node: Node) -> None:
 
 
 def explain(error: BaseException, node: Node | None) -> None:
-    """Adds to `error`, raised while `node` ran, where the node comes from."""
+    """Adds notes to `error`, raised while `node` ran, that tell where the node was created."""
     if node is None:
         return
     stack = node.metadata.get(TRACEBACK)
@@ -91,7 +91,7 @@ def explain(error: BaseException, node: Node | None) -> None:
 
 
 def check_nan(node: Node, grads: Any) -> None:
-    """RuntimeError, in anomaly mode, if a gradient that `node` gave holds NaN."""
+    """Raises RuntimeError, in anomaly mode, if a gradient that `node` returned contains NaN."""
     if not THREAD.state.check_nan:
         return
     for i, g in enumerate(grads):

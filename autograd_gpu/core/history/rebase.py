@@ -1,15 +1,15 @@
-"""In-place operations and views: how a tensor's history is rewritten.
+"""Rewrites the history of tensors after in-place operations, on views, too.
 
-    1. x.op_(...) runs op out of place on what x was, and its result is written into x's memory: the version moves on.
-    2. If x is no view, the result's node becomes x's node: x is that result from now on.
+    1. x.op_(...) runs op out of place on the old value of x and writes the result to x's memory: the version increases.
+    2. If x is not a view, the result's node becomes x's node.
     3. If x is a view, its base changed: the base's new node is a CopySlices, the old base with x's elements replaced.
-    4. A view whose storage has moved on since it was looked at last gets its node anew when that is next read: the
-       strided view of what its base has become. Until then its `_fn` is stale.
+    4. A view whose storage has a newer version than the view's last check gets a new node when its node is next read:
+       an AsStridedBackward0 of the current base. Until then its `_fn` is stale.
 
 Note [Stale views]
-`Tensor._fn` is the raw slot. Generated code asks `x._base is not None and x._seen != x._storage.version` before it
-reads it, which costs a tensor that is no view one None test; everybody else reads `x._node`, a property that asks the
-same.
+`Tensor._fn` is the raw slot. Generated code tests `x._base is not None and x._seen != x._storage.version` before it
+reads the slot; for a tensor that is not a view this costs one None test. All other code reads `x._node`, a property
+with the same test.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Edge = tuple[Node | None, int]  # a node and the `_nr` of one of its outputs
 
 
 class BaseHistory:
-    """What a view takes from its base: the base's node, and the geometry of its memory. It keeps no memory alive."""
+    """The node of a base and the geometry of its memory, as its views need them. It keeps no memory alive."""
 
     __slots__ = ("dtype", "edge", "geometry", "start")
 
@@ -51,12 +51,12 @@ class BaseHistory:
         self.geometry = strides.geometry_of(x._array, self.start)
 
 
-# The history and version that a base had when it got other memory: views that were stale by then are views of that.
+# The history and version of a base before it got other memory: views that were stale then refer to that history.
 _FORMER_BASES: weakref.WeakKeyDictionary[Storage, tuple[BaseHistory, int]] = weakref.WeakKeyDictionary()
 
 
 class HistoryNode(Node):
-    """A node that no call of an op made."""
+    """A node that was not created by a call of an op."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class HistoryNode(Node):
 
 
 class ViewNode(HistoryNode):
-    """Knows the geometry of a view, and that of its base, counted from the address of the base."""
+    """A node with the geometries of a view and of its base, both relative to the address of the base."""
 
     __slots__ = ("base_geometry", "geometry")
 
@@ -90,7 +90,7 @@ class ViewNode(HistoryNode):
 
 
 class CopySlices(ViewNode):
-    """A base after one of its views was written to: `base` with the elements of that view replaced by `values`."""
+    """The node of a base after a write to one of its views: `base` with the view's elements replaced by `values`."""
 
     __slots__ = ()
     input_names = ("base", "values")
@@ -107,7 +107,7 @@ class CopySlices(ViewNode):
 
 
 class AsStridedBackward0(ViewNode):
-    """A view, seen as strided view of its base."""
+    """The node of a view, as a strided view of its base."""
 
     __slots__ = ()
     shows_memory = True
@@ -122,7 +122,7 @@ class AsStridedBackward0(ViewNode):
 
 
 class CopyBackward0(HistoryNode):
-    """A tensor after `src`, broadcasting, was copied over it: what it was before has zero gradients."""
+    """The node of a tensor after `src`, broadcast, was copied into it: the old value has zero gradients."""
 
     __slots__ = ("zero_edges",)
     input_names = ("self", "src")
@@ -132,7 +132,7 @@ class CopyBackward0(HistoryNode):
         if src is not None and src._array.shape != x._array.shape:
             self.shapes = (None, src._array.shape)
         self.zero_edges = ()
-        if x._fn is not None and x._base is None:  # a view's base leads on to what was there before
+        if x._fn is not None and x._base is None:  # the history of a view's old value is that of its base
             self.zero_edges = ((0, x._fn, x._nr),)
             self.topological_nr = max(self.topological_nr, x._fn.topological_nr + 1)
 
@@ -141,7 +141,7 @@ class CopyBackward0(HistoryNode):
 
 
 def refresh(view: TensorBase) -> None:
-    """Gives a stale view the node that its base's present history implies (step 4)."""
+    """Gives a stale view a new node, from its base's current history (step 4)."""
     base, storage = view._base, view._storage
     assert base is not None
     assert storage is not None
@@ -155,7 +155,7 @@ def refresh(view: TensorBase) -> None:
         if view._made:
             raise inplace_error(view, "its base or another view of its base has been")
         set_gradient_edge(view, AsStridedBackward0(history, view._array), 0)
-    view._seen = version  # last: until then another thread finds the view stale and does the same
+    view._seen = version  # last: until then other threads see a stale view and refresh it, too
 
 
 def _has_history(x: TensorBase) -> bool:
@@ -163,19 +163,19 @@ def _has_history(x: TensorBase) -> bool:
 
 
 def no_longer_view(view: TensorBase) -> bool:
-    """Whether a view and its base share no memory any more: `.data` was set, or a module moved."""
+    """Whether a view and its base no longer share memory: `.data` was set, or a module moved to another device."""
     base = view._base
     return base is not None and view._array.size > 0 and not may_share_memory(view._array, base._array)
 
 
 def refresh_if_stale(x: TensorBase) -> None:
-    """Brings `_fn` up to date, in particular before a write: afterwards a stale view means something else."""
+    """Refreshes x if it is a stale view. Required before a write, since a write changes what a stale view refers to."""
     if x._base is not None and x._seen != x._storage.version:  # type: ignore[union-attr]
         refresh(x)
 
 
 def node_of(x: TensorBase) -> Node | None:
-    """What `Tensor._node` is: `_fn`, up to date also of a view whose base was written to."""
+    """The current node of x, as `Tensor._node`: refreshes a stale view first."""
     refresh_if_stale(x)
     return x._fn
 
@@ -185,7 +185,7 @@ def set_data(x: TensorBase, value: TensorBase) -> None:
     refresh_if_stale(x)
     if x.is_inference() or value.is_inference():
         x._storage = value._storage
-    elif x._storage is not None:  # what is known of the memory that it was, memory hooks know by the storage
+    elif x._storage is not None:  # the storage stays reachable: memory hooks use it as the key of the old memory
         if x._base is None:
             _FORMER_BASES[x._storage] = BaseHistory(x), x._storage.version
         x._storage = FollowingStorage(x._storage, 0)
@@ -194,7 +194,7 @@ def set_data(x: TensorBase, value: TensorBase) -> None:
 
 
 def set_gradient_edge(x: TensorBase, node: Node, nr: int) -> None:
-    """Makes output `nr` of `node` the grad_fn of x. `retain_grad` moves along, tensor hooks stay with the old value."""
+    """Makes output `nr` of `node` the grad_fn of x. `retain_grad` moves to it; tensor hooks stay on the old node."""
     old = x._fn
     if old is not None and old.extra is not None:
         retained = old.extra.retained.get(x._nr)
@@ -204,21 +204,21 @@ def set_gradient_edge(x: TensorBase, node: Node, nr: int) -> None:
 
 
 def rebase_history(x: TensorBase, node: Node | None, nr: int) -> None:
-    """x's memory holds output `nr` of `node` now, or constants (steps 2 and 3); its version has moved on already."""
+    """Records that x's memory now holds output `nr` of `node`, or constants (steps 2, 3). Call after the version bump."""
     if no_longer_view(x):
         x._base = None
     base = x._base
     if base is not None:
         set_gradient_edge(base, CopySlices(base, x._array, (node, nr)), 0)
-        x._seen = -1  # it may have been looked at since the version moved on
+        x._seen = -1  # x may have been refreshed since the version increased
     elif node is not None:
         set_gradient_edge(x, node, nr)
 
 
 def overwrite(x: TensorBase, src: TensorBase | None) -> None:
-    """x's memory holds the values of `src`, broadcasting, or constants now, whatever it held before; if in a graph.
+    """Records that x's memory was overwritten with `src`, broadcast, or with constants, if either is in a graph.
 
-    Both were made fresh before the write.
+    The caller has refreshed both tensors before the write.
     """
     constant = src is None or src._fn is None
     if constant and x._fn is None:
@@ -227,10 +227,10 @@ def overwrite(x: TensorBase, src: TensorBase | None) -> None:
 
 
 def check_inplace(name: str, x: TensorBase) -> None:
-    """RuntimeError where an in-place operation on x cannot be recorded: on a leaf, on some views."""
+    """Raises RuntimeError if an in-place operation on x cannot be recorded: on a leaf, on some views."""
     base = x._base
     if base is not None:
-        if x._made:  # before `_node` is read: of a stale view that says something else
+        if x._made:  # before `_node` is read, which raises another error for a stale view
             raise inplace_error(x, "is being")
         if not _has_history(base) and (base._fn is not None or node_of(x) is not None):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
@@ -244,7 +244,7 @@ def check_inplace(name: str, x: TensorBase) -> None:
 
 
 def inplace_error(view: TensorBase, what: str) -> RuntimeError:
-    """A view whose history may not be rewritten, because of how it was made; `what`: "is being"."""
+    """Makes the error for a view whose history cannot be rewritten because of its origin; `what` is e.g. "is being"."""
     made, base = view._made & ~OF_SUCH_A_VIEW, view._base
     in_mode = made in (NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD)
     mode, block, now = _MODES[made != NO_GRAD if in_mode else False]
