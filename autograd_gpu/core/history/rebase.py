@@ -204,7 +204,7 @@ def set_gradient_edge(x: TensorBase, node: Node, nr: int) -> None:
 
 
 def rebase_history(x: TensorBase, node: Node | None, nr: int) -> None:
-    """Records that x's memory now holds output `nr` of `node`, or constants (steps 2, 3). Call after the version bump."""
+    """Records that x's memory now holds output `nr` of `node`, or constants (steps 2, 3); after the version bump."""
     if no_longer_view(x):
         x._base = None
     base = x._base
