@@ -176,7 +176,7 @@ class GraphTask(TaskState):
     # ---- 4: execution ------------------------------------------------------------------------------
 
     def run(self, thread: ThreadState) -> None:
-        """Runs the nodes. This hot loop is one function: in a small graph a call per node would take 10 % of the time."""
+        """Runs the nodes. The hot loop is one function: a call per node would take 10% of the time on a small graph."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, recording, watchers, root = not self.keep, self.recording, self.watchers, self.root
         hooked = thread.anomaly or bool(thread.start_hooks)
