@@ -1,1 +1,1 @@
-"""The machine: tensors, nodes, saved tensors, the engine, and how an op is declared. It names no op."""
+"""The core: tensors, nodes, saved tensors, the engine, and the declaration of ops. It does not depend on any op."""

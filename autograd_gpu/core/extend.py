@@ -1,7 +1,7 @@
-"""What declares ops and works beside them: the one door through which the files of `ops/` import from core.
+"""Exports all names that the files of `ops/` may import from core.
 
-A family of ops needs `defop` with the specs of its block, and `public` for functions made of ops. The rest serves
-in-place operations, indexing and conversions, which handle tensors, their storage and their history themselves.
+A family of ops needs `defop`, the values of the specs in its block, and `public` for functions composed of ops. The
+other names are for in-place operations, indexing and conversions, which handle tensors, storage and history directly.
 """
 
 from .codegen.keywords import as_number, as_numbers, other_words

@@ -1,4 +1,4 @@
-"""GeneratorLike: what the layers below `random` know of a generator of random numbers."""
+"""GeneratorLike: the interface of a random number generator for the layers below `random`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class GeneratorLike(Protocol):
     device: Device
 
     def draw(self, distribution: str, *args: Any, **kwargs: Any) -> Any:
-        """What the method `distribution` of numpy.random.Generator returns."""
+        """Calls the method `distribution` of numpy.random.Generator and returns its result."""
 
     def place(self) -> StreamPosition:
-        """Where the stream is, as this thread sees it: inside a replay the position of the stand-in."""
+        """The position of the stream for this thread: inside a replay that of the substitute generator."""
 
     def _place(self) -> StreamPosition:
-        """Where the stream itself is."""
+        """The position of the stream itself."""
 
     def return_to(self, place: StreamPosition) -> None:
-        """Goes on from a `place`."""
+        """Sets the position of the stream."""
 
     def at(self: Self, place: StreamPosition) -> Self:
-        """Another generator on the same device, at `place`."""
+        """Makes another generator on the same device, at position `place`."""

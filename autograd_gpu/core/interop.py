@@ -1,4 +1,4 @@
-"""How a tensor's values leave the library: as NumPy array, number, list, by DLPack and CUDA's array interface."""
+"""Exports a tensor's values: as NumPy array, number or list, by DLPack and by the CUDA array interface."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _NOT_EXPORTED = STORAGE | {bfloat16}
 
 
 class Exchange(TensorBase):
-    """Tensor's methods for it."""
+    """The export methods of Tensor."""
 
     __slots__ = ()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as a NumPy array: shared memory on the CPU.
+        """Returns the values as a NumPy array, which shares memory with a CPU tensor.
 
-        RuntimeError if the tensor requires grad, but under `no_grad` and `inference_mode`; TypeError if it is on a CUDA
-        device; `force=True` detaches and copies to the host instead.
+        RuntimeError if the tensor requires grad, except under `no_grad` and `inference_mode`; TypeError if it is on a
+        CUDA device. `force=True` detaches the tensor and copies it to the host instead.
 
         >>> ag.ones(2).numpy()
         array([1., 1.], dtype=float32)
@@ -36,13 +36,13 @@ class Exchange(TensorBase):
         return backend.to_numpy(self._array)
 
     def item(self) -> Any:
-        """The value of a one-element tensor as a Python number (synchronises a CUDA device)."""
+        """Returns the value of a one-element tensor as a Python number (synchronises a CUDA device)."""
         if self._array.size != 1:
             raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
         return self.numpy(force=True).item()
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers."""
+        """Returns the values as nested lists of Python numbers."""
         return self.numpy(force=True).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -50,9 +50,9 @@ class Exchange(TensorBase):
         return np.array(array, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        """The memory for another library; of a tensor with negative strides a copy, since PyTorch aborts at them.
+        """Exports the memory to another library; copies if strides are negative, since PyTorch aborts on these.
 
-        BufferError for bfloat16 and float8, which NumPy and CuPy do not export, and where copy=False forbids the copy.
+        BufferError for bfloat16 and float8, which NumPy and CuPy do not export, and if copy=False forbids the copy.
         """
         self._check_exportable()
         if self.dtype in _NOT_EXPORTED:

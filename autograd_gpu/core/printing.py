@@ -1,4 +1,4 @@
-"""How a tensor prints: as in PyTorch, by NumPy's formatting."""
+"""Formats tensors as PyTorch does, with NumPy's formatting."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ def set_printoptions(
     precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
 ) -> None:  # fmt: skip
-    """Sets how tensors print, for the whole process; what is None stays.
+    """Sets print options for tensors, for the whole process; options that are None are unchanged, except `sci_mode`.
 
-    precision   digits after the point
-    threshold   more elements than this are summarised, by `edgeitems` at each end; only these are read, and copied
-                from a device
+    precision   digits after the decimal point
+    threshold   a tensor with more elements than this is summarised: only `edgeitems` elements at each end of each
+                dimension are printed, and copied from a device
     linewidth   characters per line
-    profile     "default", "short" or "full": sets all of these first
-    sci_mode    True for scientific notation, False for none; None, at every call, chooses by the values
+    profile     "default", "short" or "full": sets all options above before the others apply
+    sci_mode    True: scientific notation, False: fixed-point notation, None (set by every call that omits it): chosen
+                by the values
 
     >>> ag.set_printoptions(precision=2)
     >>> ag.tensor([1 / 3])
@@ -48,7 +49,7 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """What `set_printoptions` has set.
+    """Returns the print options that `set_printoptions` has set.
 
     >>> ag.get_printoptions()["precision"]
     4
@@ -68,7 +69,7 @@ def tensor_repr(tensor: TensorBase) -> str:
         notes.append(f"device='{tensor.device}'")
     if tensor.dtype not in (*_IMPLIED, dtypes.get_default_dtype()):
         notes.append(f"dtype={tensor.dtype}")
-    if tensor._base is not None and tensor._made:  # a view that is out of date may not be asked for its node
+    if tensor._base is not None and tensor._made:  # node_of raises for such a view if it is stale
         if tensor._fn is not None:
             notes.append("grad_fn=<Invalid>")
     elif (node := node_of(tensor)) is not None:
@@ -79,14 +80,14 @@ def tensor_repr(tensor: TensorBase) -> str:
 
 
 def _text(tensor: TensorBase) -> str:
-    """The elements; of more than `threshold` those at the ends, and no others are read or copied to the host."""
+    """Formats the elements; above `threshold` only those at the ends, and only these are copied to the host."""
     array, ends = tensor._array, max(_options["edgeitems"], 1)
     cut = [d for d, size in enumerate(array.shape) if size > 2 * ends] if array.size > _options["threshold"] else []
     values = backend.to_numpy(_at_ends(array, cut, ends)).view(tensor.dtype)
     if values.dtype in dtypes.STORAGE or values.dtype == dtypes.bfloat16:
         values = values.astype(np.float32)
     moderate = _moderate(values)
-    for d in cut:  # one element more, that NumPy leaves out
+    for d in cut:  # inserts one element, which NumPy elides
         values = np.insert(values, ends, values.take(0, d), d)
     digits, sci_mode = _options["precision"], _options["sci_mode"]
     chosen = {True: lambda value: f"{value:.{digits}e}", False: lambda value: f"{value:.{digits}f}"}.get(sci_mode)
@@ -108,7 +109,7 @@ def _at_ends(array: Any, cut: list[int], ends: int) -> Any:
 
 
 def _moderate(values: np.ndarray) -> bool:
-    """Whether fixed-point notation loses nothing a reader would miss."""
+    """Whether the magnitudes are suitable for fixed-point notation."""
     if values.dtype.kind != "f" or values.size == 0:
         return True
     magnitudes = np.abs(values[np.isfinite(values) & (values != 0)].astype(np.float64))  # 1e8 overflows float16

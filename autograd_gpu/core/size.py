@@ -20,11 +20,11 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[SupportsIndex] = ()) -> Size:
-        """TypeError for what is no integer."""
+        """Makes a Size from integers; TypeError for other elements."""
         return tuple.__new__(cls, [n if type(n) is int else index(n) for n in sizes])
 
     def numel(self) -> int:
-        """How many elements a tensor of this shape has."""
+        """The number of elements of a tensor with this shape."""
         return math.prod(self)
 
     def __getitem__(self, at: Any) -> Any:
@@ -43,13 +43,13 @@ class Size(tuple[int, ...]):
     __rmul__ = __mul__
 
 
-# Shapes that were asked for: a Size is looked up in half the time that it takes to make one.
+# Cache of Sizes by shape: a look-up takes half the time of creating a Size.
 KNOWN_SIZES: dict[tuple[int, ...], Size] = {}
 _MOST = 4096
 
 
 def new_size(shape: tuple[int, ...]) -> Size:
-    """`shape` as a Size, which is known from now on."""
+    """Converts `shape` to a Size and caches it."""
     if len(KNOWN_SIZES) >= _MOST:
         KNOWN_SIZES.clear()
     made = tuple.__new__(Size, shape)

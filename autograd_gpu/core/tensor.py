@@ -1,4 +1,4 @@
-"""Tensor: an array, the node its gradient flows into, and little else. The ops bind their methods to it later."""
+"""Tensor: an array with the node that receives its gradient. `ops/binding.py` adds the methods of the ops."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .printing import tensor_repr
 
 
 class Tensor(Exchange):
-    """A NumPy array (CPU) or CuPy array (CUDA) that autograd can follow.
+    """A NumPy array (CPU) or CuPy array (CUDA) with automatic differentiation.
 
-    Made by `ag.tensor`, `ag.zeros` and the other factories, never by calling the class.
+    Created by `ag.tensor`, `ag.zeros` and the other factories, never by calling the class.
 
     >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -47,8 +47,11 @@ class Tensor(Exchange):
 
     @property
     def data(self) -> Tensor:
-        """The same memory without history (prefer `detach`). Set, it gives this tensor the memory of another, of any
-        shape, dtype and device; history and version stay."""
+        """A tensor with the same memory and no history (prefer `detach`).
+
+        Assignment gives this tensor the memory of another one, of any shape, dtype and device; its history and version
+        are unchanged.
+        """
         result = alias(self)
         if not result.is_inference():
             result._storage = None
@@ -72,7 +75,7 @@ class Tensor(Exchange):
 
     @property
     def _node(self) -> Node | None:
-        """`_fn`, up to date also of a view whose base was written to."""
+        """The current node: `_fn`, after a refresh if this is a view whose base was written to."""
         if self._base is not None and self._seen != self._storage.version:  # type: ignore[union-attr]
             refresh(self)
         return self._fn
@@ -83,14 +86,14 @@ class Tensor(Exchange):
         if self._fn is not None or base is None or base._fn is None:
             return self._fn is not None
         stale = self._seen != self._storage.version  # type: ignore[union-attr]
-        return stale and base._array.dtype is self._array.dtype  # also of a view that refuses to get its node
+        return stale and base._array.dtype is self._array.dtype  # no refresh, which raises for some views
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Marks a leaf as one whose gradient is wanted (or no longer), and returns it.
+        """Sets whether autograd computes a gradient for this leaf, and returns the leaf.
 
         RuntimeError for a result of recorded ops, and for dtypes that are not floating point.
         """
@@ -102,7 +105,7 @@ class Tensor(Exchange):
                                "var_no_grad = var.detach().")
         if not requires_grad:
             if isinstance(self._fn, AccumulateGrad) and self._fn.extra is not None:
-                self._frozen = self._fn  # its hooks come back with requires_grad
+                self._frozen = self._fn  # requires_grad = True restores its hooks
             self._fn = None
         elif self._fn is None:
             if self.dtype not in FLOATS:
@@ -120,7 +123,7 @@ class Tensor(Exchange):
 
     @property
     def grad_fn(self) -> Node | None:
-        """The node that made this tensor; None for a leaf."""
+        """The node that created this tensor; None for a leaf."""
         node = self._node
         return None if type(node) is AccumulateGrad else node
 
@@ -130,7 +133,7 @@ class Tensor(Exchange):
 
     @property
     def grad(self) -> Tensor | None:
-        """The accumulated gradient of a leaf (or of a tensor with `retain_grad`), None before the first backward."""
+        """The accumulated gradient of a leaf or of a tensor with `retain_grad`; None before the first backward."""
         if self._grad is None and not self.is_leaf and not self.retains_grad:
             warnings.warn(errors.NO_LEAF_GRAD, stacklevel=2)
         return self._grad
@@ -154,12 +157,12 @@ class Tensor(Exchange):
         self._grad = None
 
     def detach(self) -> Tensor:
-        """The same memory and version counter, without history; does not require grad."""
+        """Returns a tensor with the same memory and version counter, without history, that does not require grad."""
         return alias(self)
 
     @property
     def _version(self) -> int:
-        """How often the memory was written to, by any view of it. RuntimeError for an inference tensor."""
+        """The number of in-place writes to the memory through any view. RuntimeError for an inference tensor."""
         if self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
         return write_count(self)
@@ -171,14 +174,14 @@ class Tensor(Exchange):
         return add_tensor_hook(self._fn, self._nr, hook)
 
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
-        """Calls `hook(tensor)` as soon as the gradient of this leaf has been accumulated, in mid-backward."""
+        """Calls `hook(tensor)` during backward, as soon as the gradient of this leaf has been accumulated."""
         if type(self._node) is not AccumulateGrad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient" if self._fn is None
                                else "post accumulate grad hooks cannot be registered on non-leaf tensors")
         return add_leaf_hook(self._fn, self, hook)
 
     def retain_grad(self) -> None:
-        """Keeps `.grad` of this tensor although it is not a leaf."""
+        """Makes backward store the `.grad` of this tensor although it is not a leaf."""
         if self._node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if not self.is_leaf:
@@ -205,7 +208,7 @@ class Tensor(Exchange):
         return rebuild, (type(self), self._array, self.requires_grad, self._state()), own or None
 
     def _state(self) -> Any:
-        """What a subclass needs besides the array."""
+        """The state of a subclass besides the array, for copies and pickle."""
         return None
 
     # ---- Python --------------------------------------------------------------------------------
@@ -246,15 +249,15 @@ class Tensor(Exchange):
 
 
 class Parameter(Tensor):
-    """A tensor that a Module lists among its parameters.
+    """A tensor that a Module registers as one of its parameters.
 
-    Parameter(data, requires_grad=True): shares the memory of `data`, a Tensor or an array.
+    Parameter(data, requires_grad=True) shares the memory of `data`, a Tensor or an array.
 
     >>> ag.nn.Parameter(ag.zeros(2)).requires_grad
     True
     """
 
-    __slots__ = ("__dict__",)  # attributes of a user's own; of a Tensor they would cost each creation 16 ns
+    __slots__ = ("__dict__",)  # for user attributes; on Tensor it would add 16 ns to each creation
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> Parameter:
         if not isinstance(data, Tensor) and not backend.is_array(data):
@@ -267,11 +270,11 @@ class Parameter(Tensor):
         return result
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        """Everything is done by __new__."""
+        """Does nothing: __new__ does all the work."""
 
 
 class StorageTensor(Tensor):
-    """A float8 tensor: uint8 codes and the dtype they stand for. Held, moved and converted, never computed with."""
+    """A float8 tensor: uint8 codes and their dtype. It can be stored, moved and converted, but has no arithmetic."""
 
     __slots__ = ("_codes_dtype",)
 
@@ -292,7 +295,7 @@ _new = object.__new__
 
 
 def wrap(array: Any, node: Node | None = None) -> Tensor:
-    """A Tensor around `array`, the sole output of `node`."""
+    """Makes a Tensor from `array`, the only output of `node`."""
     result = _new(Tensor)
     result._array = array
     result._fn = node
@@ -303,7 +306,7 @@ def wrap(array: Any, node: Node | None = None) -> Tensor:
 
 
 def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
-    """A float8 tensor around uint8 `codes`."""
+    """Makes a float8 tensor from uint8 `codes`."""
     result = object.__new__(StorageTensor)
     result._array = codes
     result._codes_dtype = dtype
@@ -314,7 +317,7 @@ def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
 
 
 def wrap_given(array: Any) -> Tensor:
-    """A constant with the memory of an array from outside: what `admitted` says of it holds."""
+    """Makes a constant with the memory of an array from outside, which `admitted` checks."""
     dtype = array.dtype
     ordinary = type(array) is np.ndarray and OURS.get(dtype) is dtype and array.flags.behaved  # aligned and writable
     array = array if ordinary else backend.admitted(array)
@@ -325,7 +328,7 @@ def wrap_given(array: Any) -> Tensor:
 
 
 def alias(tensor: Tensor) -> Tensor:
-    """A constant that shares memory and version counter with `tensor`."""
+    """Makes a constant that shares memory and version counter with `tensor`."""
     if type(tensor) is StorageTensor:
         result: Tensor = wrap_codes(tensor._array, tensor._codes_dtype)
     else:
@@ -335,7 +338,7 @@ def alias(tensor: Tensor) -> Tensor:
 
 
 def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> Any:
-    """A leaf of class `cls`; what pickle calls."""
+    """Makes a leaf of class `cls`; pickle calls this."""
     known = as_dtype(array.dtype)
     result = object.__new__(cls)
     result._array = array if array.dtype is known else array.view(known)  # a pickled dtype is not NumPy's own object

@@ -1,4 +1,4 @@
-"""What each thread is doing: the task that it runs, how deep it is in a user's code, and who watches its nodes."""
+"""The state of each thread: the running task, the nesting depth of user code, anomaly mode, and start hooks."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from ..config import ANOMALY, GRAD_OFF, MODES, RECORDING_MASK, SAVING, current_m
 from .graph.hooks import Hooks
 from .graph.node import Node
 
-MAX_NESTED = 30  # backward calls inside user code on one thread before the next gets a helper thread and its stack
+MAX_NESTED = 30  # nested backward calls on one thread; the next one runs on a helper thread with its own stack
 
 
 class RunningTask:
-    """What code below the engine knows of a task."""
+    """The part of a task that code below the engine uses."""
 
     __slots__ = ("current",)
 
-    current: Node | None  # the node that runs, if anyone asks
+    current: Node | None  # the running node, set only if the task is watched
 
 
 class ThreadState:
-    """The state of one thread: one thread-local read per task brings all of it."""
+    """The state of one thread: one thread-local read per task gets all of it."""
 
     __slots__ = ("anomaly", "check_nan", "depth", "start_hooks", "task")
 
     def __init__(self) -> None:
-        self.depth = 0  # of user code inside backward
-        self.task: RunningTask | None = None  # the innermost that runs
-        self.start_hooks = Hooks()  # of on_node_start
-        self.anomaly = False  # as config.ANOMALY in MODES.bits
+        self.depth = 0  # nesting depth of user code inside backward
+        self.task: RunningTask | None = None  # the innermost running task
+        self.start_hooks = Hooks()  # the hooks of on_node_start
+        self.anomaly = False  # equal to the bit config.ANOMALY of MODES.bits
         self.check_nan = True
 
     def for_helper_thread(self) -> ThreadState:
-        """For a helper thread: the same watchers, an empty stack."""
+        """Makes the state of a helper thread: the same start hooks and anomaly mode, depth 0."""
         thread = ThreadState()
         thread.start_hooks, thread.anomaly, thread.check_nan = self.start_hooks, self.anomaly, self.check_nan
         return thread
@@ -46,13 +46,13 @@ class _Thread(threading.local):
 THREAD = _Thread()
 
 
-RESTORED = RECORDING_MASK | SAVING  # anomaly mode, which the code may turn on or off for good, stays
+RESTORED = RECORDING_MASK | SAVING  # without anomaly mode: user code may turn that on or off permanently
 
 
 class user_code:
-    """Around a hook or a custom backward: recording as create_graph says, and one level deeper in the nesting.
+    """Context manager for a hook or a custom backward: sets recording as create_graph requires, and counts the depth.
 
-    The modes that the code sets, and its saved-tensor hooks, end with it.
+    At its end it restores the recording modes and the saved-tensor hooks.
     """
 
     __slots__ = ("_bits", "_recording", "_saving")
@@ -76,9 +76,9 @@ class user_code:
 
 
 class ModesBefore:
-    """This thread's modes, to be put back if what follows fails.
+    """Stores this thread's modes, so that they can be restored if the following code fails.
 
-    An interrupt at the start of an `__exit__`, or at the end of an `__enter__`, leaves on what the other has to end.
+    An interrupt at the start of an `__exit__`, or at the end of an `__enter__`, would leave a mode on.
     """
 
     __slots__ = ("_depth", "_modes")

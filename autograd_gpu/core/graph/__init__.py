@@ -1,1 +1,1 @@
-"""The recorded graph: nodes and leaves, storages and versions, hooks, and the base class of tensors."""
+"""The recorded graph: nodes, leaves, storages, versions, hooks, and the base class of tensors."""

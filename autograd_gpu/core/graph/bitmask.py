@@ -1,10 +1,10 @@
-"""Which of a node's inputs: bits of an int, or a list of bools. Of many inputs both ways take linear time."""
+"""Converts sets of a node's inputs between an int bitmask and a list of bools, in linear time for many inputs, too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-FEW = 64  # up to so many, shifts are faster than text
+FEW = 64  # up to this number of inputs, shifts are faster than text
 
 
 def mask_of(wanted: Sequence[bool]) -> int:

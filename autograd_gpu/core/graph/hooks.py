@@ -1,11 +1,11 @@
-"""Hooks on the graph, their handles, and the order in which they run.
+"""Hooks on the graph, and their handles.
 
-For one node of one task: tensor hooks, retain_grad, the capture for grad(inputs=...), node pre-hooks, the node,
-node post-hooks; of a leaf: tensor hooks, node pre-hooks, the addition to `.grad`, post-accumulate hooks, and last the
-node's post-hooks. A node without hooks has `extra is None`.
+The order for one node of one task: tensor hooks, retain_grad, the capture for grad(inputs=...), node pre-hooks, the
+node, node post-hooks. For a leaf: tensor hooks, node pre-hooks, the addition to `.grad`, post-accumulate hooks, and
+last the node's post-hooks. A node without hooks has `extra is None`.
 
-The hooks of a kind are listed when their turn comes: one that is removed or added by another of the list takes part
-from the next time on.
+The list of hooks of one kind is copied before the first of them runs: if one of them adds or removes a hook, this takes
+effect at the next run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Hooks(dict[int, Any]):
 
 
 class RemovableHandle:
-    """Removes the hook that it stands for; removing twice is allowed. Also a context manager, which removes at its end.
+    """Removes its hook; removing twice is allowed. It is also a context manager, which removes the hook at its end.
 
-    `id` is the hook's key in `hooks_dict`, which is a Hooks or an OrderedDict and is referred to weakly; `extra_dict`
-    is a further dict, or a list of them, that loses the same key.
+    `id` is the hook's key in `hooks_dict`, a Hooks or an OrderedDict, which the handle references weakly; `extra_dict`
+    is a further dict, or a list of dicts, from which the same key is removed.
 
     >>> x = ag.ones(1, requires_grad=True)
     >>> with x.register_hook(lambda g: g * 10):
@@ -47,7 +47,7 @@ class RemovableHandle:
         self._refs = tuple([weakref.ref(d) for d in (hooks_dict, *extra)])
 
     def remove(self) -> None:
-        """Takes the hook away."""
+        """Removes the hook."""
         for ref in self._refs:
             hooks = ref()
             if hooks is not None:
@@ -85,7 +85,7 @@ class MultiHandle(RemovableHandle):
 
 
 def add(hooks: Hooks, hook: Any, prepend: bool = False) -> RemovableHandle:
-    """Puts `hook` at the end, or at the front, of `hooks`."""
+    """Adds `hook` at the end, or at the front, of `hooks`."""
     handle = RemovableHandle(hooks)
     later = list(hooks) if prepend else []
     hooks[handle.id] = hook
@@ -106,7 +106,7 @@ class NodeExtra:
     __slots__ = ("lock", "metadata", "post", "post_accumulate", "pre", "retained", "tensor")
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # of additions to the `.grad` of what is retained
+        self.lock = threading.RLock()  # for additions to the `.grad` of tensors with retain_grad
         self.tensor: dict[int, Hooks] = {}  # output number -> hooks of that tensor
         self.retained: dict[int, weakref.ref[HasGrad]] = {}
         self.pre = Hooks()
@@ -115,8 +115,8 @@ class NodeExtra:
         self.metadata: dict[Any, Any] = {}
 
     def any(self) -> bool:
-        """Whether a hook is left that a node pruned by ZERO would have to run for."""
+        """Whether there is a hook for which a node behind ZERO edges has to run."""
         return bool(any(self.tensor.values()) or self.retained or self.pre or self.post or self.post_accumulate)
 
 
-NONE = NodeExtra()  # of a node that is treated as one with hooks, but has none
+NONE = NodeExtra()  # for a node without hooks that is treated as one with hooks

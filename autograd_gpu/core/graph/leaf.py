@@ -1,4 +1,4 @@
-"""AccumulateGrad: the node of a leaf, where its gradient arrives."""
+"""AccumulateGrad: the node of a leaf, which receives its gradient."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class LeafExtra(hooks.NodeExtra):
 
     def __init__(self) -> None:
         super().__init__()
-        self.leaf: TensorBase | None = None  # shares the memory of a leaf with post-accumulate hooks, for when it dies
-        self.stands_in = False  # once it has
+        self.leaf: TensorBase | None = None  # alias of a leaf with post-accumulate hooks, used after the leaf is freed
+        self.stands_in = False  # whether `leaf` has replaced the leaf
 
 
 class AccumulateGrad(Node):
-    """The node of a leaf that requires grad: adds what arrives to the leaf's `.grad`.
+    """The node of a leaf that requires grad: adds the incoming gradient to the leaf's `.grad`.
 
-    It holds the leaf weakly: the leaf owns it.
+    It references the leaf weakly: the leaf owns the node.
     """
 
     __slots__ = ("_lock", "_ref")
@@ -46,7 +46,7 @@ class AccumulateGrad(Node):
 
     @property
     def variable(self) -> TensorBase | None:
-        """The leaf, None if it is gone."""
+        """The leaf, or None if it was freed."""
         return self._ref()
 
     @property
@@ -60,7 +60,7 @@ class AccumulateGrad(Node):
         return None if leaf is None else leaf.dtype
 
     def addable_grad(self) -> TensorBase | None:
-        """The leaf's `.grad` if a derivative rule may add into its memory: on CUDA, where that saves a launch."""
+        """The leaf's `.grad` if a derivative rule may add into its memory: only on CUDA, where this saves a launch."""
         leaf = self._ref()
         if leaf is None or leaf._grad is None:
             return None
@@ -68,7 +68,7 @@ class AccumulateGrad(Node):
         return grad if grad._fn is None and grad.dtype == leaf.dtype and grad.is_cuda else None
 
     def living(self) -> TensorBase | None:
-        """The leaf. If it is gone and left post-accumulate hooks: another with its memory, and the `.grad` of such."""
+        """The leaf. If it was freed and has post-accumulate hooks: a new leaf with the same memory and `.grad`."""
         with self._lock:
             leaf, extra = self._ref(), self.extra
             if extra is None or extra.leaf is None:
@@ -77,16 +77,16 @@ class AccumulateGrad(Node):
                 leaf = extra.leaf.detach()
                 leaf._fn, leaf._grad = self, extra.leaf._grad
                 self._ref, extra.stands_in = weakref.ref(leaf), True
-            elif leaf._array is not extra.leaf._array:  # given other memory since
+            elif leaf._array is not extra.leaf._array:  # the leaf got other memory since
                 extra.leaf = leaf.detach()
             return leaf
 
     def standstill(self) -> threading.Lock:
-        """A lock: while it is held no other backward adds to the leaf's `.grad`."""
+        """The lock that keeps other backward calls from adding to the leaf's `.grad`."""
         return self._lock
 
     def accumulate(self, leaf: TensorBase, g: TensorBase, recording: bool) -> None:
-        """leaf.grad += g. `g` is the caller's to give away; recorded sums are out of place."""
+        """Adds `g` to leaf.grad, and may take over `g` as leaf.grad. Recorded sums are out of place."""
         with self._lock:
             grad = leaf._grad
             if grad is None:
@@ -104,7 +104,7 @@ class AccumulateGrad(Node):
 
 
 def add_leaf_hook(node: AccumulateGrad, leaf: TensorBase, hook: hooks.Hook) -> hooks.RemovableHandle:
-    """A post-accumulate hook of `leaf`, whose AccumulateGrad is `node`."""
+    """Adds a post-accumulate hook to `leaf`, whose AccumulateGrad is `node`."""
     extra = extra_of(node)
     assert isinstance(extra, LeafExtra)
     extra.leaf = leaf.detach()

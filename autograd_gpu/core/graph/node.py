@@ -11,26 +11,26 @@ from . import hooks
 
 _LOCK = threading.Lock()
 
-# Drawn when the edges exist, so within one graph a descending sequence number is a topological order.
+# A node gets its number after its edges, so within one graph descending sequence numbers are a topological order.
 next_sequence_nr = itertools.count().__next__
 
 
 class InputMetadata(NamedTuple):
-    """What a node knows of one of the gradients that it gets."""
+    """Shape and dtype of one of the gradients that a node receives."""
 
     shape: tuple[int, ...] | None
     dtype: Any
 
 
 class Node:
-    """A recorded call: where its gradients go, and what its derivative rules read.
+    """A recorded call: the edges along which its gradients flow, and the values that its derivative rules read.
 
     edges           one node (or None) per input; the gradient of input i flows into edges[i]
-    nrs             None, or per input the `_nr` of the output that it was
-    shapes          None, or per input the shape that its gradient is summed to
-    mask            bit i set: input i wants a gradient by a rule
-    zero_edges      ((input number, node, nr), ...) of inputs whose derivative is declared ZERO
-    shape, dtype    of the output; of several outputs, tuples of them, with None for a value that is no tensor
+    nrs             None, or per input its `_nr`, the output of edges[i] that it is
+    shapes          None, or per input the shape to which its gradient is summed
+    mask            bit i is set if input i needs a gradient from a rule
+    zero_edges      ((input number, node, nr), ...) for inputs whose derivative is declared ZERO
+    shape, dtype    of the output; for several outputs tuples of them, with None for a value that is not a tensor
     """
 
     __slots__ = (
@@ -48,14 +48,14 @@ class Node:
     topological_nr: int
 
     zero_edges: tuple[tuple[int, Node, int], ...] = ()
-    outputs: int = 1  # how many; 1 is stored bare in the task's buffers, more as a list
+    outputs: int = 1  # the number of outputs; the task's buffers hold a single gradient for 1, otherwise a list
     shows_memory = False  # whether its output may be a view of its first input
     keeps_output = True  # whether it may save one of its own outputs
     materialize = False  # True for a user's Function: not pruned behind ZERO
     input_names: tuple[str, ...] = ()
     shown: tuple[int, ...] | None = None  # the inputs that next_functions and hooks show, in this order; None: all
     adds: tuple[int, ...] = ()  # inputs whose gradient a rule can add into an existing array
-    extra_type: type[hooks.NodeExtra] = hooks.NodeExtra  # of what `extra_of` makes
+    extra_type: type[hooks.NodeExtra] = hooks.NodeExtra  # the class that `extra_of` creates
 
     def __init__(self) -> None:
         raise TypeError("Node is the base of the graph's nodes, which operations make; it has no objects of its own")
@@ -65,15 +65,15 @@ class Node:
         return type(self).__name__
 
     def op_name(self) -> str:
-        """What hooks and logs call the operation."""
+        """The name of the operation for hooks and logs."""
         return self.name()
 
     def saved_by_name(self) -> Sequence[tuple[str, object]]:
-        """(name, saved tensor) of everything that this node keeps for backward."""
+        """The tensors that this node saves for backward, as (name, saved tensor)."""
         return ()
 
     def input_name(self, i: int) -> str:
-        """What input `i` is called where the op is declared."""
+        """The name of input `i` in the declaration of the op."""
         return self.input_names[i] if len(self.input_names) == len(self.edges) else f"input {i}"
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The edges as ((node or None, output number), ...), ZERO ones included; of numbers behind those of tensors."""
+        """The edges as ((node or None, output number), ...), with ZERO edges; those of numbers follow the others."""
         nodes = list(self.edges)
         nrs = list(self.nrs or (0,) * len(nodes))
         for i, child, nr in self.zero_edges:
@@ -90,12 +90,12 @@ class Node:
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dictionary for the user's own notes on this node."""
+        """A dictionary for the user's data on this node."""
         return extra_of(self).metadata
 
     @property
     def _input_metadata(self) -> list[InputMetadata]:
-        """Shape and dtype of each gradient that arrives here; nothing for a leaf that is gone."""
+        """Shape and dtype of each gradient that this node receives; empty for a leaf that was freed."""
         if self.shape is None:
             return []
         if self.outputs == 1:
@@ -103,11 +103,11 @@ class Node:
         return [InputMetadata(shape, dtype) for shape, dtype in zip(self.shape, self.dtype, strict=True)]
 
     def _topological_nr(self) -> int:
-        """The longest path from here to a leaf; a leaf has 0."""
+        """The length of the longest path from this node to a leaf; 0 for a leaf."""
         return self.topological_nr
 
     def _sequence_nr(self) -> int:
-        """The number of this node in the order of creation."""
+        """The number of this node in creation order."""
         return self.sequence_nr
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
@@ -119,38 +119,38 @@ class Node:
         return hooks.add(extra_of(self).pre, fn)
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        """The gradients of the inputs in `need`, on arrays; `release` frees the buffers afterwards."""
+        """Computes the gradients of the inputs in `need`, on arrays; `release` frees the buffers afterwards."""
         raise NotImplementedError(self.name())
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        """The same on tensors, recording: for create_graph."""
+        """Does the same on tensors and records it, for create_graph."""
         raise NotImplementedError(self.name())
 
     def run_adding(self, g: Any, need: int, release: bool, into: dict[int, Any]) -> tuple[Any, ...]:
-        """run_raw, but the gradients of the inputs in `into` are added to its arrays, and None in the result."""
+        """Runs as run_raw, but adds the gradients of the inputs in `into` to its arrays and returns None for them."""
         raise NotImplementedError(self.name())
 
     def rules(self, need: int) -> list[str]:
-        """Names of the derivative rules that a run with `need` calls, for the profiler."""
+        """The names of the derivative rules that a run with `need` calls, for the profiler."""
         return [f"{self.name()}.grad_{i}" for i in range(len(self.edges)) if need >> i & 1]
 
 
 def has_hooks(node: Node) -> bool:
-    """Whether a user's hook sits on `node`."""
+    """Whether `node` has a user's hook."""
     return node.extra is not None and node.extra.any()
 
 
 def extra_of(node: Node) -> hooks.NodeExtra:
-    """The rare state of `node`, made if it has none yet."""
+    """The rare state of `node`, created if it has none yet."""
     if node.extra is None:
-        with _LOCK:  # two threads must not give one node two
+        with _LOCK:  # two threads must not create two for one node
             if node.extra is None:
                 node.extra = node.extra_type()
     return node.extra
 
 
 def add_tensor_hook(node: Node, nr: int, hook: hooks.Hook) -> hooks.RemovableHandle:
-    """A hook on output `nr` (as Tensor._nr) of `node`."""
+    """Adds a hook to output `nr` (as Tensor._nr) of `node`."""
     by_output = extra_of(node).tensor
     if nr not in by_output:
         by_output[nr] = hooks.Hooks()

@@ -12,25 +12,25 @@ from ...config import GRAD_OFF, INFERENCE
 
 _LOCK = threading.Lock()
 
-# How a view was made, where that forbids to rewrite its history later; 0 is an ordinary view. The first three are the
-# modes' bits at the time.
+# How a view was created, if this forbids rewriting its history later; 0 is an ordinary view. The first three values are
+# the mode bits at that time.
 NO_GRAD, IN_INFERENCE, IN_INFERENCE_NO_GRAD = GRAD_OFF, INFERENCE, GRAD_OFF | INFERENCE
 ONE_OF_SEVERAL, IN_FUNCTION = 4, 5
-OF_SUCH_A_VIEW = 8  # the bit that is set for views of such a view
+OF_SUCH_A_VIEW = 8  # this bit is set for views of such a view
 
 
 class WriteListener(Protocol):
-    """Something that saved the content of a buffer, and takes a copy before the next write to it."""
+    """An object that saved the content of a buffer and copies it before the next write."""
 
     def keep(self, copies: dict[int, Any]) -> None:
-        """Takes a copy, unless another listener put one in `copies`, by the id of the array, which it still holds."""
+        """Takes a copy, or reuses the one in `copies`, which maps the id of the array to the copy."""
 
 
 class Storage:
     """Identity and version of one buffer.
 
-    Made lazily: a tensor that was never viewed, saved as an output or written to has none, and is at version 0.
-    `write_listeners` are told before the buffer is written to.
+    Created lazily: a tensor that was never viewed, saved as an output or written to has none, and its version is 0.
+    `write_listeners` are notified before a write to the buffer.
     """
 
     __slots__ = ("__weakref__", "version", "write_listeners")
@@ -43,18 +43,17 @@ class Storage:
 
 
 class FollowingStorage(Storage):
-    """The storage of a tensor that was cut off from `before`, its storage: one version counter, `ahead` of that by a
-    constant.
+    """The storage of a tensor detached from its storage `before`: its version is that of `before` plus `ahead`.
 
-    After `detach_()` by one more, so that whoever saved the tensor for backward notices, and nobody who saved a view of
-    it. After `x.data = t` the memory is another, and the version stays.
+    `detach_()` increases `ahead` by one: nodes that saved the tensor detect this in backward, nodes that saved a view
+    of it do not. After `x.data = t` the memory is different, and the version is unchanged.
     """
 
     __slots__ = ("ahead", "origin")
 
     def __init__(self, before: Storage, more: int) -> None:
         self.origin, self.ahead = before, more
-        if isinstance(before, FollowingStorage):  # else a chain would grow
+        if isinstance(before, FollowingStorage):  # avoids a growing chain
             self.origin, self.ahead = before.origin, before.ahead + more
 
     @property
@@ -75,7 +74,7 @@ class FollowingStorage(Storage):
 
 
 class _RefusingListeners:
-    """The listeners of read-only memory: none has to keep anything, and a write raises."""
+    """The listeners of read-only memory: no copies are needed, since a write raises."""
 
     def add(self, listener: WriteListener) -> None: ...
 
@@ -84,7 +83,7 @@ class _RefusingListeners:
 
 
 class ReadOnlyStorage(Storage):
-    """The storage of an array that came in read-only: a file mapped for reading, say, or a stretched array."""
+    """The storage of a read-only array from outside, such as a file mapped for reading or a broadcast array."""
 
     __slots__ = ()
 
@@ -103,7 +102,7 @@ _REFUSING_LISTENERS = _RefusingListeners()
 
 
 class _InferenceStorage(Storage):
-    """What all tensors made in inference mode have: no version, so that saving one raises."""
+    """The storage of all tensors made in inference mode: it has no version, so saving such a tensor raises."""
 
     __slots__ = ()
 
@@ -120,16 +119,16 @@ INFERENCE_STORAGE = _InferenceStorage()
 
 
 class HasStorage(Protocol):
-    """What this module needs of a tensor."""
+    """The attribute of a tensor that this module uses."""
 
     _storage: Storage | None
 
 
 def storage_of(tensor: HasStorage) -> Storage:
-    """The storage of `tensor`, made if it has none yet."""
+    """The storage of `tensor`, created if it has none yet."""
     storage = tensor._storage
     if storage is None:
-        with _LOCK:  # two threads must not give one tensor two counters
+        with _LOCK:  # two threads must not create two counters for one tensor
             storage = tensor._storage
             if storage is None:
                 storage = tensor._storage = Storage()
@@ -142,7 +141,7 @@ def version_of(tensor: HasStorage) -> int:
 
 
 def write_count(tensor: HasStorage) -> int:
-    """How often the memory was written to: its version, but for what `detach_()` added."""
+    """The number of writes to the memory: its version, without the increments by `detach_()`."""
     storage = tensor._storage
     if isinstance(storage, FollowingStorage):
         storage = storage.origin
@@ -150,14 +149,14 @@ def write_count(tensor: HasStorage) -> int:
 
 
 def listen_to_writes(storage: Storage, listener: WriteListener) -> None:
-    """`listener.keep(copies)` is called before the next in-place operation writes to the buffer, once."""
+    """Registers `listener`: its `keep(copies)` is called once, before the next in-place write to the buffer."""
     if storage.write_listeners is None:
         storage.write_listeners = weakref.WeakSet()
     storage.write_listeners.add(listener)
 
 
 def notify_write_listeners(storage: Storage) -> None:
-    """Lets those that saved the content of the buffer take a copy."""
+    """Notifies the write listeners of the buffer, so that they take a copy, and removes them."""
     listeners, storage.write_listeners = storage.write_listeners, None
     copies: dict[int, Any] = {}
     for listener in list(listeners or ()):  # raises for a read-only array
@@ -165,7 +164,7 @@ def notify_write_listeners(storage: Storage) -> None:
 
 
 def before_write(tensors: Iterable[HasStorage]) -> None:
-    """`notify_write_listeners` for all of them, by code that writes to arrays."""
+    """Calls `notify_write_listeners` for all tensors; code that writes to their arrays calls this first."""
     for tensor in tensors:
         storage = tensor._storage
         if storage is not None and storage.write_listeners is not None:
@@ -173,13 +172,13 @@ def before_write(tensors: Iterable[HasStorage]) -> None:
 
 
 def bump_version(tensor: HasStorage) -> None:
-    """Says that `tensor`'s memory was written to: whoever saved it for backward will notice."""
+    """Increments the version after a write to the memory, so that nodes which saved the tensor detect the write."""
     storage = tensor._storage or storage_of(tensor)
     if storage is not INFERENCE_STORAGE:
         storage.version += 1
 
 
 def shares_memory(view: object, source: object) -> bool:
-    """Whether the array `view` is `source` or was made as a view of it (cheap: looks at the base pointers only)."""
+    """Whether the array `view` is `source` or was made as a view of it (cheap: compares only the base pointers)."""
     base = view.base  # type: ignore[attr-defined]
     return view is source or (base is not None and (base is source or base is source.base))  # type: ignore[attr-defined]

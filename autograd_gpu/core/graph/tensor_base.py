@@ -1,4 +1,4 @@
-"""TensorBase: what the graph knows of a tensor, its slots and what can be read from its array."""
+"""TensorBase: the slots of a tensor, and the properties that can be read from its array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .storage import INFERENCE_STORAGE, Storage
 
 
 class TensorBase:
-    """The base of Tensor, which alone has objects: code below core/tensor.py works with tensors by this name."""
+    """The abstract base of Tensor; code below core/tensor.py uses this type for tensors."""
 
     __slots__ = (
         "__weakref__", "_array", "_base", "_fn", "_frozen", "_grad", "_made", "_nr", "_seen", "_storage",
@@ -27,9 +27,9 @@ class TensorBase:
     _nr: int  # 0: sole output of its node; k > 0: output k - 1 of several
     _storage: Storage | None
     _grad: TensorBase | None
-    _base: TensorBase | None  # of a view: the tensor, itself no view, whose memory it shows
-    _made: int  # of a view: how, see core/graph/storage.py
-    _seen: int  # of a view: the version for which `_fn` holds, see Note [Stale views] in core/history/rebase.py
+    _base: TensorBase | None  # of a view: the tensor whose memory it shares, which is not a view
+    _made: int  # of a view: how it was created, see core/graph/storage.py
+    _seen: int  # of a view: the version for which `_fn` is valid, see Note [Stale views] in core/history/rebase.py
     _frozen: Node  # the AccumulateGrad of a leaf with hooks, set only while the leaf does not require grad
 
     # ---- the array -----------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class TensorBase:
     # ---- what Tensor defines -------------------------------------------------------------------
 
     def detach(self) -> TensorBase:
-        """The same memory and version counter, without history; does not require grad."""
+        """Returns a tensor with the same memory and version counter, without history, that does not require grad."""
         raise NotImplementedError
 
     def __add__(self, other: Any) -> TensorBase:

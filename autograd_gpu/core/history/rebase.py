@@ -185,7 +185,7 @@ def set_data(x: TensorBase, value: TensorBase) -> None:
     refresh_if_stale(x)
     if x.is_inference() or value.is_inference():
         x._storage = value._storage
-    elif x._storage is not None:  # the storage stays reachable: memory hooks use it as the key of the old memory
+    elif x._storage is not None:  # x needs another Storage: memory hooks identify the old memory by the old one
         if x._base is None:
             _FORMER_BASES[x._storage] = BaseHistory(x), x._storage.version
         x._storage = FollowingStorage(x._storage, 0)

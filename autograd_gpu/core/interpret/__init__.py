@@ -1,1 +1,1 @@
-"""Interpreters: they see every call of an op before it runs."""
+"""Interpreters: intercept every call of an op before it runs."""

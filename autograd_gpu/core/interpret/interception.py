@@ -1,8 +1,8 @@
-"""Interceptors: objects that see every call of an op on their thread, and may put something in place of its forward.
+"""Interceptors: objects that intercept every call of an op on their thread, and may replace its forward.
 
-While one is in `MODES.interceptors` every call takes the general path, on which the op's core is handed its forward.
-From the outermost on, each interceptor answers `around(op, args, attributes, forward)` with the forward to go on with
-and a function that sees the result, or None.
+While `MODES.interceptors` is not empty, every call takes the general path, which passes a forward to the op's core.
+From the outermost to the innermost, `around(op, args, attributes, forward)` of each interceptor returns the forward to
+continue with, and a function that is called with the result, or None.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Interceptor(Protocol):
 
 @contextmanager
 def intercept(*interceptors: Interceptor) -> Iterator[None]:
-    """Adds interceptors to those of this thread; without any, hides those that are there."""
+    """Adds interceptors to those of this thread; without arguments, disables the present ones."""
     before, bit = MODES.interceptors, MODES.bits & INTERCEPTED
     MODES.interceptors = (*before, *interceptors) if interceptors else ()
     MODES.bits = MODES.bits | INTERCEPTED if interceptors else MODES.bits & ~INTERCEPTED
@@ -37,7 +37,7 @@ def intercept(*interceptors: Interceptor) -> Iterator[None]:
 
 
 def intercepted(op: OpDef, args: list[Any], attributes: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-    """One call, on arguments that the general path has prepared, which runs by run(op, args, attributes, forward)."""
+    """Runs run(op, args, attributes, forward) under the interceptors; the general path has prepared the arguments."""
     forward, watchers = op.forward, []
     named = dict(zip(op.attributes, attributes, strict=True))
     for interceptor in MODES.interceptors:

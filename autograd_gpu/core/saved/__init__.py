@@ -1,1 +1,1 @@
-"""Saved tensors: what a node keeps for backward, and the hooks that see it."""
+"""Saved tensors: the tensors that a node keeps for backward, and their hooks."""

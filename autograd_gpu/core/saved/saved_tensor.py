@@ -1,9 +1,9 @@
-"""SavedTensor: what a node keeps of one of its inputs or outputs. A user meets it as SavedTensorHandle.
+"""SavedTensor: keeps one input or output of a node for backward. Users access it through SavedTensorHandle.
 
 Note [No cycles]
-A node may hold an input tensor itself: the input's own history was complete before the node existed. Of a view it
-holds a plain tensor, since the view holds its base, and what the node computes may be written into that. An output it
-holds as a detached alias that shares array and storage; the alias gets its grad_fn back when it is unpacked.
+A node may hold an input tensor itself: the input's history was complete before the node existed. For a view it holds
+a plain tensor, since the view holds its base, and the result of the node may be written into that base. For an output
+it holds a detached alias that shares array and storage; unpacking returns an alias with the grad_fn.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _new = object.__new__
 
 
 class Packed(NamedTuple):
-    """What a pack hook made of a saved tensor, and what its unpack hook has to give back."""
+    """The result of a pack hook, and the properties of the tensor that the unpack hook has to return."""
 
     packed: Any
     unpack: Callable[[Any], Any]
     shape: tuple[int, ...]
     dtype: Any
     device: Any
-    fn: Node | None  # of an input; an output gets the node that unpacks it
+    fn: Node | None  # for an input; an output gets the node that unpacks it
     nr: int
-    original: weakref.ref[Tensor] | None  # a constant input as its user has it
+    original: weakref.ref[Tensor] | None  # the user's tensor object, for a constant input
 
 
 class SavedTensor:
-    """An input, kept as the tensor itself with its version at the time of the save.
+    """A saved input: the tensor itself and its version at the time of the save.
 
-    `tensor` is None if it was handed to hooks, and then `packed` is what came of it.
+    If hooks packed the tensor, `tensor` is None, and `packed` holds the result.
     """
 
     __slots__ = ("packed", "tensor", "version")
@@ -49,9 +49,9 @@ class SavedTensor:
     packed: Packed
 
     def unpack(self, node: Node | None) -> Tensor:
-        """The tensor as it was saved, linked to the graph it came from.
+        """Returns the saved tensor, linked to its graph.
 
-        RuntimeError: its memory was written to since, `detach_()` cut it off, or the node's buffers were freed.
+        RuntimeError if its memory was written to since, `detach_()` detached it, or the buffers were freed.
         """
         tensor = self.tensor
         if tensor is None:
@@ -65,7 +65,7 @@ class SavedTensor:
         return tensor
 
     def of_leaf(self) -> bool:
-        """Whether a leaf is kept, or a constant."""
+        """Whether the saved tensor is a leaf; a constant counts as one."""
         return self.tensor is not None and self.tensor.is_leaf
 
     def _where(self) -> str:
@@ -73,7 +73,7 @@ class SavedTensor:
         return "" if producer is None else f"output {self.tensor.output_nr} of {producer.name()}"  # type: ignore[union-attr]
 
     def hand_to(self, pack: Callable[..., Any], unpack: Callable[[Any], Any], *info: Any) -> None:
-        """Keeps pack(tensor, *info) in place of the tensor."""
+        """Keeps pack(tensor, *info) instead of the tensor."""
         tensor = self.tensor
         assert tensor is not None
         given = alias(tensor)
@@ -92,11 +92,11 @@ class SavedTensor:
         self.tensor = None
 
     def _original(self) -> weakref.ref[Tensor] | None:
-        """What the user has who gave a constant: hooks that hand its memory back give him that again."""
+        """A reference to the user's object, for a constant: it is unpacked again if a hook returns the same array."""
         return weakref.ref(self.tensor) if self.tensor is not None and self.tensor._fn is None else None
 
     def _from_hook(self, node: Node | None) -> Tensor:
-        """What the unpack hook answers, linked to the graph."""
+        """Returns the result of the unpack hook, linked to the graph."""
         if not hasattr(self, "packed"):
             raise errors.freed_twice()
         packed, unpack, *expected, fn, nr, original = self.packed
@@ -132,7 +132,7 @@ class SavingNode(Node):
         raise NotImplementedError(self.name())
 
     def keep_extras(self) -> None:
-        """What else a forward left for backward becomes saved tensors."""
+        """Turns the extra arrays that forward left for backward into saved tensors."""
 
 
 def saved(tensor: Tensor) -> SavedTensor:
@@ -144,7 +144,7 @@ def saved(tensor: Tensor) -> SavedTensor:
 
 
 def saved_for_user(tensor: Tensor) -> SavedTensor:
-    """Keeps `tensor`, an input, for a user's code, which gets a view back as itself if somebody holds that."""
+    """Keeps `tensor`, an input, for user code. A view is unpacked as the same object if it is still alive."""
     if tensor._base is None:
         return saved(tensor)
     refresh_if_stale(tensor)
@@ -154,14 +154,14 @@ def saved_for_user(tensor: Tensor) -> SavedTensor:
 
 
 def constant(array: Any) -> Tensor:
-    """A tensor that may be saved, in inference mode, too."""
+    """Makes a tensor that may be saved, even in inference mode."""
     result = wrap(array)
     result._storage = None
     return result
 
 
 def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
-    """A constant copy; one for all that saved the same array, which `copies` remembers."""
+    """Makes a constant copy; `copies` shares it among all that saved the same array."""
     key, array = id(tensor._array), tensor._array
     if key not in copies:
         codes = type(tensor) is StorageTensor
@@ -170,7 +170,7 @@ def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
 
 
 def plain(view: Tensor) -> Tensor:
-    """A view as a tensor that does not hold its base (Note [No cycles])."""
+    """Converts a view to a tensor that does not hold its base (Note [No cycles])."""
     result = _new(Tensor)
     result._array, result._storage, result._fn, result._nr = view._array, view._storage, view._fn, view._nr
     result._grad = result._base = None
@@ -178,7 +178,7 @@ def plain(view: Tensor) -> Tensor:
 
 
 class SavedView(SavedTensor):
-    """An input that is a view, for a user's code. The view itself is held weakly (Note [No cycles])."""
+    """A saved input that is a view, for user code. It holds the view itself weakly (Note [No cycles])."""
 
     __slots__ = ("view",)
 
@@ -193,7 +193,7 @@ class SavedView(SavedTensor):
 
 
 class SavedOutput(SavedTensor):
-    """An output of the node that holds it, kept without its grad_fn (Note [No cycles])."""
+    """A saved output of the node that holds it, without its grad_fn (Note [No cycles])."""
 
     __slots__ = ("__weakref__", "kind", "nr")
 
@@ -212,11 +212,11 @@ class SavedOutput(SavedTensor):
         return None
 
     def move_to(self, tensor: Tensor) -> None:
-        """The output lies in the memory of `tensor` now."""
+        """Points to the memory of `tensor`, into which the output was written."""
         self.tensor, self.version = alias(tensor), version_of(tensor)
 
     def keep(self, copies: dict[int, Tensor] | None = None) -> None:
-        """Takes a copy, once, because the memory is about to be written to; one in `copies` is shared."""
+        """Takes a copy, once, because the memory is about to be written to; reuses a copy in `copies`."""
         tensor = self.tensor
         if tensor is not None and tensor._storage is not None and version_of(tensor) == self.version:
             self.tensor, self.version = copied(tensor, {} if copies is None else copies), 0
@@ -226,7 +226,7 @@ class SavedOutput(SavedTensor):
 
 
 class SavedIntoView(SavedOutput):
-    """An output that was written into a view, whose node it gets: what is computed from it leads to the view."""
+    """A saved output that was written into a view: unpacking links it to the node of that view."""
 
     __slots__ = ("at", "view")
 
@@ -237,19 +237,19 @@ class SavedIntoView(SavedOutput):
 
     def unpack(self, node: Node | None) -> Tensor:
         result, view = super().unpack(node), self.view()
-        if view is not None and version_of(view) == self.at:  # else a copy was taken, and the view is another by now
+        if view is not None and version_of(view) == self.at:  # otherwise the view has changed, and this holds a copy
             result._fn, result._nr = view._node, view._nr
         return result
 
 
-FREED = SavedTensor()  # what a node's slots hold after its buffers were released
-NOTHING = SavedTensor()  # stands for an input that was None, or that no needed rule reads
+FREED = SavedTensor()  # in a node's slots after its buffers were released
+NOTHING = SavedTensor()  # in the slot of an input that was None, or that no needed rule reads
 FREED.tensor = NOTHING.tensor = None
 FREED.version = NOTHING.version = 0
 
 
 class SavedTensorHandle:
-    """What `grad_fn._raw_saved_NAME` is: where hooks of one saved tensor are set. It keeps the node, not the tensor."""
+    """The value of `grad_fn._raw_saved_NAME`: sets hooks of one saved tensor. It keeps the node, not the tensor."""
 
     __slots__ = ("_index", "_node", "_slot")
 
@@ -257,10 +257,10 @@ class SavedTensorHandle:
         self._node, self._slot, self._index = node, slot, index  # index: in the slot's list
 
     def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Keeps pack_hook(tensor) in place of the tensor; unpack_hook makes the tensor of it again for backward.
+        """Keeps pack_hook(tensor) instead of the tensor; unpack_hook converts it back to the tensor for backward.
 
-        RuntimeError: hooks were set already, the buffers were freed, nothing is saved, or pack_hook wrote to its input.
-        If pack_hook raises, all is as it was.
+        RuntimeError if hooks were set before, the buffers were freed, nothing is saved, or pack_hook wrote to its
+        input. If pack_hook raises, the saved tensor is unchanged.
 
         >>> x = ag.ones(2, requires_grad=True)
         >>> y = x.exp()
@@ -285,7 +285,7 @@ class SavedTensorHandle:
 
 
 def handles(node: Node, slot: str) -> SavedTensorHandle | tuple[SavedTensorHandle, ...]:
-    """The handle of what `node` holds in `slot`; of a list a tuple of them."""
+    """The handle of the saved tensor in `slot` of `node`, or a tuple of them for a list."""
     kept = getattr(node, slot)
     if isinstance(kept, (list, tuple)):
         return tuple([SavedTensorHandle(node, slot, i) for i in range(len(kept))])
@@ -293,7 +293,7 @@ def handles(node: Node, slot: str) -> SavedTensorHandle | tuple[SavedTensorHandl
 
 
 def save_output(tensor: Tensor, node: Node) -> SavedOutput:
-    """Keeps `tensor`, an output that `node` has just made: nobody else has it, so that no lock is needed."""
+    """Keeps `tensor`, a new output of `node`: no other thread can access it yet, so no lock is needed."""
     storage = tensor._storage
     if storage is None:
         storage = tensor._storage = _new(Storage)

@@ -1,4 +1,4 @@
-"""The hooks that a thread has set for all tensors that its calls save: which are on, and how a new node meets them."""
+"""Applies the saved-tensor hooks of a thread to all tensors that its calls save."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .saved_tensor import SavedOutput, SavedTensor, SavingNode, saved_for_user
 
 
 class SaveInfo(NamedTuple):
-    """What a pack hook is told under `with_info=True`.
+    """The second argument of a pack hook with `with_info=True`.
 
-    op: the op's name, "mul", or that of a Function; name: what its derivative calls the tensor, "weight" or "out", of a
-    Function "saved_tensors[0]"; is_leaf, is_parameter: of the tensor that was saved, or of the leaf that it is a view
-    of; storage: identity of the memory, shared by views, weakly referenceable; version: how often it was written to;
-    node_seq: `grad_fn._sequence_nr()` of the node that saves.
+    op: name of the op, such as "mul", or of the Function; name: name of the tensor in the derivative, such as "weight"
+    or "out", for a Function "saved_tensors[0]"; is_leaf, is_parameter: properties of the saved tensor, or of the leaf
+    that it is a view of; storage: identity of the memory, shared by views, weakly referenceable; version: number of
+    writes to the memory; node_seq: `grad_fn._sequence_nr()` of the node that saves.
 
     >>> def pack(t, info):
     ...     print(info.op, info.name, info.is_leaf)
@@ -40,11 +40,11 @@ class SaveInfo(NamedTuple):
 
 
 class EnoughSaved(BaseException):
-    """Raised by a pack hook that wants no more of the call that saves: what that has written stands, unrecorded."""
+    """Raised by a pack hook to stop recording the call that saves: its in-place writes stay, without a node."""
 
 
 class Pair(NamedTuple):
-    """Hooks for everything that is saved while they are on."""
+    """A pair of hooks for all tensors saved while the pair is on."""
 
     pack: Callable[..., Any]
     unpack: Callable[[Any], Any]
@@ -55,7 +55,7 @@ Withheld = tuple[SavedOutput, Node, str]
 
 
 def push(pair: Pair) -> None:
-    """RuntimeError where hooks are refused."""
+    """Turns on a pair of hooks; RuntimeError if saved-tensor hooks are disabled."""
     if MODES.saving_refused is not None:
         raise RuntimeError(MODES.saving_refused)
     MODES.saving = (*MODES.saving, pair)
@@ -69,7 +69,7 @@ def pop() -> None:
 
 
 def hand_over(node: SavingNode, exempt: Sequence[Tensor]) -> None:
-    """Gives what `node`, just made, saves to the innermost pair of hooks, but for the tensors in `exempt`."""
+    """Gives the saved tensors of a new node to the innermost pair of hooks, except for those in `exempt`."""
     node.keep_extras()
     withheld = MODES.withheld
     for name, kept in node.saved_by_name():
@@ -83,7 +83,10 @@ def hand_over(node: SavingNode, exempt: Sequence[Tensor]) -> None:
 
 
 def withholding(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Withheld]]:
-    """What `function` answers, and outputs that its nodes save, to `give` when they lie where they will stay."""
+    """Runs `function`; returns its result and the saved outputs of its nodes, which the caller passes to `give`.
+
+    The caller does so when the outputs are in their final memory.
+    """
     before, MODES.withheld = MODES.withheld, []
     try:
         return function(*args, **kwargs), MODES.withheld
@@ -97,7 +100,7 @@ def give(kept: SavedTensor, node: Node, name: str) -> None:
 
 
 def keep(tensor: Tensor, op: str, name: str) -> SavedTensor:
-    """Keeps a tensor for what is no node; the innermost pair of hooks gets it, too."""
+    """Keeps a tensor for an owner that is not a node, and gives it to the innermost pair of hooks."""
     kept = saved_for_user(tensor)
     if MODES.bits & SAVING:
         _pack(kept, op, name, next_sequence_nr())
@@ -117,7 +120,7 @@ def _pack(kept: SavedTensor, op: str, name: str, node_seq: int) -> None:
 
 
 def _leaf_behind(view: Tensor) -> TensorBase | None:
-    """The leaf that `view`, as a node keeps it, is a view of."""
+    """The leaf that a saved view is a view of, or None."""
     node = view._fn
     while node is not None and node.shows_memory:
         node = node.edges[0]
