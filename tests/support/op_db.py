@@ -112,7 +112,7 @@ class _Fields:
     constant: Sequence[str] = ()  # float inputs that have no derivative although the block has a joint rule
     points: Sequence[Point] = ()
     errors: Sequence[Error] = ()
-    torch: str | Callable[..., Any] | None = "auto"  # "torch.exp", (torch, *args, **kwargs) -> result, None: see skip
+    torch: str | Callable[..., Any] | None = "auto"  # by name; (torch, *args, **kwargs) -> result; None: see skip
     no_batch: Callable[..., bool] = lambda sample, batched: False  # which samples cannot be batched, and say why
     skip: dict[str, str] = field(default_factory=dict)  # name of a check (CHECKS) -> why it does not apply
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 from op_db import as_tuple
 
 from autograd_gpu import backend
+from autograd_gpu.core.declare.op import RECORD
+from autograd_gpu.core.declare.public import NAMED
 
 torch = pytest.importorskip("torch")
 
@@ -37,13 +41,23 @@ def to_torch(tensor):
     return torch.tensor(array.copy())
 
 
+def counterpart(op):
+    """What computes the same in PyTorch: by `torch` of the op's block, else by its own or a public name."""
+    public = next(named.public for named in NAMED if named.function is getattr(RECORD, op.name))
+    named = [name for name in public if not name.endswith("_")]
+    for name in [op.torch] if op.torch else [*named, op.name]:
+        try:
+            return operator.attrgetter(name)(torch)
+        except AttributeError:
+            continue
+    raise LookupError(f"{op.name}: PyTorch has none of its names; give its block `torch`, or its row a function")
+
+
 def torch_call(row, args, kwargs):
     """PyTorch's function; numbers become 0-d tensors where it takes tensors only, which promote in the same way."""
     if callable(row.torch):
         return row.torch(torch, *args, **kwargs)
-    function = torch
-    for part in (f"torch.{row.op}" if row.torch == "auto" else row.torch).split(".")[1:]:
-        function = getattr(function, part)
+    function = counterpart(row.definition)
     if any(isinstance(a, (bool, int, float)) for a in args) and row.definition.numbers:
         try:
             return function(*args, **kwargs)

@@ -57,6 +57,7 @@ Other specs of a block
                      the public names of the op (core/declare/public.py)
     sensitive        quantizing memory hooks skip what the op saves, since its derivative compares, has a pole or
                      takes an exponential: True, or the names of the saved values
+    torch            the name below `torch` of what computes the same there, if it is neither its own nor a public name
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ class OpDef:
     elsewhere: tuple[tuple[str, Callable[..., Any]], ...]
     takes_out: bool
     sensitive: bool | tuple[str, ...]
+    torch: str | None
     jvp: Any
     batch: Any
     called: dict[str, str]  # input -> name of its parameter in the public function
@@ -207,7 +209,7 @@ class OpDef:
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
     "chooses": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (),
-    "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False,
+    "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False, "torch": None,
 }  # fmt: skip
 
 

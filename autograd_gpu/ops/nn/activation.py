@@ -230,6 +230,7 @@ class silu:
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = True
+    torch = "nn.functional.silu"
 
 
 @defop

@@ -61,3 +61,4 @@ class embedding:
     jvp, batch = _embedding_jvp, _embedding_batch
     takes_out = False
     public = True
+    torch = "nn.functional.embedding"

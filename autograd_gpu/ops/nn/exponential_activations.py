@@ -53,6 +53,7 @@ class elu:
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "elu", "elu_", "nn.functional.elu_"
+    torch = "nn.functional.elu"
 
 
 def _celu(xp, x, *, alpha=1.0):
@@ -189,3 +190,4 @@ class mish:
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = True
+    torch = "nn.functional.mish"

@@ -54,6 +54,7 @@ class constant_pad:
     def batch(F, n, batched, x, *, pad, value):
         _check_pairs(rank(x, True), pad)
         return F.constant_pad(x, pad, value)
+    torch = "constant_pad_nd"
 
 
 # ---- reflect, replicate, circular ----------------------------------------------------------------------

@@ -87,6 +87,7 @@ class leaky_relu:
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "leaky_relu", "leaky_relu_", "nn.functional.leaky_relu_"
+    torch = "nn.functional.leaky_relu"
 
 
 @defop
@@ -168,6 +169,7 @@ class hardtanh:
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "hardtanh", "hardtanh_", "nn.functional.hardtanh_"
+    torch = "nn.functional.hardtanh"
 
 
 @public()
@@ -222,6 +224,7 @@ class hardswish:
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = True
+    torch = "nn.functional.hardswish"
 
 
 # ---- hardshrink, softshrink, threshold -----------------------------------------------------------------

@@ -191,6 +191,7 @@ class safe_softmax:
     def jvp(F, t, out, dim): return F.softmax_grad(t, out, from_right(dim, out.ndim))
     types = FLOAT
     batch = along("dim")
+    torch = "softmax"
 
 
 @public("softmin", "nn.functional.softmin")

@@ -65,6 +65,7 @@ class random_bernoulli:
     grad_p = ZERO
     types = ANY
     jvp, batch = ELEMENTWISE, BROADCASTING
+    torch = "bernoulli"
 
 
 @public(methods=True, out=True)
@@ -139,6 +140,7 @@ class random_normal:
     grad_std = ZERO
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    torch = "normal"
 
 
 @public(out=True)

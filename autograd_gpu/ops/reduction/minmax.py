@@ -221,6 +221,7 @@ class max_dim:
     grad_x = grad_at_indices
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = tangent_at_indices, along("dim")
+    torch = "max"
 
 
 @defop
@@ -236,6 +237,7 @@ class min_dim:
     grad_x = grad_at_indices
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = tangent_at_indices, along("dim")
+    torch = "min"
 
 
 @public(methods=True, out=True)

@@ -82,6 +82,7 @@ class unique_values:
     def forward(xp, x): return xp.unique(x.astype(wide(x.dtype), copy=False), equal_nan=False).astype(x.dtype)
     nondiff = True
     batch = impossible(SIZE)
+    torch = "unique"
 
 
 @defop

@@ -28,9 +28,9 @@ def their_spherical(torch, x, order):
 
 ROWS = [
     row("i0", special.i0, nonzero, tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.0])]),
-    row("i0e", special.i0e, nonzero, torch="torch.special.i0e", tol=HALVES),
-    row("i1", special.i1, nonzero, torch="torch.special.i1", tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.5])]),
-    row("i1e", special.i1e, nonzero, torch="torch.special.i1e", tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.5])]),
+    row("i0e", special.i0e, nonzero, tol=HALVES),
+    row("i1", special.i1, nonzero, tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.5])]),
+    row("i1e", special.i1e, nonzero, tol=HALVES, points=[Point(Sample(np.zeros(1)), [0.5])]),
     Row("higher_bessel", samples=bessel_samples({"order": 2, "scaled": False}, {"order": 3, "scaled": True}),
         reference=lambda x, order, scaled: (special.ive if scaled else special.iv)(order, x), torch=their_bessel,
         tol=HALVES),

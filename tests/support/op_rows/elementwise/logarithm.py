@@ -27,7 +27,7 @@ ROWS = [
     binary("logaddexp2", np.logaddexp2, numbers=False, errors=[bad_shapes("logaddexp2")]),
     log_term("xlogy", special.xlogy, 0.0),
     log_term("xlog1py", special.xlog1py, -1.0),
-    row("entr", special.entr, positive, torch="torch.special.entr", tol=HALVES),
+    row("entr", special.entr, positive, tol=HALVES),
     Row("logit", samples=logit_samples, reference=reference_logit, tol={"float16": 3e-2, "bfloat16": 0.2},
         integer_samples=lambda rng: [Sample(np.array([0.0, 1.0]), eps=0.1)],
         points=[Point(Sample(np.array([0.05, 0.5, 0.97]), eps=0.1), [[0.0, 4.0, 0.0]]),

@@ -47,7 +47,6 @@ ROWS = [
         "solve_triangular",
         samples=lambda rng: [Sample(regular(rng, *a), normal(rng, *b), **given) for a, b, given in SYSTEMS],
         reference=solve_triangular,
-        torch="torch.linalg.solve_triangular",
         errors=[
             Error(
                 "square", lambda op, x: op(x(2, 3), x(3, 1), upper=True), RuntimeError, "matrices, but they are 2 by 3"

@@ -61,7 +61,6 @@ ROWS = [
         "lu_factor_ex",
         samples=samples(spread, MATRICES),
         reference=packed,
-        torch="torch.linalg.lu_factor_ex",
         errors=[
             *errors("torch.linalg.lu_factor", square=False),
             Error("pivot", lambda op, x: op(x(2, 2), pivot=False), RuntimeError, "LU without pivoting"),
@@ -78,7 +77,6 @@ ROWS = [
         "lu_unpack",
         samples=packed_samples,
         reference=split,
-        torch="torch.lu_unpack",
         **{**MATRIX_ROW, "skip": {**NO_STRETCH, "oracle_dtypes": "torch unpacks what no factorization gives, too"}},
     ),
     Row(

@@ -14,7 +14,6 @@ ROWS = [
         "matrix_exp",
         samples=samples(small, SQUARE),
         reference=lambda a: scipy.linalg.expm(a) if a.size else a,
-        torch="torch.linalg.matrix_exp",
         errors=errors("linalg.matrix_exp"),
         **{**MATRIX_ROW, "skip": {**STRETCH_TOO, "oracle_dtypes": "torch takes half types, too"}},
     ),

@@ -35,7 +35,6 @@ ROWS = [
         "inv",
         samples=samples(regular, SQUARE),
         reference=np.linalg.inv,
-        torch="torch.linalg.inv",
         errors=[*errors("linalg.inv"), singular("linalg.inv", "The diagonal element 2 is zero")],
         **MATRIX_ROW,
     ),
@@ -43,7 +42,6 @@ ROWS = [
         "solve",
         samples=lambda rng: [Sample(regular(rng, *a), normal(rng, *b), left=left) for a, b, left in SOLVE],
         reference=solve,
-        torch="torch.linalg.solve",
         errors=[
             Error("rank", lambda op, x: op(x(3), x(3)), RuntimeError, "linalg.solve: .*at least 2 dimensions"),
             Error("square", lambda op, x: op(x(2, 3), x(3)), RuntimeError, "square matrices, but they are 2 by 3"),

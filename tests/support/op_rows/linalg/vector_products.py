@@ -64,7 +64,6 @@ ROWS = [
         samples=along(VECDOT),
         reference=vecdot,
         tol=HALVES,
-        torch="torch.linalg.vecdot",
         skip={"integers": "ints stay ints, as the reference's"},
         errors=[
             Error("sizes", lambda op, x: op(x(3), x(1)), RuntimeError, "inconsistent tensor size"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 from op_db import Point, Sample, binary, nonzero, normal, positive, unary, uniform
-from op_rows.nn.shared import HALVES, NO_FUNCTION, functional
+from op_rows.nn.shared import HALVES, NO_FUNCTION
 from scipy.special import expit
 
 
@@ -45,7 +45,7 @@ ROWS = [
         skip=NO_FUNCTION,
         torch=lambda torch, h, out: h * (1 - out * out),
     ),
-    unary("silu", lambda x: x * expit(x), torch=functional("silu")),
+    unary("silu", lambda x: x * expit(x)),
     binary(
         "silu_grad",
         lambda h, x: h * silu_slope(x),
@@ -54,6 +54,6 @@ ROWS = [
         skip=NO_FUNCTION,
         torch=lambda torch, h, x: h * torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))),
     ),
-    unary("softsign", lambda x: x / (1 + np.abs(x)), nonzero, torch=functional("softsign")),
-    unary("tanhshrink", lambda x: x - np.tanh(x), torch=functional("tanhshrink"), tol=HALVES),
+    unary("softsign", lambda x: x / (1 + np.abs(x)), nonzero),
+    unary("tanhshrink", lambda x: x - np.tanh(x), tol=HALVES),
 ]

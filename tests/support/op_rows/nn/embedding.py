@@ -14,7 +14,6 @@ def embedding_samples(rng):
 
 ROWS = [
     Row("embedding", samples=embedding_samples, reference=lambda x, weight, padding_idx=None: weight[x],
-        torch="torch.nn.functional.embedding",
         errors=[Error("float", lambda op, x: op(x(2), x(4, 3)), RuntimeError, "scalar types: Long, Int"),
                 Error("range", lambda op, x: op(x(2, dtype="int64") * 4, x(4, 3)), IndexError,
                       "index out of range", by_value=True),

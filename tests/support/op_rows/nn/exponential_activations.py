@@ -2,7 +2,7 @@
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, nonzero, normal
-from op_rows.nn.shared import HALVES, functional, with_attributes
+from op_rows.nn.shared import HALVES, with_attributes
 
 ALPHA = ({}, {"alpha": 2.5})
 KINK = np.array([-1e3, 0.0, 1e3])
@@ -17,14 +17,12 @@ ROWS = [
     Row(
         "elu",
         samples=with_attributes(nonzero, *ALPHA),
-        torch=functional("elu"),
         reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)),
         points=[Point(Sample(KINK), [[0, 1, 1]]), Point(Sample(KINK, alpha=2.0), [[0, 2, 1]])],
     ),
     Row(
         "celu",
         samples=with_attributes(nonzero, *ALPHA),
-        torch=functional("celu"),
         reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x / alpha)),
         points=[Point(Sample(KINK, alpha=2.0), [[0, 1, 1]])],
         errors=[Error("alpha", lambda op, x: op(x(2), 0.0), RuntimeError, "alpha cannot be 0 for CELU")],
@@ -32,28 +30,24 @@ ROWS = [
     Row(
         "selu",
         samples=with_attributes(nonzero, {}),
-        torch=functional("selu"),
         reference=lambda x: np.where(x > 0, SCALE * x, NEGATIVE * np.expm1(x)),
         points=[Point(Sample(KINK), [[0, NEGATIVE, SCALE]])],
     ),
     Row(
         "softplus",
         samples=with_attributes(normal, {}, {"beta": 2.0, "threshold": 1.5}),
-        torch=functional("softplus"),
         tol=HALVES,
         reference=softplus,
     ),
     Row(
         "logsigmoid",
         samples=with_attributes(normal, {}),
-        torch=functional("logsigmoid"),
         reference=lambda x: -np.logaddexp(0, -x),
         points=[Point(Sample(KINK), [[1, 0.5, 0]])],
     ),
     Row(
         "mish",
         samples=with_attributes(normal, {}),
-        torch=functional("mish"),
         tol=HALVES,
         reference=lambda x: x * np.tanh(softplus(x)),
         points=[Point(Sample(KINK), [[0, 0.6, 1]])],

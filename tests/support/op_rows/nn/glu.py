@@ -2,7 +2,7 @@
 
 import numpy as np
 from op_db import Error, Row, Sample, normal
-from op_rows.nn.shared import HALVES, functional
+from op_rows.nn.shared import HALVES
 from scipy.special import expit
 
 
@@ -18,7 +18,6 @@ ROWS = [
         "glu",
         samples=lambda rng: [Sample(normal(rng, *s), dim=d) for s, d in GLU],
         reference=gated,
-        torch=functional("glu"),
         tol=HALVES,
         skip={"zero_dim": "it has no halves"},
         errors=[

@@ -101,7 +101,6 @@ ROWS = [
         samples=probability_samples,
         reference=of_probabilities,
         tol={"float16": 2e-2, "bfloat16": 0.15},
-        torch="torch.nn.functional.binary_cross_entropy",
         integer_samples=lambda rng: [Sample(np.array([0, 1]), np.array([0, 1]), None)],
         skip={"integers": "the logarithm of 0"},
         errors=[

@@ -22,7 +22,6 @@ ROWS = [
         samples=linear_samples,
         tol=HALVES,
         skip=TWO,
-        torch="torch.nn.functional.linear",
         reference=lambda x, weight, bias=None: x @ weight.T + (0 if bias is None else bias),
         errors=[
             Error(

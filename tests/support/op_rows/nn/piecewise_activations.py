@@ -3,7 +3,7 @@
 import numpy as np
 from op_db import Error, Point, Row, Sample, binary, nonzero, normal, uniform
 from op_rows.elementwise.shared import condition_samples
-from op_rows.nn.shared import HALVES, functional, with_attributes
+from op_rows.nn.shared import HALVES, with_attributes
 
 KINK = np.array([-1.0, 0.0, 2.0])
 WIDE = uniform(-6, 6)
@@ -45,7 +45,6 @@ ROWS = [
     Row(
         "leaky_relu",
         samples=with_attributes(nonzero, {}, {"negative_slope": 0.3}),
-        torch=functional("leaky_relu"),
         reference=lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope),
         points=[Point(Sample(KINK), [[0.01, 0.01, 1]])],
     ),
@@ -62,7 +61,6 @@ ROWS = [
     Row(
         "hardtanh",
         samples=with_attributes(WIDE, {}, {"min_val": -0.5, "max_val": 3.0}),
-        torch=functional("hardtanh"),
         reference=limited,
         integers="int64",
         integer_samples=lambda rng: [Sample(np.array([-2, 1, 5]), min_val=-1, max_val=3)],
@@ -84,7 +82,6 @@ ROWS = [
     Row(
         "hardswish",
         samples=with_attributes(WIDE, {}),
-        torch=functional("hardswish"),
         reference=lambda x: x * np.clip(x + 3, 0, 6) / 6,
         tol=HALVES,
         points=[Point(kinks(-3, 0, 3), [[0, 0.5, 1, 1]])],
@@ -92,14 +89,12 @@ ROWS = [
     Row(
         "hardshrink",
         samples=with_attributes(WIDE, {}, {"lambd": 1.5}),
-        torch=functional("hardshrink"),
         reference=lambda x, lambd=0.5: np.where(np.abs(x) > lambd, x, 0.0),
         points=[Point(kinks(-0.5, 0, 0.5), [[0, 0, 0, 1]])],
     ),
     Row(
         "softshrink",
         samples=with_attributes(WIDE, {}, {"lambd": 1.5}),
-        torch=functional("softshrink"),
         reference=lambda x, lambd=0.5: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
         tol=HALVES,
         points=[Point(kinks(-0.5, 0, 0.5), [[0, 0, 0, 1]])],
@@ -108,7 +103,6 @@ ROWS = [
     Row(
         "threshold",
         samples=with_attributes(WIDE, {"threshold": 0.5, "value": 7.0}),
-        torch=functional("threshold"),
         reference=lambda x, threshold, value: np.where(x > threshold, x, value),
         integers="int64",
         integer_samples=lambda rng: [Sample(np.array([-2, 1, 5]), threshold=1, value=3)],

@@ -16,10 +16,6 @@ NO_FUNCTION = {"oracle_dtypes": "torch has no such function"}
 HALVES = {"float16": 1e-2, "bfloat16": 6e-2}
 
 
-def functional(name):
-    return f"torch.nn.functional.{name}"
-
-
 REDUCTIONS = ("mean", "sum", "none")
 WRONG = Error(
     "reduction", lambda op, x: op(x(2), x(2), reduction="max"), ValueError, "max is not a valid value for reduction"

@@ -54,7 +54,6 @@ ROWS = [
         "safe_softmax",
         samples=lambda rng: [Sample(normal(rng, *s), dim=dim) for s, dim in SHAPES[:-1] if s],
         reference=on(softmax),
-        torch="torch.softmax",
         integer_samples=matrix,
         skip={"zero_dim": "attention has at least two dimensions"},
     ),

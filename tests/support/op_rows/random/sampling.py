@@ -48,7 +48,6 @@ ROWS = [
         fn=seeded(sampling.random_bernoulli),
         samples=lambda rng: [Sample(uniform(0.1, 0.9)(rng, *s)) for s in SHAPES],
         reference=bernoulli,
-        torch="torch.bernoulli",
         integers=None,
         skip={**ONE_DRAW, **OTHER_NUMBERS},
         errors=[
@@ -77,7 +76,6 @@ ROWS = [
             Sample(1.5, positive(rng, 2, 3)),
         ],
         reference=gauss,
-        torch="torch.normal",
         skip={
             **OTHER_NUMBERS,
             "dtypes": ONE_DRAW["dtypes"],

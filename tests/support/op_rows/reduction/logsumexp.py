@@ -9,7 +9,6 @@ ROWS = [
     Row(
         "logsumexp",
         samples=over((0, (0, 2), -1), empty=False),
-        torch="torch.logsumexp",
         tol=HALVES,
         reference=lambda x, dim, keepdim=False: np.asarray(
             logsumexp(x, axis=dim if x.ndim else None, keepdims=keepdim)

@@ -38,6 +38,6 @@ def theirs(name):
 ROWS = [
     Row("unique_all", samples=repeated, reference=unique, torch=theirs("unique"), skip=NO_BATCH),
     Row("unique_values", samples=lambda rng: [Sample(s.args[0]) for s in repeated(rng)], reference=np.unique,
-        torch="torch.unique", skip=NO_BATCH),
+        skip=NO_BATCH),
     Row("unique_runs", samples=repeated, reference=runs, torch=theirs("unique_consecutive"), skip=NO_BATCH),
 ]  # fmt: skip
