@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backend.arrays.dtypes import int32, int64
+from ...backend.cpu import numpy_ops
 from ...core.extend import defop, moved, one_by_one
 
 
@@ -15,7 +16,7 @@ def _embedding(xp, x, weight, *, padding_idx=None):
     if weight.ndim < 2:
         raise RuntimeError("'weight' must be 2-D")
     try:
-        if xp is np and x.size and np.minimum.reduce(x, axis=None) < 0:
+        if xp is np and x.size and numpy_ops.min_reduce(x, axis=None) < 0:
             raise IndexError
         return weight.take(x, -2)
     except IndexError:
