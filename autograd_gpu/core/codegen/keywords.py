@@ -9,6 +9,7 @@ would cost a dict per call. A call that gives both names of a parameter is an er
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -120,11 +121,16 @@ def missing(function: str, **needed: Any) -> TypeError:
     return TypeError(f"{function}() missing {len(names)} required argument{plural}: {' and '.join(names)}")
 
 
+_INDENT = "" if sys.version_info >= (3, 13) else "    "  # of a docstring in a block: from 3.13 on Python dedents it
+
+
 def noted(doc: str | None, parameters: Mapping[str, Any], *more: str) -> str | None:
     """Appends `more` and the accepted aliases to a docstring, which is indented as in a block."""
     words = [f"`{word}` is taken for `{name}`" for name, word in words_of(parameters).items()]
     notes = [", ".join(each) for each in (more, words) if each]
-    return "".join([doc.rstrip(), *(f"\n\n    {note}." for note in notes), "\n    "]) if notes and doc else doc
+    if not notes or not doc:
+        return doc
+    return "".join([doc.rstrip(), *(f"\n\n{_INDENT}{note}." for note in notes), f"\n{_INDENT}"])
 
 
 SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": missing,
