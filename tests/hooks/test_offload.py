@@ -300,7 +300,7 @@ SECOND_DEVICE = """
 import gc
 import numpy as np
 import autograd_gpu as ag
-from autograd_gpu.backend import pinned
+from autograd_gpu.backend.transfer import pinned_memory
 hook = ag.hooks.offload(min_bytes=0, slab_bytes=1 << 12)
 for i in range(20):
     grads = []
@@ -315,7 +315,7 @@ for i in range(20):
     np.testing.assert_array_equal(*grads)
 del x, y, g
 gc.collect()
-assert pinned.slab(1 << 12).idle()
+assert pinned_memory.slab(1 << 12).idle()
 for i in (0, 1):
     ag.cuda.synchronize(i)
 ag.cuda.empty_cache()
