@@ -3,7 +3,9 @@
 Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour are PyTorch's where PyTorch has them.
 """
 
+import importlib
 from math import e, inf, nan, pi
+from typing import TYPE_CHECKING, Any
 
 from numpy import dtype
 
@@ -80,6 +82,9 @@ from .random import (
 )
 from .utils.serialization import load, save
 
+if TYPE_CHECKING:
+    from . import func
+
 # PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
@@ -109,6 +114,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "func",
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
@@ -168,6 +174,14 @@ __all__ = [
     "utils",
 ]  # fmt: skip
 __all__ += ops.__all__
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+
+    def __getattr__(name: str) -> Any:
+        """Imports `func` at its first use; nothing else needs optree."""
+        if name == "func":
+            return importlib.import_module(f"{__name__}.func")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

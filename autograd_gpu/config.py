@@ -1,4 +1,4 @@
-"""Thread-local modes: recording, inference, anomaly detection, saved-tensor hooks, interceptors.
+"""Thread-local modes: recording, inference, anomaly detection, saved-tensor hooks, interpreters.
 
 An operation reads `MODES.bits` once. 0 is the common case (recording only); GRAD_OFF and INFERENCE stay on the fast
 path; any higher bit sends the call through the general path.
@@ -17,7 +17,7 @@ GRAD_OFF = 1
 INFERENCE = 2  # no recording, and results cannot be used in a graph later
 SAVING = 4  # saved tensors are passed to hooks
 ANOMALY = 8  # nodes store the traceback of their creation
-INTERCEPTED = 16  # every call of an op passes through `MODES.interceptors`
+TRANSFORMED = 16  # every call of an op goes to the innermost interpreter of `MODES.stack`
 RECORDING_MASK = GRAD_OFF | INFERENCE  # the bits of the fast path
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
@@ -28,7 +28,8 @@ class _Modes(threading.local):
     saving: tuple[Any, ...] = ()  # pairs of saved-tensor hooks, innermost last
     saving_refused: str | None = None  # why hooks may not be set
     withheld: list[Any] | None = None  # outputs that wait to be handed to hooks, see core/saved/saved_tensor_hooks.py
-    interceptors: tuple[Any, ...] = ()  # innermost last, see core/interpret/interception.py
+    stack: tuple[Any, ...] = ()  # interpreters, innermost last, see core/interpret/interpreters.py
+    forward_off = False  # whether forward mode is disabled
     drawing: tuple[Any, ...] = ()  # blocks of random numbers, innermost last, see random/replay.py
 
 

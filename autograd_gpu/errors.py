@@ -168,3 +168,10 @@ def warn_user(text: str) -> None:
 
 def _is_of(package: str, frame: FrameType) -> bool:
     return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__
+
+
+def requires_grad_in_transform() -> RuntimeError:
+    return RuntimeError("You are attempting to call Tensor.requires_grad_() (or perhaps using ag.autograd.functional.* "
+                        "APIs) inside of a function being transformed (vmap, grad, jvp, ...). This is unsupported, "
+                        "please attempt to use the function transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
+                        "call requires_grad_() outside of a function being transformed instead.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from .timing import Clock, cupy_clock, host_clock, jax_clock, torch_clock
 
-MODULES = {"torch": "torch", "torch.func": "torch", "jax": "jax", "numpy": "numpy"}
+MODULES = {"torch": "torch", "torch.func": "torch", "jax": "jax", "jax eager": "jax", "numpy": "numpy"}
 ALL = tuple(MODULES)
 
 

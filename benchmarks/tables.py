@@ -22,17 +22,20 @@ from .op_tables import APART, row
 from .report import OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOADS = ("small_graph", "unrolled", "hessian", "train_mlp", "optimizer_step", "saved_memory", "kernels", "ops")
+WORKLOADS = (
+    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "saved_memory", "kernels", "ops",
+)  # fmt: skip
 TITLES = {
     OURS: "autograd_gpu",
     "torch": "PyTorch",
     "torch.func": "torch.func",
     "jax": "JAX jit",
+    "jax eager": "JAX without jit",
     "numpy": "NumPy alone",
 }
 NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
 NAMED = 8  # cases that were not measured, by name
-SHOWN_COUNTS = {"hidden products": "Matrix products"}
+SHOWN_COUNTS = {"hidden products": "Matrix products", "matrix products": "Matrix products"}
 WIDTH = 120  # columns of a line of prose
 READING = (
     "The libraries take turns in one process. A column `/ PyTorch` is our time over PyTorch's: below 1, ours is "

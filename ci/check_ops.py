@@ -4,6 +4,8 @@
    of ops/ assigns to them: a misspelt name must not wait for the rule to run.
 2. ops/ imports from core through core/extend.py; binding.py, which binds the names of ops, core/declare/public.py too.
 3. Only core/, backend/ and the files of SLOT touch `_array`, the slot of a tensor; others read its property `array`.
+4. In ops/ and nn/ only the functions in READS read the values of a tensor: a function that does cannot run under vmap,
+   and what it makes of them has no tangent. Functions with a parameter `xp` take arrays.
 """
 
 import ast
@@ -14,6 +16,7 @@ from pathlib import Path
 from check_layers import PACKAGE, targets
 
 OPS, CORE = f"{PACKAGE}/ops/", f"{PACKAGE}.core"
+BESIDE = {"keeping_saved"}  # what every F has beside the ops (core/dispatch.py)
 NAMESPACES = {"RAW", "RECORD"}
 DOORS = {f"{CORE}.extend"}
 MORE_DOORS = {f"{OPS}binding.py": {f"{CORE}.declare.public"}}
@@ -22,7 +25,7 @@ HOT = "each call reads it, and so few other lines run that the property would sh
 SLOT = {
     f"{PACKAGE}/autograd/backward.py": "each backward reads it, of each output and gradient",
     f"{PACKAGE}/autograd/context.py": "each backward of a Function reads it, of each gradient",
-    f"{PACKAGE}/autograd/function.py": "each call of a Function reads it, of each tensor",
+    f"{PACKAGE}/func/reverse.py": "the engine takes the arrays of the points",
     f"{PACKAGE}/nn/convert.py": "gives a parameter other memory",
     f"{PACKAGE}/nn/parameter.py": "makes parameters of arrays; the slot of an uninitialized one refuses to be read",
     f"{PACKAGE}/nn/utils/clip_grad.py": "each step reads it, of each gradient",
@@ -42,10 +45,35 @@ SLOT = {
     f"{OPS}inplace/views.py": "makes a tensor a view of its own memory",
     f"{OPS}inplace/write.py": "writes to the memory of a tensor",
     f"{OPS}nn/linear_activation.py": HOT,
-    f"{OPS}properties.py": "the properties that say where a tensor lies in memory",
     f"{OPS}shape/permute.py": HOT,
     f"{OPS}shape/view.py": "makes views, and tells a view from a copy",
 }
+
+NUMBER = "takes a number, which may be a tensor of one element"
+ARRAYS = "takes arrays"
+READS = {
+    f"{PACKAGE}/nn/batchnorm.py": {"BatchNorm.forward": "a buffer, where momentum is None"},
+    f"{PACKAGE}/nn/convert.py": dict.fromkeys(("convert", "_converted"), "gives a parameter other memory"),
+    f"{PACKAGE}/nn/init.py": dict.fromkeys(("trunc_normal_", "orthogonal_", "sparse_"), "new random numbers"),
+    f"{PACKAGE}/nn/utils/clip_grad.py": dict.fromkeys(
+        ("get_total_norm", "clip_grads_with_norm_", "_left"), "gradients, between backward and a step"
+    ),
+    f"{OPS}creation/factories.py": {"_plain": NUMBER, "full": NUMBER},
+    f"{OPS}creation/like.py": {"full_like": NUMBER},
+    f"{OPS}elementwise/comparison.py": dict.fromkeys(("allclose", "equal"), "returns a bool"),
+    f"{OPS}indexing/index.py": {"flat_index_of": "only indices; batched ones are refused"},
+    f"{OPS}indexing/scatter.py": {"_distinct": "decides between two ways to the same result; not of a lifted index"},
+    f"{OPS}indexing/setitem.py": {"setitem": NUMBER},
+    f"{OPS}inplace/write.py": {"_operand": NUMBER},
+    f"{OPS}nn/cross_entropy.py": {"_of_no_classes": "a check"},
+    f"{OPS}nn/embedding_bag.py": {"_bag_indices": "offsets, which decide about sizes"},
+    f"{OPS}random/sampling.py": {
+        "_check": ARRAYS, "_few_with_replacement": ARRAYS,
+    },
+    f"{OPS}reduction/variance.py": {"_mean_dominates": ARRAYS},
+    f"{OPS}shape/split.py": {"tensor_split": "the cuts, which decide about sizes"},
+    f"{OPS}sorting/quantile.py": {"_by_partition": "ranks that are not batched; they are constants"},
+}  # fmt: skip
 
 
 def declared(trees):
@@ -69,17 +97,15 @@ def through_f(tree):
     """The attributes of F in functions that take an F, and of the namespaces of ops anywhere."""
     found = attributes(tree, NAMESPACES)
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.Lambda):
-            taken = node.args
-            if any(a.arg == "F" for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)):
-                found += attributes(node, {"F"})
+        if isinstance(node, ast.FunctionDef | ast.Lambda) and takes(node, "F"):
+            found += attributes(node, {"F"})
     return dict.fromkeys(found)
 
 
 def no_ops(where, tree, ops, assigned):
     for node in through_f(tree):
         space, name = node.value.id, node.attr
-        if name not in ops and (space, name) not in assigned:
+        if name not in ops and name not in BESIDE and (space, name) not in assigned:
             near = difflib.get_close_matches(name, ops, 1)
             advice = f"{space}.{near[0]} is one" if near else "declare a class of that name with @defop below ops/"
             yield where, node.lineno, f"{space}.{name} is no op: {advice}"
@@ -94,7 +120,46 @@ def side_doors(where, tree, modules):
             yield where, node.lineno, f"imports from {target}: {advice}"
 
 
-def check(root, slot=SLOT):
+def reads(tree):
+    """(function, line) of each place that reads values, outside of functions with a parameter `xp`."""
+    found = []
+
+    def visit(node, name):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                if isinstance(child, ast.ClassDef) or not takes(child, "xp"):
+                    visit(child, f"{name}.{child.name}".lstrip("."))
+                continue
+            if is_read(child) and not (isinstance(child.value, ast.Name) and child.value.id in ("np", "xp")):
+                found.append((name, child.lineno))
+            if not (isinstance(child, ast.Lambda) and takes(child, "xp")):
+                visit(child, name)
+
+    visit(tree, "")
+    return found
+
+
+def is_read(node):
+    return isinstance(node, ast.Attribute) and node.attr in ("array", "item", "tolist", "numpy")
+
+
+def takes(function, name):
+    taken = function.args
+    return any(a.arg == name for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs))
+
+
+def unlisted_reads(where, tree, listed):
+    """Reads in functions that are not among `listed`, and functions listed that read nothing."""
+    found = reads(tree)
+    for name, line in found:
+        if name not in listed:
+            advice = "use ops, every_value for a check, or add the function with a reason to READS in ci/check_ops.py"
+            yield where, line, f"{name or 'the module'} reads the values of a tensor: {advice}"
+    for name in listed.keys() - {name for name, _ in found}:
+        yield where, 1, f"{name} does not read values: take it off READS in ci/check_ops.py"
+
+
+def check(root, slot=SLOT, read=READS):
     """Return the violations below `root` as sorted (file, line, message) rows."""
     paths = sorted((root / PACKAGE).rglob("*.py"))
     trees = {p.relative_to(root).as_posix(): ast.parse(p.read_text(encoding="utf-8"), str(p)) for p in paths}
@@ -116,6 +181,9 @@ def check(root, slot=SLOT):
     found += [(w, line, f"touches `._array`: {advice}") for w in lines if w not in slot for line in lines[w]]
     advice = "take the file off SLOT in ci/check_ops.py"
     found += [(where, 1, f"does not touch `._array`: {advice}") for where in slot if not lines.get(where)]
+    of_values = [where for where in trees if where.startswith((OPS, f"{PACKAGE}/nn/"))]
+    for where in dict.fromkeys([*of_values, *read]):
+        found += unlisted_reads(where, trees.get(where, ast.Module([], [])), read.get(where, {}))
     return sorted(found)
 
 

@@ -10,12 +10,16 @@ import numpy as np
 from .. import backend
 from ..backend import is_array
 from ..backend.arrays.dtypes import STORAGE
+from ..config import MODES, TRANSFORMED
 from ..core.declare.op import RECORD
 from ..core.engine.execute import execute
 from ..core.engine.grad_buffers import zeros
 from ..core.engine.task_state import Capture, Root
 from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.node import Node
+from ..core.interpret.batched import Batching, batched
+from ..core.interpret.interpreters import below, entered, in_transform
+from ..core.interpret.lifted import Lifted
 from ..core.tensor import Tensor, wrap, wrap_given
 from .edges import GradientEdge, capture_of, internal_nr
 
@@ -43,7 +47,8 @@ def grad(
     create_graph: record the computation, so that the result can be differentiated.
     only_inputs: for compatibility with PyTorch; must be True, since other gradients are never accumulated.
     allow_unused: return None for an input that is not reached, instead of a RuntimeError.
-    is_grads_batched: dimension 0 of every grad_output is a batch of cotangents; so is dimension 0 of the result.
+    is_grads_batched: dimension 0 of every grad_output is a batch of cotangents; so is dimension 0 of the result. Each
+        rule runs once, on the whole batch, so hooks see the gradients of all cotangents as one (see `ag.func.vmap`).
     materialize_grads: zeros instead of None; with create_graph they require grad.
 
     >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
@@ -71,12 +76,17 @@ def grad(
     return tuple(found)
 
 
-def _unused(i: int, capture: Capture, allowed: bool, materialize: bool, create_graph: bool) -> Tensor | None:
-    """The result of `grad` for input `i`, which was not reached."""
+def _unused(
+    i: int, capture: Capture, allowed: bool, materialize: bool, create_graph: bool, batch: tuple[int, ...] = ()
+) -> Tensor | None:
+    """The result of `grad` for input `i`, which was not reached; `batch` is the size of a batch of cotangents."""
     if not allowed:
         raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                            "Set allow_unused=True if this is the desired behavior.")
-    return wrap(zeros(capture[2])).requires_grad_(create_graph) if materialize else None
+    if not materialize:
+        return None
+    found = wrap(zeros(capture[2]))
+    return (found.new_zeros((*batch, *found.shape)) if batch else found).requires_grad_(create_graph)
 
 
 def backward(
@@ -89,13 +99,17 @@ def backward(
     """Adds the gradients of `tensors` to `.grad` of the leaves, or of `inputs` only.
 
     Arguments as in `grad`. A leaf's `.grad` is complete, and its hooks run, after its last contribution. A non-leaf
-    tensor among `inputs` gets `retain_grad()`; a GradientEdge among them must be that of a leaf.
+    tensor among `inputs` gets `retain_grad()`; a GradientEdge among them must be that of a leaf. RuntimeError inside of
+    a function transform: `ag.func.grad` and `ag.func.vjp` compute gradients there.
 
     >>> x = ag.tensor(3.0, requires_grad=True)
     >>> ag.autograd.backward(x * x)
     >>> x.grad
     tensor(6.)
     """
+    if MODES.bits & TRANSFORMED and in_transform():
+        raise RuntimeError("backward() called inside of a function transform. This is not supported, please use "
+                           "ag.func.grad or ag.func.vjp instead or call backward() outside of function transforms.")
     tensors = _several(tensors)
     keep = create_graph if retain_graph is None else retain_graph
     roots = _roots(tensors, grad_tensors)
@@ -167,6 +181,10 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[Root]:
         if g is not None and not isinstance(g, Tensor):
             g = _gradient(g, i)
         if isinstance(output, Tensor):
+            if type(output) is not Tensor and isinstance(output, Lifted):
+                raise RuntimeError(f"element {i} of tensors belongs to a function transform (vmap, or grad inside of "
+                                   "another one), which autograd cannot run through; use ag.func.grad or ag.func.vjp "
+                                   "there, or differentiate the result of the transform")
             node = output._fn if output._base is None else output._node
             if node is None:
                 raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
@@ -222,8 +240,9 @@ def _batched(
     outputs: Sequence[Output], inputs: Sequence[Output], grads: Grads, retain_graph: bool | None, create_graph: bool,
     allow_unused: bool, materialize_grads: bool,
 ) -> tuple[Any, ...]:
-    """`grad` with is_grads_batched: one task per cotangent; stacks the results."""
-    given = (grads,) if isinstance(grads, Tensor) else tuple(grads or ())
+    """`grad` with is_grads_batched: one task for all cotangents, under a level of vmap."""
+    several = (grads,) if isinstance(grads, Tensor) else tuple(grads or ())
+    given = [g if g is None or isinstance(g, Tensor) else _gradient(g, i) for i, g in enumerate(several)]
     sizes = {g.shape[0] for g in given if g is not None and g.ndim}
     if len(sizes) != 1:
         raise RuntimeError("is_grads_batched=True needs grad_outputs whose dimension 0 is the same batch size; "
@@ -236,13 +255,16 @@ def _batched(
         if g is not None and isinstance(output, (Tensor, GradientEdge)) and output.shape not in (None, g.shape[1:]):
             raise _batch_mismatch(i, g.shape, output.shape)
     keep = create_graph if retain_graph is None else retain_graph
-    rows = []
-    for b in range(size):
-        row = [None if g is None else g[b] for g in given]
-        last = b == size - 1
-        rows.append(grad(outputs, inputs, row, keep or not last, create_graph, allow_unused=allow_unused,
-                         materialize_grads=materialize_grads))
-    return tuple(map(stacked, zip(*rows, strict=True)))
+    with entered(Batching(size)) as level:
+        roots = _roots(outputs, [None if g is None else batched(level, g) for g in given])
+        captures = _captures(inputs)
+        found = execute(roots, captures, False, keep, create_graph)
+        with below(level):
+            return tuple([
+                _unused(i, captures[i], allow_unused, materialize_grads, create_graph, (size,)) if g is None
+                else level.whole(g) if level.holds(g) else RECORD.contiguous_copy(level.whole(g))
+                for i, g in enumerate(found)
+            ])
 
 
 def _batch_mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...] | None) -> RuntimeError:
@@ -251,9 +273,3 @@ def _batch_mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...] | 
                         f"corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of {found} "
                         f"and output[{i}] has a shape of {expected}. Cotangents that are not batched go to a call of "
                         "their own.")
-
-
-def stacked(rows: Sequence[Tensor | None]) -> Tensor | None:
-    """The stacked gradients of one input, zeros for a row of None; None if all rows are None."""
-    like = next((g for g in rows if g is not None), None)
-    return None if like is None else RECORD.stack([like.new_zeros(like.shape) if g is None else g for g in rows])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from ..backend import is_array, make
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS
+from ..config import GRAD_OFF, MODES
 from ..core.declare.op import RECORD
 from ..core.graph.bitmask import bits_of, mask_of
 from ..core.graph.node import next_sequence_nr
@@ -60,27 +62,33 @@ class FunctionCtx:
     DoubleBackward (True,)
     """
 
-    __slots__ = ("__dict__", "__node", "__weakref__")
+    __slots__ = ("__dict__", "__node", "__weakref__", "_for_forward", "_in_jvp")
 
     def __init__(self, node: FunctionNode) -> None:
         self.__node = node
+        self._for_forward: tuple[Tensor | None, ...] | None = None
+        self._in_jvp = False
         self.__dict__ = node.attributes
         node.facade = weakref.ref(self)
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Saves inputs or outputs, or None, for backward, which checks their versions; TypeError for other objects."""
-        for t in tensors:
-            if t is not None and not isinstance(t, Tensor):
-                raise TypeError("save_for_backward can only save variables, but argument is of type "
-                                f"{type(t).__name__}; keep other things as attributes of ctx")
+        _check_saved("save_for_backward", tensors)
         self.__node.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Saves inputs or outputs, or None, for jvp; TypeError for other objects."""
+        _check_saved("save_for_forward", tensors)
+        self._for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors saved by save_for_backward, after a recorded forward.
+        """The tensors saved by save_for_backward, after a recorded forward; in jvp those saved by save_for_forward.
 
         RuntimeError after the buffers were freed, or if a tensor was modified in place.
         """
+        if self._in_jvp and self._for_forward is not None:
+            return self._for_forward
         return self.__node.saved_tensors
 
     @property
@@ -102,6 +110,9 @@ class FunctionCtx:
     def set_materialize_grads(self, value: bool) -> None:
         """With False, backward gets None instead of zeros for outputs without a gradient."""
         self.__node.materialize_grads = value
+
+    def _node(self) -> FunctionNode:
+        return self.__node
 
     def __getattr__(self, name: str) -> Any:
         node = self.__node
@@ -126,12 +137,19 @@ class FunctionCtx:
         return repr(self.__node)
 
 
+def _check_saved(method: str, tensors: tuple[Any, ...]) -> None:
+    for t in tensors:
+        if t is not None and not isinstance(t, Tensor):
+            raise TypeError(f"{method} can only save variables, but argument is of type {type(t).__name__}; "
+                            "keep other things as attributes of ctx")
+
+
 class FunctionNode(SavingNode):
     """The node of a custom Function. `attributes`: what a user sets on ctx; `__dict__`: what is set on grad_fn."""
 
     __slots__ = (
-        "arguments", "attributes", "dirty", "dtypes", "facade", "homes", "materialize_grads", "non_differentiable",
-        "outputs", "positions", "requiring", "saved", "to_save",
+        "arguments", "attributes", "constants", "dirty", "dtypes", "facade", "homes", "materialize_grads",
+        "non_differentiable", "outputs", "positions", "requiring", "saved", "to_save",
     )  # fmt: skip
 
     function: type[FunctionMethods]
@@ -147,6 +165,7 @@ class FunctionNode(SavingNode):
         self.to_save: tuple[Tensor | None, ...] = ()
         self.dirty: tuple[Tensor, ...] = ()
         self.non_differentiable: tuple[Tensor, ...] = ()
+        self.constants: tuple[int, ...] = ()  # the outputs that are marked as not differentiable
         self.materialize_grads = True
         self.saved: Any = ()
         self.edges, self.nrs, self.extra = (), None, None
@@ -165,6 +184,14 @@ class FunctionNode(SavingNode):
         self.mask = mask_of([child is not None for child in self.edges])
         self.topological_nr = 1 + max([child.topological_nr for child in self.edges if child is not None])
         self.sequence_nr = next_sequence_nr()
+
+    def describe(self, outputs: Sequence[Any]) -> None:
+        """Notes what the outputs are; one that is not a tensor has a number, too, but no shape."""
+        self.outputs = len(outputs)
+        shapes = tuple([t.shape if isinstance(t, Tensor) else None for t in outputs])
+        kinds = tuple([t.dtype if isinstance(t, Tensor) else None for t in outputs])
+        self.homes = tuple([t.device if isinstance(t, Tensor) else None for t in outputs])
+        self.shape, self.dtype = (shapes[0], kinds[0]) if len(outputs) == 1 else (shapes, kinds)
 
     @property
     def ctx(self) -> FunctionCtx:
@@ -220,7 +247,7 @@ class FunctionNode(SavingNode):
         return tuple([None if x is None else x._array for x in grads])
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
-        return self._backward(list(g) if self.outputs != 1 else [g], need, release, True)
+        return self._backward(list(g) if self.outputs != 1 else [g], need, release, not MODES.bits & GRAD_OFF)
 
     def _backward(self, gs: list[Tensor | None], need: int, release: bool, recording: bool) -> tuple[Any, ...]:
         if self.materialize_grads:
@@ -246,11 +273,7 @@ class FunctionNode(SavingNode):
     def _checked(self, result: tuple[Any, ...], need: int) -> tuple[Tensor | None, ...]:
         """backward's answer per edge, in the input's dtype."""
         expected = self.arguments
-        if len(result) > expected and all(extra is None for extra in result[expected:]):
-            result = result[:expected]
-        if len(result) != expected:
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients "
-                               f"(expected {expected}, got {len(result)})")
+        result = self.counted(result, expected)
         others = {*range(expected)}.difference(self.positions) if len(self.positions) < expected else ()
         for position in others:
             if result[position] is not None:
@@ -258,6 +281,15 @@ class FunctionNode(SavingNode):
                                    f"{position}, but the corresponding forward input was not a Tensor")
         grads = [self._fitted(result[position], i) for i, position in enumerate(self.positions)]
         return tuple([g if wanted else None for wanted, g in zip(bits_of(need, len(grads)), grads, strict=True)])
+
+    def counted(self, result: tuple[Any, ...], expected: int) -> tuple[Any, ...]:
+        """backward's answer without further Nones at its end; RuntimeError if that is not one per argument."""
+        if len(result) > expected and all(extra is None for extra in result[expected:]):
+            result = result[:expected]
+        if len(result) != expected:
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients "
+                               f"(expected {expected}, got {len(result)})")
+        return result
 
     def _fitted(self, g: Any, i: int) -> Tensor | None:
         """One gradient. What broadcasts from the input's shape is summed by the engine; other shapes are an error."""

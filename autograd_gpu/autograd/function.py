@@ -12,19 +12,26 @@ from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, bump_version, storage_of
 from ..core.history.anomaly import note
 from ..core.history.rebase import check_inplace, rebase_history
+from ..core.interpret.interpreters import through
 from ..core.saved.saved_tensor import save_output, saved_for_user
 from ..core.saved.saved_tensor_hooks import hand_over
-from ..core.tensor import Tensor, alias, wrap
+from ..core.tensor import Tensor, alias
 from .context import FunctionCtx, FunctionNode
-from .function_calls import FunctionMethods, as_result, by_place
+from .function_calls import as_result, by_place
+from .function_transforms import TransformedFunction, constants_of, refuse_without_setup_context
 
 
-class Function(FunctionMethods):
+class Function(TransformedFunction):
     """Base class of operations with a backward of their own.
 
     Define `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, or `forward(*args)` with
     `setup_context(ctx, inputs, output)`, and call `apply`. backward, or its alias `vjp`, returns one gradient or None
     per argument of forward; `ctx.needs_input_grad` says which are needed. Both may return arrays, which become tensors.
+
+    For forward mode define `jvp(ctx, *tangents)`, which returns one tangent or None per output; `ctx.save_for_forward`
+    saves tensors for it. For vmap set `generate_vmap_rule = True`, if all methods consist of operations, or define
+    `vmap(info, in_dims, *args)`, which returns (output, out_dims). Inside of function transforms (`ag.func`)
+    forward must not take ctx.
 
     >>> class Double(ag.autograd.Function):
     ...     @staticmethod
@@ -37,6 +44,22 @@ class Function(FunctionMethods):
     >>> Double.apply(x).sum().backward()
     >>> x.grad
     tensor([2., 2.])
+
+    >>> class Square(ag.autograd.Function):
+    ...     generate_vmap_rule = True
+    ...     @staticmethod
+    ...     def forward(x):
+    ...         return x * x
+    ...     @staticmethod
+    ...     def setup_context(ctx, inputs, output):
+    ...         ctx.save_for_forward(*inputs)
+    ...     @staticmethod
+    ...     def jvp(ctx, t):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * t
+    >>> ag.func.jacfwd(Square.apply)(ag.tensor([1.0, 3.0]))
+    tensor([[2., 0.],
+            [0., 6.]])
     """
 
     _node_class: type[FunctionNode]
@@ -52,6 +75,19 @@ class Function(FunctionMethods):
         separate = cls.setup_context is not Function.setup_context
         if kwargs or separate:
             args = by_place(cls, args, kwargs, separate)
+        if MODES.stack:
+            if not separate:
+                refuse_without_setup_context(cls)
+            return through(cls, args)[0]
+        return cls._call(args)[0]
+
+    @classmethod
+    def _call(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
+        """Runs the Function as what is innermost sees it; returns its outputs and its ctx."""
+        if MODES.stack:
+            found: tuple[Any, FunctionCtx] = through(cls, args)
+            return found
+        separate = cls.setup_context is not Function.setup_context
         node = cls._node_class(args)
         recording = not MODES.bits & GRAD_OFF and any(node.requiring)
         if recording:
@@ -66,10 +102,12 @@ class Function(FunctionMethods):
         finally:
             MODES.bits = MODES.bits & ~GRAD_OFF | bits & GRAD_OFF
         outputs = output if isinstance(output, tuple) else (output,)
+        if node.non_differentiable:
+            node.constants = constants_of(node, outputs)
         _check_dirty(node, args, outputs)
         outputs = _record(node, args, outputs) if recording else _unrecorded(node, args, outputs)
         node.to_save = node.non_differentiable = node.dirty = ()
-        return tuple(outputs) if isinstance(output, tuple) else outputs[0]
+        return (tuple(outputs) if isinstance(output, tuple) else outputs[0]), ctx
 
 
 def _check_dirty(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
@@ -133,11 +171,7 @@ def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...])
 
 def _link(node: FunctionNode, outputs: tuple[Any, ...], returned: list[Any], excluded: set[int]) -> None:
     """Links the outputs to the node by number; an output that is not a tensor has a number, too, but no shape."""
-    node.outputs = len(returned)
-    shapes = tuple([t.shape if isinstance(t, Tensor) else None for t in returned])
-    kinds = tuple([t.dtype if isinstance(t, Tensor) else None for t in returned])
-    node.homes = tuple([t.device if isinstance(t, Tensor) else None for t in returned])
-    node.shape, node.dtype = (shapes[0], kinds[0]) if len(returned) == 1 else (shapes, kinds)
+    node.describe(returned)
     for nr, (old, new) in enumerate(zip(outputs, returned, strict=True), 1):
         if isinstance(new, Tensor) and id(old) not in excluded and new.is_floating_point():
             new._fn, new._nr = node, nr if len(returned) > 1 else 0
@@ -171,11 +205,17 @@ def _save(node: FunctionNode, outputs: dict[int, Tensor]) -> None:
 
 
 class _NotTwice(Function):
-    """Returns `results` with a node that raises when differentiated, as a function of `sources`."""
+    """Returns the first `count` tensors with a node that raises when differentiated, as a function of all."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, results: list[Tensor], *sources: Tensor) -> Any:
-        return tuple(wrap(t._array) for t in results)
+    def forward(count: int, *tensors: Tensor) -> Any:
+        return tuple([t.detach() for t in tensors[:count]])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Saves nothing."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -197,7 +237,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         sources = [t for t in (*gs, *ctx.saved_tensors) if isinstance(t, Tensor)]
         if not found or not any(s._node is not None for s in sources):
             return result
-        marked = iter(_NotTwice.apply(found, *sources))
+        marked = iter(_NotTwice.apply(len(found), *found, *sources))
         results = tuple([next(marked) if isinstance(r, Tensor) else r for r in results])
         return results if isinstance(result, tuple) else results[0]
 

@@ -33,6 +33,23 @@ class FunctionMethods:
 
     vjp = backward
 
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of the outputs from those of the arguments: None for an argument that is not a tensor, zeros
+        for a tensor without a tangent, or None after set_materialize_grads(False)."""
+        raise MissingRuleError("You must implement the jvp function for custom autograd.Function to use it with "
+                               "forward mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """The outputs for a batch, and their batch dimensions, None for an output that is the same in all examples.
+
+        info: `batch_size` and `randomness` of the vmap. in_dims: the batch dimension of each argument, or None.
+        """
+        raise NotImplementedError("vmap is not implemented.")
+
+    generate_vmap_rule = False
+
 
 def by_place(
     cls: type[FunctionMethods], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..config import enable_grad
+from ..core.declare.op import RECORD
 from ..core.engine.grad_buffers import zeros
 from ..core.tensor import Tensor, wrap
-from .backward import grad, stacked
+from .backward import grad
 from .strict_checks import check_reached, check_requires_grad, filled
+from .vectorized import by_columns, by_rows
 
 Tensors = tuple[Tensor, ...]
 Function = Callable[..., Any]
@@ -72,27 +74,33 @@ def jacobian(
     func: Function, inputs: Structure, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of func at the inputs, by one backward per output element.
+    """The Jacobian of func at the inputs, by one backward per output element, or all at once.
 
     func: takes the inputs, a tensor or a tuple of them, and returns a tensor or a tuple. The result has shape
     output.shape + input.shape and the input's dtype. It is a tuple over the inputs, or over the outputs, if those are a
     tuple, and indexed [i][j] by output i and input j if both are.
     create_graph: the result is differentiable, also with respect to inputs that require grad; else it is detached.
     strict: RuntimeError if an output does not depend on an input, instead of zeros.
-    vectorize: ignored; in PyTorch, too, it affects only the speed.
-    strategy: "reverse-mode"; NotImplementedError for "forward-mode".
+    vectorize: one backward for all output elements, on a batch of cotangents: faster, with more memory.
+    strategy: "reverse-mode", or "forward-mode", which is faster for few input elements and many output elements. It
+        needs vectorize=True, and gives the outputs' dtype; NotImplementedError with create_graph.
 
     >>> ag.autograd.functional.jacobian(lambda x: x ** 2, ag.tensor([1.0, 3.0]))
     tensor([[2., 0.],
             [0., 6.]])
     """
-    _check_strategy("strategy", strategy)
+    _check_strategy(strategy)
+    if strategy == "forward-mode":
+        return _by_forward_mode(func, inputs, create_graph, strict, vectorize, False)
     with enable_grad():
         point, several_in = _point(inputs, "jacobian", create_graph)
         outputs, several_out = _outputs(func, point, "jacobian", strict)
         _check_vectorize(vectorize, strict)
-        rows = [_unpacked(_rows(i, out, point, create_graph, strict), several_in) for i, out in enumerate(outputs)]
-    return _unpacked(rows, several_out)
+        if vectorize:
+            found = by_rows(outputs, point, create_graph)
+        else:
+            found = [_rows(i, out, point, create_graph, strict) for i, out in enumerate(outputs)]
+    return _unpacked([_unpacked(row, several_in) for row in found], several_out)
 
 
 def hessian(
@@ -102,7 +110,8 @@ def hessian(
     """The Hessian of func at the inputs; func returns a tensor of one element.
 
     The result has shape input.shape + input.shape; for a tuple of inputs it is a tuple of tuples, indexed [i][j] by
-    inputs i and j, with the dtype of input j. Runs one backward, and a double backward per element of the inputs.
+    inputs i and j, with the dtype of input j. Runs one backward, and a double backward per element of the inputs, or
+    one for all with vectorize=True. outer_jacobian_strategy="forward-mode" runs forward mode over reverse mode.
     Gradients for the weights of `func` are not computed, nor structural zeros, such as the derivative of relu's slope,
     which have no graph even with create_graph. strict: RuntimeError if the gradient for an input does not depend on the
     inputs, instead of zeros. Other arguments as in `jacobian`.
@@ -112,16 +121,20 @@ def hessian(
             [2., 0.]])
     """
     _check_tensors(inputs, "inputs", "hessian")
-    _check_strategy("outer_jacobian_strategy", outer_jacobian_strategy)
+    _check_strategy(outer_jacobian_strategy)
+    backward_again = outer_jacobian_strategy == "reverse-mode"
 
     def gradient(*point: Tensor) -> Tensors:
         output = _scalar(func, point, "hessian", strict)
-        found = filled(_gradients((output,), point, None, create_graph=True), point)
+        found = filled(_gradients((output,), point, None, create_graph=backward_again), point)
         if strict:
             check_requires_grad(found, "jacobian")
         return found
 
-    rows = jacobian(gradient, inputs, create_graph, strict, vectorize)
+    if backward_again:
+        rows = jacobian(gradient, inputs, create_graph, strict, vectorize)
+    else:
+        rows = _by_forward_mode(gradient, inputs, create_graph, strict, vectorize, True)
     return rows if isinstance(inputs, tuple) else rows[0]
 
 
@@ -269,8 +282,14 @@ def _rows(i: int, out: Tensor, point: Tensors, create_graph: bool, strict: bool)
         for column, g in zip(columns, found, strict=True):
             column.append(g)
     shapes = [out.shape + x.shape for x in point]
-    return tuple([x.new_zeros(shape) if (rows := stacked(column)) is None else rows.reshape(shape)
+    return tuple([x.new_zeros(shape) if (rows := _stacked(column)) is None else rows.reshape(shape)
                   for column, x, shape in zip(columns, point, shapes, strict=True)])  # fmt: skip
+
+
+def _stacked(rows: Sequence[Tensor | None]) -> Tensor | None:
+    """The stacked gradients of one input, zeros for a row of None; None if all rows are None."""
+    like = next((g for g in rows if g is not None), None)
+    return None if like is None else RECORD.stack([like.new_zeros(like.shape) if g is None else g for g in rows])
 
 
 def _basis(out: Tensor) -> Iterator[Tensor]:
@@ -281,12 +300,34 @@ def _basis(out: Tensor) -> Iterator[Tensor]:
         yield wrap(array)
 
 
-def _check_strategy(argument: str, strategy: str) -> None:
+def _by_forward_mode(
+    func: Function, inputs: Structure, create_graph: bool, strict: bool, vectorize: bool, has_backward: bool
+) -> Any:
+    """`jacobian` with strategy="forward-mode". has_backward: func runs a backward, so the inputs require grad."""
+    for name, given in (("create_graph", create_graph), ("strict", strict)):
+        if given:
+            raise (NotImplementedError if name == "create_graph" else RuntimeError)(
+                f'autograd.functional.jacobian: `{name}=True` and `strategy="forward-mode"` are not supported together '
+                f'(yet). Please either set `{name}=False` or `strategy="reverse-mode"`.')
+    if not vectorize:
+        raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian is only "
+                                  "implemented for `vectorize=True`.")
+    tensors, several_in = _tensors(inputs, "inputs", "jacobian")
+    point = [x.detach().requires_grad_() if has_backward else x.detach() for x in tensors]
+    several_out = False
+
+    def outputs_at(*duals: Tensor) -> Tensors:
+        nonlocal several_out
+        outputs, several_out = _outputs(func, duals, "jacobian", False)
+        return outputs
+
+    rows = [_unpacked(row, several_in) for row in by_columns(outputs_at, point)]
+    return _unpacked(rows, several_out)
+
+
+def _check_strategy(strategy: str) -> None:
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy!r}.')
-    if strategy == "forward-mode":
-        raise NotImplementedError(f'{argument}="forward-mode" is not implemented. Use {argument}="reverse-mode", or '
-                                  "jvp() for the product with one vector.")
 
 
 def _check_vectorize(vectorize: bool, strict: bool) -> None:

@@ -15,6 +15,7 @@ from ..core.declare.op import RECORD
 from ..core.tensor import Tensor
 from ..errors import GradcheckError
 from .backward import grad
+from .forward_checks import BATCHED, check_batched_forward, check_undefined_forward, compare_batched, pushes
 from .numerical_jacobian import as_tuple, check_metadata, differences, floating, like, products
 from .undefined_gradients import check_undefined
 
@@ -32,6 +33,9 @@ class Demands:
     check_undefined_grad: bool
     check_grad_dtypes: bool
     check_batched_grad: bool
+    check_batched_forward_grad: bool
+    check_forward_ad: bool
+    check_backward_ad: bool
     fast_mode: bool
     masked: bool | None
 
@@ -56,7 +60,9 @@ def gradcheck(
     check_batched_grad: `grad(is_grads_batched=True)` must equal single calls.
     fast_mode: compares only u^T J v for random u and v, with tolerance atol * sum|u| * sum|v|: two calls of `func` per
     input and one backward per output, for large inputs and slow devices.
-    check_forward_ad, check_batched_forward_grad: NotImplementedError if True, since there is no forward mode.
+    check_forward_ad: the Jacobian by forward mode (`autograd.forward_ad`) must agree, too; then func has to use the
+    inputs that it is given. check_batched_forward_grad: a batch of tangents must give the same as single ones.
+    check_backward_ad: with False only forward mode is checked.
     masked: ignored; in PyTorch it concerns sparse tensors.
 
     >>> x = ag.tensor([0.5, 1.5], dtype=ag.float64, requires_grad=True)
@@ -65,9 +71,12 @@ def gradcheck(
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    _refuse_forward_mode(check_forward_ad=check_forward_ad, check_batched_forward_grad=check_batched_forward_grad)
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     demands = Demands(eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
-                      fast_mode, masked)
+                      check_batched_forward_grad, check_forward_ad, check_backward_ad, fast_mode, masked)
     return _verdict(func, as_tuple(inputs), demands, raise_exception)
 
 
@@ -81,7 +90,8 @@ def gradgradcheck(
     """Checks second derivatives: `gradcheck` of the gradient as a function of inputs and grad_outputs.
 
     grad_outputs: cotangents; random by default, and non-contiguous with gen_non_contig_grad_outputs.
-    check_fwd_over_rev: NotImplementedError if True, since there is no forward mode. Other arguments as in `gradcheck`.
+    check_fwd_over_rev: forward mode over the gradient must agree, too. check_rev_over_rev: with False only that is
+    checked. Other arguments as in `gradcheck`.
 
     >>> x = ag.tensor([0.5, 1.5], dtype=ag.float64, requires_grad=True)
     >>> ag.autograd.gradgradcheck(lambda x: x ** 3, (x,))
@@ -89,7 +99,9 @@ def gradgradcheck(
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
-    _refuse_forward_mode(check_fwd_over_rev=check_fwd_over_rev)
+    for name, value in (("check_undefined_grad", check_undefined_grad), ("check_batched_grad", check_batched_grad)):
+        if value and not check_rev_over_rev:
+            raise AssertionError(f"Setting {name}=True requires check_rev_over_rev to be True")
     args = as_tuple(inputs)
     positions = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
     outputs = _differentiable(func(*args))
@@ -97,22 +109,18 @@ def gradgradcheck(
         raise ValueError("gradgradcheck: no output of the function requires grad, so there is nothing to check")
     cotangents = _cotangents(outputs, gen_non_contig_grad_outputs) if grad_outputs is None else as_tuple(grad_outputs)
 
-    def gradient(*values: Any) -> tuple[Tensor, ...]:
+    wanted = {i for i, x in enumerate((*args, *cotangents)) if isinstance(x, Tensor) and x.requires_grad}
+
+    def gradient(*given: Any) -> tuple[Tensor, ...]:
+        values = [x.requires_grad_() if i in wanted else x for i, x in enumerate(given)]  # a dual of one does not
         point, gs = values[: len(args)], values[len(args) :]
         found = grad(_differentiable(func(*point)), [point[i] for i in positions], list(gs), create_graph=True,
                      allow_unused=True)
         return tuple([g for g in found if g is not None])
 
     demands = Demands(eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
-                      fast_mode, masked)
+                      False, check_fwd_over_rev, check_rev_over_rev, fast_mode, masked)
     return _verdict(gradient, (*args, *cotangents), demands, raise_exception)
-
-
-def _refuse_forward_mode(**options: bool) -> None:
-    for name, value in options.items():
-        if value:
-            raise NotImplementedError(f"{name}=True: there is no forward mode; derivatives in reverse mode are checked "
-                                      "without it")
 
 
 def _cotangents(outputs: list[Tensor], gaps: bool) -> tuple[Tensor, ...]:
@@ -135,20 +143,37 @@ def _verdict(func: Callable[..., Any], args: tuple[Any, ...], demands: Demands, 
 def _check(func: Callable[..., Any], args: tuple[Any, ...], checked: list[int], demands: Demands) -> None:
     found = floating(func(*args))
     kept = [k for k, o in enumerate(found) if o.requires_grad]
+    inputs = [args[i] for i in checked]
     cotangents = {k: _probes(found[k].numel(), demands.fast_mode).T for k in kept}
-    analytic = {k: _analytic(found[k], [args[i] for i in checked], k, cotangents[k], demands) for k in kept}
+    analytic = {}
+    if demands.check_backward_ad:
+        analytic = {k: _analytic(found[k], inputs, k, cotangents[k], demands) for k in kept}
     for n, i in enumerate(checked):
         directions = _probes(args[i].numel(), demands.fast_mode)
         numeric = differences(func, args, i, demands.eps, directions, found)
         if not kept:
             _check_constant(numeric, demands)
-        for k in kept:
+        for k in analytic:
             allowed = demands.atol * np.outer(np.abs(directions).sum(1), np.abs(cotangents[k]).sum(0))
             _compare(numeric[k] @ cotangents[k], directions @ analytic[k][n], allowed, demands.rtol, k, i)
-    if kept:
-        _check_zeros([found[k] for k in kept], [args[i] for i in checked], demands)
+        if demands.check_forward_ad and kept:
+            pushed = pushes(func, args, checked, i, directions, demands.check_grad_dtypes)
+            allowed = demands.atol * np.abs(directions).sum(1)[:, None]
+            for k in kept if pushed else ():
+                _compare(numeric[k], pushed[k], allowed, demands.rtol, k, i, "computed with forward mode ")
+    if not kept:
+        return
+    if demands.check_forward_ad and demands.check_undefined_grad:
+        check_undefined_forward(func, args, checked)
+    if demands.check_batched_forward_grad:
+        check_batched_forward(func, args, checked)
+    if demands.check_backward_ad:
+        if demands.check_batched_grad:
+            for k in kept:
+                _check_batched(found[k], inputs, k)
+        _check_zeros([found[k] for k in kept], inputs, demands)
         if demands.check_undefined_grad:
-            check_undefined(lambda: _differentiable(func(*args)), [args[i] for i in checked])
+            check_undefined(lambda: _differentiable(func(*args)), inputs)
 
 
 def _probes(size: int, fast_mode: bool) -> np.ndarray:
@@ -182,20 +207,21 @@ def _analytic(
         if apart > demands.nondet_tol:
             raise GradcheckError(f"Backward is not reentrant: the gradient of output {k} by checked input {i} differs "
                                  f"between two runs by {apart:.3g}; nondet_tol={demands.nondet_tol} allows less")
-    if demands.check_batched_grad:
-        _check_batched(output, inputs)
     return first
 
 
-def _check_batched(output: Tensor, inputs: list[Tensor]) -> None:
+def _check_batched(output: Tensor, inputs: list[Tensor], k: int) -> None:
     """GradcheckError unless a batch of two cotangents gives the same gradients as two single calls."""
     rows = [like(output, np.random.default_rng(seed).standard_normal(output.shape)) for seed in range(2)]
     options: dict[str, Any] = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
     single = [grad(output, inputs, row, **options) for row in rows]
-    together = grad(output, inputs, RECORD.stack(rows), is_grads_batched=True, **options)
+    what = BATCHED.format("gradient computation", "check_batched_grad")
+    try:
+        together = grad(output, inputs, RECORD.stack(rows), is_grads_batched=True, **options)
+    except RuntimeError as error:
+        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{what}") from error
     for i, (found, expected) in enumerate(zip(together, zip(*single, strict=True), strict=True)):
-        if not np.allclose(_values(found), np.stack([_values(g) for g in expected]), equal_nan=True):
-            raise GradcheckError(f"a batch of gradients gives another gradient of input {i} than one after the other")
+        compare_batched(found, RECORD.stack(list(expected)), k, i, what)
 
 
 def _check_constant(numeric: list[np.ndarray], demands: Demands) -> None:
@@ -217,13 +243,13 @@ def _check_zeros(outputs: list[Tensor], inputs: list[Tensor], demands: Demands) 
 
 
 def _compare(
-    numeric: np.ndarray, analytic: np.ndarray, atol: np.ndarray, rtol: float, k: int, i: int
+    numeric: np.ndarray, analytic: np.ndarray, atol: np.ndarray, rtol: float, k: int, i: int, mode: str = ""
 ) -> None:
     wrong = ~(np.abs(numeric - analytic) <= atol + rtol * np.abs(numeric))
     if wrong.any():
         row, column = (int(v) for v in np.argwhere(wrong)[0])
         raise GradcheckError(
-            f"Jacobian mismatch for output {k} with respect to input {i}: at input element {row}, output element "
+            f"Jacobian {mode}mismatch for output {k} with respect to input {i}: at input element {row}, output element "
             f"{column} numerical {numeric[row, column]:.6g}, analytical {analytic[row, column]:.6g} "
             f"({int(wrong.sum())} of {wrong.size} entries differ)\nnumerical:{numeric}\nanalytical:{analytic}"
         )

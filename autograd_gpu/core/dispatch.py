@@ -3,13 +3,14 @@
 1. Arguments: arrays on the tensors' device become constants (zero-copy), numbers stay numbers.
 2. Devices: all tensors must be on one device, otherwise an error names the devices.
 3. Dtypes: PyTorch's promotion, by recorded casts, so that every gradient has the dtype of its input.
-4. The op's core runs forward, and creates the node if this thread records.
+4. The innermost interpreter gets the call, if there is one (core/interpret/). Otherwise the op's core runs forward, and
+   creates the node if this thread records.
 """
 
 from __future__ import annotations
 
 import numbers
-import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,16 @@ from .. import backend, errors
 from ..backend import is_array
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import FLOATS
-from ..config import INTERCEPTED, MODES, RECORDING_MASK, SAVING
-from .codegen import call, keywords, list_call
+from ..config import ANOMALY, MODES, RECORDING_MASK, SAVING, TRANSFORMED
+from .codegen import call, keywords
 from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .declare.public import add_names
 from .graph.storage import shares_memory, storage_of
-from .history.anomaly import noted
-from .interpret.interception import intercepted
-from .saved.saved_tensor_hooks import hand_over
+from .interpret.batched import Batched
+from .interpret.cores import kinds_of, run_core, shown
+from .interpret.interpreters import ended, interpret, lower
+from .interpret.lifted import Lifted
+from .interpret.recorded import Recorded
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_given
 
 
@@ -43,6 +46,22 @@ def defop(block: type) -> Any:
     setattr(RAW, op.name, op.raw)
     setattr(RECORD, op.name, public)
     return public
+
+
+def _keeping_saved(name: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Runs an op that has saved extras on prepared inputs; returns (result, extras by name)."""
+    op = REGISTRY[name]
+    return lower(op, inputs, op.filled(attributes))
+
+
+def _raw_keeping_saved(name: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Does the same on arrays."""
+    op = REGISTRY[name]
+    found: tuple[Any, dict[str, Any]] = op.forward(backend.namespace(*inputs), *inputs, **op.filled(attributes))
+    return found
+
+
+RECORD.keeping_saved, RAW.keeping_saved = _keeping_saved, _raw_keeping_saved  # F.keeping_saved, for batch rules
 
 
 def _documented(op: OpDef) -> str | None:
@@ -77,6 +96,9 @@ def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
 
 def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
     """Runs the steps at the head of this file for one call."""
+    if MODES.bits & TRANSFORMED and _is_prepared(op, args, attributes):
+        outs, _ = interpret(op, args, dict(zip(op.attributes, attributes, strict=True)) if attributes else {})
+        return shown(outs, ()) if MODES.bits & (SAVING | ANOMALY) else outs
     if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
         attributes = _numbers(op, attributes)
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
@@ -88,8 +110,42 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
             return _in_float32(op, prepared, attributes)
         prepared = _promote(op, prepared)
     bits = MODES.bits
-    outs = intercepted(op, prepared, attributes, _run) if bits & INTERCEPTED else _run(op, prepared, attributes)
-    return outs if bits <= RECORDING_MASK else _shown(outs, args, prepared)
+    if bits & TRANSFORMED:
+        outs, _ = interpret(op, prepared, dict(zip(op.attributes, attributes, strict=True)))
+    else:
+        outs = run_core(op, prepared, attributes)
+        if not op.variadic:
+            _add_variants(op, kinds_of(prepared))
+    if bits <= RECORDING_MASK:
+        return outs
+    numbers = [p for p, a in zip(prepared, args, strict=True) if not isinstance(a, Tensor) and not is_array(a)]
+    return shown(outs, numbers)
+
+
+def _is_prepared(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
+    """Whether steps 1 to 3 would change nothing; False if that is not obvious."""
+    dtype, home, any_dtype = None, None, op.types == ANY
+    for value in args:
+        kind = type(value)
+        if kind is Tensor or kind is Parameter:
+            device = backend.CPU if type(value._array) is np.ndarray else value.device
+        elif kind is Batched or kind is Recorded:
+            if value._level not in MODES.stack:
+                return False
+            device = value._array.device
+        elif kind is float and op.numbers:
+            continue
+        else:
+            return False
+        found = value._array.dtype
+        if dtype is None:
+            dtype, home = found, device
+        elif (found is not dtype and not any_dtype) or (device is not home and device != home):
+            return False
+    for value in attributes:
+        if isinstance(value, Tensor):
+            return False
+    return any_dtype or dtype in dtypes.FULL_FLOATS
 
 
 def _numbers(op: OpDef, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -98,64 +154,15 @@ def _numbers(op: OpDef, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
                   for name, value in zip(op.attributes, attributes, strict=True)])
 
 
-def _run(op: OpDef, args: list[Any], attributes: tuple[Any, ...], forward: Any = None) -> Any:
-    """Runs step 4, with the op's forward unless another is given."""
-    kinds = ("*",) if op.variadic else _kinds(tuple(args))
-    key = kinds if forward is None else (*kinds, "forward")
-    core = op.cores.get(key)
-    if core is None:
-        core = op.cores[key] = _make_core(op, kinds, forward is not None)
-    rest = (args, *attributes) if op.variadic else (*args, *attributes)
-    try:
-        return core(*rest) if forward is None else core(forward, *rest)
-    except (ValueError, IndexError, TypeError, OverflowError) as error:
-        raise _explained(op, args, error) from (None if isinstance(error, errors.ArgumentError) else error)
-
-
-def _make_core(op: OpDef, kinds: tuple[str, ...], given_forward: bool) -> Any:
-    if op.variadic:
-        return list_call.make_list_core(op, given_forward)
-    if not given_forward:
-        _add_variants(op, kinds)
-    return call.make_core(op, kinds, given_forward=given_forward)
-
-
-def _shown(outs: Any, args: tuple[Any, ...], prepared: list[Any]) -> Any:
-    """Passes the node of the results to saved-tensor hooks, except for wrapped numbers, and to anomaly mode."""
-    if MODES.bits & SAVING:
-        node = next((t._fn for t in (outs if isinstance(outs, tuple) else (outs,)) if t._fn is not None), None)
-        if node is not None:
-            numbers = [p for p, a in zip(prepared, args, strict=True) if not isinstance(a, Tensor) and not is_array(a)]
-            hand_over(node, numbers)
-    return noted(outs)
-
-
-# Error texts that are complete, and equal to PyTorch's.
-COMPLETE = re.compile(r"[\w.]+\(\)|index |Dimension |shape mismatch|(std and )?var |too many indices")
-
-
-def run_keeping_saved(op: OpDef, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Runs an op on tensors of matching dtype, numbers and None; returns its result and its saved extras by name."""
-    kinds = _kinds(args)
-    core = op.cores.get((*kinds, "saved"))
-    if core is None:
-        core = op.cores[(*kinds, "saved")] = call.make_core(op, kinds, keep_saved=True)
-    outs, extras = core(*args, *op.filled(attributes).values())
-    return noted(outs), {name: wrap(value) if is_array(value) else value for name, value in extras.items()}
-
-
-def _kinds(args: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple("T" if isinstance(a, Tensor) else "0" if a is None else "N" for a in args)
-
-
 def _names(op: OpDef, args: tuple[Any, ...]) -> tuple[str, ...]:
     return op.inputs * len(args) if op.variadic else op.inputs
 
 
 def _add_variants(op: OpDef, kinds: tuple[str, ...]) -> None:
     """Adds a generated fast path for later calls with these argument types."""
-    if "N" not in kinds and "0" not in kinds:
+    if kinds in op.fast or ("N" not in kinds and "0" not in kinds):
         return
+    op.fast.add(kinds)
     choices = {"T": (Tensor, Parameter), "N": (float, int), "0": (type(None),)}
     function = call.make_variant(op, kinds, general)
     combinations: list[tuple[type, ...]] = [()]
@@ -166,6 +173,8 @@ def _add_variants(op: OpDef, kinds: tuple[str, ...]) -> None:
 
 def _argument(op: OpDef, name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
+        if isinstance(value, Lifted) and value._level not in MODES.stack:
+            ended(value._level)
         return value
     if value is None and name in op.optional:
         return None
@@ -278,21 +287,6 @@ def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
         if op.view == ALWAYS or (op.view and shares_memory(t._array, codes[0])):
             t._storage = storage_of(args[0])
     return outs[0] if op.single else tuple(outs)
-
-
-def _explained(op: OpDef, args: list[Any], error: Exception) -> Exception:
-    """Converts a NumPy error to the type that PyTorch raises, with the name of the op and the input shapes."""
-    if isinstance(error, errors.ArgumentError):
-        return error
-    text = str(error).replace("axis", "dimension")
-    if isinstance(error, (IndexError, TypeError)) and COMPLETE.match(text):
-        return type(error)(text)
-    found = [a.shape for a in args if isinstance(a, Tensor)]
-    if "broadcast together with shapes" in text and isinstance(error, ValueError):
-        text = errors.sizes_differ(found) or text
-    kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
-                               (OverflowError, RuntimeError)) if isinstance(error, e))
-    return kind(f"{op.name}: {text} (input shapes: {', '.join(str(list(shape)) for shape in found)})")
 
 
 __all__ = ["defop", "general", "operator"]

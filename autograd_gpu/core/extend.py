@@ -41,6 +41,20 @@ from .graph.storage import (
     version_of,
 )
 from .history.rebase import check_inplace, overwrite, rebase_history, refresh_if_stale, set_data, set_gradient_edge
+from .interpret.batched import drawn, every_value, is_batched, refuse_batched
+from .interpret.interpreters import ended, in_transform
+from .interpret.lifted import Lifted
+from .interpret.recorded import holds_recorded
+from .interpret.writes import (
+    adopt_view,
+    concerns_level,
+    lifted_like,
+    push_written,
+    refuse_inner,
+    refuse_linearized,
+    set_apart,
+    write_lifted,
+)
 from .saved.saved_tensor import SavedIntoView, SavedOutput, plain
 from .saved.saved_tensor_hooks import EnoughSaved, give, withholding
 from .size import Size
@@ -70,6 +84,7 @@ __all__ = [
     "EnoughSaved",
     "FollowingStorage",
     "JvpWord",
+    "Lifted",
     "OpDef",
     "OpNode",
     "SavedIntoView",
@@ -80,6 +95,7 @@ __all__ = [
     "StorageTensor",
     "Tensor",
     "added",
+    "adopt_view",
     "alias",
     "aligned",
     "along",
@@ -88,13 +104,21 @@ __all__ = [
     "bump_version",
     "call",
     "check_inplace",
+    "concerns_level",
     "counted_from_right",
     "deferred",
     "defop",
+    "drawn",
+    "ended",
+    "every_value",
     "example",
     "expanded",
     "give",
+    "holds_recorded",
     "impossible",
+    "in_transform",
+    "is_batched",
+    "lifted_like",
     "materialize",
     "method",
     "moved",
@@ -105,9 +129,14 @@ __all__ = [
     "overwrite",
     "plain",
     "public",
+    "push_written",
     "rank",
     "rebase_history",
     "refresh_if_stale",
+    "refuse_batched",
+    "refuse_inner",
+    "refuse_linearized",
+    "set_apart",
     "set_data",
     "set_gradient_edge",
     "shares_memory",
@@ -117,4 +146,5 @@ __all__ = [
     "wrap",
     "wrap_codes",
     "wrap_given",
+    "write_lifted",
 ]  # fmt: skip

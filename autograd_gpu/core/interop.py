@@ -33,7 +33,7 @@ class Exchange(TensorBase):
             raise errors.needs_detach()
         if not force and self.is_cuda:
             raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
-        return backend.to_numpy(self._array)
+        return backend.to_numpy(self.array)
 
     def item(self) -> Any:
         """Returns the value of a one-element tensor as a Python number (synchronises a CUDA device)."""
@@ -57,7 +57,7 @@ class Exchange(TensorBase):
         self._check_exportable()
         if self.dtype in _NOT_EXPORTED:
             raise BufferError(f"a tensor of dtype {self.dtype} cannot be exported by DLPack; export .to(float32)")
-        array = self._array
+        array = self.array
         if min(array.strides, default=0) < 0:
             if kwargs.get("copy") is False:
                 raise BufferError("a tensor with negative strides is exported by DLPack as a copy, which copy=False "
@@ -66,14 +66,14 @@ class Exchange(TensorBase):
         return array.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
+        return self.array.__dlpack_device__()
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if not self.is_cuda:
             raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy() or .cuda()")
         self._check_exportable()
-        return self._array.__cuda_array_interface__
+        return self.array.__cuda_array_interface__
 
     def _check_exportable(self) -> None:
         if node_of(self) is not None:

@@ -95,8 +95,14 @@ class Tensor(Exchange):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Sets whether autograd computes a gradient for this leaf, and returns the leaf.
 
-        RuntimeError for a result of recorded ops, and for dtypes that are not floating point.
+        RuntimeError for a result of recorded ops, for dtypes that are not floating point, and in function transforms.
         """
+        if bool(requires_grad) != self.requires_grad and any(level.is_transform for level in MODES.stack):
+            raise errors.requires_grad_in_transform()
+        return self._set_requires_grad(requires_grad)
+
+    def _set_requires_grad(self, requires_grad: bool) -> Tensor:
+        """Does what `requires_grad_` does, also in transforms."""
         if not self.is_leaf:
             if requires_grad:
                 return self
@@ -159,6 +165,12 @@ class Tensor(Exchange):
     def detach(self) -> Tensor:
         """Returns a tensor with the same memory and version counter, without history, that does not require grad."""
         return alias(self)
+
+    def _alias(self) -> Tensor:
+        """Makes the result of `alias`."""
+        result = wrap(self._array)
+        result._storage = storage_of(self)
+        return result
 
     @property
     def _version(self) -> int:
@@ -287,6 +299,11 @@ class StorageTensor(Tensor):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         return super().numpy(force=force).view(self._codes_dtype)
 
+    def _alias(self) -> Tensor:
+        result = wrap_codes(self._array, self._codes_dtype)
+        result._storage = storage_of(self)
+        return result
+
     def _state(self) -> Any:
         return self._codes_dtype
 
@@ -329,12 +346,7 @@ def wrap_given(array: Any) -> Tensor:
 
 def alias(tensor: Tensor) -> Tensor:
     """Makes a constant that shares memory and version counter with `tensor`."""
-    if type(tensor) is StorageTensor:
-        result: Tensor = wrap_codes(tensor._array, tensor._codes_dtype)
-    else:
-        result = wrap(tensor._array)
-    result._storage = storage_of(tensor)
-    return result
+    return tensor._alias()
 
 
 def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> Any:
@@ -347,4 +359,4 @@ def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> A
     result._nr = 0
     if state is not None:
         result._codes_dtype = state  # type: ignore[attr-defined]
-    return result.requires_grad_(requires_grad)
+    return result._set_requires_grad(requires_grad)

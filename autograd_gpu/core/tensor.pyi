@@ -73,6 +73,9 @@ class Tensor(Exchange):
     def requires_grad_(self, requires_grad: builtins.bool=True) -> Tensor:
         ...
 
+    def _set_requires_grad(self, requires_grad: builtins.bool) -> Tensor:
+        ...
+
     @property
     def is_leaf(self) -> builtins.bool:
         ...
@@ -98,6 +101,9 @@ class Tensor(Exchange):
         ...
 
     def detach(self) -> Tensor:
+        ...
+
+    def _alias(self) -> Tensor:
         ...
 
     @property
@@ -1747,6 +1753,9 @@ class StorageTensor(Tensor):
         ...
 
     def numpy(self, *, force: bool=False) -> np.ndarray:
+        ...
+
+    def _alias(self) -> Tensor:
         ...
 
     def _state(self) -> Any:

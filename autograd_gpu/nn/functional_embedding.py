@@ -85,7 +85,7 @@ def check_every_use(scale_grad_by_freq: bool) -> None:
 def limit_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
     """Scales the rows of `weight` at `indices` in place to a norm of at most `max_norm`."""
     with no_grad():
-        places = indices.ravel()
-        rows = weight.detach()[places]
+        places, values = indices.ravel(), weight.detach()  # whose write leaves a tangent of the weight alone
+        rows = values[places]
         norms = rows.norm(norm_type, -1, True)
-        weight[places] = rows * ops.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+        values[places] = rows * ops.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)

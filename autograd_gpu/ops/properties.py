@@ -54,7 +54,7 @@ def size(x: Tensor, dim: int | None = None) -> Any:
     >>> ag.ones(2, 3).size(), ag.ones(2, 3).size(-1)
     ((2, 3), 3)
     """
-    return x.shape if dim is None else _at(x._array.shape, dim)
+    return x.shape if dim is None else _at(x.shape, dim)
 
 
 @method()
@@ -65,10 +65,11 @@ def stride(x: Tensor, dim: int | None = None) -> Any:
     >>> ag.ones(2, 3).stride()
     (3, 1)
     """
-    if not x._array.size:  # NumPy's strides of empty arrays depend on its version
-        lengths = [max(n, 1) for n in x._array.shape]
+    array = x._layout()
+    if not array.size:  # NumPy's strides of empty arrays depend on its version
+        lengths = [max(n, 1) for n in array.shape]
         return _at(tuple([math.prod(lengths[i + 1 :]) for i in range(len(lengths))]), dim)
-    return _at(tuple(s // x._array.itemsize for s in x._array.strides), dim)
+    return _at(tuple(s // array.itemsize for s in array.strides), dim)
 
 
 @public()
@@ -161,7 +162,7 @@ def get_device(input: Tensor) -> int:
 @method()
 def data_ptr(x: Tensor) -> int:
     """The address of the first element of x."""
-    return strides.address(x._array)
+    return strides.address(x._layout())
 
 
 @method()
@@ -171,7 +172,7 @@ def storage_offset(x: Tensor) -> int:
     >>> ag.ones(2, 3)[1].storage_offset()
     3
     """
-    return strides.offset_of(x._array)
+    return strides.offset_of(x._layout())
 
 
 def is_sparse(x: Tensor) -> bool:

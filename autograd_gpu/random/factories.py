@@ -11,6 +11,8 @@ from ..backend.arrays import dtypes
 from ..backend.arrays.device import CPU
 from ..backend.arrays.memory_format import is_contiguous_format, memory_order
 from ..core.declare.op import RECORD
+from ..core.interpret.batched import drawn
+from ..core.interpret.lifted import Lifted
 from ..core.tensor import Tensor, wrap
 from .generator import Generator, source
 
@@ -63,7 +65,8 @@ def uniform(
     >>> ag.random.uniform((2,), low=1.0, high=1.0)
     tensor([1., 1.])
     """
-    return wrap(floats("random", tuple(shape), dtype, source(device, generator), high - low, low))
+    stream = source(device, generator)
+    return drawn(tuple(shape), lambda shape: wrap(floats("random", shape, dtype, stream, high - low, low)))
 
 
 def normal(
@@ -77,7 +80,8 @@ def normal(
     """
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    return wrap(floats("standard_normal", tuple(shape), dtype, source(device, generator), std, mean))
+    stream = source(device, generator)
+    return drawn(tuple(shape), lambda shape: wrap(floats("standard_normal", shape, dtype, stream, std, mean)))
 
 
 def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
@@ -122,7 +126,8 @@ def rand(
     """
     if out is not None:
         return RECORD.filled(rand, out, *sizes, size=size, generator=generator, requires_grad=requires_grad)
-    result = wrap(floats("random", sizes_of(sizes, size), dtype, source(device, generator)))
+    shape, stream = sizes_of(sizes, size), source(device, generator)
+    result = drawn(shape, lambda shape: wrap(floats("random", shape, dtype, stream)))
     return result.requires_grad_() if requires_grad else result
 
 
@@ -138,7 +143,8 @@ def randn(
     """
     if out is not None:
         return RECORD.filled(randn, out, *sizes, size=size, generator=generator, requires_grad=requires_grad)
-    result = wrap(floats("standard_normal", sizes_of(sizes, size), dtype, source(device, generator)))
+    shape, stream = sizes_of(sizes, size), source(device, generator)
+    result = drawn(shape, lambda shape: wrap(floats("standard_normal", shape, dtype, stream)))
     return result.requires_grad_() if requires_grad else result
 
 
@@ -150,8 +156,8 @@ def rand_like(
     >>> ag.rand_like(ag.ones(2)).shape
     (2,)
     """
-    drawn = rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
-    return _laid_out("rand_like", drawn, input, memory_format).requires_grad_(requires_grad)
+    found = rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _laid_out("rand_like", found, input, memory_format).requires_grad_(requires_grad)
 
 
 def randn_like(
@@ -162,8 +168,8 @@ def randn_like(
     >>> ag.randn_like(ag.ones(2)).shape
     (2,)
     """
-    drawn = randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
-    return _laid_out("randn_like", drawn, input, memory_format).requires_grad_(requires_grad)
+    found = randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _laid_out("randn_like", found, input, memory_format).requires_grad_(requires_grad)
 
 
 def randint(
@@ -185,9 +191,14 @@ def randint(
         raise TypeError("randint() takes randint(low, high, size) or randint(high, size)")
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    array = source(device, generator).draw("integers", low, high, sizes_of((size,)), dtype=dtypes.int64)
+    stream = source(device, generator)
     wanted = dtypes.int64 if dtype is None else dtypes.computing(dtype)
-    return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+    def draw(shape: tuple[int, ...]) -> Tensor:
+        array = stream.draw("integers", low, high, shape, dtype=dtypes.int64)
+        return wrap(array.astype(wanted, copy=False))
+
+    return drawn(sizes_of((size,)), draw).requires_grad_(requires_grad)
 
 
 def randint_like(
@@ -202,17 +213,22 @@ def randint_like(
     low, high = (0, low) if high is None else (0 if low is None else low, high)
     if high is None:
         raise TypeError("randint_like() takes randint_like(input, low, high) or randint_like(input, high)")
-    drawn = randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
-    return _laid_out("randint_like", drawn, input, memory_format).requires_grad_(requires_grad)
+    found = randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _laid_out("randint_like", found, input, memory_format).requires_grad_(requires_grad)
 
 
-def _laid_out(function: str, drawn: Tensor, like: Tensor, memory_format: Any) -> Tensor:
-    """`drawn`, which is in C order, with its dimensions in memory as those of `like`, unless C order is asked for."""
+def _laid_out(function: str, found: Tensor, like: Tensor, memory_format: Any) -> Tensor:
+    """`found`, which is in C order, with its dimensions in memory as those of `like`, unless C order is asked for.
+
+    Under vmap, where memory has no order of its own, it stays in C order.
+    """
+    if is_contiguous_format(function, memory_format) or isinstance(found, Lifted) or isinstance(like, Lifted):
+        return found
     wanted = like.array
-    if is_contiguous_format(function, memory_format) or wanted.flags.c_contiguous:
-        return drawn
+    if wanted.flags.c_contiguous:
+        return found
     order = memory_order(wanted)
-    dense = drawn.array.transpose(order).copy()
+    dense = found.array.transpose(order).copy()
     return wrap(dense.transpose(tuple(order.index(d) for d in range(len(order)))))
 
 
@@ -230,7 +246,13 @@ def randperm(
     n = index(n)
     _refuse_negative((n,))
     stream = source(device, generator)
-    # on CUDA the order of random keys
-    array = stream.draw("permutation", n) if stream.device == CPU else stream.draw("random", (n,)).argsort()
     wanted = dtypes.int64 if dtype is None else dtypes.computing(dtype)
-    return wrap(array.astype(wanted, copy=False)).requires_grad_(requires_grad)
+
+    def draw(shape: tuple[int, ...]) -> Tensor:
+        if len(shape) == 1 and stream.device == CPU:
+            array = stream.draw("permutation", n)
+        else:
+            array = stream.draw("random", shape).argsort(-1)  # the order of random keys
+        return wrap(array.astype(wanted, copy=False))
+
+    return drawn((n,), draw).requires_grad_(requires_grad)

@@ -314,6 +314,58 @@ class TestArguments:
         x = double([1.0, 2.0])
         close(jacobian(lambda x: x**2, x, vectorize=True), np.diag([2, 4]))
         close(hessian(lambda x: (x**3).sum(), x, vectorize=True), np.diag([6, 12]))
+        close(jacobian(lambda x: x**2, x, vectorize=True, strategy="forward-mode"), np.diag([2, 4]))
+        f = lambda x: (x**3).sum()  # noqa: E731
+        close(hessian(f, x, vectorize=True, outer_jacobian_strategy="forward-mode"), np.diag([6, 12]))
+
+    def test_vectorize_runs_once(self):
+        calls = []
+
+        class Cube(ag.autograd.Function):
+            generate_vmap_rule = True
+
+            @staticmethod
+            def forward(x):
+                return x**3
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.save_for_backward(*inputs)
+                ctx.save_for_forward(*inputs)
+
+            @staticmethod
+            def backward(ctx, g):
+                calls.append("backward")
+                return 3 * ctx.saved_tensors[0] ** 2 * g
+
+            @staticmethod
+            def jvp(ctx, t):
+                calls.append("jvp")
+                return 3 * ctx.saved_tensors[0] ** 2 * t
+
+        x = double([1.0, 2.0, 3.0])
+        close(jacobian(Cube.apply, x, vectorize=True), np.diag([3, 12, 27]))
+        close(jacobian(Cube.apply, x, vectorize=True, strategy="forward-mode"), np.diag([3, 12, 27]))
+        assert calls == ["backward", "jvp"]
+
+    def test_forward_mode_inside_of_a_transform(self):
+        x = double([[1.0, 2.0], [3.0, 4.0]])
+        found = ag.func.vmap(lambda x: jacobian(lambda x: x**2, x, vectorize=True, strategy="forward-mode"))(x)
+        close(found, 2 * np.stack([np.diag([1, 2]), np.diag([3, 4])]))
+
+    def test_vectorized_is_differentiable(self):
+        x = double([1.0, 2.0]).requires_grad_()
+        found = jacobian(lambda x: x**3, x, create_graph=True, vectorize=True)
+        close(ag.autograd.grad(found.sum(), x)[0], [6, 12])
+
+    def test_vectorized_of_nothing_and_of_constants(self):
+        x, empty = double([1.0, 2.0]), double([])
+        for options in ({}, {"strategy": "forward-mode"}):
+            f = lambda x, y: (x.sum(), ag.ones(3, dtype=ag.float64))  # noqa: E731
+            found = jacobian(f, (x, empty), vectorize=True, **options)
+            assert [[part.shape for part in row] for row in found] == [[(2,), (0,)], [(3, 2), (3, 0)]]
+            close(found[1][0], np.zeros((3, 2)))
+            assert jacobian(lambda x: x * 2, empty, vectorize=True, **options).shape == (0, 0)
 
     def test_vectorize_is_not_strict(self):
         for call in (lambda: jacobian(ag.exp, ag.ones(2), strict=True, vectorize=True),
@@ -323,10 +375,15 @@ class TestArguments:
 
     def test_strategies(self):
         x = ag.ones(2)
-        with pytest.raises(NotImplementedError, match=r'strategy="forward-mode" is not implemented\. Use'):
-            jacobian(ag.exp, x, strategy="forward-mode")
-        with pytest.raises(NotImplementedError, match=r'outer_jacobian_strategy="forward-mode" is not implemented'):
-            hessian(ag.sum, x, outer_jacobian_strategy="forward-mode")
+        for message, kind, options in (
+            ("only implemented for `vectorize=True`", NotImplementedError, {}),
+            ("`create_graph=True` and `strategy=.forward-mode.`", NotImplementedError, {"create_graph": True}),
+            ("`strict=True` and `strategy=.forward-mode.`", RuntimeError, {"strict": True}),
+        ):
+            with pytest.raises(kind, match=message):
+                jacobian(ag.exp, x, strategy="forward-mode", **options)
+            with pytest.raises(kind, match=message):
+                hessian(ag.sum, x, outer_jacobian_strategy="forward-mode", **options)
         for call in (lambda: jacobian(ag.exp, x, strategy="both"),
                      lambda: hessian(ag.sum, x, outer_jacobian_strategy="both")):  # fmt: skip
             with pytest.raises(AssertionError, match='Expected strategy to be either "forward-mode" or "reverse-mode"'):

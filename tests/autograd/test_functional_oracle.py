@@ -14,6 +14,7 @@ from autograd_gpu import profiler
 from autograd_gpu.autograd import functional
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 TorchDispatchMode = pytest.importorskip("torch.utils._python_dispatch").TorchDispatchMode
 
 PRODUCTS = ("vjp", "jvp", "vhp", "hvp")
@@ -168,8 +169,30 @@ class TestEqualsPyTorch:
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("function", ["jacobian", "hessian"])
 def test_float32_and_vectorized(name, function):
-    """PyTorch's batched loop gives what this one gives, whatever it is told."""
     compare(name, lambda fn, f, x, lib: getattr(fn, function)(f, x, vectorize=True), "float32")
+
+
+def plain(result):
+    """Results without their history, lists as tuples; of an error its class: PyTorch has other texts in this mode."""
+    if isinstance(result, type):
+        return result
+    if isinstance(result, str):
+        return ""
+    return tuple(map(plain, result)) if isinstance(result, (list, tuple)) else result.detach()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("function", ["jacobian", "hessian"])
+def test_forward_mode(name, function):
+    make, shapes = FUNCTIONS[name]
+    option = {{"jacobian": "strategy", "hessian": "outer_jacobian_strategy"}[function]: "forward-mode"}
+    found = []
+    for lib in (ag, torch):
+        inputs, call = point(lib, shapes, "float64", False), getattr(lib.autograd.functional, function)
+        made = make(lib)
+        found.append(outcome(lambda: call(made, inputs, vectorize=True, **option)))  # noqa: B023
+    same(plain(found[0]), plain(found[1]), 1e-10)
+    assert all(not getattr(leaf, "requires_grad", False) for leaf in leaves(found[0]))
 
 
 def test_gradients_of_captured_weights_and_v():

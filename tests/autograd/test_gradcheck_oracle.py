@@ -9,6 +9,7 @@ import pytest
 import autograd_gpu as ag
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 
 
 def leaf(m, *values, dtype=None):
@@ -86,6 +87,28 @@ def narrows(m):
     return lambda x: x * 2 if x.tolist()[0] < 1 + 1e-9 else (x * 2).float()
 
 
+def forward(m, jvp, backward=lambda ctx, g: g * 2, compute=lambda x: x * 2, **body):
+    """A Function of one tensor with these rules."""
+
+    class F(m.autograd.Function):
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.set_materialize_grads(False)
+
+    F.forward, F.backward, F.jvp = staticmethod(compute), staticmethod(backward), staticmethod(jvp)
+    for name, value in body.items():
+        setattr(F, name, value)
+    return F.apply
+
+
+def pushes(jvp, **options):
+    return check(lambda m: forward(m, jvp), check_forward_ad=True, **options)
+
+
+def two(m):
+    return lambda x, y: (x * y, (x * x).sum(), y.exp().detach())
+
+
 PROGRAMS = {
     "backward that does not take None": check(doubles_none),
     "as False": check(doubles_none, raise_exception=False),
@@ -135,6 +158,37 @@ PROGRAMS = {
     "nothing asked": check(sine, check_backward_ad=False),
     "second, options": check(sine, of="gradgradcheck", check_undefined_grad=False, check_grad_dtypes=True, masked=True,
                              check_batched_grad=True, check_fwd_over_rev=False, check_rev_over_rev=True),
+    "forward": check(sine, check_forward_ad=True),
+    "forward, fast": check(sine, check_forward_ad=True, fast_mode=True),
+    "forward only": check(sine, check_forward_ad=True, check_backward_ad=False),
+    "forward, batched": check(sine, check_forward_ad=True, check_batched_forward_grad=True),
+    "forward, several": check(two, (1, 2), (3, 4), check_forward_ad=True, check_batched_forward_grad=True,
+                              check_batched_grad=True),
+    "forward, several, fast": check(lambda m: lambda x, y: two(m)(x, y)[:2], (1, 2), (3, 4), check_forward_ad=True,
+                                    fast_mode=True),
+    "forward, wrong": pushes(lambda ctx, t: t * 3),
+    "forward, wrong, as False": pushes(lambda ctx, t: t * 3, raise_exception=False),
+    "forward, wrong, fast": pushes(lambda ctx, t: t * 3, fast_mode=True),
+    "forward, wrong, not asked": check(lambda m: forward(m, lambda ctx, t: t * 3)),
+    "backward wrong, forward right": check(lambda m: forward(m, lambda ctx, t: t * 2, lambda ctx, g: g * 3),
+                                           check_forward_ad=True, check_backward_ad=False),
+    "forward, batched without a rule": pushes(lambda ctx, t: t * 2, check_batched_forward_grad=True),
+    "forward, batched without a rule, as False": pushes(lambda ctx, t: t * 2, check_batched_forward_grad=True,
+                                                        raise_exception=False),
+    "forward, nothing differentiable": check(lambda m: lambda x: x.detach() * 2, check_forward_ad=True),
+    "forward, constant": check(lambda m: lambda x: m.ones(2, dtype=m.float64), check_forward_ad=True),
+    "batched forward without forward": check(sine, check_batched_forward_grad=True),
+    "batched without backward": check(sine, check_batched_grad=True, check_forward_ad=True, check_backward_ad=False),
+    "second, forward": check(sine, of="gradgradcheck", check_fwd_over_rev=True),
+    "second, forward, fast": check(sine, of="gradgradcheck", check_fwd_over_rev=True, fast_mode=True),
+    "second, forward only": check(sine, of="gradgradcheck", check_fwd_over_rev=True, check_rev_over_rev=False,
+                                  check_undefined_grad=False),
+    "second, forward only, undefined": check(sine, of="gradgradcheck", check_fwd_over_rev=True,
+                                             check_rev_over_rev=False),
+    "second, forward only, batched": check(sine, of="gradgradcheck", check_fwd_over_rev=True, check_batched_grad=True,
+                                           check_rev_over_rev=False, check_undefined_grad=False),
+    "second, batched": check(two, (1, 2), (3, 4), of="gradgradcheck", check_batched_grad=True,
+                             check_fwd_over_rev=True),
     "second, nothing asked": check(sine, of="gradgradcheck", check_rev_over_rev=False),
 }  # fmt: skip
 

@@ -27,13 +27,14 @@ from benchmarks import (
     tables,
     timing,
     train_mlp,
+    transforms,
     unrolled,
 )
 from benchmarks.report import OURS, Report
 
 pytestmark = pytest.mark.cpu
 
-MODULES = (small_graph, unrolled, hessian, train_mlp, optimizer_step, saved_memory, kernels, ops)
+MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, optimizer_step, saved_memory, kernels, ops)
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",

@@ -32,22 +32,30 @@ LEGAL = {
         "def twice(x): return RECORD.exp(RECORD.helper(x))\n"
         "def other(M): return [F.anything for F in M]\n"
     ),
+    "ops/math/sum.py": (
+        "def forward(xp, x): return xp.array(x.item())\n"
+        "class op:\n"
+        "    def forward(xp, x): return [i for i in x.tolist()]\n"
+        "    rule = lambda xp, x: x.item()\n"
+        "EMPTY = np.array(())\n"
+    ),
     "nn.py": "def shape(x): return x.array.shape",
 }
 
 
 @pytest.fixture
 def check(tmp_path, monkeypatch):
-    """Write the files of a small autograd_gpu and return the violations, with `slot` for the list SLOT."""
+    """Write the files of a small autograd_gpu and return the violations, with `slot` and `read` for SLOT and READS."""
     monkeypatch.syspath_prepend(ROOT / "ci")
     import check_ops
 
-    def write_and_check(files, slot=()):
+    def write_and_check(files, slot=(), read=None):
         for name, source in files.items():
             path = tmp_path / "autograd_gpu" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source)
-        found = check_ops.check(tmp_path, {f"autograd_gpu/{name}": "a reason" for name in slot})
+        listed = {f"autograd_gpu/{name}": dict.fromkeys(names, "a reason") for name, names in (read or {}).items()}
+        found = check_ops.check(tmp_path, {f"autograd_gpu/{name}": "a reason" for name in slot}, listed)
         return [f"{where.removeprefix('autograd_gpu/')}:{line}: {message}" for where, line, message in found]
 
     return write_and_check
@@ -58,6 +66,10 @@ def test_legal_names_pass(check):
 
 
 DOOR = ": take the name from core/extend.py, and add it there if it is missing"
+READ = (
+    "reads the values of a tensor: use ops, every_value for a check, or add the function with a reason to READS in "
+    "ci/check_ops.py"
+)
 SLOT = "touches `._array`: use `.array`, or add the file with a reason to SLOT in ci/check_ops.py"
 
 # id: a file beside those of LEGAL, or in the place of one, its source, and what is printed
@@ -106,6 +118,10 @@ WRONG = {
         f"1: imports from autograd_gpu.core.tensor{DOOR}",
     ),
     "the slot in ops": ("ops/a.py", "def f(x):\n    return x._array", f"2: {SLOT}"),
+    "values in ops": ("ops/a.py", "def f(x): return x.array", f"1: f {READ}"),
+    "a number in ops": ("ops/a.py", "class A:\n    def f(x):\n        return [x.item()]", f"3: A.f {READ}"),
+    "values in nn": ("nn/a.py", "def f(x):\n    def g(): return x.tolist()", f"2: f.g {READ}"),
+    "values in a module": ("nn/a.py", "a = lambda x: x.numpy()", f"1: the module {READ}"),
     "the slot in a face": ("nn.py", "def f(x, y): x._array = y", f"1: {SLOT}"),
 }
 
@@ -117,6 +133,18 @@ def test_one_wrong_file(check, name, source, message):
 
 def test_a_listed_file_may_touch_the_slot(check):
     assert check(LEGAL | {"ops/a.py": "def f(x): return x._array"}, slot=["ops/a.py"]) == []
+
+
+def test_a_listed_function_may_read_values(check):
+    files = LEGAL | {"ops/a.py": "def f(x): return x.item()\ndef g(x): return x.item()"}
+    assert check(files, read={"ops/a.py": ["f", "g"]}) == []
+    assert check(files, read={"ops/a.py": ["f"]}) == [f"ops/a.py:2: g {READ}"]
+
+
+@pytest.mark.parametrize("listed", ["ops/math/exp.py", "gone.py"])
+def test_a_listed_function_that_reads_nothing(check, listed):
+    message = "1: twice does not read values: take it off READS in ci/check_ops.py"
+    assert check(LEGAL, read={listed: ["twice"]}) == [f"{listed}:{message}"]
 
 
 @pytest.mark.parametrize("listed", ["nn.py", "gone.py"])

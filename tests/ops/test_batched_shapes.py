@@ -7,6 +7,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.backward import grad
+from autograd_gpu.backend import kernels
 from autograd_gpu.core.declare.batch_rules import run_batched
 from autograd_gpu.core.declare.jvp_rules import Call, push_forward
 from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
@@ -15,8 +16,13 @@ pytestmark = pytest.mark.cpu
 N = 3
 
 
-def batch(name, *inputs, batched=None, F=RAW, **attributes):
+def batch(name, *inputs, **how):
     """The op on arrays, or on tensors if F is RECORD; all are batched unless `batched` says which."""
+    found = batch_with_extras(name, *inputs, **how)
+    return found[0] if REGISTRY[name].saved else found
+
+
+def batch_with_extras(name, *inputs, batched=None, F=RAW, **attributes):
     op = REGISTRY[name]
     batched = [hasattr(x, "shape") for x in inputs] if batched is None else list(batched)
     n = next(len(x) for x, b in zip(inputs, batched, strict=True) if b)
@@ -214,6 +220,16 @@ def test_tangents_of_a_constant_row_stay_in_float16():
     assert [t.tolist() for t in found] == [[[-316.25, 316.25]], [[2.0]], [[0.0]]]
 
 
+@pytest.mark.parametrize("batched", [(True, True, True), (True, False, False), (False, True, False)])
+def test_sums_of_numbers_stay_in_the_example(batched):
+    inputs = [normal(N) if b else normal(N)[0] for b in batched]
+    h, x, y = inputs
+    found = batch("exp_cumsum", *inputs, batched=batched, dim=-1, reverse=False)
+    np.testing.assert_allclose(found, h * np.exp(x - y))
+    slopes = ag.func.vmap(ag.func.grad(lambda x: ag.logcumsumexp(x, 0)))(ag.tensor(normal(N)))
+    np.testing.assert_allclose(slopes.numpy(), np.ones(N))
+
+
 # ---- drawing -------------------------------------------------------------------------------------------
 
 
@@ -236,6 +252,29 @@ class TestDrawing:
         assert found.shape == (N, 4, 20, 5)
         assert (found == found[..., :1]).all()
         assert len(np.unique(found[..., 0].reshape(-1, 20), axis=0)) == 4 * N
+
+    @pytest.mark.parametrize("channels", [False, True])
+    def test_each_example_has_its_own_mask(self, channels):
+        for F, x in ((RAW, np.ones((N, 4, 20, 5))), (RECORD, ag.ones(N, 4, 20, 5))):
+            out, extras = batch_with_extras("random_dropout", x, F=F, p=0.5, channels=channels)
+            assert extras["mask"].shape == (N, 4, 20, 1 if channels else 5)
+            np.testing.assert_array_equal(np.asarray(out) > 0, np.broadcast_to(np.asarray(extras["mask"]), out.shape))
+
+    def test_random_slopes_are_those_of_the_examples(self):
+        out, extras = batch_with_extras("random_rrelu", -np.ones((N, 4)))
+        np.testing.assert_array_equal(extras["slopes"], -out)
+
+    def test_a_mask_that_is_numbers_becomes_a_mask_of_each_example(self, monkeypatch):
+        """As on CUDA, where the mask of a call is a few numbers."""
+        mask = kernels.Mask(seed=3, start=0, keep=0.5, count=N * 20)
+
+        def forward(xp, x, *, p, channels=False):
+            return RAW.masked_scale(x, mask=mask, scale=1 / (1 - p)), {"mask": mask}
+
+        monkeypatch.setattr(REGISTRY["random_dropout"], "forward", forward)
+        out, extras = batch_with_extras("random_dropout", np.ones((N, 20)), p=0.5)
+        np.testing.assert_array_equal(out, extras["mask"] * 2.0)
+        np.testing.assert_array_equal(extras["mask"].ravel(), kernels.mask_reference(mask))
 
     def test_dropout_by_rows_keeps_its_gradient(self):
         x = ag.ones(N, 2, 8, 3, requires_grad=True)

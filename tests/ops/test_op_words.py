@@ -16,7 +16,7 @@ from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.core.declare.batch_rules import run_batched
 from autograd_gpu.core.declare.jvp_rules import Call, push_forward
 from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
-from autograd_gpu.core.dispatch import run_keeping_saved
+from autograd_gpu.core.interpret.cores import run_keeping_saved
 from autograd_gpu.core.tensor import Tensor, wrap
 
 N = 3  # examples in a batch
@@ -201,17 +201,26 @@ def test_batch_is_a_loop_over_examples(row, device):
 
 def _compare_batch(op, one_by_one, batched, attributes, sample):
     def run(inputs):
-        return as_tuple(getattr(RECORD, op.name)(*([inputs] if op.variadic else inputs), **attributes))
+        if op.saved:
+            outs, extras = run_keeping_saved(op, [*inputs, *[None] * missing], attributes)
+            return as_tuple(outs), extras
+        return as_tuple(getattr(RECORD, op.name)(*([inputs] if op.variadic else inputs), **attributes)), {}
 
-    expected = [run(inputs) for inputs in one_by_one]
+    missing = len(op.inputs) - len(one_by_one[0]) if not op.variadic else 0
+    expected, kept = zip(*[run(inputs) for inputs in one_by_one], strict=True)
     stacked = [
         RECORD.stack([inputs[i] for inputs in one_by_one]) if b else x
         for (i, b), x in zip(enumerate(batched), one_by_one[0], strict=True)
     ]
-    missing = len(op.inputs) - len(stacked) if not op.variadic else 0
     stacked, batched = stacked + [None] * missing, [*batched, *[False] * missing]
-    found = as_tuple(run_batched(RECORD, op, N, batched, stacked, attributes))
+    found = run_batched(RECORD, op, N, batched, stacked, attributes)
     on_arrays = run_batched(RAW, op, N, batched, [array_of(x) for x in stacked], attributes)
+    if op.saved:
+        found, extras = found
+        on_arrays, raw_extras = on_arrays
+        _compare_extras(extras, {name: array_of(x) for name, x in extras.items()}, kept, (sample, batched))
+        _compare_extras(extras, raw_extras, kept, (sample, batched, "on arrays"))
+    found = as_tuple(found)
     on_arrays = (on_arrays,) if op.single else tuple(on_arrays)
     assert len(found) == len(expected[0]) == len(on_arrays)
     for j, (out, raw) in enumerate(zip(found, on_arrays, strict=True)):
@@ -219,3 +228,17 @@ def _compare_batch(op, one_by_one, batched, attributes, sample):
         assert out.dtype == expected[0][j].dtype
         assert_close(out, loop, 1e-9, f"{sample}, batched {batched}")
         assert_close(wrap(raw), loop, 1e-9, f"{sample} on arrays, batched {batched}")
+
+
+def _compare_extras(extras, arrays, kept, where):
+    """Extras that are tensors are those of the examples, stacked; a number for all rows may be one for each row."""
+    assert set(extras) == set(arrays) == set(kept[0])
+    for name, x in extras.items():
+        if isinstance(kept[0][name], Tensor):
+            assert x.dtype == arrays[name].dtype == kept[0][name].dtype, (name, where)
+            assert len(arrays[name]) == N, (name, where)
+            for i, mine in enumerate(kept):
+                loop = np.broadcast_to(values(mine[name]), x.shape[1:])
+                assert_close(wrap(arrays[name][i]), loop, 1e-9, f"{name} of {where}")
+        else:
+            assert all(mine[name] == x == arrays[name] for mine in kept), (name, where)

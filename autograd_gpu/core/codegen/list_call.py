@@ -117,12 +117,13 @@ def _write_result(w: Source, op: OpDef) -> None:
     if op.has_rules:
         w("if _live and mode == 0:")
         w.depth += 1
-        write_node(w, op, lambda: _write_edges(w, op), lambda: _write_saved(w, op))
+        write_node(w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op))
         w.depth -= 1
     w("return t")
 
 
-def _write_edges(w: Source, op: OpDef) -> None:
+def write_list_edges(w: Source, op: OpDef) -> None:
+    """Writes the edges of the node of a call with a list."""
     w("node.edges = tuple(_nodes)")
     w(f"node.nrs = tuple([x._nr for x in {op.inputs[0]}]) if _later else None")
     w("node.mask = (1 << _live) - 1 if _live == len(_nodes) else mask_of([n is not None for n in _nodes])")
@@ -130,9 +131,10 @@ def _write_edges(w: Source, op: OpDef) -> None:
     w("node.shapes = None")
 
 
-def _write_saved(w: Source, op: OpDef) -> None:
+def write_list_saved(w: Source, op: OpDef, inputs: str | None = None, output: str = "save_output(t, node)") -> None:
+    """Writes what the node of a call with a list saves; `inputs` names the list of the tensors to save."""
     values = {
-        "input": f"[saved(x) for x in {op.inputs[0]}]", "out": "save_output(t, node)",
+        "input": f"[saved(x) for x in {inputs or op.inputs[0]}]", "out": output,
         "shape": "_shapes", "dtype": "[x.dtype for x in _arrays]",
     }  # fmt: skip
     for kind, what in readers(op):

@@ -32,18 +32,14 @@ def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) 
     w(f"if mode == 0 and ({condition}){' and ' + _differentiable(op) if op.differentiable else ''}:")
     w.depth += 1
 
-    def write_edges() -> None:
-        _edges(w, op, wanted)
-        _shapes(w, op, live)
-
-    write_node(w, op, write_edges, lambda: _save(w, op, kinds, wanted))
+    write_node(w, op, lambda: write_edges(w, op, wanted, live), lambda: write_saved(w, op, kinds, wanted))
     w.depth -= 1
 
 
-def write_node(w: Source, op: OpDef, write_edges: Callable[[], None], write_saved: Callable[[], None]) -> None:
+def write_node(w: Source, op: OpDef, add_edges: Callable[[], None], add_saved: Callable[[], None]) -> None:
     """Writes a node in the required order: edges, outputs, saved values, sequence number (core/graph/node.py)."""
     w("node = new(NodeClass)")
-    write_edges()
+    add_edges()
     w("node.extra = None")
     if op.single:
         w("node.shape = _out.shape")
@@ -51,8 +47,14 @@ def write_node(w: Source, op: OpDef, write_edges: Callable[[], None], write_save
         w("t._fn = node")
     else:
         _outputs(w, op)
-    write_saved()
+    add_saved()
     w("node.sequence_nr = next_sequence_nr()")
+
+
+def write_edges(w: Source, op: OpDef, wanted: list[str], live: list[str]) -> None:
+    """Writes the edges of a node, and the shapes of its inputs."""
+    _edges(w, op, wanted)
+    _shapes(w, op, live)
 
 
 def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
@@ -137,8 +139,14 @@ def slot(kind: str, name: str) -> str:
     return f"{PREFIX[kind]}_{name}"
 
 
-def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> None:
-    """Writes the saving of what the rules of this call read; for a single wanted input the mask is a constant."""
+def write_saved(
+    w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str], value: str = "{}",
+    output: str = "save_output({}, node)",
+) -> None:
+    """Writes the saving of what the rules of this call read; for a single wanted input the mask is a constant.
+
+    value, output: formats of the expressions for an input, from its name, and for a saved output.
+    """
     only = 1 << op.inputs.index(wanted[0]) if len(wanted) == 1 and op.rule_of(wanted[0]) is not None else 0
     by_name = dict(zip(op.inputs, kinds, strict=True))
     for (kind, name), bits in readers(op).items():
@@ -152,11 +160,11 @@ def _save(w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str]) -> No
         elif kind == "out" and name not in op.nondiff_outputs:
             which = "t" if op.single else f"ts[{(op.outputs or ()).index(name)}]"
             condition = "" if only & bits else f" if _mask & {bits} else NOTHING"
-            w(f"{target} = save_output({which}, node){condition}")
+            w(f"{target} = {output.format(which)}{condition}")
         elif kind == "input" and by_name[name] != "T":
             w(f"{target} = {name}")
         else:  # an input, or a non-differentiable output
-            which = name if kind == "input" else f"ts[{(op.outputs or ()).index(name)}]"
+            which = value.format(name) if kind == "input" else f"ts[{(op.outputs or ()).index(name)}]"
             indent = 0 if only & bits else 1
             if indent:
                 w(f"if not _mask & {bits}: {target} = NOTHING")
@@ -418,18 +426,27 @@ def _call_rules(w: Source, op: OpDef, run: str, scope: dict[str, Any]) -> None:
             scope[f"add_{name}"] = adder
             call = f"add_{name}({space}, into[{bit}], g{_arguments(op, adder)}) if {bit} in into else {call}"
         parts.append(f"({call}) if need & {1 << bit} else None")
-    if op.fused is not None and run == "run_raw":
-        scope["fused"] = op.fused
-        w(f"grads = fused(RAW, g, {_needs(op)}{_arguments(op, op.fused)})")
-        w("if grads is None:")
-        w.depth += 1
+    if run == "run_raw":
+        _call_fused(w, op, scope)
     w(f"grads = ({', '.join(parts)},)")
     w.depth = 1
 
 
 def _call_joint(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
     scope["joint"] = op.joint
+    if not recorded:
+        _call_fused(w, op, scope)
     w(f"grads = joint({'RECORD' if recorded else 'RAW'}, g, {_needs(op)}{_arguments(op, op.joint)})")
+    w.depth = 1
+
+
+def _call_fused(w: Source, op: OpDef, scope: dict[str, Any]) -> None:
+    """Calls the fused rule, if there is one; what follows runs if it returns None."""
+    if op.fused is not None:
+        scope["fused"] = op.fused
+        w(f"grads = fused(RAW, g, {_needs(op)}{_arguments(op, op.fused)})")
+        w("if grads is None:")
+        w.depth += 1
 
 
 def _needs(op: OpDef) -> str:

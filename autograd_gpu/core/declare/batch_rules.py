@@ -12,6 +12,9 @@ A batched input has a new leading dimension of size n, the batch dimension, and 
 * impossible("reason"): the op cannot be batched, for this reason.
 * a function `batch(F, n, batched, inputs..., *, attributes...)`, where `batched` has one bool per input; a list input
   is `*tensors`, as in forward.
+
+The rule of an op with `saved` extras returns (result, extras by name), as if the op had run on each example and the
+extras had been stacked: an extra that is a tensor has the batch dimension, any other is the same for all examples.
 """
 
 from __future__ import annotations
@@ -42,12 +45,24 @@ def run_batched(
 
     MissingRuleError if its block has no `batch`; RuntimeError, with the reason, if the op cannot be batched.
     """
-    if op.batch is None:
+    rule = op.batch
+    if rule is None:
         raise MissingRuleError(f"{op.name} has no batching rule; give its block a batch rule, or loop over the batch")
-    attributes = op.filled(attributes)
-    if isinstance(op.batch, BatchWord):
-        return op.batch.run(F, op, n, tuple(batched), tuple(inputs), attributes)
-    return op.batch(F, n, tuple(batched), *inputs, **attributes)
+    if len(attributes) < len(op.attributes):
+        attributes = op.filled(attributes)
+    if type(rule) is BatchWord:
+        return rule.run(F, op, n, batched, inputs, attributes)
+    return rule(F, n, tuple(batched), *inputs, **attributes)
+
+
+def run_drawing_once(
+    F: Any, op: OpDef, n: int, batched: Sequence[bool], inputs: Sequence[Any], attributes: dict[str, Any]
+) -> Any:
+    """Runs a random op as `run_batched`, but all examples get the same numbers; RuntimeError if it cannot."""
+    if not callable(op.random):
+        raise RuntimeError(f"{op.name}: vmap does not support same randomness with a batched tensor input, which gives "
+                           "the distribution; use randomness='different', or draw the numbers out of vmap")
+    return op.random(F, n, tuple(batched), *inputs, **op.filled(attributes))
 
 
 # ---- helpers for named rules and for functions --------------------------------------------------------
@@ -58,9 +73,13 @@ def rank(x: Any, is_batched: bool) -> int:
     return len(x.shape) - is_batched
 
 
+_BYTE = bytes(1)
+
+
 def example(x: Any, is_batched: bool = True) -> Any:
     """An array with the shape of one batch element and no memory of its own, for checks that need only the shape."""
-    return np.broadcast_to(np.False_, x.shape[is_batched:])
+    shape = x.shape[is_batched:]
+    return np.ndarray(shape, bool, _BYTE, 0, (0,) * len(shape))
 
 
 def expanded(F: Any, n: int, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
@@ -73,10 +92,16 @@ def expanded(F: Any, n: int, batched: Sequence[bool], inputs: Sequence[Any]) -> 
 
 def aligned(F: Any, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
     """Makes the inputs broadcast per batch element: inserts dimensions of size 1 after the batch dimension."""
-    pairs = list(zip(inputs, batched, strict=True))
-    ndim = max(rank(x, b) for x, b in pairs if hasattr(x, "shape"))
+    ndim, uneven = -1, False
+    for x, is_batched in zip(inputs, batched, strict=True):
+        found_ndim = getattr(x, "ndim", None)
+        if found_ndim is not None and found_ndim - is_batched != ndim:
+            uneven = ndim >= 0
+            ndim = max(ndim, found_ndim - is_batched)
+    if not uneven:
+        return list(inputs)
     found = []
-    for x, is_batched in pairs:
+    for x, is_batched in zip(inputs, batched, strict=True):
         if is_batched and (missing := ndim - rank(x, True)):
             x = F.reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
         found.append(x)
@@ -113,16 +138,24 @@ def one_by_one(F: Any, name: str, function: Callable[..., Any], n: int, batched:
     """Runs function(*inputs) once per batch element and stacks the results; `name` is the name of the op."""
     if not n:
         raise RuntimeError(f"{name}: a batch of no examples has no result; it runs example by example")
-    outs = [
+    return _stacked(F, [
         function(*(F.basic_index(x, i) if b else x for x, b in zip(inputs, batched, strict=True))) for i in range(n)
-    ]
-    if isinstance(outs[0], tuple):
-        return tuple(F.stack(list(parts)) for parts in zip(*outs, strict=True))
-    return F.stack(outs)
+    ])  # fmt: skip
+
+
+def _stacked(F: Any, found: Sequence[Any]) -> Any:
+    """Stacks what a function returned for each example: a tensor, or a tuple or dict of them."""
+    if isinstance(found[0], tuple):
+        return tuple(_stacked(F, parts) for parts in zip(*found, strict=True))
+    if isinstance(found[0], dict):
+        return {name: _stacked(F, [each[name] for each in found]) for name in found[0]}
+    return F.stack(list(found)) if hasattr(found[0], "shape") else found[0]
 
 
 def call(F: Any, op: OpDef, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
-    """Calls the op through F."""
+    """Calls the op through F; for an op with saved extras returns (result, extras by name)."""
+    if op.saved:
+        return F.keeping_saved(op.name, inputs, attributes)
     return getattr(F, op.name)(*([list(inputs)] if op.variadic else inputs), **attributes)
 
 
@@ -149,9 +182,18 @@ def along(*names: str, reducing: bool = False) -> BatchWord:
         # a 0-d tensor accepts dim 0 and -1, too: run on vectors of one element
         found = {name: -1 if dim is not None else None for name, dim in found.items()}
         out = call(F, op, [F.reshape(x, (n, 1)) if hasattr(x, "shape") else x for x in inputs], attributes | found)
-        return F.reshape(out, (n,)) if op.single else tuple(F.reshape(o, (n,)) for o in out)
+        return _as_numbers(F, n, out)
 
     return BatchWord("REDUCING" if reducing else f"along({', '.join(names)})", run)
+
+
+def _as_numbers(F: Any, n: int, found: Any) -> Any:
+    """Results of vectors of one element, as those of 0-d tensors."""
+    if isinstance(found, tuple):
+        return tuple(_as_numbers(F, n, each) for each in found)
+    if isinstance(found, dict):
+        return {name: _as_numbers(F, n, each) for name, each in found.items()}
+    return F.reshape(found, (n,)) if hasattr(found, "shape") else found
 
 
 def _loop(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:

@@ -29,7 +29,7 @@ class Call:
         extras: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.op, self.args, self.outs, self.extras = op, tuple(args), tuple(outs), extras or {}
-        self.attributes = op.filled(attributes)
+        self.attributes = attributes if len(attributes) == len(op.attributes) else op.filled(attributes)
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -64,10 +64,13 @@ def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
     MissingRuleError if the op has derivatives but its block has no `jvp`.
     """
     op = call.op
-    if not op.has_rules or all(t is None for t in tangents) or not _differentiable(call):
+    if op.without_rule:
+        tangents = [None if name in op.without_rule else t for name, t in zip(op.inputs, tangents, strict=False)]
+    if not op.has_rules or all(t is None for t in tangents) or not is_differentiable(call):
         return (None,) * len(call.outs)
     if op.jvp is None:
-        raise MissingRuleError(f"{op.name} has no forward-mode derivative; give its block a jvp, or use reverse mode")
+        raise MissingRuleError(f"Trying to use forward AD with {op.name} that does not support it because its block "
+                               "has no jvp; give it one, or use reverse mode (ag.func.vjp, grad, jacrev)")
     if isinstance(op.jvp, JvpWord):
         found = op.jvp.push(F, call, tuple(tangents))
     else:
@@ -82,7 +85,7 @@ def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
     )
 
 
-def _differentiable(call: Call) -> bool:
+def is_differentiable(call: Call) -> bool:
     """Whether the call has a derivative with these attributes: a sum in int64 has none."""
     return call.op.differentiable is None or call.op.differentiable(*call.attributes.values())
 

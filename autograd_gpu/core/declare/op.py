@@ -23,10 +23,10 @@ Reading a block
    shape and dtype. It saves a launch for a leaf that has a `.grad` and expects no other gradient. If the op makes a
    view, it adds to the part of `into` that the view covers, while gradients of the base are being summed. Its
    parameters are a subset of the rule's.
-7. `fused(F, g, need, parameters...)` beside the rules of several inputs returns all gradients that a plain backward
+7. `fused(F, g, need, parameters...)` beside the other rules returns all gradients that a plain backward
    needs at once, as a joint rule does, or None, and then the rules run. Its parameters are those of the rules; tensors
    that only rules of unneeded inputs read are None. So saving is still decided per input, and higher derivatives come
-   from the rules.
+   from the rules. It serves kernels that have no derivative of their own, so no rule asks whether it gets arrays.
 8. `jvp` declares how tangents are propagated (core/declare/jvp_rules.py), `batch` how the op runs on a batch
    (core/declare/batch_rules.py). Each is a named rule or a function.
 9. `in_numpy(arrays, attributes...)` of an op with a list input is tried first if all inputs are NumPy arrays of one
@@ -48,6 +48,8 @@ Other specs of a block
     view             True: the result may share memory with the first input; ALWAYS: it always does
     storage_ok       the op only moves elements, so it can run on the codes of float8 tensors
     chooses          the result's elements are elements of the inputs: half types beside a number need no float32
+    random           the op draws random numbers, so vmap obeys its `randomness`: True, or a function
+                     random(F, n, batched, inputs..., *, attributes...) that runs a batch with one draw for all examples
     outputs          the names of several results, or ("*",) for a list
     nondiff          the inputs without a derivative; True: all of them, and the results are constants
     nondiff_outputs  the results without a derivative
@@ -131,6 +133,7 @@ class OpDef:
     storage_ok: bool
     expanded: bool  # a 0-d input counts like any other in promotion, as if it had been broadcast before
     chooses: bool  # the result's elements are elements of the inputs
+    random: bool | Callable[..., Any]  # the op draws random numbers; the batch rule with one draw for all examples
     scalars: tuple[str, ...]
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
@@ -146,6 +149,8 @@ class OpDef:
     raw: Callable[..., Any] = None  # type: ignore[assignment]
     cores: dict[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
     variants: dict[tuple[type, ...], Callable[..., Any]] = field(default_factory=dict)
+    level_records: dict[tuple[Any, ...], Callable[..., Any]] = field(default_factory=dict)
+    fast: set[tuple[str, ...]] = field(default_factory=set)  # kinds of arguments that have variants
     _asked: dict[Callable[..., Any], list[tuple[str, str, str]]] = field(default_factory=dict)
 
     @functools.cached_property
@@ -154,6 +159,11 @@ class OpDef:
         return OpDef.make_node_class(self) if self.has_rules else Node
 
     make_node_class: ClassVar[Callable[[OpDef], type[Node]]]  # set by core/codegen/node_class.py
+
+    @functools.cached_property
+    def without_rule(self) -> frozenset[str]:
+        """The inputs that have no gradient rule: their derivative is ZERO or does not exist."""
+        return frozenset(name for name in self.inputs if self.rule_of(name) is None)
 
     @property
     def has_rules(self) -> bool:
@@ -208,8 +218,8 @@ class OpDef:
 
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
-    "chooses": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None, "saved": (),
-    "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False, "torch": None,
+    "chooses": False, "random": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None,
+    "saved": (), "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False, "torch": None,
 }  # fmt: skip
 
 
@@ -305,9 +315,9 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
         rule = op.rules.get(name)
         if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:
             raise OpDeclarationError(f"op {op.name}: add_{name} needs a rule grad_{name} that asks for the same")
-    read = {name for rule in op.rules.values() if rule is not None for name, _, _ in op.asked(rule)}
+    read = {name for rule in [*op.rules.values(), op.joint] if rule is not None for name, _, _ in op.asked(rule)}
     if op.fused is not None and not {name for name, _, _ in op.asked(op.fused)} <= read:
-        raise OpDeclarationError(f"op {op.name}: fused needs rules grad_<input> that ask for what it asks for")
+        raise OpDeclarationError(f"op {op.name}: fused needs rules that ask for what it asks for")
     if not op.inputs:
         raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
     if taken := GENERATED & {*op.inputs, *op.attributes}:

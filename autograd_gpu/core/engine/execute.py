@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backend.cuda.thread_state import CupyThreadState
-from ...config import MODES, SAVING, current_modes, enable_grad
+from ...config import MODES, SAVING, TRANSFORMED, current_modes, enable_grad, no_grad
 from ..graph.node import Node
 from ..history.anomaly import explain
 from ..tensor import Tensor
@@ -17,37 +17,49 @@ from ..thread_state import MAX_NESTED, THREAD, ThreadState
 from .task import GraphTask
 from .task_state import Capture, Root
 
+EMPTY: tuple[Any, ...] = ()
+
 
 def execute(
     roots: Sequence[Root], captures: list[Capture] | None, accumulate: bool, keep: bool,
-    recording: bool, only: set[Node] | None = None,
+    create_graph: bool, only: set[Node] | None = None, on_tensors: bool = False,
 ) -> list[Tensor | None]:
     """Runs one task; returns the gradients of `captures`.
 
-    With `accumulate` it adds to the `.grad` of all leaves, or of those in `only`.
+    With `accumulate` it adds to the `.grad` of all leaves, or of those in `only`. The rules run on tensors for
+    create_graph, under interpreters that must see them, or with `on_tensors`; on arrays otherwise.
     """
     thread = THREAD.state
     if thread.depth >= MAX_NESTED:
-        return _on_helper_thread(thread, roots, captures, accumulate, keep, recording, only)
-    task = GraphTask(captures, accumulate, keep, recording, only)
+        return _on_helper_thread(thread, roots, captures, accumulate, keep, create_graph, only, on_tensors)
+    bits, stack = MODES.bits, EMPTY
+    if bits & TRANSFORMED:
+        stack = MODES.stack
+        on_tensors = on_tensors or any(level.sees_backward for level in stack)
+    if create_graph:
+        on_tensors = True
+    task = GraphTask(captures, accumulate, keep, on_tensors, create_graph, only)
     task.start(roots)
     outer, thread.task = thread.task, task
-    bits, refused, depth = MODES.bits, MODES.saving_refused, thread.depth
+    refused, depth = MODES.saving_refused, thread.depth
     saving = MODES.saving if bits & SAVING else ()
     try:
         task.plan()
-        if recording:
+        if create_graph:
             with enable_grad():
+                task.run(thread)
+        elif on_tensors:
+            with no_grad():
                 task.run(thread)
         else:
             task.run(thread)
         found = task.collect(captures, roots) if captures and not accumulate else []
         if task.final_callbacks is not None:
             task.current = None
-            task.final_callbacks.run(recording)
+            task.final_callbacks.run(create_graph)
     except BaseException as error:
         # an interrupt may have prevented the __exit__ of a context manager
-        MODES.bits, MODES.saving, thread.depth = bits, saving, depth
+        MODES.bits, MODES.saving, thread.depth, MODES.stack = bits, saving, depth, stack
         if thread.anomaly:
             explain(error, task.current)
         raise

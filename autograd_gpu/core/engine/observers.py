@@ -25,7 +25,7 @@ def notify_observers(task: TaskState, node: Node, g: Any, need: int) -> NodeExtr
         task.current = node
     report_node(node, g, need)
     if thread.start_hooks:
-        with user_code(task.recording):
+        with user_code(task.create_graph):
             for hook in list(thread.start_hooks.values()):
                 hook(node)
     return NONE if node.extra is None and thread.anomaly else node.extra

@@ -47,12 +47,12 @@ class GraphTask(TaskState):
 
     def start(self, roots: Sequence[Root]) -> None:
         """Puts the given gradients into the buffers of their nodes, where the walk starts."""
-        buffers, recording = self.buffers, self.recording
+        buffers, on_tensors = self.buffers, self.on_tensors
         for node, nr, g in roots:
             if nr == 0 and node not in buffers:
-                buffers[node] = g if recording else g._array
+                buffers[node] = g if on_tensors else g._array
             else:
-                self.add(node, nr, g if recording else g._array)
+                self.add(node, nr, g if on_tensors else g._array)
         if len(roots) == 1:
             self.root = node
 
@@ -151,7 +151,7 @@ class GraphTask(TaskState):
                 if leaf.topological_nr == 0 and (self.only is None or leaf in self.only):
                     self.leaves.setdefault(leaf, 0)
         like = next(g for b in self.buffers.values() for g in (b if isinstance(b, list) else [b]) if g is not None)
-        self.xp = backend.namespace(like._array if isinstance(like, Tensor) else like)
+        self.xp = backend.namespace_on(like.device) if isinstance(like, Tensor) else backend.namespace(like)
         self.beyond = {n for n in seen - live if n.topological_nr}
         watched = [n for n in self.beyond if n.materialize or has_hooks(n)]
         if watched:
@@ -171,17 +171,17 @@ class GraphTask(TaskState):
 
     def _zeros(self, shape: Any, dtype: Any) -> Any:
         zeros = self.xp.zeros(shape, dtype)
-        return wrap(zeros) if self.recording else zeros
+        return wrap(zeros) if self.on_tensors else zeros
 
     # ---- 4: execution ------------------------------------------------------------------------------
 
     def run(self, thread: ThreadState) -> None:
         """Runs the nodes. One function: a call per node would take 10 % of a small graph's time."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
-        release, recording, watchers, root = not self.keep, self.recording, self.watchers, self.root
+        release, on_tensors, watchers, root = not self.keep, self.on_tensors, self.watchers, self.root
         hooked = thread.anomaly or bool(thread.start_hooks)
         watched = self.watched = hooked or bool(counters.ACTIVE) or LOGGER.isEnabledFor(DEBUG)
-        adding = not recording and not hooked
+        adding = not on_tensors and not hooked
         owned = self.owned
         for node in reversed(self.nodes):
             need = node.mask if needs is None else needs.get(node, 0)
@@ -204,7 +204,7 @@ class GraphTask(TaskState):
             elif adding and node.adds and (node.edges[0] in owned if node.shows_memory else accumulate):
                 grads = run_adding(self, node, g, need)
             else:
-                grads = node.run_recorded(g, need, release) if recording else node.run_raw(g, need, release)
+                grads = node.run_recorded(g, need, release) if on_tensors else node.run_raw(g, need, release)
             shapes, nrs, edges = node.shapes, node.nrs, node.edges
             if shapes is not None:
                 grads = self._reduced(grads, shapes)
@@ -234,7 +234,7 @@ class GraphTask(TaskState):
 
     def _reduced(self, grads: Any, shapes: Any) -> list[Any]:
         """Sums the gradients of broadcast inputs to the inputs' shapes."""
-        sum_to = RECORD.sum_to if self.recording else RAW.sum_to
+        sum_to = RECORD.sum_to if self.on_tensors else RAW.sum_to
         return [g if g is None or g.shape == s else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
 
     def _instead_of_none(self, node: Node) -> Any:
@@ -274,8 +274,8 @@ class GraphTask(TaskState):
         if key in self.owned:
             held += g
             return held
-        total = held + g if self.recording else added(held, g)
-        if not self.recording and total.ndim and total.dtype in NATIVE_FLOATS:
+        total = held + g if self.on_tensors else added(held, g)
+        if not self.on_tensors and total.ndim and total.dtype in NATIVE_FLOATS:
             self.owned.add(key)  # neither a NumPy scalar nor a dtype that rejects adding a wider one in place
         return total
 
@@ -303,7 +303,7 @@ class GraphTask(TaskState):
         variable = leaf.living() if self.used and (leaf, 0) in self.used else None
         if variable is None or (variable._grad is not None and not has_hooks(leaf)):
             return None
-        return wrap(zeros(variable._array)) if self.recording else zeros(variable._array)
+        return wrap(zeros(variable._array)) if self.on_tensors else zeros(variable._array)
 
     def fire(self, leaf: Any) -> None:
         g = self.buffers.pop(leaf, None)
@@ -318,13 +318,13 @@ class GraphTask(TaskState):
         variable = leaf._ref() if leaf.extra is None else leaf.living()
         if g is None:  # a hook removed it
             return
-        if not self.recording:
+        if not self.on_tensors:
             if variable is None:
                 g = wrap(as_array(g))
             else:
                 array = variable._array
                 g = wrap(own(g, array.dtype, array if variable._grad is None else None))
-        accumulate(leaf, variable, g, self.recording)
+        accumulate(leaf, variable, g, self.on_tensors, self.create_graph)
 
     # ---- 7: captures -------------------------------------------------------------------------------
 
@@ -337,7 +337,7 @@ class GraphTask(TaskState):
 
         A captured gradient that is one of the given gradients shares its version counter.
         """
-        results, buffers, recording = self.results, self.buffers, self.recording
+        results, buffers, on_tensors = self.results, self.buffers, self.on_tensors
         given: dict[int, Tensor] = {}
         for _, _, gradient in roots:
             given[id(gradient._array)] = gradient
@@ -351,7 +351,7 @@ class GraphTask(TaskState):
                     g = self.leaf_hooks(node, g)
             if g is None:
                 g = self._zeros_for_capture(node, nr, like)
-            if g is None or recording:
+            if g is None or on_tensors:
                 found.append(g)
             else:
                 array = as_array(g, like.dtype)
@@ -362,7 +362,7 @@ class GraphTask(TaskState):
         """The gradient of a captured tensor that no gradient reached: zeros behind ZERO edges, otherwise None."""
         if self.used is None or (node, nr) not in self.used:
             return None
-        g = wrap(zeros(like)) if self.recording else zeros(like)
+        g = wrap(zeros(like)) if self.on_tensors else zeros(like)
         return run_tensor_hooks(self, node, g) if node.topological_nr == 0 and node.extra is not None else g
 
     def leaf_hooks(self, leaf: Node, g: Any) -> Any:
@@ -382,17 +382,22 @@ def _cloned(g: Tensor, like: Any) -> Tensor:
     return plain(RECORD.permute(RECORD.contiguous_copy(RECORD.permute(g, order)), inverse(order)))
 
 
-def accumulate(leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, recording: bool) -> None:
-    """Adds `g` to the leaf's `.grad`, then runs the leaf's hooks. Unless recording, the leaf may take over `g`."""
+def accumulate(
+    leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, on_tensors: bool, create_graph: bool
+) -> None:
+    """Adds `g` to the leaf's `.grad`, then runs the leaf's hooks. Unless `on_tensors`, the leaf may take over `g`."""
+    if on_tensors and not backend.is_array(g._array):
+        raise RuntimeError("a gradient inside of a function transform cannot be added to a leaf's .grad; return it "
+                           "from the function instead: ag.autograd.grad, ag.func.grad or ag.func.vjp compute it")
     if variable is not None and variable._fn is None:
         variable = None  # does not require grad any more
     if variable is not None:
-        leaf.accumulate(variable, _cloned(g, variable._array) if recording else g, recording)
+        leaf.accumulate(variable, _cloned(g, variable._array) if on_tensors else g, on_tensors)
     extra = leaf.extra
     if extra is not None and (extra.post or extra.post_accumulate):
-        with user_code(recording):
+        with user_code(create_graph):
             if variable is not None:
                 call_post_accumulate_hooks(leaf, variable)
             call_post_hooks(leaf, (), (g,))
-        if extra.stands_in and not recording:
+        if extra.stands_in and not on_tensors:
             extra.leaf._grad = variable._grad  # type: ignore[union-attr]

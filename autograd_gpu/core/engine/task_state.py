@@ -19,16 +19,20 @@ class TaskState(RunningTask):
     """The state of one call of backward or grad."""
 
     __slots__ = (
-        "accumulate", "beyond", "buffers", "captures", "final_callbacks", "floor", "keep", "leaves", "needs", "nodes",
-        "only", "owned", "prune", "recording", "results", "root", "used", "watched", "watchers", "xp",
+        "accumulate", "beyond", "buffers", "captures", "create_graph", "final_callbacks", "floor", "keep", "leaves",
+        "needs", "nodes", "on_tensors", "only", "owned", "prune", "results", "root", "used", "watched", "watchers",
+        "xp",
     )  # fmt: skip
 
     watched: bool  # whether observers are notified of each node; set when the task runs
 
     def __init__(
-        self, captures: list[Capture] | None, accumulate: bool, keep: bool, recording: bool, only: set[Node] | None
+        self, captures: list[Capture] | None, accumulate: bool, keep: bool, on_tensors: bool, create_graph: bool,
+        only: set[Node] | None,
     ) -> None:
-        self.accumulate, self.keep, self.recording = accumulate, keep, recording
+        self.accumulate, self.keep = accumulate, keep
+        self.on_tensors = on_tensors  # whether gradients are tensors and rules run on them
+        self.create_graph = create_graph  # whether that is recorded
         self.only = only  # the leaves of backward(inputs=...)
         self.root: Node | None = None  # a single root: its tensor hooks run even if it leads to no input
         self.current = None

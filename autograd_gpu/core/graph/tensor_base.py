@@ -15,11 +15,17 @@ from .node import Node
 from .storage import INFERENCE_STORAGE, Storage
 
 
+class Duals:
+    """Whether this process has made a dual tensor: until then nobody looks for tangents, since a test takes 0.2 us."""
+
+    made = False
+
+
 class TensorBase:
     """The abstract base of Tensor; code below core/tensor.py uses this type for tensors."""
 
     __slots__ = (
-        "__weakref__", "_array", "_base", "_fn", "_frozen", "_grad", "_made", "_nr", "_seen", "_storage",
+        "__weakref__", "_array", "_base", "_fn", "_frozen", "_grad", "_made", "_nr", "_seen", "_storage", "_tangents",
     )  # fmt: skip
 
     _array: Any
@@ -30,6 +36,7 @@ class TensorBase:
     _base: TensorBase | None  # of a view: the tensor whose memory it shares, which is not a view
     _made: int  # of a view: how it was created, see core/graph/storage.py
     _seen: int  # of a view: the version for which `_fn` is valid, see Note [Stale views] in core/history/rebase.py
+    _tangents: dict[Any, Any]  # the tangent of each level of forward mode, unset unless used: core/interpret/duals.py
     _frozen: Node  # the AccumulateGrad of a leaf with hooks, set only while the leaf does not require grad
 
     # ---- the array -----------------------------------------------------------------------------
@@ -81,6 +88,14 @@ class TensorBase:
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         return self._array.flags.c_contiguous if memory_format is None else lies_in(self._array, memory_format)
+
+    def _layout(self) -> Any:
+        """An array with the strides of this tensor; its values may differ."""
+        return self._array
+
+    def _every_value(self) -> Any:
+        """The array of this tensor; under vmap that of all examples, with leading dimensions."""
+        return self._array
 
     def is_floating_point(self) -> bool:
         return self.dtype in FLOATS or self.dtype in STORAGE

@@ -14,6 +14,7 @@ from typing import Any
 from ...config import ANOMALY, MODES
 from ..declare.op import RAW
 from ..graph.node import Node
+from ..graph.tensor_base import TensorBase
 from ..thread_state import THREAD
 
 TRACEBACK, PARENT = "traceback_", "parent_"
@@ -95,5 +96,5 @@ def check_nan(node: Node, grads: Any) -> None:
     if not THREAD.state.check_nan:
         return
     for i, g in enumerate(grads):
-        if g is not None and RAW.isnan(getattr(g, "_array", g)).any():
+        if g is not None and RAW.isnan(g._every_value() if isinstance(g, TensorBase) else g).any():
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from ... import errors
 from ...config import ANOMALY, GRAD_OFF, MODES
+from ..declare.op import RECORD
 from ..graph.node import Node
 from ..graph.storage import FollowingStorage, Storage, version_of
+from ..graph.tensor_base import Duals
 from ..history.rebase import refresh_if_stale
 from ..tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
 from ..thread_state import ModesBefore, user_code
@@ -42,11 +44,12 @@ class SavedTensor:
     If hooks packed the tensor, `tensor` is None, and `packed` holds the result.
     """
 
-    __slots__ = ("packed", "tensor", "version")
+    __slots__ = ("packed", "tangents", "tensor", "version")
 
     tensor: Tensor | None
     version: int
     packed: Packed
+    tangents: dict[Any, Any]  # of a packed tensor, if it is dual: they stay with this object
 
     def unpack(self, node: Node | None) -> Tensor:
         """Returns the saved tensor, linked to its graph.
@@ -89,6 +92,8 @@ class SavedTensor:
                                "side-effects. Clone the input in the hook before writing to it.")
         described = tensor.shape, tensor.dtype, tensor.device, tensor._fn, tensor._nr
         self.packed = Packed(packed, unpack, *described, self._original())
+        if Duals.made and hasattr(tensor, "_tangents"):
+            self.tangents = tensor._tangents
         self.tensor = None
 
     def _original(self) -> weakref.ref[Tensor] | None:
@@ -120,6 +125,8 @@ class SavedTensor:
             return given
         result = alias(found)
         result._fn, result._nr = fn, nr
+        if hasattr(self, "tangents"):
+            result._tangents = self.tangents
         return result
 
 
@@ -174,6 +181,8 @@ def plain(view: Tensor) -> Tensor:
     result = _new(Tensor)
     result._array, result._storage, result._fn, result._nr = view._array, view._storage, view._fn, view._nr
     result._grad = result._base = None
+    if Duals.made and hasattr(view, "_tangents"):
+        result._tangents = view._tangents
     return result
 
 
@@ -201,8 +210,11 @@ class SavedOutput(SavedTensor):
     kind: type[Node]  # for messages
 
     def unpack(self, node: Node | None) -> Tensor:
-        result = alias(super().unpack(node))
+        kept = super().unpack(node)
+        result = alias(kept)
         result._fn, result._nr = node, self.nr
+        if Duals.made and hasattr(kept, "_tangents"):
+            result._tangents = kept._tangents
         return result
 
     def of_leaf(self) -> bool:
@@ -214,12 +226,16 @@ class SavedOutput(SavedTensor):
     def move_to(self, tensor: Tensor) -> None:
         """Points to the memory of `tensor`, into which the output was written."""
         self.tensor, self.version = alias(tensor), version_of(tensor)
+        if Duals.made and hasattr(tensor, "_tangents"):
+            self.tensor._tangents = tensor._tangents
 
     def keep(self, copies: dict[int, Tensor] | None = None) -> None:
         """Takes a copy, once, because the memory is about to be written to; reuses a copy in `copies`."""
         tensor = self.tensor
         if tensor is not None and tensor._storage is not None and version_of(tensor) == self.version:
             self.tensor, self.version = copied(tensor, {} if copies is None else copies), 0
+            if Duals.made and hasattr(tensor, "_tangents"):
+                self.tensor._tangents = {level: RECORD.clone(t) for level, t in tensor._tangents.items()}
 
     def _where(self) -> str:
         return f"output {max(self.nr - 1, 0)} of {self.kind.__name__}"

@@ -14,9 +14,20 @@ from typing import Any
 
 from ... import errors
 from ...backend.arrays import dtypes
-from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.extend import RECORD, OpDef, Source, Tensor, bump_version, deferred, materialize, set_data, wrap
-from ..inplace.write import check_writable, refuse_storage
+from ...config import GRAD_OFF, INFERENCE, MODES, TRANSFORMED
+from ...core.extend import (
+    RECORD,
+    OpDef,
+    Source,
+    Tensor,
+    bump_version,
+    concerns_level,
+    deferred,
+    materialize,
+    set_data,
+    wrap,
+)
+from ..inplace.write import check_writable, copy_, refuse_storage
 
 RESIZED = (
     "An output with one or more elements was resized since it had shape {}, which does not match the required output "
@@ -88,6 +99,12 @@ def _check(name: str, out: Tensor, result: Tensor) -> None:
 
 
 def _write(out: Tensor, result: Tensor) -> None:
+    if MODES.bits & TRANSFORMED and concerns_level(out, (result,)):
+        if out.shape != result.shape:
+            raise RuntimeError(f"inside of a function transform `out` of shape {list(out.shape)} cannot be resized to "
+                               f"{list(result.shape)}; pass one of that shape, or leave it out")
+        copy_(out, result)
+        return
     array = result._array
     bump_version(out)
     if out._array.shape == array.shape:

@@ -17,6 +17,7 @@ from ...core.extend import (
     LINEAR,
     RECORD,
     FollowingStorage,
+    Lifted,
     StorageTensor,
     Tensor,
     defop,
@@ -85,7 +86,7 @@ def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     (2, 1)
     """
     preserved = memory_format is not None and not is_contiguous_format("contiguous", memory_format)
-    if x._array.flags.c_contiguous:
+    if x._layout().flags.c_contiguous:
         return x
     if preserved:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator; leave memory_format out")
@@ -153,6 +154,9 @@ def convert(x: Tensor, dtype: np.dtype) -> Tensor:
         if dtype not in dtypes.FLOATS:
             return convert(wrap(from_float8(x._array, x.dtype, dtypes.float32)), dtype)
         return wrap(from_float8(x._array, x.dtype, dtype))
+    if isinstance(x, Lifted) and (dtype in dtypes.STORAGE or x.dtype in dtypes.STORAGE):
+        raise RuntimeError(f"inside of a function transform {x.dtype} cannot be converted to {dtype}; convert the "
+                           "arguments or the result of the transform")
     if dtype in dtypes.STORAGE:
         return wrap_codes(to_float8(x._array, dtype), dtype)
     return cast(x, dtype)

@@ -15,6 +15,7 @@ from ...backend.arrays.memory_format import is_contiguous_format
 from ...core.extend import (
     BROADCASTING,
     RECORD,
+    Lifted,
     StorageTensor,
     Tensor,
     alias,
@@ -47,8 +48,11 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     result = as_tensor(data, dtype=dtype, device=device)
     if isinstance(result, StorageTensor):
         return wrap_codes(result._array.copy(), result.dtype)
-    array = result._array
-    result = wrap(array.copy() if _shares(array, data) else array)
+    if isinstance(data, Lifted):
+        result = RECORD.clone(result.detach())
+    else:
+        array = result._array
+        result = wrap(array.copy() if _shares(array, data) else array)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -98,10 +102,12 @@ def asarray(
     tensor([1., 2.], dtype=float64)
     """
     result = as_tensor(obj, dtype, device)
-    shares = _shares(result._array, obj)
+    shares = result is obj if isinstance(obj, Lifted) else _shares(result._array, obj)
     if copy is False and not shares:
         raise ValueError("asarray: sharing memory with the given data is impossible; leave out copy=False")
-    if copy and shares:
+    if copy and shares and isinstance(obj, Lifted):
+        result = RECORD.clone(result.detach())
+    elif copy and shares:
         array = result._array.copy()
         result = wrap_codes(array, result.dtype) if isinstance(result, StorageTensor) else wrap(array)
     return result.requires_grad_() if requires_grad else result

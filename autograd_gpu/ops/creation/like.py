@@ -9,12 +9,14 @@ import numpy as np
 from ...backend import is_array
 from ...backend.arrays import dtypes
 from ...backend.arrays.memory_format import is_contiguous_format, memory_order
-from ...core.extend import Size, StorageTensor, Tensor, method, public, wrap
+from ...core.extend import Lifted, Size, StorageTensor, Tensor, lifted_like, method, public, wrap
 from .factories import empty, full, in_numpy, make, ones, tensor, zeros
 
 
 def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, layout: Any, *fill: Any) -> Tensor:
-    array = x._array
+    if isinstance(x, Lifted):
+        return lifted_like(make(name, x.shape, dtype or x.dtype, device or x.device, requires_grad, *fill), x)
+    array = x._layout()
     in_c_order = array.flags.c_contiguous
     if layout is not None:
         in_c_order = is_contiguous_format(f"{name}_like", layout) or in_c_order
@@ -28,7 +30,7 @@ def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, la
 
 def _in_order(name: str, x: Tensor, dtype: Any, device: Any, *fill: Any) -> Tensor:
     """A tensor of the same values with the memory order of x."""
-    order = memory_order(x._array)
+    order = memory_order(x._layout())
     result = make(name, tuple(x.shape[d] for d in order), dtype or x.dtype, device or x.device, False, *fill)
     result._array = result._array.transpose(tuple(order.index(d) for d in range(len(order))))
     return result
@@ -126,7 +128,7 @@ def new_zeros(
 ) -> Tensor:
     """A tensor of zeros, by default in the dtype and on the device of x."""
     dtype, device = dtype or x.dtype, device or x.device
-    return zeros(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+    return lifted_like(zeros(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad), x)
 
 
 @method()
@@ -135,7 +137,7 @@ def new_ones(
 ) -> Tensor:
     """A tensor of ones, by default in the dtype and on the device of x."""
     dtype, device = dtype or x.dtype, device or x.device
-    return ones(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+    return lifted_like(ones(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad), x)
 
 
 @method()
@@ -144,7 +146,7 @@ def new_empty(
 ) -> Tensor:
     """An uninitialized tensor, by default in the dtype and on the device of x."""
     dtype, device = dtype or x.dtype, device or x.device
-    return empty(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+    return lifted_like(empty(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad), x)
 
 
 @method()
@@ -152,4 +154,5 @@ def new_full(
     x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of `fill_value`, by default in the dtype and on the device of x."""
-    return full(size, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+    dtype, device = dtype or x.dtype, device or x.device
+    return lifted_like(full(size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad), x)

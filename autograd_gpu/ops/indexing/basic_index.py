@@ -9,7 +9,20 @@ import numpy as np
 
 from ...backend.cpu import numpy_ops
 from ...backend.cuda import exact
-from ...core.extend import ALWAYS, LINEAR, RECORD, SAME, Tensor, defop, example, expanded, other_words, public, rank
+from ...core.extend import (
+    ALWAYS,
+    LINEAR,
+    RECORD,
+    SAME,
+    Tensor,
+    defop,
+    every_value,
+    example,
+    expanded,
+    other_words,
+    public,
+    rank,
+)
 
 FULL = slice(None)
 
@@ -23,7 +36,7 @@ def unpacked(values: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
 
 def check_non_negative(name: str, index: Tensor, dim: int) -> None:
     """IndexError for a negative index, which NumPy would count from the end; not checked on CUDA, as in PyTorch."""
-    array = index._array
+    array = index._array if type(index) is Tensor else every_value(index)
     if type(array) is not np.ndarray or not array.size:
         return
     if numpy_ops.ends(array)[0] < 0:

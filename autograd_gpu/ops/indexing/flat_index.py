@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
 from ...backend.cpu import numpy_ops, pool
-from ...core.extend import Tensor, public, wrap
+from ...core.extend import RECORD, Tensor, public
 from .basic_index import FULL
 
 FEW = 64  # up to so many elements, computing flat indices takes longer than it saves
@@ -124,8 +124,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         raise TypeError(f"unravel_index() expects indices of integers, not of {indices.dtype}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    left, found = indices.array, []
+    left, found = indices, []
     for n in reversed(sizes):
-        found.append(wrap(left % max(n, 1)))
-        left = left // max(n, 1)
+        found.append(RECORD.remainder(left, max(n, 1)))
+        left = RECORD.floor_divide(left, max(n, 1))
     return tuple(reversed(found))

@@ -15,9 +15,11 @@ from ... import backend
 from ...backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
 from ...core.extend import (
     LINEAR,
+    Lifted,
     StorageTensor,
     Tensor,
     defop,
+    is_batched,
     one_by_one,
     other_words,
     public,
@@ -165,6 +167,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         if type(key) is tuple and (found := simple_key(x._array, key)) is not None:
             return advanced_index(x, *found[0], dims=found[1])
         parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
+        if any(isinstance(part, Lifted) for part in parts):
+            x, parts = _with_numbers_picked(x, parts)
         if any(isinstance(part, Tensor) for part in parts):
             view, indices, dims = split_key(x, parts)
             if len(indices) > MOST:
@@ -173,6 +177,23 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return basic_index(x, tuple(parts))
     except IndexError as error:
         raise IndexError(index_error_text(str(error), x.ndim)) from None
+
+
+def _is_lifted_number(index: Any) -> bool:
+    return isinstance(index, Lifted) and not index.ndim and index.dtype != bool_
+
+
+def _with_numbers_picked(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
+    """Picks what tensors of a function transform name that stand for one integer: vmap's cannot be read as a number."""
+    for i, part in enumerate(parts):
+        if _is_lifted_number(part):
+            before, after = (sum(map(_dims_of, some)) for some in (parts[:i], parts[i + 1 :]))
+            dim = -after - 1 if any(p is Ellipsis for p in parts[:i]) else before - x.ndim
+            if before + after >= x.ndim:
+                raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+            x = advanced_index(x, reshape(part, (1,)), dims=(dim,))
+            parts = [*parts[:i], 0, *parts[i + 1 :]]
+    return x, parts
 
 
 def index_error_text(text: str, ndim: int = 1) -> str:
@@ -195,8 +216,8 @@ def _leads(array: Any, index: Any) -> bool:
 
 def flat_index_of(x: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:
     """The flat indices into x of a key with more tensors than an op takes."""
-    xp = backend.namespace(x._array)
-    key = advanced_key(x.ndim, dims, [index._array for index in indices])
+    arrays = [index.array for index in indices]
+    xp, key = backend.namespace(*arrays), advanced_key(x.ndim, dims, arrays)
     return wrap(xp.arange(x.numel()).reshape(x.shape)[key])
 
 
@@ -231,7 +252,7 @@ def key_part(x: Tensor, part: Any) -> Any:
     if index.dtype == uint8 or (index.dtype not in INTEGERS and index.dtype != bool_):
         raise IndexError("tensors used as indices must be int64, int32 or bool tensors, "
                          f"got {index.dtype}; convert with .to(...)")
-    if not index.ndim and index.dtype != bool_ and not index.is_cuda:
+    if not index.ndim and index.dtype != bool_ and not index.is_cuda and not is_batched(index):
         return int(index)
     return index if index.is_cuda == x.is_cuda else wrap(backend.to_device(index._array, x.device))
 

@@ -19,6 +19,7 @@ from ...core.extend import (
     Tensor,
     aligned,
     defop,
+    example,
     expanded,
     one_by_one,
     other_words,
@@ -54,8 +55,16 @@ def _advanced_set(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
     return out
 
 
+def _over(F: Any, mask: Any, dims: tuple[int, ...], is_batched: bool = False) -> Any:
+    """A mask of the dimensions from dims[0] < 0 on as one that broadcasts against all."""
+    more = -dims[0] - rank(mask, is_batched)
+    return F.reshape(mask, (*mask.shape, *(1,) * more)) if more else mask
+
+
 def _picked(F, g, values_shape, i0, i1, i2, i3, dims):
     """The gradient of `values`, which may have been broadcast."""
+    if not values_shape and i1 is None and i0.dtype == bool_:
+        return F.sum(F.where(_over(F, i0, dims), g, 0.0))  # also for a batch of masks
     found = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
     return found if found.shape == values_shape else assigned(F, found, values_shape)
 
@@ -78,8 +87,7 @@ def _in_examples(F, op, name, n, batched, x, values, indices, dims):
 def _advanced_set_batch(F, n, batched, x, values, i0, i1, i2, i3, *, dims):
     one = not hasattr(values, "shape") or not rank(values, batched[1])
     if i1 is None and batched[2] and i0.dtype == bool_ and one:
-        mask = F.reshape(i0, (*i0.shape, *(1,) * (-dims[0] - rank(i0, True))))
-        return filled(F, (batched[0], True, batched[1]), x, mask, values)
+        return filled(F, (batched[0], True, batched[1]), x, _over(F, i0, dims, True), values)
     return _in_examples(F, F.advanced_set, "advanced_set", n, batched, x, values, not_none(i0, i1, i2, i3), dims)
 
 
@@ -300,7 +308,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 def _replaced(x: Tensor, src: Tensor, key: tuple[Any, ...]) -> Tensor:
-    shape = x._array[key].shape
+    shape = example(x, False)[key].shape
     if src.shape != shape:
         raise RuntimeError("expected src to have a size equal to the slice of self. "
                            f"src size = {list(src.shape)}, slice size = {list(shape)}")

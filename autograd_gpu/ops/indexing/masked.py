@@ -6,7 +6,18 @@ from typing import Any
 
 from ... import backend
 from ...backend.arrays.dtypes import bool_, fitting
-from ...core.extend import LINEAR, Tensor, defop, method, public, rank
+from ...core.extend import (
+    LINEAR,
+    RECORD,
+    Tensor,
+    defop,
+    every_value,
+    is_batched,
+    method,
+    public,
+    rank,
+    refuse_batched,
+)
 from ..elementwise.arithmetic import where as choice
 from ..shape.reshape import common_shape, expand, reshape
 from ..sorting.sort import nonzero
@@ -75,6 +86,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """
     if mask.dtype != bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
+    refuse_batched("masked_select", mask, "use ag.where")
     shape = common_shape("masked_select", input.shape, mask.shape)
     return advanced_index(expanded_to(input, shape), expanded_to(mask, shape), dims=(-len(shape),))
 
@@ -95,11 +107,19 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
                            f"{source.dtype}")
     shape = common_shape("masked_scatter", input.shape, mask.shape)
     mask = expanded_to(mask, shape)
-    count = int(mask._array.sum())
+    differs = is_batched(mask)
+    counts = every_value(RECORD.sum(reshape(mask, (-1,)), 0))
+    count = int(counts.max()) if counts.size else 0
     if count > source.numel():
         raise RuntimeError("masked_scatter: Number of elements of source < number of ones in mask: "
                            f"{source.numel()} < {count}")
-    values = basic_index(reshape(source, (-1,)), slice(count))
+    flat = reshape(source, (-1,))
+    if differs and not source.numel():
+        return RECORD.clone(expanded_to(input, shape))
+    if differs:
+        order = RECORD.cumsum(reshape(mask, (-1,)), 0) - 1  # -1 before the first True, where nothing is taken
+        return choice(mask, advanced_index(flat, reshape(order, shape), dims=(-1,)), input)
+    values = basic_index(flat, slice(count))
     return advanced_set(expanded_to(input, shape), values, mask, dims=(-len(shape),))
 
 

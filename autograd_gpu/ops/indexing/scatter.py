@@ -4,6 +4,7 @@ index_reduce.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.cuda import exact
-from ...core.extend import LEADING, LINEAR, RECORD, SAME, Tensor, defop, other_words, public, wrap
+from ...core.extend import LEADING, LINEAR, LOOP, RECORD, SAME, Tensor, defop, is_batched, other_words, public
 from ..creation.factories import as_tensor, constant_like, full
+from ..creation.factories import ones as ones_of
 from ..shape.reshape import expand, reshape
 from .basic_index import wrap_dim
 from .flat_index import FEW, add_at, flat_indices, grid
 from .gather import checked, corner, vector
-from .index import index_select, index_vector
+from .index import advanced_index, index_select, index_vector
 from .index_put import advanced_set, index_copy
 
 # The ops take tensors of one dimension or more and a negative `dim`, which the public functions ensure.
@@ -230,6 +232,27 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return result if input.ndim else reshape(result, ())
 
 
+def _scatter_order(xp, index, *, shape, dim):
+    places = xp.arange(math.prod(shape)).reshape(shape)[grid(xp, index, dim)].reshape(-1)
+    order = xp.argsort(places)
+    return places[order], order
+
+
+@defop
+class scatter_order:
+    """(places, order): the flat indices into a tensor of `shape` of what scatter writes to, and the order that sorts
+    them.
+
+    >>> from autograd_gpu.ops.indexing.scatter import scatter_order
+    >>> scatter_order(ag.tensor([2, 0]), (3,), -1)
+    scatter_order_result(places=tensor([0, 2]), order=tensor([1, 0]))
+    """
+
+    forward = _scatter_order
+    outputs, nondiff = ("places", "order"), True
+    batch = LOOP
+
+
 def _products(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """x times all elements of src with the same index.
 
@@ -238,19 +261,23 @@ def _products(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
        then the product of all of them. These are recorded ops, so derivatives of any order are right for zeros, too.
     3. Multiply x by the last elements.
     """
-    xp = backend.namespace(x._array)
-    flat = xp.arange(x.numel()).reshape(x.shape)[grid(xp, index._array, dim)].reshape(-1)
-    order = xp.argsort(flat)
-    flat, product = flat[order], reshape(src, (-1,))[wrap(order)]
-    step = 1
-    while step < len(flat) and bool((joined := flat[step:] == flat[:-step]).any()):
-        before = RECORD.where(wrap(joined), product[:-step], constant_like(product[step:], 1))
+    count, length, step = x.numel(), index.numel(), 1
+    if not length:
+        return x
+    flat, order = scatter_order(index, x.shape, dim)
+    product = advanced_index(reshape(src, (-1,)), order, dims=(-1,))
+    while step < length:
+        joined = flat[step:] == flat[:-step]
+        if not is_batched(joined) and not joined.any():
+            break
+        before = RECORD.where(joined, product[:-step], constant_like(product[step:], 1))
         product = RECORD.cat([product[:step], product[step:] * before])
         step *= 2
-    last = xp.append(flat[1:] != flat[:-1], True) if len(flat) else flat.astype(dtypes.bool_)
-    ones = constant_like(reshape(x, (-1,)), 1)
-    factors = advanced_set(ones, product[wrap(last)], wrap(flat[last]), dims=(-1,))
-    return x * reshape(factors, x.shape)
+    beyond = constant_like(flat[:1], count)  # the place of all elements but the last one of an index
+    target = RECORD.where(flat == RECORD.cat([flat[1:], beyond]), beyond, flat)
+    ones = ones_of(count + 1, dtype=x.dtype, device=x.device)
+    factors = advanced_set(ones, product, target, dims=(-1,))
+    return x * reshape(factors[:count], x.shape)
 
 
 def _means(x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool) -> Tensor:

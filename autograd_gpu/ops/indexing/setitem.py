@@ -10,7 +10,7 @@ from ... import backend, errors
 from ...backend.arrays import strides
 from ...backend.arrays.dtypes import fitting
 from ...backend.cuda import exact
-from ...core.extend import StorageTensor, Tensor, bump_version, wrap
+from ...core.extend import StorageTensor, Tensor, bump_version, holds_recorded, wrap
 from ..creation.factories import as_tensor
 from ..inplace.write import check_writable, copy_, is_recorded, put, record, refuse_stretched
 from ..shape.reshape import broadcast_to, reshape
@@ -98,6 +98,9 @@ def warn_expanded(name: str, example: str) -> None:
 
 def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value as an in-place operation on the view of x by the basic parts of the key."""
+    if holds_recorded(x):  # whose views cannot be written to
+        record("x[index] = value", x, _assigned_by_number, _as_values(x, value), index)
+        return
     parts = [key_part(x, part) for part in (index if type(index) is tuple else (index,))]
     if not any(isinstance(part, Tensor) for part in parts):
         view = x if parts == [...] else x[tuple(parts)]
@@ -114,6 +117,12 @@ def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
 
 def _as_values(x: Tensor, value: Any) -> Tensor:
     return value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
+
+
+def _assigned_by_number(x: Tensor, values: Tensor, index: Any) -> Tensor:
+    numbers = reshape(as_tensor(np.arange(x.numel()), device=x.device), x.shape)[index]
+    values = broadcast_to(values, numbers.shape)
+    return reshape(advanced_set(reshape(x, (-1,)), values, numbers, dims=(-1,)), x.shape)
 
 
 def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:

@@ -28,7 +28,7 @@ def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any
 
     def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
-        if not strides.is_expanded(x._array) or is_recorded(x, (*args, *kwargs.values())):
+        if is_recorded(x, (*args, *kwargs.values())) or not strides.is_expanded(x._array):
             return ordinary(x, *args, **kwargs)
         check_writable(name, x, allow_expanded=True)
         warn_expanded(name, example)
@@ -76,7 +76,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
         raise RuntimeError("dimensions must larger than 1")
     if x.ndim > 2 and len(set(x.shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
-    xp = backend.namespace(x._array)
+    xp = backend.namespace_on(x.device)
     if check_writable("fill_diagonal_", x, allow_expanded=True):
         chosen = xp.zeros(x.shape, dtypes.bool_)
         xp.fill_diagonal(chosen, True, wrap)

@@ -4,14 +4,16 @@ previous value is zero.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.extend import Tensor, as_number, as_numbers, method
+from ...core.extend import Tensor, as_number, as_numbers, drawn, in_transform, method, wrap
 from ...random import Generator, bernoulli_mask
 from ...random.factories import floats
 from ...random.generator import source
@@ -29,6 +31,23 @@ def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool =
     return source(x.device, generator), recorded
 
 
+def _under_vmap(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function`, which inside of a transform fills a new tensor as vmap's `randomness` says, and copies it into x."""
+
+    @functools.wraps(function)
+    def filling(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not in_transform():
+            return function(x, *args, **kwargs)
+        home, dtype = x.device, x.dtype
+
+        def draw(shape: tuple[int, ...]) -> Tensor:
+            return function(wrap(backend.make(home, "empty", shape, dtype)), *args, **kwargs)
+
+        return x.copy_(drawn(x.shape, draw))
+
+    return filling
+
+
 def _wide(x: Tensor) -> Any:
     return dtypes.float64 if x.dtype == dtypes.float64 else dtypes.float32
 
@@ -42,6 +61,7 @@ def _positive(name: str, what: str, value: float) -> None:
 
 
 @method()
+@_under_vmap
 def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with normally distributed numbers.
 
@@ -56,6 +76,7 @@ def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator 
 
 
 @method()
+@_under_vmap
 def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with numbers uniform on [start, to).
 
@@ -70,6 +91,7 @@ def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator
 
 
 @method()
+@_under_vmap
 def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with numbers of density lambd * exp(-lambd * x).
 
@@ -83,6 +105,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
 
 
 @method()
+@_under_vmap
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fills x with exp of normally distributed numbers; mean and std are those of the logarithm.
 
@@ -93,10 +116,11 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
     stream, recorded = _prepare("log_normal_", x, generator)
     _positive("log_normal_", "std", std)
     values = floats("standard_normal", x.shape, _wide(x), stream, std, mean)
-    return put(x, backend.namespace(x._array).exp(values), recorded)
+    return put(x, backend.namespace(values).exp(values), recorded)
 
 
 @method()
+@_under_vmap
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with numbers of density sigma / (pi * ((x - median) ** 2 + sigma ** 2)).
 
@@ -107,19 +131,14 @@ def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Genera
     stream, recorded = _prepare("cauchy_", x, generator)
     _positive("cauchy_", "sigma", sigma)
     turns = floats("random", x.shape, _wide(x), stream, math.pi, -math.pi / 2)
-    return put(x, backend.namespace(x._array).tan(turns) * sigma + median, recorded)
+    return put(x, backend.namespace(turns).tan(turns) * sigma + median, recorded)
 
 
 # ---- discrete -----------------------------------------------------------------------------------------
 
 
-@method()
-def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fills x, of any dtype, with 1 with probability p, a number or a tensor that broadcasts to x, else with 0.
-
-    >>> ag.zeros(2).bernoulli_(1.0)
-    tensor([1., 1.])
-    """
+@_under_vmap
+def _fill_with_bernoulli(x: Tensor, p: Any, generator: Generator | None) -> Tensor:
     stream, recorded = _prepare("bernoulli_", x, generator, floating=False)
     if isinstance(p, Tensor):
         probabilities = backend.namespace(x._array).broadcast_to(p.detach()._array, x.shape)
@@ -129,6 +148,19 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
 
 
 @method()
+def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fills x, of any dtype, with 1 with probability p, a number or a tensor that broadcasts to x, else with 0.
+
+    >>> ag.zeros(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    if isinstance(p, Tensor) and in_transform():
+        return x.copy_(random_bernoulli(p.detach().expand(x.shape), generator))
+    return _fill_with_bernoulli(x, p, generator)
+
+
+@method()
+@_under_vmap
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fills x with the number of trials of probability p up to the first success, 1 or more.
 
@@ -139,7 +171,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     stream, recorded = _prepare("geometric_", x, generator, floating=False)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    xp = backend.namespace(x._array)
+    xp = backend.namespace_on(x.device)
     failing = xp.log1p(-stream.draw("random", x.shape, dtype=dtypes.float64))
     return put(x, xp.maximum(xp.ceil(failing / math.log1p(-p)), 1), recorded)
 
@@ -152,6 +184,7 @@ def _largest(dtype: np.dtype) -> int:
 
 
 @method()
+@_under_vmap
 def random_(
     x: Tensor, start: int | None = None, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip
@@ -175,7 +208,7 @@ def random_(
             if not low <= value <= high:
                 raise RuntimeError(f"{name} is out of bounds for {x.dtype}")
     few = x.dtype in dtypes.FULL_FLOATS and to - start <= 1 << 32
-    if few and type(x._array) is np.ndarray:  # for few elements `integers` takes five times as long
+    if few and not x.is_cuda:  # for few elements `integers` takes five times as long
         values = np.floor(stream.draw("random", x.shape, dtype=dtypes.float64) * float(to - start))
         return put(x, values + start if start else values, recorded)
     return put(x, stream.draw("integers", start, to, x.shape, dtype=dtypes.int64), recorded)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...config import GRAD_OFF, INFERENCE, MODES
-from ...core.extend import Tensor, bump_version, check_inplace, set_gradient_edge, version_of
-from .write import announce, is_recorded, named
+from ...config import GRAD_OFF, INFERENCE, MODES, TRANSFORMED
+from ...core.extend import Lifted, Tensor, adopt_view, bump_version, check_inplace, set_gradient_edge, version_of
+from .write import announce, changes_graph, named
 
 
 def in_place_view(function: Any, name: str) -> Any:
@@ -15,7 +15,7 @@ def in_place_view(function: Any, name: str) -> Any:
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
         recorded = not MODES.bits & (GRAD_OFF | INFERENCE)
-        if is_recorded(x, ()):
+        if not isinstance(x, Lifted) and changes_graph(x, ()):
             check_inplace(name, x)
         if x._storage is not None:
             announce(x._storage)
@@ -25,6 +25,10 @@ def in_place_view(function: Any, name: str) -> Any:
             raise RuntimeError(f"{name}: without recording a result of recorded ops cannot go from shape "
                                f"{list(x.shape)} to {list(result.shape)}; use x.{name[:-1]}(...) or detach() first")
         bump_version(x)
+        if MODES.bits & TRANSFORMED:
+            adopt_view(x, result)
+            if isinstance(x, Lifted):
+                return x
         x._array = result._array
         if recorded and result._fn is not None:
             set_gradient_edge(x, result._fn, result._nr)

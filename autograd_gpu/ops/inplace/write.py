@@ -14,11 +14,12 @@ import numpy as np
 from ... import backend, errors
 from ...backend.arrays import dtypes, strides
 from ...backend.cuda import exact
-from ...config import GRAD_OFF, INFERENCE, MODES, SAVING
+from ...config import GRAD_OFF, INFERENCE, MODES, SAVING, TRANSFORMED
 from ...core.extend import (
     INFERENCE_STORAGE,
     RECORD,
     EnoughSaved,
+    Lifted,
     OpNode,
     SavedIntoView,
     SavedOutput,
@@ -28,17 +29,24 @@ from ...core.extend import (
     as_number,
     bump_version,
     check_inplace,
+    concerns_level,
+    ended,
     give,
     method,
     notify_write_listeners,
     overwrite,
     plain,
     public,
+    push_written,
     rebase_history,
     refresh_if_stale,
+    refuse_inner,
+    refuse_linearized,
+    set_apart,
     storage_of,
     withholding,
     wrap_given,
+    write_lifted,
 )
 from ..creation.convert import to
 from ..creation.factories import as_tensor
@@ -51,6 +59,8 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     value = other._array if isinstance(other, Tensor) else other
     if _alike(x, other):
         return value
+    if isinstance(other, Lifted):  # of a level that is on, `record` would have taken it
+        ended(other._level)
     refuse_storage(name, x, other)
     if backend.is_array(value):
         if value is other:
@@ -103,15 +113,20 @@ def check_writable(name: str, x: Tensor, *others: Any, allow_expanded: bool = Fa
     RuntimeError if x cannot be written to: a leaf that requires grad, an inference tensor, or an expanded view, unless
     `allow_expanded`: all elements get the same constant, or the caller checks.
     """
+    concerned = MODES.bits & TRANSFORMED and concerns_level(x, others)
+    if concerned:
+        refuse_inner(name, x, others)
+        if isinstance(x, Lifted):
+            return True
     array, storage = x._array, x._storage
-    recorded = is_recorded(x, others)
+    recorded = changes_graph(x, others)
     if recorded:
         check_inplace(name, x)
     if not allow_expanded and 0 in array.strides:
         refuse_stretched(name, array)
     if storage is not None:
         announce(storage)
-    return recorded
+    return recorded or bool(concerned)
 
 
 def announce(storage: Storage) -> None:
@@ -123,6 +138,11 @@ def announce(storage: Storage) -> None:
 
 
 def is_recorded(x: Tensor, others: tuple[Any, ...]) -> bool:
+    """Whether `record` must do the write: it changes a graph, or an interpreter must see it."""
+    return bool(MODES.bits & TRANSFORMED and concerns_level(x, others)) or changes_graph(x, others)
+
+
+def changes_graph(x: Tensor, others: tuple[Any, ...]) -> bool:
     """Whether this thread records, and x or an operand is in a graph."""
     if MODES.bits & (GRAD_OFF | INFERENCE):
         return False
@@ -205,6 +225,8 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Copies `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
     recorded = check_writable("copy_", x, other)
+    if recorded and MODES.bits & TRANSFORMED and concerns_level(x, (other,)):
+        return record("copy_", x, _as_copied, other)
     if _alike(x, other):
         if recorded:
             refresh_if_stale(other)
@@ -226,6 +248,14 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return x
 
 
+def _as_copied(x: Tensor, other: Any) -> Tensor:
+    """`other` as copy_ writes it to x, out of place."""
+    value = other if isinstance(other, Tensor) else as_tensor(np.asarray(other) if _is_number(other) else other)
+    _check_fits("copy_", x, value.shape)
+    shown: Tensor = RECORD.expand(to(value, x.device, x.dtype), x.shape)
+    return shown
+
+
 @public(methods="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Fills input with `value`, a number or a 0-d tensor."""
@@ -237,6 +267,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
         raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
     value = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
+    if recorded and MODES.bits & TRANSFORMED and concerns_level(x, (value,)):
+        return record("fill_", x, _as_copied, value)
     if recorded:
         refresh_if_stale(value)
     bump_version(x)
@@ -254,6 +286,8 @@ def zero_(input: Tensor) -> Tensor:
 
 def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
     """Writes constants into x, broadcasting; `recorded` is the result of check_writable."""
+    if recorded and MODES.bits & TRANSFORMED and concerns_level(x, ()):
+        return record("fill_", x, _as_copied, values)
     bump_version(x)
     array = x._array
     array[...] = values if type(array) is np.ndarray else exact.assignable(values, array)
@@ -303,12 +337,20 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     The nodes of the function see the previous x as `original`, which gets its own memory if one of them saved it.
     Unlike in PyTorch, `original` also replaces x among the arguments, so that x.mul_(x) has the right gradient.
     """
+    concerned = MODES.bits & TRANSFORMED and concerns_level(x, (*args, *kwargs.values()))
+    if concerned:
+        refuse_inner(name, x, (*args, *kwargs.values()))
+        if isinstance(x, Lifted):
+            return write_lifted(name, x, function, args, kwargs)
+        refuse_linearized(name)
     original = plain(x)
     original._storage = None
     op = getattr(function, "op", None)
     apart = op is None or bool(op.saved) or MODES.bits != 0  # it is unknown who else uses the memory
     if apart:
         original._array = x._array.copy()
+    if concerned:
+        set_apart(original, x)
     array = x._array
     given = [original if a is x or a is array else a for a in args]
     kwargs = {key: original if a is x or a is array else a for key, a in kwargs.items()}
@@ -326,6 +368,10 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
         original._array = array.copy()
     bump_version(x)
     array[...] = result._array
+    if concerned:
+        push_written(x, result)
+        if MODES.bits & (GRAD_OFF | INFERENCE):
+            return x
     node, nr = result._node, result._nr
     if node is None:
         overwrite(x, None)

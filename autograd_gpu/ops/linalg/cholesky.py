@@ -6,7 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, public, rank, wrap
+from ...core.extend import MATRICES, SAME, Tensor, defop, every_value, one_by_one, public, rank
 from ..creation.factories import as_tensor, eye
 from ..shape.permute import mT
 from .checks import check_square, check_system, info_array, raise_if_failed, solutions
@@ -128,6 +128,20 @@ class cholesky:
     methods = sensitive = True
 
 
+@defop
+class minor_info:
+    """Of each square matrix 0, or the order of its first leading minor that is not positive; int32.
+
+    >>> from autograd_gpu.ops.linalg.cholesky import minor_info
+    >>> minor_info(-ag.eye(2))
+    tensor(1, dtype=int32)
+    """
+
+    def forward(xp, a, *, upper=False): return info_array(backend.decompositions(xp).cholesky(a, upper)[1], a)
+    nondiff = True
+    batch = MATRICES
+
+
 cholesky_result = namedtuple("cholesky_result", ("L", "info"))
 
 
@@ -142,10 +156,10 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     """
     input = as_tensor(input)
     check_square("linalg.cholesky_ex", input)
-    info = backend.decompositions(backend.namespace(input.array)).cholesky(input.array, upper)[1]
+    info = minor_info(input, upper)
     if check_errors:
-        raise_if_failed("linalg.cholesky_ex", info, _not_positive)
-    return cholesky_result(cholesky(input, upper, False), wrap(info_array(info, input.array)))
+        raise_if_failed("linalg.cholesky_ex", backend.to_numpy(every_value(info)), _not_positive)
+    return cholesky_result(cholesky(input, upper, False), info)
 
 
 @public(methods=True, out=True)

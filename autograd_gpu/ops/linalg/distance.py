@@ -163,7 +163,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
-    rows, columns = _pairs(backend.namespace(input.array), input.shape[0])
+    rows, columns = _pairs(backend.namespace_on(input.device), input.shape[0])
     return norm(row_differences(input, rows, columns), float(p), -1)
 
 

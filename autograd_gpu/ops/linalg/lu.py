@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.extend import LEADING, MATRICES, RAW, RECORD, Tensor, defop, expanded, one_by_one, public, rank
+from ...core.extend import (
+    LEADING,
+    MATRICES,
+    RAW,
+    RECORD,
+    Tensor,
+    defop,
+    every_value,
+    expanded,
+    one_by_one,
+    public,
+    rank,
+)
 from ..shape.permute import mT
 from .checks import check_matrix, check_system, info_array, raise_if_failed
 from .cholesky import solve_triangular
@@ -226,7 +238,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     tensor([2, 2], dtype=int32)
     """
     factors, pivots, info = lu_factor_ex(A, pivot)
-    raise_if_failed("torch.linalg.lu_factor", backend.to_numpy(info.array), _zero_pivot)
+    raise_if_failed("torch.linalg.lu_factor", backend.to_numpy(every_value(info)), _zero_pivot)
     return lu_factor_result(factors, pivots)
 
 

@@ -138,6 +138,8 @@ def _matmul(xp, a, b):
 
 
 def _matmul_left(F, g, b, a_shape):
+    if len(a_shape) == 1 and b.ndim == 2:
+        return F.matmul(b, g)
     if b.ndim == 1:
         g, b = F.unsqueeze(g, -1), F.unsqueeze(b, -1)
     if len(a_shape) > 1:
@@ -166,12 +168,18 @@ def _add_matmul_right(F, into, g, a):
 def multiplied(F, n, batched, a, b):
     """The batched product of matrices; a vector is a row on the left, a column on the right."""
     row, column = rank(a, batched[0]) == 1, rank(b, batched[1]) == 1
+    if not batched[1] and b.ndim <= 2:
+        return F.matmul(a, b)
+    if not batched[0] and a.ndim == 2 and column:
+        return F.gemm(b, a, False, True)
     out = batch_gemm(F, n, batched, F.unsqueeze(a, -2) if row else a, F.unsqueeze(b, -1) if column else b)
     out = F.squeeze(out, -1) if column else out
     return out if not row else F.squeeze(out, -1 if column else -2)
 
 
 def _batch_matmul(F, n, batched, a, b):
+    if not batched[1] and b.ndim == 2 and a.ndim > 1 and a.shape[-1] == b.shape[0]:
+        return F.matmul(a, b)  # the most frequent case: a weight
     _check_matmul(example(a, batched[0]), example(b, batched[1]))
     return multiplied(F, n, batched, a, b)
 

@@ -62,7 +62,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
                            f"{input.shape[-2]} by {input.shape[-1]} matrices")
     if n == 0:
         one = eye(input.shape[-1], dtype=input.dtype, device=input.device)
-        return RECORD.clone(input).copy_(one)  # its gradient is zero, not missing
+        none = RECORD.basic_index(input, (..., slice(0), slice(None)))  # so that the gradient is zero, not missing
+        return RECORD.cat([none, RECORD.expand(one, input.shape)], -2)
     square = inv(input) if n < 0 else input
     result, n = None, abs(n)
     while True:

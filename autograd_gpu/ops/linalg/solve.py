@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, defop, one_by_one, public, rank, wrap
+from ...core.extend import MATRICES, SAME, Tensor, defop, every_value, one_by_one, public, rank
 from ..creation.factories import as_tensor
 from ..shape.permute import movedim
 from ..shape.reshape import ravel, reshape
@@ -52,6 +52,20 @@ class inv:
     methods = sensitive = True
 
 
+@defop
+class pivot_info:
+    """Of each square matrix 0, or the index, from 1, of its first zero pivot; int32.
+
+    >>> from autograd_gpu.ops.linalg.solve import pivot_info
+    >>> pivot_info(ag.zeros(2, 2))
+    tensor(1, dtype=int32)
+    """
+
+    def forward(xp, a): return info_array(backend.decompositions(xp).lu(a)[2], a)
+    nondiff = True
+    batch = MATRICES
+
+
 inverse = inv
 inv_result = namedtuple("inv_result", ("inverse", "info"))
 
@@ -67,10 +81,10 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """
     A = as_tensor(A)
     check_square("linalg.inv_ex", A)
-    info = backend.decompositions(backend.namespace(A.array)).lu(A.array)[2]
+    info = pivot_info(A)
     if check_errors:
-        raise_if_failed("linalg.inv_ex", info, _zero_pivot)
-    return inv_result(inv(A, False), wrap(info_array(info, A.array)))
+        raise_if_failed("linalg.inv_ex", backend.to_numpy(every_value(info)), _zero_pivot)
+    return inv_result(inv(A, False), info)
 
 
 @public("linalg.tensorinv", out=True)
@@ -82,7 +96,7 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    first, last = input.array.shape[:ind], input.array.shape[ind:]
+    first, last = input.shape[:ind], input.shape[ind:]
     rows, columns = math.prod(first), math.prod(last)
     if rows != columns:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
@@ -183,10 +197,10 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     """
     A = as_tensor(A)
     check_square("linalg.solve_ex", A)
-    info = backend.decompositions(backend.namespace(A.array)).lu(A.array)[2]
+    info = pivot_info(A)
     if check_errors:
-        raise_if_failed("torch.linalg.solve_ex", info, _singular)
-    return solve_result(solve(A, B, left, False), wrap(info_array(info, A.array)))
+        raise_if_failed("torch.linalg.solve_ex", backend.to_numpy(every_value(info)), _singular)
+    return solve_result(solve(A, B, left, False), info)
 
 
 @public("linalg.tensorsolve", out=True)

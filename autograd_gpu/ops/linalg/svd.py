@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, aligned, defop, expanded, one_by_one, public, rank, wrap
+from ...core.extend import (
+    LEADING,
+    MATRICES,
+    SAME,
+    Tensor,
+    aligned,
+    defop,
+    every_value,
+    expanded,
+    one_by_one,
+    public,
+    rank,
+)
 from ..creation.factories import as_tensor, empty
 from ..reduction.sum import sum as sum_over
 from ..shape.reshape import reshape, squeeze, unsqueeze
@@ -238,6 +250,23 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rtol=rcond)
 
 
+@defop
+class numerical_rank:
+    """The number of singular values, or of absolute eigenvalues, above max(atol, rtol * the largest), for a matrix of
+    `shape`.
+
+    >>> from autograd_gpu.ops.linalg.svd import numerical_rank
+    >>> numerical_rank(ag.tensor([2.0, 1.0, 0.0]), (3, 3))
+    tensor(2)
+    """
+
+    def forward(xp, values, *, shape, atol=None, rtol=None):
+        sizes = xp.abs(values)
+        return xp.asarray((sizes > _cutoff(xp, sizes, shape, atol, rtol)).sum(-1))
+    nondiff = True
+    batch = LEADING
+
+
 @public("linalg.matrix_rank", out=True)
 def matrix_rank(
     input: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
@@ -251,10 +280,8 @@ def matrix_rank(
     """
     input = as_tensor(input)
     check_matrix("linalg.matrix_rank", input)
-    s = (eigvalsh(input.detach()) if hermitian else svdvals(input.detach())).array
-    xp = backend.namespace(s)
-    sizes = xp.abs(s)
-    return wrap(xp.asarray((sizes > _cutoff(xp, sizes, input.shape, atol, rtol)).sum(-1)))
+    input = input.detach()
+    return numerical_rank(eigvalsh(input) if hermitian else svdvals(input), input.shape[-2:], atol, rtol)
 
 
 # ---- least squares ------------------------------------------------------------------------------------
@@ -328,7 +355,7 @@ def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str |
     `driver` is one of LAPACK's, by default "gelsy", on CUDA "gels". All of them solve by singular values, of which
     those up to rcond (by default max(m, n) times eps) times the largest count as 0. As in PyTorch, "gels" returns no
     rank, and only "gelsd" and "gelss" return singular values. residuals are the squared norms of the columns of input @
-    x - b if m > n, every matrix has full rank and the driver is not "gelsy", else empty.
+    x - b if m > n, every matrix (under vmap, of all examples) has full rank and the driver is not "gelsy", else empty.
 
     >>> ag.linalg.lstsq(ag.tensor([[1.0], [1.0]]), ag.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
@@ -346,7 +373,7 @@ def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str |
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
     x, rank, values = least_squares(input, column, rcond)
     residuals = reshape(x, (-1,))[:0]
-    if driver != "gelsy" and m > n and bool((rank.array == n).all()):
+    if driver != "gelsy" and m > n and bool((every_value(rank) == n).all()):
         away = matmul(input, x) - column
         residuals = sum_over(away * away, -2)
     x = squeeze(x, -1) if vector else x

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .activation_kernels import grad_by_kernel, use_kernel
-
 Formula = Callable[..., Any]
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
@@ -75,7 +73,7 @@ def gelu_second_derivative(F: Any, x: Any, approximate: str) -> Any:
 # ---- elu and celu ----------------------------------------------------------------------------------------
 
 
-def elu_grad(F: Any, g: Any, x: Any, scale: float, negative: float, inner: float) -> Any:
+def scaled_elu_grad(F: Any, g: Any, x: Any, scale: float, negative: float, inner: float) -> Any:
     """g times the derivative of: scale * x where x > 0, else negative * (exp(inner * x) - 1)."""
     e = F.exp(F.clamp(x, None, 0.0) * inner)
     return F.where(x <= 0, g * e * (negative * inner), g if scale == 1 else g * scale)
@@ -87,13 +85,6 @@ def elu_second_derivative(F: Any, x: Any, alpha: float, inner: float) -> Any:
 
 
 # ---- softplus --------------------------------------------------------------------------------------------
-
-
-def softplus_grad(F: Any, g: Any, x: Any, beta: float, threshold: float) -> Any:
-    """g where beta x > threshold, else g * sigmoid(beta x)."""
-    if use_kernel(F, g):
-        return grad_by_kernel("softplus", g, x, beta=beta, threshold=threshold)
-    return F.where(x * beta > threshold, g, g * F.sigmoid(x * beta))
 
 
 def softplus_second_derivative(F: Any, x: Any, beta: float, threshold: float) -> Any:
@@ -114,19 +105,19 @@ FORMULAS: dict[str, ActivationFormula] = {
     ),
     "leaky_relu": ActivationFormula(
         lambda F, z, slope: F.leaky_relu(z, slope),
-        lambda F, h, z, slope: F.chosen(z, z > 0, h, h * slope),
+        lambda F, h, z, slope: F.leaky_relu_grad(h, z, slope),
         None,
         defaults={"negative_slope": 0.01},
     ),
     "elu": ActivationFormula(
         lambda F, z, alpha: F.elu(z, alpha),
-        lambda F, h, z, alpha: elu_grad(F, h, z, 1, alpha, 1),
+        lambda F, h, z, alpha: F.elu_grad(h, z, alpha),
         lambda F, z, alpha: elu_second_derivative(F, z, alpha, 1),
         defaults={"alpha": 1.0},
     ),
     "celu": ActivationFormula(
         lambda F, z, alpha: F.celu(z, alpha),
-        lambda F, h, z, alpha: elu_grad(F, h, z, 1, alpha, 1 / alpha),
+        lambda F, h, z, alpha: F.celu_grad(h, z, alpha),
         lambda F, z, alpha: elu_second_derivative(F, z, alpha, 1 / alpha),
         defaults={"alpha": 1.0},
     ),
@@ -139,7 +130,7 @@ FORMULAS: dict[str, ActivationFormula] = {
     "silu": ActivationFormula(lambda F, z: F.silu(z), lambda F, h, z: F.silu_grad(h, z), silu_second_derivative),
     "softplus": ActivationFormula(
         lambda F, z, beta, threshold: F.softplus(z, beta, threshold),
-        softplus_grad,
+        lambda F, h, z, beta, threshold: F.softplus_grad(h, z, beta, threshold),
         softplus_second_derivative,
         defaults={"beta": 1.0, "threshold": 20.0},
     ),

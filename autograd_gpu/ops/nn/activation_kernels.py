@@ -9,14 +9,8 @@ import numpy as np
 
 from ... import backend
 from ...backend import kernels
-from ...core.extend import RAW
 
 Array = Any
-
-
-def use_kernel(F: Any, g: Any) -> bool:
-    """Whether a rule may use a kernel: it works on CuPy arrays, and no graph of the gradients is recorded."""
-    return F is RAW and type(g) is not np.ndarray and backend.is_cuda(g)
 
 
 def grad_by_kernel(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:

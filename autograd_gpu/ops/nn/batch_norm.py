@@ -13,7 +13,7 @@ import math
 from ... import backend
 from ...backend.arrays.dtypes import wide
 from ...config import no_grad
-from ...core.extend import FLOAT, RECORD, Tensor, added, defop, example, moved, public
+from ...core.extend import FLOAT, RECORD, Tensor, added, defop, example, holds_recorded, is_batched, moved, public
 from ...errors import ArgumentError
 from ..inplace.write import add_, mul_
 from ..shape.reshape import reshape
@@ -136,9 +136,9 @@ def _batch_of_affine(F, n, batched, x, weight, bias, eps):
     """One input for a batch of weights or biases: it is normalised once."""
     out, mean, var = F.native_batch_norm(x, None, None, eps)
     shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
-    for vector, is_batched, combine in ((weight, batched[1], F.mul), (bias, batched[2], F.add)):
+    for vector, of_examples, combine in ((weight, batched[1], F.mul), (bias, batched[2], F.add)):
         if vector is not None:
-            out = combine(out, F.reshape(vector, (n, *shape) if is_batched else shape))
+            out = combine(out, F.reshape(vector, (n, *shape) if of_examples else shape))
     return out, F.expand(mean, (n, *mean.shape)), F.expand(var, (n, *var.shape))
 
 
@@ -206,6 +206,12 @@ def _empty_result(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tens
 
 def _update_running(running: Tensor | None, value: Tensor, momentum: float, correction: float = 1.0) -> None:
     if running is not None:
+        if is_batched(value) and not is_batched(running):
+            raise RuntimeError("Batch norm got a batched tensor as input while the running_mean or running_var, which "
+                               "will be updated in place, were not batched; use track_running_stats=False, or map over "
+                               "the buffers, too")
+        if holds_recorded(value):  # the buffer may be from outside of the level
+            value = value.detach()
         with no_grad():
             add_(mul_(running, 1 - momentum), value, alpha=momentum * correction)
 

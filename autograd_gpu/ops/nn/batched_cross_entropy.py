@@ -20,6 +20,8 @@ def _over_rows(F, x):
 def _row_factors(F, n, target, weight, ignore_index, reduction, dtype):
     """The factors of the losses of the rows, and the sum of the rows' weights for each sample if the mean is wanted.
 
+    The sum keeps all dimensions.
+
     `weight` is a pair: the weights, and whether they are batched.
     """
     counts = F.ne(target, ignore_index)
@@ -39,9 +41,8 @@ def _row_factors(F, n, target, weight, ignore_index, reduction, dtype):
     return scale / F.where(total == 0, 1.0, total), total
 
 
-def _losses(F, n, target, losses, weight, ignore_index, reduction, dtype):
-    """The losses of the samples, from the unweighted losses of the rows."""
-    scale, total = _row_factors(F, n, target, weight, ignore_index, reduction, losses.dtype)
+def _losses(F, n, losses, scale, total, reduction, dtype):
+    """The losses of the samples, from the unweighted losses of the rows and their factors."""
     rows = losses * scale
     if reduction != "none":
         rows = _over_rows(F, rows)
@@ -49,14 +50,22 @@ def _losses(F, n, target, losses, weight, ignore_index, reduction, dtype):
     return rows if rows.dtype == dtype else F.cast(rows, dtype)
 
 
+def _inverse(F, n, total):
+    """The factor of the mean of each sample; inf where no row counts."""
+    return F.reshape(F.where(total == 0, math.inf, 1.0 / F.where(total == 0, 1.0, total)), (n,))
+
+
 def combined(F, n, target, losses, weight, ignore_index, reduction, dtype):
-    """The losses of the samples, from the weighted losses of the rows; the weights are not batched."""
+    """The losses of the samples, from the weighted losses of the rows, and their factors; weights are not batched."""
     rows = _over_rows(F, losses)
     if reduction == "mean":
         _, total = _row_factors(F, n, target, (weight, False), ignore_index, reduction, losses.dtype)
         rows = F.where(total == 0, math.nan, rows / F.where(total == 0, 1.0, total))
+        factor = _inverse(F, n, total)
+    else:
+        factor = F.constant_like(F.reshape(rows, (n,)), 1.0)
     rows = F.reshape(rows, (n,))
-    return rows if rows.dtype == dtype else F.cast(rows, dtype)
+    return rows if rows.dtype == dtype else F.cast(rows, dtype), factor
 
 
 def _widened(F, x):
@@ -65,12 +74,13 @@ def _widened(F, x):
 
 def batch_cross_entropy(F, n, batched, x, target, weight, *, ignore_index, reduction):
     x, target = expanded(F, n, batched[:2], (x, target))
+    how = {"ignore_index": ignore_index, "reduction": "none"}
     if reduction == "none" and not batched[2]:
-        return F.class_cross_entropy(x, target, weight, ignore_index, reduction)
-    losses, probs = F.class_cross_entropy(_widened(F, x), target, None, ignore_index, "none")
-    weight = weight, batched[2]
-    loss = _losses(F, n, target, losses, weight, ignore_index, reduction, x.dtype)
-    return loss, probs if probs.dtype == x.dtype else F.cast(probs, x.dtype)
+        return F.keeping_saved("class_cross_entropy", (x, target, weight), how)
+    losses, probs = F.class_cross_entropy(_widened(F, x), target, None, **how)
+    scale, total = _row_factors(F, n, target, (weight, batched[2]), ignore_index, reduction, losses.dtype)
+    loss = _losses(F, n, losses, scale, total, reduction, x.dtype)
+    return (loss, probs if probs.dtype == x.dtype else F.cast(probs, x.dtype)), {"scale": scale}
 
 
 def of_rows(F, n, x, is_batched, rows):
@@ -87,10 +97,13 @@ def batch_cross_entropy_grad(F, n, batched, h, probs, target, scale):
 
 def batch_nll(F, n, batched, x, target, weight, *, ignore_index, reduction):
     x, target = expanded(F, n, batched[:2], (x, target))
+    how = {"ignore_index": ignore_index, "reduction": "none"}
     if reduction == "none" and not batched[2]:
-        return F.class_nll(x, target, weight, ignore_index, reduction)
-    losses = F.class_nll(_widened(F, x), target, None, ignore_index, "none")
-    return _losses(F, n, target, losses, (weight, batched[2]), ignore_index, reduction, x.dtype)
+        return F.keeping_saved("class_nll", (x, target, weight), how)
+    losses = F.class_nll(_widened(F, x), target, None, **how)
+    scale, total = _row_factors(F, n, target, (weight, batched[2]), ignore_index, reduction, losses.dtype)
+    factor = None if total is None else _inverse(F, n, total)
+    return _losses(F, n, losses, scale, total, reduction, x.dtype), {"factor": factor}
 
 
 def batch_nll_grad(F, n, batched, h, target, weight, factor, *, classes, ignore_index, reduction):

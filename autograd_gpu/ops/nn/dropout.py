@@ -18,6 +18,7 @@ from ...core.extend import (
     RECORD,
     Tensor,
     defop,
+    drawn,
     other_words,
     public,
     wrap,
@@ -40,7 +41,7 @@ def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
     """
     if xp is np:
         shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
-        mask = random.bernoulli_mask(shape, 1 - p)
+        mask = random.bernoulli_mask(shape, 1 - p, backend.CPU)
         out = backend.where(xp, mask, x * scale, dropped - shift)
         if shift:
             out += shift
@@ -74,11 +75,24 @@ def _pull(F, g, mask, scale):
     return F.masked_scale(g, mask, scale) if isinstance(mask, kernels.Mask) else F.where(mask, g * scale, 0.0)
 
 
-def _in_examples(F, drop, x, p, channels):
-    """Each sample draws its own numbers: the batch dimension is folded into the rows."""
+def _in_examples(F, name, x, p, channels):
+    """Each example draws its own numbers. For channels the batch dimension is folded into the rows."""
+    rows = F.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])) if channels else x
+    out, extras = F.keeping_saved(name, (rows,), {"p": p, "channels": channels})
+    mask = extras["mask"]
+    if isinstance(mask, kernels.Mask):  # of all examples, so its bits are written out: each example has its own
+        mask = F.ne(F.masked_scale(F.constant_like(rows, 1.0), mask, 1.0), 0.0)
     if not channels:
-        return drop(x, p)
-    return F.reshape(drop(F.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), p, True), x.shape)
+        return out, {"mask": mask}
+    return F.reshape(out, x.shape), {"mask": F.reshape(mask, (*x.shape[:2], *mask.shape[1:]))}
+
+
+def _with_one_mask(F, name, x, p, channels, scale, shift=0.0, dropped=0.0):
+    """All examples have the mask that is drawn for the first."""
+    _, extras = _in_examples(F, name, F.basic_index(x, slice(0, 1)), p, channels)
+    mask = extras["mask"]
+    kept = x * scale + shift if shift else x * scale
+    return F.where(mask, kept, dropped), {"mask": F.expand(mask, (x.shape[0], *mask.shape[1:]))}
 
 
 def _survivors(p):
@@ -99,7 +113,9 @@ class random_dropout:
 
     forward = _dropped
     def grad_x(F, g, mask, p): return _pull(F, g, mask, _survivors(p))
-    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_dropout, x, p, channels)
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, "random_dropout", x, p, channels)
+    def random(F, n, batched, x, *, p, channels):
+        return _with_one_mask(F, "random_dropout", x, p, channels, _survivors(p))
     jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
 
@@ -112,10 +128,15 @@ def _alpha_scale(p):
     return 1 / math.sqrt((LOWEST * LOWEST * p + 1) * (1 - p)) if p < 1 else 0.0
 
 
-def _alpha_dropped(xp, x, *, p, channels=False):
+def _alpha_numbers(p):
+    """The factor and the shift of elements that are kept, and the value of those that are dropped."""
     scale = _alpha_scale(p)
     shift = -p * LOWEST * scale
-    return _apply(xp, x, p, channels, scale, shift, LOWEST * scale + shift)
+    return scale, shift, LOWEST * scale + shift
+
+
+def _alpha_dropped(xp, x, *, p, channels=False):
+    return _apply(xp, x, p, channels, *_alpha_numbers(p))
 
 
 @defop
@@ -129,7 +150,9 @@ class random_alpha_dropout:
 
     forward = _alpha_dropped
     def grad_x(F, g, mask, p): return _pull(F, g, mask, _alpha_scale(p))
-    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, F.random_alpha_dropout, x, p, channels)
+    def batch(F, n, batched, x, *, p, channels): return _in_examples(F, "random_alpha_dropout", x, p, channels)
+    def random(F, n, batched, x, *, p, channels):
+        return _with_one_mask(F, "random_alpha_dropout", x, p, channels, *_alpha_numbers(p))
     jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
 
@@ -254,7 +277,7 @@ class random_rrelu:
 
     forward = _rrelu
     def grad_x(F, g, x, slopes): return F.chosen(x, x > 0, g, g * slopes)
-    saved, types = ("slopes",), FLOAT
+    saved, types, random = ("slopes",), FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
@@ -285,8 +308,9 @@ def gumbel_softmax(
     tensor([1., 1.])
     """
     wide = float64 if logits.dtype == float64 else float32
-    exponentials = random.default_generator(logits.device).draw("standard_exponential", logits.shape, dtype=wide)
-    noise = RECORD.log(wrap(exponentials)).to(logits.dtype)
+    stream = random.default_generator(logits.device)
+    exponentials = drawn(logits.shape, lambda shape: wrap(stream.draw("standard_exponential", shape, dtype=wide)))
+    noise = RECORD.log(exponentials).to(logits.dtype)
     soft = RECORD.softmax((logits - noise) / tau, dim)
     if not hard:
         return soft

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ... import backend
-from ...core.extend import RECORD, Tensor, public, wrap
+from ...core.extend import RECORD, Tensor, public, refuse_batched, wrap
 from ...errors import ArgumentError
 
 MODES = ("sum", "mean", "max")
@@ -65,6 +65,7 @@ def _check(input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights:
 
 def _bag_indices(n: int, offsets: Tensor, include_last: bool) -> tuple[Tensor, Tensor]:
     """(bags, longest) indices into the input, and a mask of those inside of the bags."""
+    refuse_batched("embedding_bag", offsets, "give all examples the same offsets")
     host = offsets.numpy(force=True)
     if not include_last:
         host = np.append(host, n)

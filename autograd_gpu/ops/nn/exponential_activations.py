@@ -6,11 +6,11 @@ import numpy as np
 
 from ... import backend
 from ...backend.cpu import numpy_ops
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RAW, defop
 from .._support.half_precision import in_float32
-from .activation import times
-from .activation_formulas import elu_grad, softplus_grad
-from .activation_kernels import grad_by_kernel, use_kernel, value_forward
+from .activation import logistic, times
+from .activation_formulas import elu_second_derivative, scaled_elu_grad, softplus_second_derivative
+from .activation_kernels import double_backward, grad_forward, value_forward
 
 # ---- elu, celu, selu -----------------------------------------------------------------------------------
 
@@ -35,10 +35,6 @@ def _elu(xp, x, scale, negative, inner):
     return out
 
 
-def _elu_back(F, g, x, alpha):
-    return grad_by_kernel("elu", g, x, alpha=alpha) if use_kernel(F, g) else elu_grad(F, g, x, 1, alpha, 1)
-
-
 @defop
 class elu:
     """x where x > 0, else alpha * (exp(x) - 1).
@@ -48,7 +44,7 @@ class elu:
     """
 
     forward = in_float32(lambda xp, x, *, alpha=1.0: _elu(xp, x, 1, alpha, 1), value_forward("elu"))
-    grad_x = _elu_back
+    def grad_x(F, g, x, alpha): return F.elu_grad(g, x, alpha)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -56,14 +52,31 @@ class elu:
     torch = "nn.functional.elu"
 
 
+def _elu_grad(xp, h, x, *, alpha=1.0):
+    return scaled_elu_grad(RAW, h, x, 1, alpha, 1)
+
+
+@defop
+class elu_grad:
+    """h * elu'(x): the gradient of `elu`.
+
+    >>> from autograd_gpu.ops.nn.exponential_activations import elu_grad
+    >>> elu_grad(ag.tensor([3.0, 3.0]), ag.tensor([0.0, 2.0]), 0.5)
+    tensor([1.5, 3. ])
+    """
+
+    forward = in_float32(_elu_grad, grad_forward("elu"))
+    def grad_h(F, g, x, alpha): return F.elu_grad(g, x, alpha)
+    def grad_x(F, g, h, x, alpha): return g * h * elu_second_derivative(F, x, alpha, 1)
+    def fused(F, g, need, h, x, alpha): return double_backward("elu", g, need, h, x, alpha=alpha)
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
+
+
 def _celu(xp, x, *, alpha=1.0):
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return _elu(xp, x, 1, alpha, 1 / alpha)
-
-
-def _celu_back(F, g, x, alpha):
-    return grad_by_kernel("celu", g, x, alpha=alpha) if use_kernel(F, g) else elu_grad(F, g, x, 1, alpha, 1 / alpha)
 
 
 @defop
@@ -77,11 +90,32 @@ class celu:
     """
 
     forward = in_float32(_celu, value_forward("celu"))
-    grad_x = _celu_back
+    def grad_x(F, g, x, alpha): return F.celu_grad(g, x, alpha)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "celu", "celu_", "nn.functional.celu_"
+
+
+def _celu_grad(xp, h, x, *, alpha=1.0):
+    return scaled_elu_grad(RAW, h, x, 1, alpha, 1 / alpha)
+
+
+@defop
+class celu_grad:
+    """h * celu'(x): the gradient of `celu`.
+
+    >>> from autograd_gpu.ops.nn.exponential_activations import celu_grad
+    >>> celu_grad(ag.tensor([3.0, 3.0]), ag.tensor([0.0, 2.0]), 0.5)
+    tensor([3., 3.])
+    """
+
+    forward = in_float32(_celu_grad, grad_forward("celu"))
+    def grad_h(F, g, x, alpha): return F.celu_grad(g, x, alpha)
+    def grad_x(F, g, h, x, alpha): return g * h * elu_second_derivative(F, x, alpha, 1 / alpha)
+    def fused(F, g, need, h, x, alpha): return double_backward("celu", g, need, h, x, alpha=alpha)
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop
@@ -94,7 +128,7 @@ class selu:
 
     @in_float32
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
-    def grad_x(F, g, x): return elu_grad(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    def grad_x(F, g, x): return scaled_elu_grad(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -131,10 +165,35 @@ class softplus:
     """
 
     forward = in_float32(_softplus, value_forward("softplus"))
-    grad_x = softplus_grad
+    def grad_x(F, g, x, beta, threshold): return F.softplus_grad(g, x, beta, threshold)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "softplus", "nn.functional.softplus"
+
+
+def _softplus_grad(xp, h, x, *, beta=1.0, threshold=20.0):
+    return backend.where(xp, x * beta > threshold, h, times(xp, h, logistic(xp, x * beta)))
+
+
+def _softplus_double_backward(F, g, need, h, x, beta, threshold):
+    return double_backward("softplus", g, need, h, x, beta=beta, threshold=threshold)
+
+
+@defop
+class softplus_grad:
+    """h where beta x > threshold, else h * sigmoid(beta x): the gradient of `softplus`.
+
+    >>> from autograd_gpu.ops.nn.exponential_activations import softplus_grad
+    >>> softplus_grad(ag.tensor([3.0, 3.0]), ag.tensor([0.0, 100.0]))
+    tensor([1.5, 3. ])
+    """
+
+    forward = in_float32(_softplus_grad, grad_forward("softplus"))
+    def grad_h(F, g, x, beta, threshold): return F.softplus_grad(g, x, beta, threshold)
+    def grad_x(F, g, h, x, beta, threshold): return g * h * softplus_second_derivative(F, x, beta, threshold)
+    fused = _softplus_double_backward
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _logsigmoid(xp, x):

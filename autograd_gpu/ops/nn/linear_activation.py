@@ -4,7 +4,7 @@
    derivatives are functions of the result, or `bias_activation_by_sum`, which saves z and the bias.
 2. One pass computes the gradients for z and the bias: `smooth_grad`, or `piecewise_linear_grad` for relu and
    leaky_relu, whose second derivative is zero.
-3. Without create_graph, one pass computes the gradients of these ops as well.
+3. Without create_graph, one pass computes the gradients of these ops as well, on CUDA by their `fused` rules.
 
 On CUDA a pass is one kernel (docs/kernels.md); on the CPU it works on blocks of rows that stay in the cache.
 """
@@ -95,34 +95,37 @@ def _grads(F, g, need, saved, bias, activation, parameters):
     if need[1]:
         grad_op = F.piecewise_linear_grad if formula.second_derivative is None else F.smooth_grad
         return grad_op(g, saved, bias, activation=activation, parameters=parameters)
-    if F is RAW and backend.is_cuda(g):
-        g, saved, bias = map(kernels.contiguous, (g, saved, bias))
-        named = formula.named(parameters)
-        return kernels.bias_activation_backward(activation, g, saved, bias, need_bias=False, **named)
     return formula.grad(F, g, _argument(saved, bias), *parameters), None
+
+
+def _grad_by_kernel(g, need, saved, bias, activation, parameters):
+    """The gradient for z alone from one kernel; None if the rule has to run instead."""
+    if need[1] or not backend.is_cuda(g):
+        return None
+    g, saved, bias = map(kernels.contiguous, (g, saved, bias))
+    named = FORMULAS[activation].named(parameters)
+    return kernels.bias_activation_backward(activation, g, saved, bias, need_bias=False, **named)
 
 
 def _piecewise_linear_grad_back(F, g, saved, bias, activation, parameters):
     """The gradient for h, in which (dz, dbias) are linear."""
-    if F is RAW and backend.is_cuda(saved):
-        return _double_backward(g, (True, False, False), None, saved, bias, activation, parameters)[0]
     return FORMULAS[activation].grad(F, _plus_row(F, g, saved.shape), _argument(saved, bias), *parameters)
 
 
 def _smooth_grad_back(F, g, need, h, saved, bias, activation, parameters):
     """v act' for h, and h v act'' for saved and bias, where v is the sum of the gradients of dz and dbias."""
-    if F is RAW and backend.is_cuda(saved):
-        return _double_backward(g, need, h, saved, bias, activation, parameters)
     formula, v, at = FORMULAS[activation], _plus_row(F, g, saved.shape), _argument(saved, bias)
     dh = formula.grad(F, v, at, *parameters) if need[0] else None
     if not (need[1] or need[2]):
         return dh, None, None
     ds = v * h * formula.second_derivative(F, at, *parameters)  # type: ignore[misc]  # a smooth one has it
-    return dh, ds, None if bias is None else sum_rows(F, ds, bias.shape)
+    return dh, ds if need[1] else None, sum_rows(F, ds, bias.shape) if need[2] else None
 
 
 def _double_backward(g, need, h, saved, bias, activation, parameters):
-    """The gradients of `smooth_grad` and `piecewise_linear_grad` from one kernel."""
+    """The gradients of `smooth_grad` and `piecewise_linear_grad` from one kernel; None if the rules have to run."""
+    if not backend.is_cuda(saved):
+        return None
     gg, ggb, h, saved, bias = map(kernels.contiguous, (*g, h, saved, bias))
     need = (need[0], need[1], need[2] and bias is not None)
     attributes = {"by_result": FORMULAS[activation].by_result, **FORMULAS[activation].named(parameters)}
@@ -173,6 +176,8 @@ class bias_activation:
 
     forward = _activated
     def grads(F, g, need, out, activation, parameters): return _grads(F, g, need, out, None, activation, parameters)
+    def fused(F, g, need, out, activation, parameters):
+        return _grad_by_kernel(g, need, out, None, activation, parameters)
     def jvp(F, t, out, activation, parameters): return _jvp(F, t, out, None, activation, parameters)
     types, batch = SAME, _batch
 
@@ -188,6 +193,8 @@ class bias_activation_by_sum:
 
     forward = _activated
     def grads(F, g, need, z, bias, activation, parameters): return _grads(F, g, need, z, bias, activation, parameters)
+    def fused(F, g, need, z, bias, activation, parameters):
+        return _grad_by_kernel(g, need, z, bias, activation, parameters)
     def jvp(F, t, z, bias, activation, parameters): return _jvp(F, t, z, bias, activation, parameters)
     types, batch = SAME, _batch
 
@@ -204,6 +211,8 @@ class piecewise_linear_grad:
     forward = _grad_and_column_sums
     grad_h = _piecewise_linear_grad_back
     grad_saved = grad_bias = ZERO
+    def fused(F, g, need, saved, bias, activation, parameters):
+        return _double_backward(g, need, None, saved, bias, activation, parameters)
     outputs, types = ("dz", "dbias"), SAME
     jvp, batch = _grad_jvp, _batch_grad
 
@@ -221,6 +230,8 @@ class smooth_grad:
 
     forward = _grad_and_column_sums
     grads = _smooth_grad_back
+    def fused(F, g, need, h, saved, bias, activation, parameters):
+        return _double_backward(g, need, h, saved, bias, activation, parameters)
     outputs, types = ("dz", "dbias"), SAME
     jvp, batch = _grad_jvp, _batch_grad
 

@@ -65,15 +65,18 @@ def _loss_jvp(F, t, x, target, weight, lse, rest, counts, factor, ignore_index, 
 
 def _batch_loss(F, n, batched, x, target, weight, *, ignore_index, reduction, label_smoothing):
     def of(x, target, weight, reduction=reduction):
-        return F.logits_cross_entropy(x, target, weight, ignore_index, reduction, label_smoothing)
+        how = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+        return F.keeping_saved("logits_cross_entropy", (x, target, weight), how)
 
     if batched[2]:  # the weights are batched
         return one_by_one(F, "logits_cross_entropy", of, n, batched, (x, target, weight))
     x, target = expanded(F, n, batched[:2], (x, target))
     if reduction == "none":
-        return of(x, target, weight)
-    losses, lse = of(_cast(F, x, wide(x.dtype)), target, weight, "none")
-    return combined(F, n, target, losses, weight, ignore_index, reduction, x.dtype), lse
+        (losses, lse), extras = of(x, target, weight)
+        return (losses, lse), extras | {"factor": F.expand(extras["factor"], (n,))}
+    (losses, lse), extras = of(_cast(F, x, wide(x.dtype)), target, weight, "none")
+    loss, factor = combined(F, n, target, losses, weight, ignore_index, reduction, x.dtype)
+    return (loss, lse), extras | {"factor": factor}
 
 
 @defop

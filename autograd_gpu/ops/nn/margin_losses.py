@@ -15,7 +15,7 @@ from ... import backend
 from ...backend import constant
 from ...backend.arrays.dtypes import float64, int64
 from ...backend.cpu import numpy_ops
-from ...core.extend import FLOAT, RECORD, Tensor, defop, expanded, other_words, public
+from ...core.extend import FLOAT, RECORD, Tensor, defop, every_value, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from ..reduction.dimensions import divided_by_count, float_sum
@@ -171,12 +171,22 @@ def _margin_derivative(F, x, target, p, margin):
     return (slope - mine * F.sum(slope, -1, True)) / classes
 
 
-def _of_all_rows(F, op, n, batched, inputs, **attributes):
-    """The op on the rows of the whole batch."""
+def _rows_of_all(F, n, batched, inputs):
+    """The rows of x and target of the whole batch, and the shape (examples, rows of an example)."""
     x, target = expanded(F, n, batched, inputs)
     rows = n * x.shape[1]
-    out = op(F.reshape(x, (rows, x.shape[2])), F.reshape(target, (rows, *target.shape[2:])), **attributes)
-    return F.reshape(out, (n, x.shape[1]))
+    return F.reshape(x, (rows, x.shape[2])), F.reshape(target, (rows, *target.shape[2:])), (n, x.shape[1])
+
+
+def _batch_class_margins(F, n, batched, *inputs, p, margin):
+    x, target, shape = _rows_of_all(F, n, batched, inputs)
+    return F.reshape(F.class_margins(x, target, p, margin), shape)
+
+
+def _batch_label_margins(F, n, batched, *inputs):
+    x, target, shape = _rows_of_all(F, n, batched, inputs)
+    out, extras = F.keeping_saved("label_margins", (x, target), {})
+    return F.reshape(out, shape), {"slope": F.reshape(extras["slope"], (*shape, x.shape[1]))}
 
 
 @defop
@@ -191,8 +201,7 @@ class class_margins:
     forward = in_float32(_class_margins)
     def grad_x(F, g, x, target, p, margin): return F.unsqueeze(g, -1) * _margin_derivative(F, x, target, p, margin)
     def jvp(F, t, x, target, p, margin): return F.sum(t[0] * _margin_derivative(F, x, target, p, margin), -1)
-    def batch(F, n, batched, *inputs, p, margin):
-        return _of_all_rows(F, F.class_margins, n, batched, inputs, p=p, margin=margin)
+    batch = _batch_class_margins
     nondiff, types, promoted = ("target",), FLOAT, ("x",)
 
 
@@ -244,7 +253,7 @@ class label_margins:
     forward = _label_margins
     def grad_x(F, g, slope): return F.unsqueeze(g, -1) * slope
     def jvp(F, t, slope): return F.sum(t[0] * slope, -1)
-    def batch(F, n, batched, *inputs): return _of_all_rows(F, F.label_margins, n, batched, inputs)
+    batch = _batch_label_margins
     nondiff, types, promoted, saved = ("target",), FLOAT, ("x",), ("slope",)
 
 
@@ -259,7 +268,7 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     """`target`, after checks of its dtype and, on the CPU, of its values."""
     if target.dtype != int64:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
-    values = target.array
+    values = every_value(target)
     if type(values) is np.ndarray and values.size:
         low, high = numpy_ops.ends(values)
         if low < lowest or high >= count:

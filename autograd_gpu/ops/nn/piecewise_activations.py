@@ -27,7 +27,7 @@ from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from ..shape.reshape import reshape
 from .activation import times
-from .activation_kernels import grad_by_kernel, use_kernel, value_forward
+from .activation_kernels import grad_forward, value_forward
 
 
 def _chosen_batch(F, n, batched, x, condition, a, b):
@@ -67,10 +67,8 @@ def _leaky_relu(xp, x, *, negative_slope=0.01):
     return backend.where(xp, x > 0, x, x * negative_slope)
 
 
-def _leaky_relu_back(F, g, x, negative_slope):
-    if use_kernel(F, g):
-        return grad_by_kernel("leaky_relu", g, x, negative_slope=negative_slope)
-    return F.chosen(x, x > 0, g, g * negative_slope)
+def _leaky_relu_grad(xp, h, x, *, negative_slope=0.01):
+    return backend.where(xp, x > 0, h, h * negative_slope)
 
 
 @defop
@@ -82,12 +80,28 @@ class leaky_relu:
     """
 
     forward = in_float32(_leaky_relu, value_forward("leaky_relu"))
-    grad_x = _leaky_relu_back
+    def grad_x(F, g, x, negative_slope): return F.leaky_relu_grad(g, x, negative_slope)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "leaky_relu", "leaky_relu_", "nn.functional.leaky_relu_"
     torch = "nn.functional.leaky_relu"
+
+
+@defop
+class leaky_relu_grad:
+    """h where x > 0, else negative_slope * h: the gradient of `leaky_relu`. The derivative by x is zero.
+
+    >>> from autograd_gpu.ops.nn.piecewise_activations import leaky_relu_grad
+    >>> leaky_relu_grad(ag.tensor([3.0, 4.0]), ag.tensor([-1.0, 2.0]), 0.5)
+    tensor([1.5, 4. ])
+    """
+
+    forward = in_float32(_leaky_relu_grad, grad_forward("leaky_relu"))
+    def grad_h(F, g, x, negative_slope): return F.leaky_relu_grad(g, x, negative_slope)
+    grad_x = ZERO
+    types, broadcasts = FLOAT, True
+    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 @defop

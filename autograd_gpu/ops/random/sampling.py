@@ -11,7 +11,20 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.extend import ANY, BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, public, wrap
+from ...core.extend import (
+    ANY,
+    BROADCASTING,
+    ELEMENTWISE,
+    FLOAT,
+    ZERO,
+    Tensor,
+    defop,
+    drawn,
+    example,
+    public,
+    rank,
+    wrap,
+)
 from ...random import Generator, bernoulli_mask
 from ...random import normal as normal_of
 from ...random.factories import floats, sizes_of
@@ -63,7 +76,7 @@ class random_bernoulli:
 
     forward = _bernoulli
     grad_p = ZERO
-    types = ANY
+    types, random = ANY, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     torch = "bernoulli"
 
@@ -81,7 +94,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     if p is None:
         return random_bernoulli(input, generator)
     check_probability("bernoulli", p)
-    return wrap(bernoulli_mask(input.shape, p, input.device, generator).astype(dtypes.computing(input.dtype)))
+    home, dtype = input.device, dtypes.computing(input.dtype)
+    return drawn(input.shape, lambda shape: wrap(bernoulli_mask(shape, p, home, generator).astype(dtype)))
 
 
 def check_probability(name: str, p: float) -> None:
@@ -108,7 +122,7 @@ class poisson:
     forward = _poisson
     grad_rate = ZERO
     called = ("input",)
-    types = ANY
+    types, random = ANY, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = True
@@ -138,7 +152,7 @@ class random_normal:
     forward = _normal
     grad_mean = ZERO
     grad_std = ZERO
-    types, broadcasts, numbers = FLOAT, True, True
+    types, broadcasts, numbers, random = FLOAT, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     torch = "normal"
 
@@ -211,7 +225,7 @@ def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator
     """_with_replacement for few numbers."""
     found = []
     draws = stream.draw("random", (len(rows), count), dtype=dtypes.float64).tolist()
-    for row, drawn in zip(rows, draws, strict=True):
+    for row, numbers in zip(rows, draws, strict=True):
         if not all(0 <= weight < math.inf for weight in row):
             raise RuntimeError(INVALID)
         sums = list(itertools.accumulate(row))
@@ -219,8 +233,51 @@ def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator
         if total <= 0:
             raise RuntimeError(NOTHING)
         last = bisect.bisect_left(sums, total)  # rounding must not exceed the row's end
-        found.append([min(bisect.bisect_right(sums, number * total), last) for number in drawn])
+        found.append([min(bisect.bisect_right(sums, number * total), last) for number in numbers])
     return found
+
+
+def _multinomial(xp, weights, *, num_samples, replacement=False, generator=None):
+    _check_choice(weights, num_samples, replacement)
+    few = type(weights) is np.ndarray and 0 < weights.size <= FEW and weights.dtype in dtypes.FULL_FLOATS
+    if replacement and few:
+        rows = weights.tolist() if weights.ndim == 2 else [weights.tolist()]
+        found = _few_with_replacement(rows, num_samples, _stream(weights, generator))
+        return np.array(found if weights.ndim == 2 else found[0], dtypes.int64)
+    _check_weights(weights)
+    stream = _stream(weights, generator)
+    rows = xp.atleast_2d(weights).astype(dtypes.float64)
+    if replacement:
+        found = _with_replacement(xp, rows, num_samples, stream)
+    else:  # the first arrival times of events of these rates: Efraimidis and Spirakis, Inf. Process. Lett. 97
+        times = floats("standard_exponential", rows.shape, dtypes.float64, stream)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = (times / rows).argsort(axis=-1)[:, :num_samples]
+    return found.reshape(*weights.shape[:-1], num_samples).astype(dtypes.int64, copy=False)
+
+
+def _batch_multinomial(F, n, batched, x, *, num_samples, replacement, generator):
+    if rank(x, True) not in (1, 2):
+        _check_choice(example(x), num_samples, replacement)
+    rows = F.reshape(x, (-1, x.shape[-1])) if rank(x, True) == 2 else x
+    found = F.random_multinomial(rows, num_samples=num_samples, replacement=replacement, generator=generator)
+    return F.reshape(found, (*x.shape[:-1], num_samples))
+
+
+@defop
+class random_multinomial:
+    """Random indices into x, or into each row of it, with probabilities proportional to its elements.
+
+    >>> from autograd_gpu.ops.random.sampling import random_multinomial
+    >>> random_multinomial(ag.tensor([0.0, 3.0]), 1)
+    tensor([1])
+    """
+
+    forward = _multinomial
+    called = ("input",)
+    nondiff, types, random = True, ANY, True
+    batch = _batch_multinomial
+    torch = "multinomial"
 
 
 @public(methods=True, out=True)
@@ -236,19 +293,4 @@ def multinomial(
     tensor([[1, 1],
             [0, 0]])
     """
-    array = as_tensor(input).array
-    _check_choice(array, num_samples, replacement)
-    if replacement and type(array) is np.ndarray and 0 < array.size <= FEW and array.dtype in dtypes.FULL_FLOATS:
-        rows = array.tolist() if array.ndim == 2 else [array.tolist()]
-        found = _few_with_replacement(rows, num_samples, _stream(array, generator))
-        return wrap(np.array(found if array.ndim == 2 else found[0], dtypes.int64))
-    _check_weights(array)
-    xp, stream = backend.namespace(array), _stream(array, generator)
-    weights = xp.atleast_2d(array).astype(dtypes.float64)
-    if replacement:
-        found = _with_replacement(xp, weights, num_samples, stream)
-    else:  # the first arrival times of events of these rates: Efraimidis and Spirakis, Inf. Process. Lett. 97
-        times = floats("standard_exponential", weights.shape, dtypes.float64, stream)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = (times / weights).argsort(axis=-1)[:, :num_samples]
-    return wrap(found.reshape(*array.shape[:-1], num_samples).astype(dtypes.int64, copy=False))
+    return random_multinomial(as_tensor(input), num_samples, replacement, generator)

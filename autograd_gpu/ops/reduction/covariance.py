@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.extend import Tensor, public
+from ...core.extend import Tensor, every_value, public
 from ..elementwise.clamp import clamp, clamp_min
 from ..elementwise.unary import sqrt
 from ..linalg.matmul import matmul
@@ -27,7 +27,7 @@ def _check_weights(name: str, given: Tensor | None, n: int, whole: bool) -> None
     if given.numel() != n:
         raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
                            f"got {given.numel()} and {n}")
-    if given.numel() and (given.array < 0).any():
+    if given.numel() and (every_value(given) < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

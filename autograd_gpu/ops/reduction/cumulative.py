@@ -14,7 +14,7 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import scans
-from ...core.extend import FLOAT, LEADING, LINEAR, added, along, defop
+from ...core.extend import FLOAT, LINEAR, added, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from ..sorting.sort import values_back, values_jvp
@@ -277,7 +277,7 @@ class exp_cumsum:
     def grad_h(F, g, x, y, dim, reverse): return F.exp_cumsum(g, -y, -x, dim, not reverse)
     def grad_x(F, g, h, x, y, dim, reverse): return h * F.exp_cumsum(g, -y, -x, dim, not reverse)
     def grad_y(F, g, out): return -g * out
-    jvp, batch = _exp_cumsum_jvp, LEADING
+    jvp, batch = _exp_cumsum_jvp, along("dim")
 
 
 # ---- cumulative maxima and minima ----------------------------------------------------------------------

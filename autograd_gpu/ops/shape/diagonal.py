@@ -141,7 +141,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     at1, at2 = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if at1 == at2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    *shape, length = input.array.shape
+    *shape, length = input.shape
     for at in sorted((at1, at2)):
         shape.insert(at, length + abs(offset))
     return diagonal_backward(input, tuple(shape), offset, at1 - ndim, at2 - ndim)

@@ -22,6 +22,7 @@ from ...core.extend import (
     other_words,
     public,
     rank,
+    refuse_batched,
 )
 from ..indexing.basic_index import FULL, from_right, unpacked, wrap_dim
 from ..indexing.index import advanced_index
@@ -257,6 +258,8 @@ def repeat_interleave(
             [3., 4.],
             [3., 4.]])
     """
+    if output_size is None:
+        refuse_batched("repeat_interleave", input if repeats is None else repeats, "give output_size")
     if repeats is None:
         return repeat_positions(input, output_size)
     if dim is None or not input.ndim:

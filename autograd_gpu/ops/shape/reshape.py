@@ -206,7 +206,7 @@ def unflatten(input: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
     >>> ag.unflatten(ag.ones(6, 2), 0, (2, -1)).shape
     (2, 3, 2)
     """
-    shape = input.array.shape
+    shape = input.shape
     dim = wrap_dim(dim, len(shape))
     if -1 not in sizes and shape and shape[dim] == math.prod(sizes):
         return reshape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))

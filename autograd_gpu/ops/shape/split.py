@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...backend.arrays.dtypes import int64
-from ...core.extend import ALWAYS, LINEAR, Tensor, as_number, defop, example, method, other_words, public, rank
+from ...core.extend import ALWAYS, LINEAR, Lifted, Tensor, as_number, defop, example, method, other_words, public, rank
 from ..indexing.basic_index import FULL, basic_index, from_right, key_along, wrap_dim
 
 
@@ -78,7 +78,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         return split_with_sizes(tensor, tuple(step), dim)
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    length = tensor.array.shape[wrap_dim(dim, tensor.ndim)]
+    length = tensor.shape[wrap_dim(dim, tensor.ndim)]
     if step < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
     if step == 0 and length:
@@ -108,7 +108,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    length = input.array.shape[wrap_dim(dim, input.ndim)]
+    length = input.shape[wrap_dim(dim, input.ndim)]
     if not length:
         return split_with_sizes(input, (0,) * chunks, dim)
     step = -(-length // chunks)
@@ -236,9 +236,12 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The parts as tensors that autograd does not treat as views, each with its own version counter."""
     for part in parts:
-        part._base = None
-        if not part.is_inference():
-            part._storage = None
+        below = part
+        while isinstance(below, Lifted):
+            below = below._value
+        below._base = None
+        if not below.is_inference():
+            below._storage = None
     return parts
 
 

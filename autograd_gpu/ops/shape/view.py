@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backend import is_array
 from ...backend.arrays import dtypes, strides
 from ...core.extend import (
     ALWAYS,
@@ -14,6 +15,7 @@ from ...core.extend import (
     Tensor,
     counted_from_right,
     defop,
+    every_value,
     method,
     public,
     rank,
@@ -47,7 +49,7 @@ def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> 
             raise TypeError("view() takes a shape or a dtype, not both; view twice")
         return view_as_dtype(x, dtype)
     result = reshape(x, unpacked(shape, size))
-    if not shares_memory(result._array, x._array):
+    if not shares_memory(every_value(result), every_value(x)):
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
                            "spans across two contiguous subspaces). Use .reshape(...) instead.")
     return result
@@ -285,12 +287,41 @@ def _restride_batch(F, n, batched, x, *, source, target):
     return F.restride(x, *_batched_places(n, source, target))
 
 
+def _place_of(x):
+    """(size, stride, offset) of a tensor or array in its buffer."""
+    layout = x if is_array(x) else x._layout()
+    return layout.shape, tuple([step // layout.itemsize for step in layout.strides]), strides.offset_of(layout)
+
+
+def _lies_with(place, stride):
+    """Whether elements at `place` have distinct addresses, and these strides."""
+    size, steps, _ = place
+    same = all(a == b or n == 1 for n, a, b in zip(size, steps, stride, strict=True))
+    return same and 0 not in size and _has_distinct_addresses(place)
+
+
+def _shows_only(place, source):
+    """Whether all elements of a view at `place` are elements at `source`."""
+    return np.isin(_flat_indices(np, place, 0), _flat_indices(np, source, 0)).all()
+
+
+def _strided_view_jvp(F, t, place, origin):
+    source, (_, steps, start) = (t.shape, *origin), _place_of(t)
+    if not (_lies_with(_place_of(t), origin[0]) and _shows_only(place, source)):
+        return F.restride(t, source, place)
+    size, stride, offset = place  # a view of t, so that a write to it reaches t
+    return F.strided_view(t, (size, stride, offset - origin[1] + start), (steps, start))
+
+
 def _strided_view_batch(F, n, batched, x, *, place, origin):
-    source = (x.shape[1:], *origin)
-    if not np.isin(_flat_indices(np, place, 0), _flat_indices(np, source, 0)).all():
+    source, (_, steps, start) = (x.shape[1:], *origin), _place_of(x)
+    if not _shows_only(place, source):
         raise RuntimeError("as_strided cannot be batched where it shows more of the storage than the elements of x; "
                            "use indexing or unfold")
-    return _restride_batch(F, n, batched, x, source=source, target=place)
+    if not _lies_with(_place_of(x), (steps[0], *origin[0])):
+        return _restride_batch(F, n, batched, x, source=source, target=place)
+    size, stride, offset = place  # a view of x, so that a write to it reaches x
+    return F.strided_view(x, ((n, *size), (steps[0], *stride), offset - origin[1] + start), (steps, start))
 
 
 @defop
@@ -304,7 +335,7 @@ class strided_view:
 
     forward = _strided_view
     def grad_x(F, g, x_shape, place, origin): return F.restride(g, place, (x_shape, *origin))
-    def jvp(F, t, place, origin): return F.restride(t, (t.shape, *origin), place)
+    jvp = _strided_view_jvp
     view, batch = ALWAYS, _strided_view_batch
 
 
@@ -360,8 +391,9 @@ class erase:
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """The view of input's storage with these sizes, strides and offset (default: that of input), in elements.
 
-    The gradient goes to the elements of input; other elements of the storage are constant. RuntimeError for a view that
-    exceeds the storage, and for an input whose elements overlap (an expanded one).
+    The gradient goes to the elements of input; other elements of the storage are constant. Under vmap the offset is
+    that of the first example, and the view shows elements of its own example only. RuntimeError for a view that exceeds
+    the storage, and for an input whose elements overlap (an expanded one).
 
     >>> ag.as_strided(ag.tensor([1.0, 2.0, 3.0, 4.0]), (2,), (2,), 1)
     tensor([2., 4.])
@@ -376,6 +408,6 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if 0 in mine and any(s == 0 and n > 1 for s, n in zip(mine, input.shape, strict=True)):
         raise RuntimeError("as_strided: more than one element of the input refers to a single memory location; "
                            "use .clone() first")
-    start = strides.offset_of(input._array)
+    start = strides.offset_of(input._layout())
     place = (size, stride, start if storage_offset is None else storage_offset)
     return strided_view(input, place, (mine, start))

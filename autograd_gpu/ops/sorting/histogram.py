@@ -9,7 +9,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.extend import LINEAR, LOOP, Tensor, defop, one_by_one, public, wrap
+from ...core.extend import LINEAR, LOOP, Tensor, defop, one_by_one, public
 
 
 def _bincount(xp, x, weights=None, *, minlength=0):
@@ -114,20 +114,52 @@ class histogram_result(NamedTuple):
     bin_edges: Tensor
 
 
-def _edges(x: Tensor, bins: Any, range: Any) -> tuple[Any, int]:
-    """The edges of the bins as an array, and the number of bins."""
-    xp = backend.namespace(x.array)
-    if isinstance(bins, Tensor):
-        if bins.ndim != 1 or not bins.numel():
+def _edges(xp: Any, x: Any, edges: Any, bins: int, range: Any) -> tuple[Any, int]:
+    """The edges of the bins, and the number of bins."""
+    if edges is not None:
+        if edges.ndim != 1 or not edges.size:
             raise RuntimeError("histogramdd(): bins tensor should have one dimension and at least one edge; got shape "
-                               f"{list(bins.shape)}")
-        if bins.dtype != x.dtype:
-            raise RuntimeError(f"histogram: bins and input must have one dtype, but got {bins.dtype} and {x.dtype}")
-        return bins.array.astype(wide(x.dtype), copy=False), bins.numel() - 1
+                               f"{list(edges.shape)}")
+        if edges.dtype != x.dtype:
+            raise RuntimeError(f"histogram: bins and input must have one dtype, but got {edges.dtype} and {x.dtype}")
+        return edges.astype(wide(x.dtype), copy=False), edges.size - 1
     if bins <= 0:
         raise RuntimeError(f"histogram(): bins must be > 0, but got {bins}")
-    low, high = _limits("histogram", x.array, *(range or (0.0, 0.0)), apart=0.5)
+    low, high = _limits("histogram", x, *(range or (0.0, 0.0 if x.size else 1.0)), apart=0.5)
     return xp.linspace(low, high, bins + 1).astype(wide(x.dtype)), bins
+
+
+def _histogram(xp, x, edges=None, weight=None, *, bins=0, range=None, density=False):
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f'"histogram" not implemented for {x.dtype}; convert with .float() first')
+    if weight is not None and (weight.shape != x.shape or weight.dtype != x.dtype):
+        raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape and dtype as the "
+                           f"input; got {list(weight.shape)} of {weight.dtype}")
+    array, dtype = x.reshape(-1).astype(wide(x.dtype), copy=False), x.dtype
+    places, n = _edges(xp, x, edges, bins, range)
+    if edges is not None:
+        inside = (array >= places[0]) & (array <= places[-1])
+        bin_index = xp.clip(xp.searchsorted(places, array, side="right") - 1, 0, max(n - 1, 0))
+    else:
+        bin_index, inside = _bin_index(xp, array, n, float(places[0]), float(places[-1]))
+    hist = _bin_sums(xp, bin_index, inside, None if weight is None else weight.reshape(-1), n)[:n]
+    if density:
+        hist = hist / hist.sum() / xp.diff(places)
+    return hist.astype(dtype), places.astype(dtype)
+
+
+@defop
+class histogram_of:
+    """(hist, bin_edges) of histogram: of `bins` equal parts of `range`, or between `edges`.
+
+    >>> from autograd_gpu.ops.sorting.histogram import histogram_of
+    >>> histogram_of(ag.tensor([1.0, 2.0, 1.0]), ag.tensor([0.0, 1.5, 3.0])).hist
+    tensor([2., 1.])
+    """
+
+    forward = _histogram
+    outputs, nondiff = ("hist", "bin_edges"), True
+    batch = LOOP
 
 
 @public(methods=True, out=True)
@@ -143,20 +175,5 @@ def histogram(
     >>> ag.histogram(ag.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
     tensor([0., 2., 1., 0.])
     """
-    if input.dtype not in dtypes.FLOATS:
-        raise RuntimeError(f'"histogram" not implemented for {input.dtype}; convert with .float() first')
-    if weight is not None and (weight.shape != input.shape or weight.dtype != input.dtype):
-        raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape and dtype as the "
-                           f"input; got {list(weight.shape)} of {weight.dtype}")
-    array, xp = input.array.reshape(-1).astype(wide(input.dtype), copy=False), backend.namespace(input.array)
-    edges, n = _edges(input, bins, range)
-    if isinstance(bins, Tensor):
-        inside = (array >= edges[0]) & (array <= edges[-1])
-        bin_index = xp.clip(xp.searchsorted(edges, array, side="right") - 1, 0, max(n - 1, 0))
-    else:
-        bin_index, inside = _bin_index(xp, array, n, float(edges[0]), float(edges[-1]))
-    given = None if weight is None else weight.array.reshape(-1)
-    hist = _bin_sums(xp, bin_index, inside, given, n)[:n]
-    if density:
-        hist = hist / hist.sum() / xp.diff(edges)
-    return histogram_result(wrap(hist.astype(input.dtype)), wrap(edges.astype(input.dtype)))
+    edges, bins = (bins, 0) if isinstance(bins, Tensor) else (None, bins)
+    return histogram_result(*histogram_of(input, edges, weight, bins, range, density))

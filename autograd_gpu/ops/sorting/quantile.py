@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes
-from ...core.extend import Tensor, other_words, public
+from ...core.extend import Tensor, every_value, is_batched, other_words, public
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import lerp, where
 from ..elementwise.clamp import clamp
@@ -38,7 +38,7 @@ def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype != x.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor; got {q.dtype} and {x.dtype}")
-    if not q.is_cuda and not ((q.array >= 0) & (q.array <= 1)).all():
+    if not q.is_cuda and not (((values := every_value(q)) >= 0) & (values <= 1)).all():
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     return q
 
@@ -92,7 +92,7 @@ def _quantile(
     q, shape = _as_q(name, x, q), x.shape
     x = ravel(x) if dim is None or not shape else movedim(x, dim, -1)
     wanted = reshape(q, (-1,))
-    sorting = ignore_nan or q.is_cuda
+    sorting = ignore_nan or q.is_cuda or is_batched(q)
     result = _by_sorting(x, wanted, interpolation, ignore_nan) if sorting else _by_partition(x, wanted, interpolation)
     result = movedim(result, -1, 0)  # (q, remaining dimensions)
     if keepdim and shape:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes
-from ...core.extend import LOOP, PROMOTE, Tensor, along, defop, impossible, public
+from ...core.extend import LOOP, PROMOTE, Tensor, along, defop, impossible, public, refuse_batched
 from ..indexing.basic_index import FULL, from_right, wrap_dim
 from ..indexing.flat_index import picked
 from ..shape.reshape import reshape
@@ -203,4 +203,5 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     tensor([[1],
             [3]])
     """
+    refuse_batched("nonzero", input, "use a mask and ag.where")
     return nonzero_places(input if input.ndim else reshape(input, (1,))) if as_tuple else argwhere(input)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...core.extend import Tensor, defop, impossible, other_words, public
+from ...core.extend import Tensor, defop, impossible, other_words, public, refuse_batched
 from ..indexing.basic_index import wrap_dim
 
 SIZE = "how many different elements there are depends on the values"
@@ -118,6 +118,7 @@ def unique(
     >>> ag.unique(ag.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    refuse_batched("unique", input, "use ag.sort")
     if dim is not None and 0 in input.shape:
         others = [n for d, n in enumerate(input.shape) if d != wrap_dim(dim, input.ndim)]
         if 0 in others:
@@ -139,4 +140,5 @@ def unique_consecutive(
     >>> ag.unique_consecutive(ag.tensor([1, 1, 2, 2, 1]))
     tensor([1, 2, 1])
     """
+    refuse_batched("unique_consecutive", input, "use ag.diff")
     return _chosen(unique_runs(input, dim), return_inverse, return_counts)

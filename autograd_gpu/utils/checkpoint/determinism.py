@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ...backend.arrays.device import Device
 from ...core.declare.op import OpDef
 from ...core.graph.storage import version_of
+from ...core.interpret.watcher import Watcher
 from ...core.tensor import Tensor
 
 NAME = "autograd_gpu.utils.checkpoint"
@@ -106,8 +107,8 @@ def _described(value: Any) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, Tensor) else repr(value)
 
 
-class OpLog:
-    """An interceptor that records each call and its source line."""
+class OpLog(Watcher):
+    """A watcher that records each call and its source line."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...autograd import is_grad_enabled
 from ...autograd.graph import saved_tensors_hooks
-from ...core.interpret.interception import intercept
+from ...core.interpret.interpreters import entered, refuse_in_transform
 from ...core.thread_state import ModesBefore
 from ...random.replay import GeneratorSnapshot
 from .determinism import DEBUG, NAME, Check, OpLog, check_of, explained
@@ -55,6 +55,7 @@ def checkpoint(
     >>> y = ag.utils.checkpoint.checkpoint(lambda x: (x @ x).exp().sin(), x, use_reentrant=False)
     >>> y.sum().backward()
     """
+    refuse_in_transform("checkpoint", "call the transform inside of the checkpointed function, or leave it out")
     if not is_reentrant(use_reentrant, NAME):
         frame = _frame(context_fn, determinism_check, debug)
         if not is_grad_enabled():
@@ -94,9 +95,9 @@ def _debugged(check: Check) -> Frame:
 
     def second() -> AbstractContextManager[Any]:
         again.clear()
-        return intercept(again)
+        return entered(again)
 
-    return Frame(intercept(first), Anew(second), check, lambda: explained(first, again))
+    return Frame(entered(first), Anew(second), check, lambda: explained(first, again))
 
 
 def _run(frame: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from ...core.interpret.interception import intercept
+from ...config import MODES
+from ...core.interpret.duals import Forward
+from ...core.interpret.interpreters import replaced
 from ...random.replay import GeneratorReplay, GeneratorSnapshot
 
 
@@ -15,9 +17,11 @@ from ...random.replay import GeneratorReplay, GeneratorSnapshot
 def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
     """The random numbers of `snapshot` come again, without a snapshot just more of them.
 
-    Whoever watches the calls of ops outside does not see those inside: they are no part of the forward pass.
+    Watchers of the calls of ops outside do not see those inside, which are no part of the forward pass. Levels of
+    forward mode stay on, so that recomputed tensors have their tangents.
     """
-    with intercept(), nullcontext() if snapshot is None else GeneratorReplay(snapshot):
+    levels = tuple([level for level in MODES.stack if isinstance(level, Forward)])
+    with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot):
         yield
 
 

@@ -17,7 +17,8 @@ from ... import backend
 from ...core.declare.op import ALWAYS, RECORD, REGISTRY, OpDef
 from ...core.generator import GeneratorLike, StreamPosition
 from ...core.graph.storage import Storage, shares_memory, storage_of
-from ...core.interpret.interception import intercept
+from ...core.interpret.interpreters import entered
+from ...core.interpret.watcher import Watcher
 from ...core.tensor import Tensor
 from ...random.replay import GeneratorSnapshot, is_replaying
 from .recomputation import Anew
@@ -81,8 +82,8 @@ class ResultCache:
         self.entries: dict[tuple[str, int], Entry] = {}
 
 
-class Caching:
-    """The interceptor of the forward pass, which caches results."""
+class Caching(Watcher):
+    """The watcher of the forward pass, which caches results."""
 
     def __init__(self, cache: ResultCache) -> None:
         self.cache = cache
@@ -112,8 +113,8 @@ class Caching:
         return noting, done
 
 
-class Cached:
-    """The interceptor of a recomputation, which returns cached results."""
+class Cached(Watcher):
+    """The watcher of a recomputation, which returns cached results."""
 
     def __init__(self, cache: ResultCache) -> None:
         self.cache = cache
@@ -200,7 +201,7 @@ def create_selective_checkpoint_contexts(
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     cache = ResultCache(policy, allow_cache_entry_mutation)
-    return intercept(Caching(cache)), Anew(lambda: intercept(Cached(cache)))
+    return entered(Caching(cache)), Anew(lambda: entered(Cached(cache)))
 
 
 def _from_list(ops: list[Any]) -> Policy:

@@ -13,11 +13,11 @@ def test_captures_by_node_and_the_floor_of_the_walk(device):
     x = ag.ones(2, device=device, requires_grad=True)
     y = x * 2
     z = y.exp()
-    task = TaskState([(*edge(z), z.array), (*edge(y), y.array)], False, False, False, None)
+    task = TaskState([(*edge(z), z.array), (*edge(y), y.array)], False, False, False, False, None)
     assert task.captures == {z.grad_fn: [(0, 0)], y.grad_fn: [(1, 0)]}
     assert task.floor == y.grad_fn.topological_nr
     assert task.results == [None, None]
-    leaf = TaskState([(*edge(x), x.array)], False, False, False, None)
+    leaf = TaskState([(*edge(x), x.array)], False, False, False, False, None)
     assert leaf.captures == {edge(x)[0]: []}  # read from its buffer at the end
     assert leaf.floor == 0
 
@@ -44,6 +44,6 @@ def test_what_a_task_will_reach(device):
 
 
 def test_final_callbacks_are_made_once():
-    task = TaskState(None, True, False, False, None)
+    task = TaskState(None, True, False, False, False, None)
     assert task.final_callbacks is None
     assert final_callbacks_of(task) is final_callbacks_of(task) is task.final_callbacks

@@ -195,3 +195,8 @@ def test_a_checkpoint_draws_the_same_mask_again(use_reentrant, drop, device):
     assert x.grad.tolist() == expected.tolist()
     np.testing.assert_equal(ag.get_rng_state(), where)
     ag.set_rng_state(after)
+
+
+def test_a_tensor_of_the_cpu_needs_no_other_device(drop):
+    """Whatever the default device is, which a mask is not made on."""
+    assert drop(ag.ones(4, 6, 8, device="cpu")).device.type == "cpu"

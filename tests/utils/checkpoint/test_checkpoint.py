@@ -5,6 +5,7 @@ Policies are in test_selective.py, what is reentrant only and chains in test_ree
 
 import threading
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,14 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import nn
 from autograd_gpu.core.graph.storage import storage_of
-from autograd_gpu.core.interpret.interception import intercept
+from autograd_gpu.core.interpret.interpreters import entered
+from autograd_gpu.core.interpret.watcher import Watcher
 from autograd_gpu.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
 from autograd_gpu.utils.checkpoint.recomputation import Anew
 
 
-class Seen:
-    """An interceptor that counts the calls of ops and knows which results are alive."""
+class Seen(Watcher):
+    """A watcher that counts the calls of ops and knows which results are alive."""
 
     def __init__(self):
         self.names, self.storages = [], {}
@@ -114,7 +116,7 @@ def test_saved_bytes():
     first, second, x = Seen(), Seen(), leaf(4, 4)
 
     def contexts():
-        return intercept(first), Anew(lambda: intercept(second))
+        return entered(first), Anew(lambda: entered(second))
 
     def deep(x):
         for _ in range(10):
@@ -123,7 +125,7 @@ def test_saved_bytes():
 
     alive = []
     x.register_hook(lambda g: alive.append(second.bytes()))
-    with intercept(plain := Seen()):
+    with entered(plain := Seen()):
         y = deep(x)
     assert plain.bytes() == 10 * x.nbytes
     y = again(deep, x, context_fn=contexts)
@@ -139,9 +141,9 @@ def test_early_stop():
     def contexts():
         def second():
             names.append(Seen())
-            return intercept(names[-1])
+            return entered(names[-1])
 
-        return intercept(), Anew(second)
+        return nullcontext(), Anew(second)
 
     def fn(x):
         return (x.exp() + 1).reshape(-1) * 3  # only exp saves something
@@ -545,7 +547,7 @@ def test_modes_of_the_second_run():
         for reentrant in (False, True):
             modes.clear()
             y = checkpoint(fn, x, use_reentrant=reentrant).sum()
-            with mode(), intercept(seen := Seen()):
+            with mode(), entered(seen := Seen()):
                 y.backward()
             assert modes == [(not reentrant, False), (True, False)]
             assert "exp" not in seen.names

@@ -20,7 +20,7 @@ def assert_same(found, wanted):
 
 def test_reentrant_in_depth():
     """Each level runs backward inside backward."""
-    x, depth = leaf(2), 200
+    x, depth = leaf(2), 160
 
     def level(n):
         return lambda x: checkpoint(level(n - 1), x, use_reentrant=True) * 1.0 if n else x.sin()

@@ -12,7 +12,8 @@ from op_rows import ROWS
 import autograd_gpu as ag
 from autograd_gpu import nn
 from autograd_gpu.core.declare.op import REGISTRY
-from autograd_gpu.core.interpret.interception import intercept
+from autograd_gpu.core.interpret.interpreters import entered
+from autograd_gpu.core.interpret.watcher import Watcher
 from autograd_gpu.utils.checkpoint import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -92,7 +93,7 @@ def test_what_the_policy_is_told():
 def test_bytes_between_forward_and_backward():
     alive = []
 
-    class Results:
+    class Results(Watcher):
         def around(self, op, args, attributes, forward):
             def noting(xp, *arrays, **named):
                 out = forward(xp, *arrays, **named)
@@ -104,7 +105,7 @@ def test_bytes_between_forward_and_backward():
     def run(policy):
         alive.clear()
         x = leaf(4, 4)
-        with intercept(Results()):
+        with entered(Results()):
             y = keeping(policy, mlp, x).sum()
         count = sum(ref() is not None for ref in alive)
         y.backward()

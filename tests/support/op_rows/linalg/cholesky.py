@@ -2,7 +2,17 @@
 
 import numpy as np
 from op_db import Error, Row, Sample, normal
-from op_rows.linalg.shared import HALVED, MATRIX_ROW, SQUARE, STRETCH_TOO, errors, regular, samples, symmetric
+from op_rows.linalg.shared import (
+    HALVED,
+    MATRIX_ROW,
+    NO_STRETCH,
+    SQUARE,
+    STRETCH_TOO,
+    errors,
+    regular,
+    samples,
+    symmetric,
+)
 
 import autograd_gpu as ag
 
@@ -40,6 +50,12 @@ def cholesky(a, upper=False):
 
 def positive(rng, *shape):
     return symmetric(normal(rng, *shape) * 0.3) + 2 * np.eye(shape[-1])
+
+
+def minors(a, upper=False):
+    if a.ndim == 2:
+        return np.int32(next((i for i in range(1, len(a) + 1) if np.linalg.eigvalsh(a[:i, :i])[0] <= 0), 0))
+    return np.array([minors(x) for x in a], np.int32).reshape(a.shape[:-2])
 
 
 ROWS = [
@@ -81,5 +97,15 @@ ROWS = [
             *errors("linalg.cholesky", square=False)[1:],
         ],
         **{**MATRIX_ROW, "skip": HALVED},
+    ),
+    Row(
+        "minor_info",
+        samples=lambda rng: [
+            *samples(positive, SQUARE, {}, {"upper": True})(rng),
+            Sample(np.array([np.eye(3), np.diag([1.0, -1.0, 1.0]), -np.eye(3)])),
+        ],
+        reference=minors,
+        torch=lambda torch, a, upper=False: torch.linalg.cholesky_ex(a, upper=upper)[1],
+        **{**MATRIX_ROW, "skip": {**NO_STRETCH, "integers": "the functions that call it refuse them"}},
     ),
 ]

@@ -2,7 +2,7 @@
 
 import numpy as np
 from op_db import Error, Row, Sample, normal
-from op_rows.linalg.shared import MATRIX_ROW, SQUARE, errors, regular, samples
+from op_rows.linalg.shared import MATRIX_ROW, NO_STRETCH, SQUARE, errors, regular, samples
 
 SOLVE = (
     ((3, 3), (3, 2), True),
@@ -26,6 +26,20 @@ def solve(a, b, left=True):
     return np.linalg.solve(a, b) if left else np.swapaxes(solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
 
 
+def flawed(rng):
+    """A matrix with an inverse, one whose second pivot is zero, and zeros."""
+    found = regular(rng, 3, 3, 3)
+    found[1, 1:, :2] = found[1, 0, :2] * np.array([[2.0], [4.0]])
+    found[2] = 0.0
+    return found
+
+
+def first_zero_pivots(a):
+    if a.ndim == 2:
+        return np.int32(next((i + 1 for i in range(len(a)) if np.linalg.matrix_rank(a[:, : i + 1]) <= i), 0))
+    return np.array([first_zero_pivots(x) for x in a], np.int32).reshape(a.shape[:-2])
+
+
 def singular(name, text):
     return Error("singular", lambda op, x: op(x(2, 2)), RuntimeError, f"{name}: {text}")
 
@@ -37,6 +51,13 @@ ROWS = [
         reference=np.linalg.inv,
         errors=[*errors("linalg.inv"), singular("linalg.inv", "The diagonal element 2 is zero")],
         **MATRIX_ROW,
+    ),
+    Row(
+        "pivot_info",
+        samples=lambda rng: [*samples(regular, SQUARE)(rng), Sample(flawed(rng)), Sample(flawed(rng)[1])],
+        reference=first_zero_pivots,
+        torch=lambda torch, a: torch.linalg.inv_ex(a)[1],
+        **{**MATRIX_ROW, "skip": {**NO_STRETCH, "integers": "the functions that call it refuse them"}},
     ),
     Row(
         "solve",

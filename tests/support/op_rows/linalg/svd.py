@@ -19,6 +19,12 @@ def their_svd(torch, a, full_matrices=True):
     return u * turn, s, vt * turn.mT
 
 
+def counted(values, shape, atol=None, rtol=None):
+    rtol = rtol if rtol is not None else 1e-6 if atol is None else 0.0
+    sizes = np.abs(values)
+    return (sizes > np.maximum(atol or 0.0, rtol * sizes.max(-1, keepdims=True, initial=0.0))).sum(-1)
+
+
 ROWS = [
     Row(
         "svd",
@@ -44,6 +50,20 @@ ROWS = [
         reference=lambda a, **given: np.linalg.pinv(a),
         errors=errors("linalg.pinv", square=False),
         **MATRIX_ROW,
+    ),
+    Row(
+        "numerical_rank",
+        samples=lambda rng: [
+            Sample(normal(rng, 3) * [1.0, 1e-20, 1.0], shape=(3, 4)),
+            Sample(normal(rng, 3, 2), shape=(2, 2), atol=0.5),
+            Sample(normal(rng, 2, 3), shape=(3, 3), rtol=0.4),
+            Sample(np.zeros((2, 0)), shape=(0, 3)),
+        ],
+        reference=counted,
+        torch=None,
+        skip={"oracle": "torch.linalg.matrix_rank takes the matrix", "zero_dim": "takes vectors",
+              "integers": "singular values are floats"},
+        dtypes=MATRIX_ROW["dtypes"],
     ),
     Row(
         "least_squares",

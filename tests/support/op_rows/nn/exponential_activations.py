@@ -2,7 +2,8 @@
 
 import numpy as np
 from op_db import Error, Point, Row, Sample, nonzero, normal
-from op_rows.nn.shared import HALVES, with_attributes
+from op_rows.nn.shared import HALVES, NO_FUNCTION, with_attributes
+from scipy.special import expit
 
 ALPHA = ({}, {"alpha": 2.5})
 KINK = np.array([-1e3, 0.0, 1e3])
@@ -11,6 +12,10 @@ SCALE, NEGATIVE = 1.0507009873554805, 1.7580993408473766
 
 def softplus(x, beta=1.0, threshold=20.0):
     return np.where(x * beta > threshold, x, np.log1p(np.exp(x * beta)) / beta)
+
+
+def their_softplus_grad(torch, h, x, beta=1.0, threshold=20.0):
+    return torch.where(x * beta > threshold, h, h * torch.sigmoid(x * beta))
 
 
 ROWS = [
@@ -28,6 +33,22 @@ ROWS = [
         errors=[Error("alpha", lambda op, x: op(x(2), 0.0), RuntimeError, "alpha cannot be 0 for CELU")],
     ),
     Row(
+        "elu_grad",
+        samples=with_attributes(nonzero, *ALPHA, inputs=2),
+        tol=HALVES,
+        skip=NO_FUNCTION,
+        torch=lambda torch, h, x, alpha=1.0: torch.where(x > 0, h, h * alpha * torch.exp(x)),
+        reference=lambda h, x, alpha=1.0: h * np.where(x > 0, 1, alpha * np.exp(x)),
+    ),
+    Row(
+        "celu_grad",
+        samples=with_attributes(nonzero, *ALPHA, inputs=2),
+        tol=HALVES,
+        skip=NO_FUNCTION,
+        torch=lambda torch, h, x, alpha=1.0: torch.where(x > 0, h, h * torch.exp(x / alpha)),
+        reference=lambda h, x, alpha=1.0: h * np.where(x > 0, 1, np.exp(x / alpha)),
+    ),
+    Row(
         "selu",
         samples=with_attributes(nonzero, {}),
         reference=lambda x: np.where(x > 0, SCALE * x, NEGATIVE * np.expm1(x)),
@@ -38,6 +59,14 @@ ROWS = [
         samples=with_attributes(normal, {}, {"beta": 2.0, "threshold": 1.5}),
         tol=HALVES,
         reference=softplus,
+    ),
+    Row(
+        "softplus_grad",
+        samples=with_attributes(normal, {}, {"beta": 2.0, "threshold": 1.5}, inputs=2),
+        tol=HALVES,
+        skip=NO_FUNCTION,
+        torch=their_softplus_grad,
+        reference=lambda h, x, beta=1.0, threshold=20.0: h * np.where(x * beta > threshold, 1, expit(x * beta)),
     ),
     Row(
         "logsigmoid",

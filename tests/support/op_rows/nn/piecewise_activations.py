@@ -3,7 +3,7 @@
 import numpy as np
 from op_db import Error, Point, Row, Sample, binary, nonzero, normal, uniform
 from op_rows.elementwise.shared import condition_samples
-from op_rows.nn.shared import HALVES, with_attributes
+from op_rows.nn.shared import HALVES, NO_FUNCTION, with_attributes
 
 KINK = np.array([-1.0, 0.0, 2.0])
 WIDE = uniform(-6, 6)
@@ -47,6 +47,15 @@ ROWS = [
         samples=with_attributes(nonzero, {}, {"negative_slope": 0.3}),
         reference=lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope),
         points=[Point(Sample(KINK), [[0.01, 0.01, 1]])],
+    ),
+    Row(
+        "leaky_relu_grad",
+        samples=with_attributes(nonzero, {}, {"negative_slope": 0.3}, inputs=2),
+        tol=HALVES,
+        skip=NO_FUNCTION,
+        torch=lambda torch, h, x, negative_slope=0.01: torch.where(x > 0, h, h * negative_slope) + 0 * x,
+        reference=lambda h, x, negative_slope=0.01: np.where(x > 0, h, h * negative_slope),
+        points=[Point(Sample(np.ones(3), KINK), [[0.01, 0.01, 1], 0])],
     ),
     binary(
         "prelu_kernel",

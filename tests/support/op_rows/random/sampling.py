@@ -37,6 +37,11 @@ def bernoulli(p):
     return (draw("random", p.shape, dtype=np.float64) < p).astype(np.float64)
 
 
+def certain(rng, *shape):
+    """Weights of which one in each row is positive, so that the draw is certain."""
+    return np.eye(shape[-1])[rng.integers(shape[-1], size=shape[:-1])]
+
+
 def gauss(mean, std):
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
     return mean + std * draw("standard_normal", shape, dtype=np.float64)
@@ -85,6 +90,18 @@ ROWS = [
         errors=[
             Error("std", lambda op, x: op(x(2), -1.0), RuntimeError, "normal expects std >= 0.0, but found std -1"),
             Error("stds", lambda op, x: op(x(2), -x(2)), RuntimeError, "all elements of std >= 0.0"),
+        ],
+    ),
+    Row(
+        "random_multinomial",
+        samples=lambda rng: [Sample(certain(rng, *s), num_samples=2, replacement=True) for s in ((3,), (2, 4), (0, 3))],
+        reference=lambda x, num_samples, replacement: np.repeat(x.argmax(-1)[..., None], num_samples, -1),
+        result=lambda dtype: "int64",
+        integers=None,
+        skip={"zero_dim": "weights have a dimension", "layouts": "stretched weights of zero cannot be drawn from"},
+        errors=[
+            Error("rank", lambda op, x: op(x(2, 2, 2), 1), RuntimeError, "prob_dist must be 1 or 2 dim"),
+            Error("count", lambda op, x: op(x(2), 3), RuntimeError, "without replacement"),
         ],
     ),
 ]

@@ -36,6 +36,24 @@ def histc(x, bins=100, min=0, max=0):
     return np.histogram(x.ravel(), bins, (low, high))[0].astype(np.float64)
 
 
+def histogram_samples(rng):
+    x, edges = normal(rng, 3, 7), np.array([-1.0, 0.0, 0.25, 2.0])
+    return [Sample(x, bins=4), Sample(x, bins=3, range=(-0.5, 0.5)), Sample(x, edges), Sample(x, edges, abs(x)),
+            Sample(x, None, abs(x), bins=3), Sample(x, None, abs(x), bins=4, density=True), Sample(x[0, 0], bins=3),
+            Sample(x[:0], bins=3)]  # fmt: skip
+
+
+def histogram(x, edges=None, weight=None, bins=0, range=None, density=False):
+    found, places = np.histogram(
+        x.ravel(), bins if edges is None else edges, range, density, None if weight is None else weight.ravel()
+    )
+    return found.astype(np.float64), places
+
+
+def their_histogram(torch, x, edges=None, weight=None, bins=0, **given):
+    return torch.histogram(x, bins if edges is None else edges, weight=weight, **given)
+
+
 NO_DERIVATIVE = "PyTorch has no derivative of it"
 
 ROWS = [
@@ -47,6 +65,13 @@ ROWS = [
                 Error("a matrix", lambda op, x: op(x(2, 2, dtype="int64")), RuntimeError, "only supports 1-d"),
                 Error("weights", lambda op, x: op(x(2, dtype="int64"), x(3)), RuntimeError, "same length as input"),
                 Error("minlength", lambda op, x: op(x(2, dtype="int64"), None, -1), RuntimeError, "minlength")]),
+    Row("histogram_of", samples=histogram_samples, reference=histogram, torch=their_histogram, integers=None,
+        skip={"dtypes": "an edge of half precision puts numbers into another bin",
+              "oracle_dtypes": "an edge of half precision puts numbers into another bin"},
+        errors=[Error("bins", lambda op, x: op(x(2)), RuntimeError, "bins must be > 0"),
+                Error("edges", lambda op, x: op(x(2), x(2, 2)), RuntimeError, "should have one dimension"),
+                Error("dtype", lambda op, x: op(x(2), x(2, dtype="float64")), RuntimeError, "must have one dtype"),
+                Error("weight", lambda op, x: op(x(2), None, x(3), bins=2), RuntimeError, "same shape and dtype")]),
     Row("histc", samples=histc_samples, reference=histc, integers=None,
         integer_samples=lambda rng: [Sample(few(rng, 3))],
         errors=[Error("bins", lambda op, x: op(x(2), 0), RuntimeError, "bins must be > 0"),
