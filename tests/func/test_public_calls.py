@@ -117,6 +117,7 @@ def test_ops_under_vmap_of_grad(row, device):
     each(row, assert_vmap_of_grad)
 
 
+@pytest.mark.cpu  # on CUDA the parts are tested above
 @pytest.mark.parametrize("row", SMOOTH)
 def test_ops_under_vmap_of_jvp(row, device):
     each(row, assert_vmap_of_jvp)
