@@ -170,6 +170,12 @@ def _is_of(package: str, frame: FrameType) -> bool:
     return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__
 
 
+def lifted_gradient() -> RuntimeError:
+    return RuntimeError("a gradient that belongs to a function transform (vmap, or is_grads_batched) cannot be kept in "
+                        ".grad, which would outlive the transform; return it from the function instead: ag.func.grad, "
+                        "ag.func.vjp and ag.autograd.grad compute it without .grad and retain_grad()")
+
+
 def requires_grad_in_transform() -> RuntimeError:
     return RuntimeError("You are attempting to call Tensor.requires_grad_() (or perhaps using ag.autograd.functional.* "
                         "APIs) inside of a function being transformed (vmap, grad, jvp, ...). This is unsupported, "

@@ -12,7 +12,7 @@ from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, bump_version, storage_of
 from ..core.history.anomaly import note
 from ..core.history.rebase import check_inplace, rebase_history
-from ..core.interpret.interpreters import through
+from ..core.interpret.interpreters import innermost
 from ..core.saved.saved_tensor import save_output, saved_for_user
 from ..core.saved.saved_tensor_hooks import hand_over
 from ..core.tensor import Tensor, alias
@@ -78,14 +78,14 @@ class Function(TransformedFunction):
         if MODES.stack:
             if not separate:
                 refuse_without_setup_context(cls)
-            return through(cls, args)[0]
+            return innermost("function", cls, args)[0]
         return cls._call(args)[0]
 
     @classmethod
     def _call(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
         """Runs the Function as what is innermost sees it; returns its outputs and its ctx."""
         if MODES.stack:
-            found: tuple[Any, FunctionCtx] = through(cls, args)
+            found: tuple[Any, FunctionCtx] = innermost("function", cls, args)
             return found
         separate = cls.setup_context is not Function.setup_context
         node = cls._node_class(args)

@@ -26,7 +26,7 @@ from .declare.public import add_names
 from .graph.storage import shares_memory, storage_of
 from .interpret.batched import Batched
 from .interpret.cores import kinds_of, run_core, shown
-from .interpret.interpreters import ended, interpret, lower
+from .interpret.interpreters import ended, innermost, lower
 from .interpret.lifted import Lifted
 from .interpret.recorded import Recorded
 from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_given
@@ -97,7 +97,8 @@ def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
 def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
     """Runs the steps at the head of this file for one call."""
     if MODES.bits & TRANSFORMED and _is_prepared(op, args, attributes):
-        outs, _ = interpret(op, args, dict(zip(op.attributes, attributes, strict=True)) if attributes else {})
+        named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}
+        outs, _ = innermost("run", op, args, named)
         return shown(outs, ()) if MODES.bits & (SAVING | ANOMALY) else outs
     if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
         attributes = _numbers(op, attributes)
@@ -111,7 +112,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         prepared = _promote(op, prepared)
     bits = MODES.bits
     if bits & TRANSFORMED:
-        outs, _ = interpret(op, prepared, dict(zip(op.attributes, attributes, strict=True)))
+        outs, _ = innermost("run", op, prepared, dict(zip(op.attributes, attributes, strict=True)))
     else:
         outs = run_core(op, prepared, attributes)
         if not op.variadic:

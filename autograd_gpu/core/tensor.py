@@ -152,6 +152,8 @@ class Tensor(Exchange):
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {kind}")
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
+            if not backend.is_array(value._array):
+                raise errors.lifted_gradient()
             for what, given, own in (("size", list(value.shape), list(self.shape)),
                                      ("dtype", value.dtype, self.dtype), ("device", value.device, self.device)):
                 if given != own:

@@ -45,8 +45,8 @@ def jvp(
 def _tangent(out: Tensor, level: Forward, strict: bool) -> Tensor:
     found: Tensor | None = tangent_of(out, level)
     if found is None and strict:
-        raise RuntimeError(f"{_CALL[:-1]}, strict=True): The output of f is independent of the inputs. This is not "
-                           "allowed with strict=True.")
+        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This "
+                           "is not allowed with strict=True.")
     return zeros_like(out) if found is None else found
 
 

@@ -1,4 +1,4 @@
-"""Runs rules that add into an existing gradient instead of making an array to be summed: `add_<input>` in op.py.
+"""Adds gradients to leaves, by their AccumulateGrad or by rules that add into an existing gradient: `add_<input>`.
 
 Rules can add into two kinds of gradients: the `.grad` of a leaf, and the buffer in which a task sums the gradients of
 a node that the running node made a view of.
@@ -9,9 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from ... import backend
+from ..declare.op import RECORD
+from ..graph.leaf import AccumulateGrad
 from ..graph.node import Node
 from ..graph.storage import before_write, bump_version
+from ..saved.saved_tensor import plain
 from ..tensor import Tensor
+from ..thread_state import user_code
+from .grad_buffers import dense_order, inverse, lies_as
+from .hook_calls import call_post_accumulate_hooks, call_post_hooks
 from .observers import report_node
 from .task_state import TaskState
 
@@ -55,3 +61,31 @@ def _run_into_grads(task: TaskState, node: Node, g: Any, need: int, into: dict[i
             leaf: Any = node.edges[i]
             report_node(leaf, grad, 0)
     return grads
+
+
+def _cloned(g: Tensor, like: Any) -> Tensor:
+    """Makes a recorded copy of `g` with the layout of the leaf's array `like`."""
+    if lies_as(g._array, like):
+        return RECORD.clone(g)
+    order = dense_order(like, g.shape)
+    if order is None:
+        return RECORD.contiguous_copy(g)
+    return plain(RECORD.permute(RECORD.contiguous_copy(RECORD.permute(g, order)), inverse(order)))
+
+
+def accumulate(
+    leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, on_tensors: bool, create_graph: bool
+) -> None:
+    """Adds `g` to the leaf's `.grad`, then runs the leaf's hooks. Unless `on_tensors`, the leaf may take over `g`."""
+    if variable is not None and variable._fn is None:
+        variable = None  # does not require grad any more
+    if variable is not None:
+        leaf.accumulate(variable, _cloned(g, variable._array) if on_tensors else g, on_tensors)
+    extra = leaf.extra
+    if extra is not None and (extra.post or extra.post_accumulate):
+        with user_code(create_graph):
+            if variable is not None:
+                call_post_accumulate_hooks(leaf, variable)
+            call_post_hooks(leaf, (), (g,))
+        if extra.stands_in and not on_tensors:
+            extra.leaf._grad = variable._grad  # type: ignore[union-attr]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ... import errors
+from ...backend import is_array
 from ..graph.hooks import Hook
 from ..graph.node import Node
 from ..tensor import Tensor
@@ -19,6 +21,8 @@ def call_tensor_hooks(node: Node, nr: int, g: Tensor | None) -> Tensor | None:
     if g is not None and nr in extra.retained:
         tensor = extra.retained[nr]()
         if tensor is not None:
+            if not is_array(g._array):
+                raise errors.lifted_gradient()
             with extra.lock:
                 tensor._grad = g.clone() if tensor._grad is None else tensor._grad + g
     return g

@@ -25,14 +25,11 @@ from ...backend import counters
 from ...backend.arrays.dtypes import NATIVE_FLOATS
 from ..declare.op import RAW, RECORD
 from ..graph.bitmask import FEW, mask_of
-from ..graph.leaf import AccumulateGrad
 from ..graph.node import Node, has_hooks
-from ..saved.saved_tensor import plain
 from ..tensor import Tensor, alias, wrap
-from ..thread_state import ThreadState, user_code
-from .grad_accumulation import run_adding
-from .grad_buffers import added, as_array, dense_order, inverse, lies_as, own, zeros
-from .hook_calls import call_post_accumulate_hooks, call_post_hooks
+from ..thread_state import ThreadState
+from .grad_accumulation import accumulate, run_adding
+from .grad_buffers import added, as_array, own, zeros
 from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .observers import LOGGER, notify_observers
 from .task_state import Capture, Root, TaskState
@@ -370,34 +367,3 @@ class GraphTask(TaskState):
         if self.captures.pop(leaf, None) is not None:
             self.buffers[leaf] = g = run_tensor_hooks(self, leaf, g)
         return g
-
-
-def _cloned(g: Tensor, like: Any) -> Tensor:
-    """Makes a recorded copy of `g` with the layout of the leaf's array `like`."""
-    if lies_as(g._array, like):
-        return RECORD.clone(g)
-    order = dense_order(like, g.shape)
-    if order is None:
-        return RECORD.contiguous_copy(g)
-    return plain(RECORD.permute(RECORD.contiguous_copy(RECORD.permute(g, order)), inverse(order)))
-
-
-def accumulate(
-    leaf: AccumulateGrad, variable: Tensor | None, g: Tensor, on_tensors: bool, create_graph: bool
-) -> None:
-    """Adds `g` to the leaf's `.grad`, then runs the leaf's hooks. Unless `on_tensors`, the leaf may take over `g`."""
-    if on_tensors and not backend.is_array(g._array):
-        raise RuntimeError("a gradient inside of a function transform cannot be added to a leaf's .grad; return it "
-                           "from the function instead: ag.autograd.grad, ag.func.grad or ag.func.vjp compute it")
-    if variable is not None and variable._fn is None:
-        variable = None  # does not require grad any more
-    if variable is not None:
-        leaf.accumulate(variable, _cloned(g, variable._array) if on_tensors else g, on_tensors)
-    extra = leaf.extra
-    if extra is not None and (extra.post or extra.post_accumulate):
-        with user_code(create_graph):
-            if variable is not None:
-                call_post_accumulate_hooks(leaf, variable)
-            call_post_hooks(leaf, (), (g,))
-        if extra.stands_in and not on_tensors:
-            extra.leaf._grad = variable._grad  # type: ignore[union-attr]

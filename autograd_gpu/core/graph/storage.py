@@ -117,7 +117,6 @@ class _InferenceStorage(Storage):
 INFERENCE_STORAGE = _InferenceStorage()
 
 
-
 class HasStorage(Protocol):
     """The attribute of a tensor that this module uses."""
 

@@ -65,8 +65,8 @@ def shown(outs: Any, exempt: Sequence[Tensor]) -> Any:
     """Passes the node of the results to saved-tensor hooks, except for the tensors `exempt`, and to anomaly mode."""
     if MODES.bits & SAVING:
         several = outs if isinstance(outs, tuple) else (outs,)
-        # The nodes of a level hold its tensors, which hooks could not read.
-        node = next((t._fn for t in several if t._fn is not None and not hasattr(t, "_level")), None)
+        # What the nodes of a level hold are its tensors, which hooks could not read.
+        node = next((t._fn for t in several if t._fn is not None and type(t) is Tensor), None)
         if node is not None:
             hand_over(node, exempt)
     return noted(outs)

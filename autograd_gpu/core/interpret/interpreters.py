@@ -1,11 +1,11 @@
 """The stack of interpreters: function transforms, forward mode and selective checkpoints, innermost last.
 
-While `MODES.stack` is not empty, every call of an op takes the general path, which passes it to `interpret`:
+While `MODES.stack` is not empty, every call of an op takes the general path, which passes it to `innermost`:
 
     1. The innermost interpreter is taken off the stack and gets the call.
     2. It computes with `lower`, which runs the op as what lies below sees it: the next interpreter, or the op's core.
     3. The public functions in RECORD do the same, so the rules of an op block can run below an interpreter, too.
-    4. The stack is put back.
+    4. The stack and all other modes are put back: an interpreter may set the grad mode of what lies below.
 """
 
 from __future__ import annotations
@@ -43,17 +43,14 @@ class Interpreter:
         self.alive = False
 
 
-def interpret(
-    op: OpDef, args: Sequence[Any], attributes: dict[str, Any], wrap: Callable[..., Any] | None = None
-) -> Result:
-    """Passes a call to the innermost interpreter. The core runs wrap(forward) in place of the op's forward."""
+def innermost(method: str, *args: Any) -> Any:
+    """Calls a method of the innermost interpreter while that is off the stack; restores all modes afterwards."""
     stack, bits = MODES.stack, MODES.bits
     MODES.stack = rest = stack[:-1]
     if not rest:
         MODES.bits = bits & ~TRANSFORMED
     try:
-        run: Any = stack[-1].run
-        return run(op, args, attributes) if wrap is None else run(op, args, attributes, wrap)
+        return getattr(stack[-1], method)(*args)
     finally:
         MODES.stack, MODES.bits = stack, bits
 
@@ -61,27 +58,16 @@ def interpret(
 def lower(
     op: OpDef, args: Sequence[Any], attributes: dict[str, Any], wrap: Callable[..., Any] | None = None
 ) -> Result:
-    """Runs the op as what lies below sees it: the next interpreter, or the core."""
+    """Runs the op as what lies below sees it: the next interpreter, or the core, with wrap(forward) for forward."""
     if MODES.stack:
-        return interpret(op, args, attributes, wrap)
+        found: Result = innermost("run", op, args, attributes, *(() if wrap is None else (wrap,)))
+        return found
     if wrap is not None:
         return run_keeping_saved(op, args, attributes, wrap(op.forward))  # `general` shows the result to hooks
     if op.saved:
         outs, extras = run_keeping_saved(op, args, attributes)
         return shown(outs, ()), extras
     return getattr(RECORD, op.name)(*([list(args)] if op.variadic else args), **attributes), {}
-
-
-def through(cls: Any, args: tuple[Any, ...]) -> Any:
-    """Passes the call of a custom Function to the innermost interpreter; returns its outputs and its ctx."""
-    stack, bits = MODES.stack, MODES.bits
-    MODES.stack = rest = stack[:-1]
-    if not rest:
-        MODES.bits = bits & ~TRANSFORMED
-    try:
-        return stack[-1].function(cls, args)
-    finally:
-        MODES.stack, MODES.bits = stack, bits
 
 
 class replaced:
@@ -143,4 +129,5 @@ def ended(level: Interpreter) -> NoReturn:
     if not level.alive:
         raise RuntimeError(f"a tensor of a transform ({name}) is used after the transform has ended; "
                            "return it from the transformed function instead")
-    raise RuntimeError(f"a tensor of a transform ({name}) is used outside of it: below it, or on another thread")
+    raise RuntimeError(f"a tensor of a transform ({name}) is used outside of it: below it, or on another thread; "
+                       "use it in the transformed function only, and return what is needed outside")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import backend, errors
+from ... import backend
 from ...backend.arrays.device import CPU, Device
 from ...backend.arrays.memory_format import lies_in
 from ..graph.storage import Storage
@@ -118,11 +118,6 @@ class Lifted(Tensor):
 
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else repr(self)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        if bool(requires_grad) == self.requires_grad:
-            return self
-        raise errors.requires_grad_in_transform()
 
     def _described(self, name: str) -> str:
         return f"{name}({self._value!r})"

@@ -77,3 +77,21 @@ def test_new_tensors_like_a_batched_one_can_be_written_to():
     grid = ag.func.vmap(ag.func.vmap(ag.zeros_like, in_dims=0), in_dims=0)(ag.ones(2, 3, 4))
     assert grid.shape == (2, 3, 4)
     assert type(ag.func.vmap(lambda x: (x, ag.zeros(3)), out_dims=(0, None))(x)[1]) is ag.Tensor
+
+
+def test_no_grad_attribute_outlives_the_level():
+    leaf, given = ag.ones(2, requires_grad=True), []
+
+    def keeps(x):
+        given.append(x)
+        leaf.grad = x
+        return x
+
+    with pytest.raises(RuntimeError, match=r"belongs to a function transform .* return it from the function"):
+        ag.func.vmap(keeps)(ag.ones(3, 2))
+    assert leaf.grad is None
+    y = leaf * 2
+    y.retain_grad()
+    with pytest.raises(RuntimeError, match=r"belongs to a function transform .* retain_grad"):
+        ag.autograd.grad(y * y, leaf, ag.eye(2), is_grads_batched=True)
+    assert y.grad is None
