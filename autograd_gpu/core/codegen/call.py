@@ -14,7 +14,8 @@ from ...config import RECORDING_MASK
 from ..declare.op import ANY, FLOAT, OpDef
 from . import keywords
 from .list_call import write_list_call
-from .node_class import node_class, write_record
+from .node_class import node_class
+from .node_source import write_record
 from .source import Source, deferred, write_result
 
 REQUIRED = inspect.Parameter.empty

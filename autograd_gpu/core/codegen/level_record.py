@@ -11,7 +11,8 @@ from typing import Any
 
 from ..declare.op import OpDef
 from .list_call import write_list_edges, write_list_saved
-from .node_class import leading_back, node_class, readers, write_edges, write_node, write_saved
+from .node_class import node_class
+from .node_source import leading_back, readers, write_edges, write_node, write_saved
 from .source import Source
 
 

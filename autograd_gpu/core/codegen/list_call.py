@@ -7,7 +7,7 @@ from typing import Any
 
 from ...config import RECORDING_MASK
 from ..declare.op import FLOAT, OpDef
-from .node_class import readers, slot, write_node
+from .node_source import readers, slot, write_node
 from .source import Source, write_refresh, write_result
 
 

@@ -98,7 +98,7 @@ class _Zero:
 
 ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it exists
 
-# Names reserved by the generated functions that run rules (codegen/node_class.py) and by those of codegen/call.py.
+# Names reserved by the generated functions that run rules (codegen/node_run.py) and by those of codegen/call.py.
 RUNNING = frozenset(("F", "fused", "g", "grads", "need", "release", "s", "self"))
 GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "storage", "t", "ts", "xp"))
 

@@ -74,29 +74,3 @@ def test_the_walk_down_from_a_number_in_front():
         return names, node.variable is b
 
     both(program)
-
-
-@pytest.mark.parametrize("write", [lambda m, a, b: m.lerp(a, b, 0.25), lambda m, a, b: a.lerp(b, 0.75),
-                                   lambda m, a, b: a.clone().lerp_(b, 0.25)])
-def test_lerp_by_a_number_saves_no_tensor(write):
-    def program(m):
-        a, b = leaf(m), leaf(m)
-        y = write(m, a, b).sum()
-        y.backward()
-        y.backward()
-        return a.grad, b.grad, y.grad_fn.next_functions[0][0]._saved_weight
-
-    assert both(program)[2] in (0.25, 0.75)
-
-
-@pytest.mark.parametrize("use", [lambda m, a: m.lerp(a, const(m), const(m)), lambda m, a: a * 2, lambda m, a: a**2,
-                                 lambda m, a: 2**a])
-def test_what_saves_a_tensor_is_freed(use):
-    def program(m):
-        y = use(m, leaf(m)).sum()
-        y.backward()
-        y.backward()
-
-    kind, text = both(program)
-    assert kind is RuntimeError
-    assert "secondtime" in text
