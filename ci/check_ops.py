@@ -43,6 +43,7 @@ SLOT = {
     f"{OPS}inplace/expanded.py": "writes to the memory of a tensor",
     f"{OPS}inplace/random.py": "writes to the memory of a tensor",
     f"{OPS}inplace/views.py": "makes a tensor a view of its own memory",
+    f"{OPS}inplace/record.py": "writes to the memory of a tensor",
     f"{OPS}inplace/write.py": "writes to the memory of a tensor",
     f"{OPS}nn/linear_activation.py": HOT,
     f"{OPS}shape/permute.py": HOT,

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..ops.inplace.write import in_place
+from ..ops.inplace.record import in_place
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from ._support.out import taking_out
 from .creation import convert
 from .elementwise import arithmetic, bitwise, comparison, division, unary
 from .indexing import index, setitem
-from .inplace import views, write
+from .inplace import record, views
 from .linalg import matmul
 from .numpy_functions import array_function
 from .shape import permute, rearrange, split
@@ -140,7 +140,7 @@ def _add(named: Named) -> None:
 
 def _in_place_forms(named: Named) -> dict[str, Any]:
     """The in-place forms of a function, methods and functions."""
-    make = views.in_place_view if named.view else write.in_place
+    make = views.in_place_view if named.view else record.in_place
     leaves = [dotted.rpartition(".")[2] for dotted in named.public]
     names = dict.fromkeys((*named.inplace, *(name for name in leaves if name.endswith("_"))))
     return {name: make(named.function, name) for name in names}

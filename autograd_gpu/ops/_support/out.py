@@ -27,7 +27,8 @@ from ...core.extend import (
     set_data,
     wrap,
 )
-from ..inplace.write import check_writable, copy_, refuse_storage
+from ..inplace.record import check_writable, refuse_storage
+from ..inplace.write import copy_
 
 RESIZED = (
     "An output with one or more elements was resized since it had shape {}, which does not match the required output "

@@ -12,7 +12,8 @@ from ...backend.arrays.dtypes import fitting
 from ...backend.cuda import exact
 from ...core.extend import StorageTensor, Tensor, bump_version, holds_recorded, wrap
 from ..creation.factories import as_tensor
-from ..inplace.write import check_writable, copy_, is_recorded, put, record, refuse_stretched
+from ..inplace.record import check_writable, is_recorded, record, refuse_stretched
+from ..inplace.write import copy_, put
 from ..shape.reshape import broadcast_to, reshape
 from .index import BASIC, MOST, advanced_key, flat_index_of, index_error_text, key_part, split_key
 from .index_put import advanced_set

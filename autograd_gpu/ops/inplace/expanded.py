@@ -19,7 +19,7 @@ from ..indexing.index_put import index_fill, index_put
 from ..indexing.masked import masked_fill
 from ..indexing.setitem import target_and_key, warn_expanded
 from ..shape.reshape import broadcast_to
-from .write import check_writable, in_place, is_recorded, named, record, refuse_storage
+from .record import check_writable, in_place, is_recorded, named, record, refuse_storage
 
 
 def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any:

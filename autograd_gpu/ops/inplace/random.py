@@ -18,11 +18,12 @@ from ...random import Generator, bernoulli_mask
 from ...random.factories import floats
 from ...random.generator import source
 from ..random.sampling import check_probability, random_bernoulli
-from .write import check_writable, put, refuse_storage
+from .record import check_writable, refuse_storage
+from .write import put
 
 
-def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool = True) -> tuple[Generator, bool]:
-    """The generator, and whether the write is recorded, after the checks of an in-place operation."""
+def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool = True) -> tuple[Generator, int]:
+    """The generator, and what check_writable answers, after the checks of an in-place operation."""
     recorded = check_writable(name, x)
     refuse_storage(name, x)
     if floating and x.dtype not in dtypes.FLOATS:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...config import GRAD_OFF, INFERENCE, MODES, TRANSFORMED
 from ...core.extend import Lifted, Tensor, adopt_view, bump_version, check_inplace, set_gradient_edge, version_of
-from .write import announce, changes_graph, named
+from .record import announce, changes_graph, named
 
 
 def in_place_view(function: Any, name: str) -> Any:

@@ -1,57 +1,37 @@
 """Operations that write into their first operand.
 
-Each increments the version before it writes, so that backward detects saved tensors that may have changed. If it has to
-be recorded, the op runs out of place on an alias of the tensor, and core/history/rebase.py rewrites the history.
+Each increments the version before it writes, so that backward detects saved tensors that may have changed; record.py
+does the writes that have to be recorded.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from ... import backend, errors
-from ...backend.arrays import dtypes, strides
+from ...backend.arrays import dtypes
 from ...backend.cuda import exact
-from ...config import GRAD_OFF, INFERENCE, MODES, SAVING, TRANSFORMED
 from ...core.extend import (
-    INFERENCE_STORAGE,
     RECORD,
-    EnoughSaved,
     Lifted,
-    OpNode,
-    SavedIntoView,
-    SavedOutput,
-    Storage,
     StorageTensor,
     Tensor,
     as_number,
     bump_version,
-    check_inplace,
-    concerns_level,
     ended,
-    give,
     method,
-    notify_write_listeners,
     overwrite,
-    plain,
     public,
-    push_written,
-    rebase_history,
     refresh_if_stale,
-    refuse_inner,
-    refuse_linearized,
-    set_apart,
-    storage_of,
-    withholding,
     wrap_given,
-    write_lifted,
 )
 from ..creation.convert import to
 from ..creation.factories import as_tensor
 from ..elementwise.arithmetic import add, mul, sub
 from ..elementwise.division import div, divide
+from .record import IN_LEVEL, check_writable, in_place, record, refuse_storage
 
 
 def _operand(name: str, x: Tensor, other: Any) -> Any:
@@ -86,13 +66,6 @@ def _alike(x: Tensor, other: Any) -> bool:
     return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
 
 
-def refuse_stretched(name: str, array: Any) -> None:
-    """RuntimeError for an array whose elements share memory."""
-    if strides.is_expanded(array):
-        raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a "
-                           "single memory location. Please clone() the tensor before performing the operation.")
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
@@ -105,65 +78,6 @@ def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     if not fits:
         raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape of "
                            f"{list(x.shape)} and {list(shape)}")
-
-
-def check_writable(name: str, x: Tensor, *others: Any, allow_expanded: bool = False) -> bool:
-    """Whether a write to x, of values that depend on `others`, has to be recorded.
-
-    RuntimeError if x cannot be written to: a leaf that requires grad, an inference tensor, or an expanded view, unless
-    `allow_expanded`: all elements get the same constant, or the caller checks.
-    """
-    concerned = MODES.bits & TRANSFORMED and concerns_level(x, others)
-    if concerned:
-        refuse_inner(name, x, others)
-        if isinstance(x, Lifted):
-            return True
-    array, storage = x._array, x._storage
-    recorded = changes_graph(x, others)
-    if recorded:
-        check_inplace(name, x)
-    if not allow_expanded and 0 in array.strides:
-        refuse_stretched(name, array)
-    if storage is not None:
-        announce(storage)
-    return recorded or bool(concerned)
-
-
-def announce(storage: Storage) -> None:
-    """Increments the version before a write. RuntimeError for an inference tensor outside of inference mode."""
-    if storage is INFERENCE_STORAGE and not MODES.bits & INFERENCE:
-        raise errors.inference_written()
-    if storage.write_listeners is not None:
-        notify_write_listeners(storage)
-
-
-def is_recorded(x: Tensor, others: tuple[Any, ...]) -> bool:
-    """Whether `record` must do the write: it changes a graph, or an interpreter must see it."""
-    return bool(MODES.bits & TRANSFORMED and concerns_level(x, others)) or changes_graph(x, others)
-
-
-def changes_graph(x: Tensor, others: tuple[Any, ...]) -> bool:
-    """Whether this thread records, and x or an operand is in a graph."""
-    if MODES.bits & (GRAD_OFF | INFERENCE):
-        return False
-    base = x._base
-    if base is None:
-        if x._fn is not None:
-            return True
-    elif base._fn is not None or (x._fn if x._made else x._node) is not None:  # `_node` raises for some stale views
-        return True
-    for other in others:
-        if isinstance(other, Tensor) and other._node is not None:
-            return x._array.dtype in dtypes.FLOATS
-    return False
-
-
-def refuse_storage(name: str, *values: Any) -> None:
-    """TypeError for a float8 tensor."""
-    for value in values:
-        if isinstance(value, StorageTensor):
-            raise TypeError(f"{name}: {value.dtype} is a storage dtype and has no arithmetic; convert with "
-                            ".to(ag.float32) first")
 
 
 def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
@@ -225,7 +139,7 @@ def div_(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Copies `other` into x, broadcasting, converting dtype and device; non_blocking has no effect."""
     recorded = check_writable("copy_", x, other)
-    if recorded and MODES.bits & TRANSFORMED and concerns_level(x, (other,)):
+    if recorded == IN_LEVEL:
         return record("copy_", x, _as_copied, other)
     if _alike(x, other):
         if recorded:
@@ -267,7 +181,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
         raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
     value = value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
-    if recorded and MODES.bits & TRANSFORMED and concerns_level(x, (value,)):
+    if recorded == IN_LEVEL:
         return record("fill_", x, _as_copied, value)
     if recorded:
         refresh_if_stale(value)
@@ -284,9 +198,9 @@ def zero_(input: Tensor) -> Tensor:
     return put(input, 0, check_writable("zero_", input, allow_expanded=True))
 
 
-def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
+def put(x: Tensor, values: Any, recorded: int) -> Tensor:
     """Writes constants into x, broadcasting; `recorded` is the result of check_writable."""
-    if recorded and MODES.bits & TRANSFORMED and concerns_level(x, ()):
+    if recorded == IN_LEVEL:
         return record("fill_", x, _as_copied, values)
     bump_version(x)
     array = x._array
@@ -294,132 +208,6 @@ def put(x: Tensor, values: Any, recorded: bool) -> Tensor:
     if recorded:
         overwrite(x, None)
     return x
-
-
-def in_place(function: Any, name: str) -> Any:
-    """The method `name` that writes function(x, ...), of x's shape and kind of dtype, into x and returns x."""
-
-    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        x = input
-        if check_writable(name, x, *args, *kwargs.values()):
-            return record(name, x, function, *args, **kwargs)
-        result = function(x, *args, **kwargs)  # check_writable found nothing to record
-        if result is x:  # dropout in evaluation
-            return x
-        _check_result(name, x, result)
-        bump_version(x)
-        x._array[...] = result._array
-        return x
-
-    return named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
-
-
-def _check_result(name: str, x: Tensor, result: Tensor) -> None:
-    if result._array.shape != x._array.shape:
-        raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
-                           f"{list(result.shape)}")
-    if result.dtype != x.dtype and dtypes.category(result.dtype) > dtypes.category(x.dtype):
-        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {x.dtype}")
-
-
-def _calibrate() -> int:
-    """The reference count that `record` sees on this Python for an object held by one local variable only."""
-    original = object()
-    return sys.getrefcount(original)
-
-
-ALONE = _calibrate()
-
-
-def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """Writes function(x, ...) into x and makes its node the one of x (core/history/rebase.py, steps 1 to 3).
-
-    The nodes of the function see the previous x as `original`, which gets its own memory if one of them saved it.
-    Unlike in PyTorch, `original` also replaces x among the arguments, so that x.mul_(x) has the right gradient.
-    """
-    concerned = MODES.bits & TRANSFORMED and concerns_level(x, (*args, *kwargs.values()))
-    if concerned:
-        refuse_inner(name, x, (*args, *kwargs.values()))
-        if isinstance(x, Lifted):
-            return write_lifted(name, x, function, args, kwargs)
-        refuse_linearized(name)
-    original = plain(x)
-    original._storage = None
-    op = getattr(function, "op", None)
-    apart = op is None or bool(op.saved) or MODES.bits != 0  # it is unknown who else uses the memory
-    if apart:
-        original._array = x._array.copy()
-    if concerned:
-        set_apart(original, x)
-    array = x._array
-    given = [original if a is x or a is array else a for a in args]
-    kwargs = {key: original if a is x or a is array else a for key, a in kwargs.items()}
-    if MODES.bits & SAVING:
-        result, withheld = withholding(function, original, *given, **kwargs)
-    else:
-        result, withheld = function(original, *given, **kwargs), []
-    del given, kwargs
-    if result is original:
-        return x
-    _check_result(name, x, result)
-    if result._array.dtype is not array.dtype:
-        result = RECORD.cast(result, x.dtype)
-    if not apart and sys.getrefcount(original) > ALONE:  # a node saved it
-        original._array = array.copy()
-    bump_version(x)
-    array[...] = result._array
-    if concerned:
-        push_written(x, result)
-        if MODES.bits & (GRAD_OFF | INFERENCE):
-            return x
-    node, nr = result._node, result._nr
-    if node is None:
-        overwrite(x, None)
-        return x
-    if withheld:
-        _hand_over(withheld, x, original, node, nr)
-    elif node.keeps_output:
-        _move_outputs(x, node, nr)
-    rebase_history(x, node, nr)
-    return x
-
-
-def _move_outputs(x: Tensor, node: Any, nr: int) -> None:
-    for name, kept in node.saved_by_name():
-        if type(kept) is SavedOutput and kept.nr == nr and kept.tensor is not None:
-            _moved(kept, x, node, name)
-
-
-def _moved(kept: SavedOutput, x: Tensor, node: Any, name: str) -> SavedOutput:
-    """The saved output of `node` after the output was written into x."""
-    if x._base is None or not isinstance(node, OpNode):
-        kept.move_to(x)
-        return kept
-    moved = SavedIntoView(kept, x)
-    setattr(node, node.saved_slots[name], moved)
-    return moved
-
-
-def _hand_over(withheld: list[Any], x: Tensor, original: Tensor, node: Any, nr: int) -> None:
-    """Passes the saved outputs of nodes to hooks: output `nr` of `node` as x, into which it was written, so that a hook
-    recognizes the memory that the next node saves. If a hook fails, x gets its previous value `original` back."""
-    try:
-        for kept, by, name in withheld:
-            if by is node and kept.nr == nr:
-                kept = _moved(kept, x, by, name)
-            give(kept, by, name)
-    except EnoughSaved:
-        raise
-    except BaseException:
-        x._array[...] = original._array
-        storage_of(x).version -= 1
-        raise
-
-
-def named(method: Any, function: Any, name: str, doc: str) -> Any:
-    method.__name__ = method.__qualname__ = name
-    method.__doc__, method.__wrapped__ = doc, function
-    return method
 
 
 _rounded_div_ = in_place(divide, "div_")
