@@ -85,7 +85,7 @@ from .reduction import (
 )
 from .shape import broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
 from .sorting import histogram, order_statistics, quantile, searchsorted, sort, unique
-from . import properties
+from . import curved, properties
 from .binding import MODULES
 
 globals().update(MODULES[""])

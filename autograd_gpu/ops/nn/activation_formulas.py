@@ -16,15 +16,17 @@ NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
 
 class ActivationFormula(NamedTuple):
-    """value(F, z), grad(F, h, s) = h * act' and second_derivative(F, s), each followed by the activation's parameters.
+    """value(F, z), grad(F, h, s) = h * act', second_derivative(F, s) and third_derivative(F, s).
 
-    `s` is what the derivatives are computed from: the result if `by_result`, else z. second_derivative is the
-    derivative of act' by s, None for a piecewise linear activation. `defaults` are the parameters' names and values.
+    Each is followed by the activation's parameters; `defaults` are their names and values. `s` is what the derivatives
+    are computed from: the result if `by_result`, else z. second_derivative is the derivative of act' by s, and
+    third_derivative that of act'' by s; both are None for a piecewise linear activation.
     """
 
     value: Formula
     grad: Formula
     second_derivative: Formula | None
+    third_derivative: Formula | None
     by_result: bool = False
     defaults: Mapping[str, Any] = NO_PARAMETERS
 
@@ -40,6 +42,13 @@ def silu_second_derivative(F: Any, x: Any) -> Any:
     """s r (2 + x (r - s)) for s = sigmoid(x) and r = 1 - s = sigmoid(-x)."""
     s, rest = F.sigmoid(x), F.sigmoid(-x)
     return s * rest * (x * (rest - s) + 2)
+
+
+def silu_third_derivative(F: Any, x: Any) -> Any:
+    """s r (3 (r - s) + x ((r - s)² - 2 s r)) for s and r as above."""
+    s, rest = F.sigmoid(x), F.sigmoid(-x)
+    apart, product = rest - s, s * rest
+    return product * (apart * 3 + x * (apart * apart - product * 2))
 
 
 # ---- gelu ----------------------------------------------------------------------------------------------
@@ -70,6 +79,18 @@ def gelu_second_derivative(F: Any, x: Any, approximate: str) -> Any:
     return s * rest * (du * 2 + x * (ddu + (rest - s) * du * du))
 
 
+def gelu_third_derivative(F: Any, x: Any, approximate: str) -> Any:
+    """x (x² - 4) times the normal density, or the third derivative of the tanh approximation."""
+    if gelu_is_exact(approximate):
+        return F.exp(x * x * -0.5) * x * (x * x - 4) * (1 / math.sqrt(2 * math.pi))
+    u, du = gelu_logit(x)
+    s, rest = F.sigmoid(u), F.sigmoid(-u)
+    apart, product, dddu = rest - s, s * rest, 12 * GELU_CUBIC * GELU_SCALE
+    ddu, square = x * dddu, du * du
+    inner = (apart * apart - product * 2) * square * du + apart * du * ddu * 3 + dddu
+    return product * ((apart * square + ddu) * 3 + x * inner)
+
+
 # ---- elu and celu ----------------------------------------------------------------------------------------
 
 
@@ -84,6 +105,11 @@ def elu_second_derivative(F: Any, x: Any, alpha: float, inner: float) -> Any:
     return F.where(x <= 0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner), 0.0)
 
 
+def elu_third_derivative(F: Any, x: Any, alpha: float, inner: float) -> Any:
+    """The third derivative of alpha * (exp(inner * x) - 1) where x <= 0, else 0."""
+    return elu_second_derivative(F, x, alpha * inner, inner)
+
+
 # ---- softplus --------------------------------------------------------------------------------------------
 
 
@@ -93,19 +119,36 @@ def softplus_second_derivative(F: Any, x: Any, beta: float, threshold: float) ->
     return F.where(x * beta > threshold, 0.0, s * (1 - s) * beta)
 
 
+def softplus_third_derivative(F: Any, x: Any, beta: float, threshold: float) -> Any:
+    """0 where beta x > threshold, else beta² s (1 - s) (1 - 2 s) for s = sigmoid(beta x)."""
+    s = F.sigmoid(x * beta)
+    return F.where(x * beta > threshold, 0.0, s * (1 - s) * (1 - s * 2) * (beta * beta))
+
+
 # ---- the records -----------------------------------------------------------------------------------------
 
 FORMULAS: dict[str, ActivationFormula] = {
-    "relu": ActivationFormula(lambda F, z: F.relu(z), lambda F, h, out: F.relu_grad(h, out), None, by_result=True),
+    "relu": ActivationFormula(
+        lambda F, z: F.relu(z), lambda F, h, out: F.relu_grad(h, out), None, None, by_result=True
+    ),
     "tanh": ActivationFormula(
-        lambda F, z: F.tanh(z), lambda F, h, out: F.tanh_grad(h, out), lambda F, out: out * -2, by_result=True
+        lambda F, z: F.tanh(z),
+        lambda F, h, out: F.tanh_grad(h, out),
+        lambda F, out: out * -2,
+        lambda F, out: out * out * 6 - 2,
+        by_result=True,
     ),
     "sigmoid": ActivationFormula(
-        lambda F, z: F.sigmoid(z), lambda F, h, out: F.sigmoid_grad(h, out), lambda F, out: 1 - out * 2, by_result=True
+        lambda F, z: F.sigmoid(z),
+        lambda F, h, out: F.sigmoid_grad(h, out),
+        lambda F, out: 1 - out * 2,
+        lambda F, out: 1 - out * (1 - out) * 6,
+        by_result=True,
     ),
     "leaky_relu": ActivationFormula(
         lambda F, z, slope: F.leaky_relu(z, slope),
         lambda F, h, z, slope: F.leaky_relu_grad(h, z, slope),
+        None,
         None,
         defaults={"negative_slope": 0.01},
     ),
@@ -113,31 +156,38 @@ FORMULAS: dict[str, ActivationFormula] = {
         lambda F, z, alpha: F.elu(z, alpha),
         lambda F, h, z, alpha: F.elu_grad(h, z, alpha),
         lambda F, z, alpha: elu_second_derivative(F, z, alpha, 1),
+        lambda F, z, alpha: elu_third_derivative(F, z, alpha, 1),
         defaults={"alpha": 1.0},
     ),
     "celu": ActivationFormula(
         lambda F, z, alpha: F.celu(z, alpha),
         lambda F, h, z, alpha: F.celu_grad(h, z, alpha),
         lambda F, z, alpha: elu_second_derivative(F, z, alpha, 1 / alpha),
+        lambda F, z, alpha: elu_third_derivative(F, z, alpha, 1 / alpha),
         defaults={"alpha": 1.0},
     ),
     "gelu": ActivationFormula(
         lambda F, z, approximate: F.gelu(z, approximate),
         lambda F, h, z, approximate: F.gelu_grad(h, z, approximate),
         gelu_second_derivative,
+        gelu_third_derivative,
         defaults={"approximate": "none"},
     ),
-    "silu": ActivationFormula(lambda F, z: F.silu(z), lambda F, h, z: F.silu_grad(h, z), silu_second_derivative),
+    "silu": ActivationFormula(
+        lambda F, z: F.silu(z), lambda F, h, z: F.silu_grad(h, z), silu_second_derivative, silu_third_derivative
+    ),
     "softplus": ActivationFormula(
         lambda F, z, beta, threshold: F.softplus(z, beta, threshold),
         lambda F, h, z, beta, threshold: F.softplus_grad(h, z, beta, threshold),
         softplus_second_derivative,
+        softplus_third_derivative,
         defaults={"beta": 1.0, "threshold": 20.0},
     ),
     "sine": ActivationFormula(
         lambda F, z, frequency: F.sin(z * frequency),
         lambda F, h, z, frequency: h * F.cos(z * frequency) * frequency,
         lambda F, z, frequency: F.sin(z * frequency) * (-frequency * frequency),
+        lambda F, z, frequency: F.cos(z * frequency) * (-frequency * frequency * frequency),
         defaults={"frequency": 1.0},
     ),
 }

@@ -8,7 +8,8 @@ _HERE = Path(__file__).parent
 
 def _modules():
     """name below `ops` -> module, of all that have rows; what several share is in `shared`."""
-    paths = sorted(path.relative_to(_HERE).with_suffix("") for path in _HERE.glob("*/*.py") if path.stem != "shared")
+    files = [path for path in _HERE.rglob("*.py") if path.stem not in ("shared", "__init__")]
+    paths = sorted(path.relative_to(_HERE).with_suffix("") for path in files)
     return {name: importlib.import_module(f"{__name__}.{name}") for name in (".".join(path.parts) for path in paths)}
 
 

@@ -1,0 +1,127 @@
+"""The inputs of the ops of curved.py as rows: what fits together, and passes over blocks of rows on the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays.dtypes import HALF, float32
+from ...backend.cpu import rows as cpu_rows
+from ...backend.cpu import streams
+
+Array = Any
+
+# ---- shapes ------------------------------------------------------------------------------------------
+
+
+def stream_lead(name: str, values: tuple[Any, ...], stream: Any, d: int, groups: streams.Groups) -> tuple[int, ...]:
+    """The leading dimensions of the result; RuntimeError if the inputs do not fit together."""
+    shapes = [tuple(x.shape) for x in (*values, stream)]
+    if not all(shapes[:-1]) or len(shapes[-1]) < 2:
+        raise RuntimeError(f"{name}: values (..., h) need one dimension and a stream (..., S, h) two, got shapes "
+                           f"{', '.join(map(str, shapes))}; reshape a value of no dimension to (1,)")
+    if len({shape[-1] for shape in shapes}) > 1:
+        raise RuntimeError(f"{name}: the last sizes of all inputs must be equal, got shapes "
+                           f"{', '.join(map(str, shapes))}; expand the smaller one")
+    if d < 1 or not all(groups) or any(not 0 <= i < d for group in groups for pair in group for i in pair):
+        raise RuntimeError(f"{name}: each group must hold pairs of tangents 0 to d - 1, got d = {d} and {groups}")
+    if shapes[-1][-2] not in (d, d + len(groups)):
+        raise RuntimeError(f"{name}: a stream of {d} tangents and {len(groups)} second tangents has size "
+                           f"{d + len(groups)}, or {d} if the second ones are zero, in the dimension before the last; "
+                           f"got {shapes[-1][-2]}")
+    return common_lead(name, *[shape[:-1] for shape in shapes[:-1]], shapes[-1][:-2])
+
+
+def common_lead(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise RuntimeError(f"{name}: the leading dimensions {', '.join(map(str, shapes))} do not broadcast") from None
+
+
+def as_rows(array: Array, lead: tuple[int, ...], own: int) -> Array:
+    """A NumPy array, whose last `own` dimensions do not broadcast, as rows: a view if it has all of them, or one."""
+    tail = array.shape[array.ndim - own :]
+    if array.size == math.prod(tail):
+        return np.broadcast_to(array.reshape(tail), (math.prod(lead), *tail))
+    return np.broadcast_to(array, (*lead, *tail)).reshape(math.prod(lead), *tail)
+
+
+def line_up(F: Any, batched: Any, inputs: tuple[Any, ...], own: tuple[int, ...]) -> list[Any]:
+    """Makes leading dimensions broadcast per batch element; the last `own` dimensions of an input are not leading."""
+    leads = [len(x.shape) - n - b for x, n, b in zip(inputs, own, batched, strict=True)]
+    return [
+        F.reshape(x, (x.shape[0], *(1,) * (max(leads) - lead), *x.shape[1:])) if b and lead < max(leads) else x
+        for x, lead, b in zip(inputs, leads, batched, strict=True)
+    ]
+
+
+# ---- passes on the CPU -------------------------------------------------------------------------------
+
+
+class _Gradient:
+    """The gradient of an input by blocks of rows. If all rows share the input, the sums of the blocks are added up."""
+
+    def __init__(self, array: Array, rows: int, own: int, step: int) -> None:
+        tail = array.shape[array.ndim - own :]
+        self.shared, self.step = array.size == math.prod(tail) and rows != 1, step
+        self.rows = backend.empty(np, (-(-rows // step) if self.shared else rows, *tail), array.dtype)
+        self.shape = array.shape
+
+    def block(self, i: int, j: int) -> Array:
+        """Where to write the gradients of the rows i to j."""
+        return np.empty((j - i, *self.rows.shape[1:]), self.rows.dtype) if self.shared else self.rows[i:j]
+
+    def add(self, i: int, block: Array) -> None:
+        """Takes the block of the rows from i on, now written."""
+        if self.shared:
+            self.rows[i // self.step] = backend.total(np, block, 0)
+
+    def result(self, lead: tuple[int, ...]) -> Array:
+        if self.shared:
+            return backend.total(np, self.rows, 0).reshape(self.shape)
+        return backend.sum_to(self.rows.reshape(*lead, *self.rows.shape[1:]), self.shape)
+
+
+def gradients_by_blocks(
+    inputs: tuple[tuple[Array, int], ...], need: tuple[bool, ...], lead: tuple[int, ...], pull: Callable[..., None]
+) -> tuple[Array | None, ...]:
+    """The needed gradients of inputs, which have so many dimensions of their own.
+
+    pull(i, j, *blocks) writes those of the rows i to j, into None where one is not needed.
+    """
+    rows, step, dtype = math.prod(lead), streams.rows_per_block(inputs[0][0].shape[-1]), inputs[0][0].dtype
+    found = [_Gradient(widened(x), rows, own, step) if n else None for (x, own), n in zip(inputs, need, strict=True)]
+
+    def work(i: int, j: int) -> None:
+        blocks = [None if each is None else each.block(i, j) for each in found]
+        pull(i, j, *blocks)
+        for each, block in zip(found, blocks, strict=True):
+            if each is not None and block is not None:
+                each.add(i, block)
+
+    cpu_rows.in_blocks(rows, step, work)
+    return tuple([None if each is None else each.result(lead).astype(dtype, copy=False) for each in found])
+
+
+def widened(array: Array) -> Array:
+    return array.astype(float32) if array.dtype in HALF else array
+
+
+def pushed_by_blocks(
+    factors: Callable[[int, int], Any], stream: Array, lead: tuple[int, ...], d: int, groups: streams.Groups
+) -> Array:
+    """The stream behind a function whose derivatives in the rows i to j begin factors(i, j)."""
+    out = backend.empty(np, (*lead, d + len(groups), stream.shape[-1]), stream.dtype)
+    source, target = as_rows(stream, lead, 2), out.reshape(math.prod(lead), *out.shape[-2:])
+
+    def work(i: int, j: int) -> None:
+        f1, f2, *_ = factors(i, j)
+        streams.push_block(f1, f2, source[i:j], target[i:j], d, groups)
+
+    cpu_rows.in_blocks(len(source), streams.rows_per_block(stream.shape[-1]), work)
+    return out

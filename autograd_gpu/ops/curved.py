@@ -1,0 +1,407 @@
+"""The chain rule to second order through a function of single elements: what a Hessian is made of.
+
+Note [streams]
+A value z (..., h) carries the stream (..., S, h): on the axis before the last the d tangents t_i of z along the inputs'
+directions, then P second tangents s_g. `groups` has a tuple of pairs (i, j) for each g, whose second derivatives s_g
+adds up:
+
+    full Hessian    ((0, 0),), ((0, 1),), ((1, 1),)     a group for each pair i <= j
+    its diagonal    ((0, 0),), ((1, 1),)
+    Laplacian       ((0, 0), (1, 1)),                   one group
+
+S = d says that all second tangents are zero; behind the function they are not. The leading dimensions of all inputs
+broadcast: the stream of a first layer is its weight, and has none.
+
+With act'(z) = f1 and act''(z) = f2, the stream of act(z) is
+
+    q_i = f1 t_i        u_g = f1 s_g + f2 * (sum over the pairs (i, j) of g of t_i t_j)
+
+Given the gradients of q and u, and y_i = sum over all pairs (i, j) of (1 + [i = j]) u_g t_j, in either order of i and
+j, those of f1 are q.t + u.s, of f2 y.t / 2, of t_i f1 q_i + f2 y_i, and of s_g f1 u_g.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..backend.cpu import rows as cpu_rows
+from ..backend.cpu import streams
+from ..core.extend import RAW, SAME, added, aligned, defop
+from ._support.half_precision import in_float32
+from ._support.stream_rows import (
+    as_rows,
+    common_lead,
+    gradients_by_blocks,
+    line_up,
+    pushed_by_blocks,
+    stream_lead,
+    widened,
+)
+from .nn.activation_formulas import FORMULAS
+from .nn.linear import rows
+
+Array = Any
+ALL = slice(None)
+
+# ---- rules that the ops share ------------------------------------------------------------------------
+
+
+def _summed(F, grads, inputs):
+    """The gradients, summed over the dimensions in which their inputs broadcast."""
+    return tuple([
+        g if g is None or g.shape == x.shape else F.sum_to(rows(F, g) if x.ndim == 1 else g, x.shape)
+        for g, x in zip(grads, inputs, strict=True)
+    ])  # fmt: skip
+
+
+def _part(F, stream, start, stop):
+    return F.basic_index(stream, (..., slice(start, stop), ALL))
+
+
+def _tangents(F, stream, d):
+    """The tangents t_i as a list of arrays (..., h)."""
+    return [F.basic_index(stream, (..., i, ALL)) for i in range(d)]
+
+
+def _over_h(F, x):
+    """(..., h) as (..., 1, h), beside a stream."""
+    return F.unsqueeze(x, -2)
+
+
+def _products(F, s, t, groups):
+    """The sums over the pairs (i, j) of each group of s_i t_j: (..., P, h)."""
+    return F.stack([sum([s[i] * t[j] for i, j in group[1:]], s[group[0][0]] * t[group[0][1]]) for group in groups], -2)
+
+
+def _pulled(F, u, t, groups):
+    """The gradient for the tangents of the sum over h and the groups of u times `_products` of t and t."""
+    found: list[Any] = [None] * len(t)
+    for g, group in enumerate(groups):
+        part = F.basic_index(u, (..., g, ALL))
+        for i, j in group:
+            found[i] = added(found[i], part * t[j])
+            found[j] = added(found[j], part * t[i])
+    some = next(x for x in found if x is not None)
+    return F.stack([F.constant_like(some, 0.0) if x is None else x for x in found], -2)
+
+
+def _grad_f1(F, g, stream):
+    """q.t + u.s."""
+    return F.sum(_part(F, g, 0, stream.shape[-2]) * stream, -2)
+
+
+def _grad_f2(F, g, stream, d, groups):
+    """y.t / 2, the sum over the groups of u times its products."""
+    t = _tangents(F, stream, d)
+    return F.sum(_part(F, g, d, None) * _products(F, t, t, groups), -2)
+
+
+def _grad_stream(F, g, f1, f2, stream, d, groups):
+    """f1 q + f2 y for the tangents, f1 u for the second tangents."""
+    direct, u = _part(F, g, 0, stream.shape[-2]) * _over_h(F, f1), _part(F, g, d, None)
+    if f2 is None or not groups:
+        return direct
+    bent = _pulled(F, u, _tangents(F, stream, d), groups) * _over_h(F, f2)
+    return direct + (bent if stream.shape[-2] == d else F.cat([bent, _zeros(F, bent, len(groups))], -2))
+
+
+def _zeros(F, stream, count):
+    """A stream of `count` zeros, with the leading dimensions of `stream`."""
+    zero = F.constant_like(_part(F, stream, 0, 1), 0.0)
+    return F.expand(zero, (*zero.shape[:-2], count, zero.shape[-1]))
+
+
+def _pushed_by(F, f1, f2, stream, seconds, d, groups):
+    """f1 times the stream, plus f2 times the second tangents `seconds`, which is a function."""
+    straight = stream * _over_h(F, f1)
+    if missing := d + len(groups) - stream.shape[-2]:
+        straight = F.cat([straight, _zeros(F, straight, missing)], -2)
+    if f2 is None or not groups:
+        return straight
+    bent = seconds(_tangents(F, stream, d)) * _over_h(F, f2)
+    return straight + F.cat([_zeros(F, bent, d), bent], -2)
+
+
+def _composed(F, f1, f2, stream, d, groups):
+    """The stream behind the function as a composition of ops."""
+    return _pushed_by(F, f1, f2, stream, lambda t: _products(F, t, t, groups), d, groups)
+
+
+def _stream_jvp(F, dt, f1, f2, stream, d, groups):
+    """The tangent of the result for the tangent dt of the stream."""
+    t = None if f2 is None else _tangents(F, stream, d)
+    return _pushed_by(
+        F, f1, f2, dt, lambda moved: _products(F, moved, t, groups) + _products(F, t, moved, groups), d, groups
+    )
+
+
+# ---- the stream behind any function --------------------------------------------------------------------
+
+
+def _chained(xp, f1, f2, stream, *, d, groups):
+    lead = stream_lead("chain_stream", (f1, f2), stream, d, groups)
+    if xp is not np:
+        return _composed(RAW, f1, f2, stream, d, groups)
+    f1, f2 = as_rows(f1, lead, 1), as_rows(f2, lead, 1)
+    return pushed_by_blocks(lambda i, j: (f1[i:j], f2[i:j]), stream, lead, d, groups)
+
+
+def _chain_back(F, g, need, f1, f2, stream, d, groups):
+    found = (
+        _grad_f1(F, g, stream) if need[0] else None,
+        _grad_f2(F, g, stream, d, groups) if need[1] and groups else None,
+        _grad_stream(F, g, f1, f2, stream, d, groups) if need[2] else None,
+    )
+    return _summed(F, found, (f1, f2, stream))
+
+
+def _chain_back_in_one_pass(F, g, need, f1, f2, stream, d, groups):
+    if backend.is_cuda(g):
+        return None
+    lead, inputs = g.shape[:-2], ((f1, 1), (f2, 1), (stream, 2))
+    a, b, t, g = (as_rows(widened(x), lead, own) for x, own in (*inputs, (g, 2)))
+
+    def pull(i, j, bar1, bar2, out):
+        streams.pull_block(a[i:j], b[i:j], t[i:j], g[i:j], bar1, bar2, out, d, groups)
+
+    return gradients_by_blocks(inputs, (need[0], need[1] and groups != (), need[2]), lead, pull)
+
+
+def _chain_jvp(F, t, f1, f2, stream, d, groups):
+    out = None
+    if t[0] is not None or t[1] is not None:
+        df1, df2 = (F.constant_like(x, 0.0) if dx is None else dx for dx, x in zip(t, (f1, f2), strict=False))
+        out = F.chain_stream(df1, df2, stream, d=d, groups=groups)
+    return out if t[2] is None else added(out, _stream_jvp(F, t[2], f1, f2, stream, d, groups))
+
+
+def _chain_batch(F, n, batched, f1, f2, stream, *, d, groups):
+    return F.chain_stream(*line_up(F, batched, (f1, f2, stream), (1, 1, 2)), d=d, groups=groups)
+
+
+@defop
+class chain_stream:
+    """The stream behind a function with the first two derivatives f1 and f2 (..., h); see Note [streams].
+
+    >>> from autograd_gpu.ops.curved import chain_stream
+    >>> x = ag.tensor([3.0])  # x ** 2, along x
+    >>> chain_stream(2 * x, ag.tensor([2.0]), ag.ones(1, 1), d=1, groups=(((0, 0),),))
+    tensor([[6.],
+            [2.]])
+    """
+
+    forward = in_float32(_chained)
+    grads, fused = _chain_back, _chain_back_in_one_pass
+    types = SAME
+    jvp, batch = _chain_jvp, _chain_batch
+
+
+# ---- the stream behind an activation -------------------------------------------------------------------
+
+
+def _derivatives(F, s, activation, parameters):
+    """act' and act'' computed from s, the result or z, and the derivative of act' by s; None for two that are zero."""
+    formula = FORMULAS[activation]
+    f1 = formula.grad(F, F.constant_like(s, 1.0), s, *parameters)
+    if formula.second_derivative is None:
+        return f1, None, None
+    slope = formula.second_derivative(F, s, *parameters)
+    return f1, slope * f1 if formula.by_result else slope, slope
+
+
+def _third(F, s, activation, parameters):
+    """The derivative of act'' by s."""
+    return FORMULAS[activation].third_derivative(F, s, *parameters)  # type: ignore[misc]  # asked of smooth ones
+
+
+def _argument(saved, bias):
+    return saved if bias is None else saved + bias
+
+
+def _curve_lead(saved, stream, bias, activation, d, groups):
+    """The leading dimensions of the result; RuntimeError if the inputs do not fit together."""
+    if bias is not None and (FORMULAS[activation].by_result or bias.shape != saved.shape[-1:]):
+        raise RuntimeError(f"pushed_curve of {activation}: the bias must be None for an activation that saves its "
+                           f"result, else of shape {saved.shape[-1:]}, got shape {bias.shape}")
+    return stream_lead("pushed_curve", (saved,), stream, d, groups)
+
+
+def _curve_pushed(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
+    lead = _curve_lead(saved, stream, bias, activation, d, groups)
+    if xp is not np:
+        f1, f2, _ = _derivatives(RAW, _argument(saved, bias), activation, parameters)
+        return _composed(RAW, f1, f2, stream, d, groups)
+    saved = as_rows(saved, lead, 1)
+    return pushed_by_blocks(
+        lambda i, j: _derivatives(RAW, _argument(saved[i:j], bias), activation, parameters), stream, lead, d, groups
+    )
+
+
+def _curve_back(F, g, need, saved, stream, bias, activation, parameters, d, groups):
+    s = _argument(saved, bias)
+    f1, f2, slope = _derivatives(F, s, activation, parameters)
+    ds = None
+    if (need[0] or need[2]) and f2 is not None:
+        ds = _grad_f1(F, g, stream) * slope
+        if groups:
+            bent = _third(F, s, activation, parameters)
+            ds = ds + _grad_f2(F, g, stream, d, groups) * bent
+    dstream = _grad_stream(F, g, f1, f2, stream, d, groups) if need[1] else None
+    return _summed(F, (ds if need[0] else None, dstream, ds if need[2] else None), (saved, stream, bias))
+
+
+def _curve_back_in_one_pass(F, g, need, saved, stream, bias, activation, parameters, d, groups):
+    if backend.is_cuda(g):
+        return None
+    lead, shift = g.shape[:-2], None if bias is None else widened(bias)
+    z, t, g = (as_rows(widened(x), lead, own) for x, own in ((saved, 1), (stream, 2), (g, 2)))
+    curved = FORMULAS[activation].second_derivative is not None
+
+    def pull(i, j, dz, dt, dbias):
+        s = _argument(z[i:j], shift)
+        f1, f2, slope = _derivatives(RAW, s, activation, parameters)
+        inner = curved and not (dz is None and dbias is None)
+        bar1, bar2 = (np.empty(f1.shape, f1.dtype) if inner else None for _ in range(2))
+        streams.pull_block(f1, f2, t[i:j], g[i:j], bar1, bar2, dt, d, groups)
+        if inner:
+            bar1 *= slope
+            bar2 *= _third(RAW, s, activation, parameters)
+            for each in (dz, dbias):
+                if each is not None:
+                    np.add(bar1, bar2, out=each)
+
+    inputs = ((saved, 1), (stream, 2), (saved if bias is None else bias, 1))
+    need = (need[0] and curved, need[1], need[2] and curved and bias is not None)
+    return gradients_by_blocks(inputs, need, lead, pull)
+
+
+def _curve_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):
+    s = _argument(saved, bias)
+    f1, f2, slope = _derivatives(F, s, activation, parameters)
+    out = None if t[1] is None else _stream_jvp(F, t[1], f1, f2, stream, d, groups)
+    ds = added(t[0], t[2])
+    if ds is None or f2 is None:
+        return out
+    df2 = ds * _third(F, s, activation, parameters)
+    return added(out, F.chain_stream(ds * slope, df2, stream, d=d, groups=groups))
+
+
+def _curve_batch(F, n, batched, saved, stream, bias=None, *, activation, d, groups, parameters=()):
+    if batched[2]:  # a row for each example
+        saved, bias = aligned(F, (batched[0], True), (saved, bias))
+        saved, bias, batched = saved + bias, None, (True, batched[1])
+    saved, stream = line_up(F, batched[:2], (saved, stream), (1, 2))
+    return F.pushed_curve(saved, stream, bias, activation=activation, d=d, groups=groups, parameters=parameters)
+
+
+@defop
+class pushed_curve:
+    """The stream behind an activation at z + bias, without its value; see Note [streams].
+
+    For relu, tanh and sigmoid `saved` is the activation's result and bias is None; for the others `saved` is z, and
+    bias (h,) or None.
+
+    >>> from autograd_gpu.ops.curved import pushed_curve
+    >>> pushed_curve(ag.tensor([0.5]), ag.ones(1, 1), None, activation="tanh", d=1, groups=(((0, 0),),))
+    tensor([[ 0.75],
+            [-0.75]])
+    """
+
+    forward = in_float32(_curve_pushed)
+    grads, fused = _curve_back, _curve_back_in_one_pass
+    types = SAME
+    jvp, batch = _curve_jvp, _curve_batch
+
+
+# ---- local terms ---------------------------------------------------------------------------------------
+
+
+def _local_lead(a, f2, tangents):
+    """The leading dimensions of the result; RuntimeError if the inputs do not fit together."""
+    shapes = tuple(map(tuple, (a.shape, f2.shape, tangents.shape)))
+    if min(len(shapes[0]), len(shapes[2])) < 2 or not shapes[1] or len({shape[-1] for shape in shapes}) > 1:
+        raise RuntimeError(f"local_terms needs a (..., o, h), f2 (..., h) and tangents (..., d, h), got shapes "
+                           f"{', '.join(map(str, shapes))}")
+    return common_lead("local_terms", shapes[0][:-2], shapes[1][:-1], shapes[2][:-2])
+
+
+def _local(xp, a, f2, tangents):
+    lead = _local_lead(a, f2, tangents)
+    if xp is not np:
+        return _local_product(RAW, a, f2, tangents, tangents)
+    o, (d, h) = a.shape[-2], tangents.shape[-2:]
+    out = np.empty((*lead, o, d, d), a.dtype)
+    a, f2, t = as_rows(a, lead, 2), as_rows(f2, lead, 1), as_rows(tangents, lead, 2)
+    target = out.reshape(math.prod(lead), o, d, d)
+
+    def work(i: int, j: int) -> None:
+        streams.local_block(a[i:j], f2[i:j], t[i:j], target[i:j])
+
+    cpu_rows.in_blocks(len(target), streams.rows_per_block(h), work)
+    return out
+
+
+def _local_product(F, a, f2, s, t):
+    """The sum over h of (a f2 s_i) t_j."""
+    left = F.unsqueeze(a * _over_h(F, f2), -2) * F.unsqueeze(s, -3)
+    return F.matmul(left, F.mT(F.unsqueeze(t, -3)))
+
+
+def _local_back(F, g, need, a, f2, tangents):
+    both, each = g + F.mT(g), F.unsqueeze(tangents, -3)
+    pulled = F.matmul(both, each)  # (..., o, d, h): the sum over j of (g_ij + g_ji) t_j
+    curvature = F.sum(pulled * each, -2) * 0.5 if need[0] or need[1] else None
+    found = (
+        curvature * _over_h(F, f2) if need[0] else None,
+        F.sum(curvature * a, -2) if need[1] else None,
+        F.sum(pulled * F.unsqueeze(a * _over_h(F, f2), -2), -3) if need[2] else None,
+    )
+    return _summed(F, found, (a, f2, tangents))
+
+
+def _local_back_in_one_pass(F, g, need, a, f2, tangents):
+    if backend.is_cuda(g):
+        return None
+    lead, inputs = g.shape[:-3], ((a, 2), (f2, 1), (tangents, 2))
+    x, y, z, g = (as_rows(widened(array), lead, own) for array, own in (*inputs, (g, 3)))
+
+    def pull(i, j, bar_a, bar2, out):
+        streams.pull_local_block(x[i:j], y[i:j], z[i:j], g[i:j], bar_a, bar2, out)
+
+    return gradients_by_blocks(inputs, need, lead, pull)
+
+
+def _local_jvp(F, t, a, f2, tangents):
+    out = None if t[0] is None else F.local_terms(t[0], f2, tangents)
+    out = out if t[1] is None else added(out, F.local_terms(a, t[1], tangents))
+    if t[2] is None:
+        return out
+    half = _local_product(F, a, f2, t[2], tangents)
+    return added(out, half + F.mT(half))
+
+
+def _local_batch(F, n, batched, a, f2, tangents):
+    return F.local_terms(*line_up(F, batched, (a, f2, tangents), (2, 1, 2)))
+
+
+@defop
+class local_terms:
+    """The sum over h of a f2 t_i t_j: what a function of single elements adds to the Hessian of o outputs.
+
+    a (..., o, h) are the gradients of the outputs for its result, f2 (..., h) its second derivative, and t_i the
+    `tangents` (..., d, h) of its input. Leading dimensions broadcast. The result (..., o, d, d) is exactly symmetric.
+
+    >>> from autograd_gpu.ops.curved import local_terms
+    >>> local_terms(ag.ones(1, 2), ag.tensor([1.0, 2.0]), ag.tensor([[1.0, 1.0], [0.0, 1.0]]))
+    tensor([[[3., 2.],
+             [2., 2.]]])
+    """
+
+    forward = in_float32(_local)
+    grads, fused = _local_back, _local_back_in_one_pass
+    types = SAME
+    jvp, batch = _local_jvp, _local_batch
