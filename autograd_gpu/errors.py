@@ -170,6 +170,11 @@ def _is_of(package: str, frame: FrameType) -> bool:
     return frame.f_globals.get("__name__", package).partition(".")[0] == package  # generated code has no __name__
 
 
+def no_derivative(op: str, name: str) -> MissingRuleError:
+    return MissingRuleError(f"the function {op} is not differentiable with respect to argument '{name}', which depends "
+                            "on what is differentiated; detach() it if it is meant to be a constant")
+
+
 def lifted_gradient() -> RuntimeError:
     return RuntimeError("a gradient that belongs to a function transform (vmap, or is_grads_batched) cannot be kept in "
                         ".grad, which would outlive the transform; return it from the function instead: ag.func.grad, "

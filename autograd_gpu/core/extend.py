@@ -51,7 +51,7 @@ from .interpret.writes import (
     lifted_like,
     push_written,
     refuse_inner,
-    refuse_linearized,
+    refuse_taped,
     set_apart,
     write_lifted,
 )
@@ -135,7 +135,7 @@ __all__ = [
     "refresh_if_stale",
     "refuse_batched",
     "refuse_inner",
-    "refuse_linearized",
+    "refuse_taped",
     "set_apart",
     "set_data",
     "set_gradient_edge",

@@ -1,14 +1,15 @@
 """Function transforms: functions that take a function and return one, or differentiate it; they nest in any order."""
 
 from .forward import jvp, linearize
-from .jacobians import hessian, hvp, jacfwd, jacrev
+from .jacobians import jacfwd, jacrev
 from .modules import functional_call, stack_module_state
 from .reverse import grad, grad_and_value, vjp
+from .second import hessian, hessian_diagonal, hvp, laplacian, value_and_derivatives
 from .vmap import vmap
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize",
-    "stack_module_state", "vjp", "vmap",
+    "functional_call", "grad", "grad_and_value", "hessian", "hessian_diagonal", "hvp", "jacfwd", "jacrev", "jvp",
+    "laplacian", "linearize", "stack_module_state", "value_and_derivatives", "vjp", "vmap",
 ]  # fmt: skip
 
 

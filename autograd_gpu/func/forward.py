@@ -9,7 +9,7 @@ from ..core.declare.op import RECORD
 from ..core.interpret.duals import Forward, attach, tangent_of
 from ..core.interpret.interpreters import below, entered
 from ..core.interpret.lifted import zeros_like
-from ..core.interpret.linearized import Linearizing
+from ..core.interpret.tape import Taping
 from ..core.tensor import Tensor
 from .pytrees import flatten, some_tensors, unflatten, with_aux
 
@@ -94,7 +94,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     tensor([1., 2.])
     """
     leaves, spec = _primals(primals, "linearize(f, *primals)")
-    with entered(Linearizing()) as level:
+    with entered(Taping("linearize", "ag.func.jvp")) as level:
         with below(level):
             points = [RECORD.basic_index(x, ...) for x in leaves]
         places = [level.add(x) for x in points]

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: jacrev, jacfwd, hessian, hvp."""
+"""Jacobians: jacrev, jacfwd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..autograd.vectorized import basis
 from ..core.tensor import Tensor
 from .forward import jvp
 from .pytrees import flatten, tensors, tree_map, unflatten
-from .reverse import grad, picked_arguments, vjp_of, with_arguments
+from .reverse import picked_arguments, vjp_of, with_arguments
 from .vmap import vmap
 
 Argnums = int | tuple[int, ...]
@@ -90,32 +90,6 @@ def jacfwd(
         return (jac, tree_map(lambda x: x[0] if isinstance(x, Tensor) else x, aux[0])) if has_aux else jac
 
     return jacobian
-
-
-def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """Makes a function that computes the Hessian of `func`, forward mode over reverse mode.
-
-    The Hessian of a tensor of no dimensions has shape input.shape + input.shape; for pytrees it is nested as the
-    Jacobian of the Jacobian (`jacrev`).
-
-    >>> ag.func.hessian(lambda x: x[0] ** 2 * x[1])(ag.tensor([1.0, 3.0]))
-    tensor([[6., 2.],
-            [2., 0.]])
-    """
-    return jacfwd(jacrev(func, argnums), argnums)
-
-
-def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    """The product of the Hessian of `func` and a vector, by forward over reverse mode: about four times func's cost.
-
-    func returns a tensor of no dimensions. primals, tangents: tuples of pytrees of tensors, of equal structure and
-    shapes. The result is like `primals`, or like its element if that is the only one.
-
-    >>> ag.func.hvp(lambda x: x[0] ** 2 * x[1], (ag.tensor([1.0, 3.0]),), (ag.tensor([1.0, 0.0]),))
-    tensor([6., 2.])
-    """
-    argnums: Argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    return jvp(grad(func, argnums), primals, tangents)[1]
 
 
 def _split(x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:

@@ -235,5 +235,5 @@ def test_errors_of_backward(batched):
 
 
 def test_linearize_refuses_a_function():
-    with pytest.raises(RuntimeError, match="the custom Function One cannot be linearized"):
+    with pytest.raises(RuntimeError, match="linearize cannot keep a call of the custom Function One"):
         ag.func.linearize(one(forward=double, jvp=lambda ctx, t: t * 2).apply, x())

@@ -9,8 +9,9 @@ import autograd_gpu as ag
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend import kernels
 from autograd_gpu.core.declare.batch_rules import run_batched
-from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+from autograd_gpu.core.declare.jvp_rules import push_forward
 from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
+from autograd_gpu.core.declare.op_call import Call
 
 pytestmark = pytest.mark.cpu
 N = 3

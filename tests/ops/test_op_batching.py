@@ -11,8 +11,9 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.core.declare.batch_rules import run_batched
-from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+from autograd_gpu.core.declare.jvp_rules import push_forward
 from autograd_gpu.core.declare.op import RECORD, REGISTRY
+from autograd_gpu.core.declare.op_call import Call
 from autograd_gpu.core.interpret.cores import run_keeping_saved
 
 N = 7

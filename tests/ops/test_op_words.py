@@ -14,8 +14,9 @@ from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
 from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.core.declare.batch_rules import run_batched
-from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+from autograd_gpu.core.declare.jvp_rules import push_forward
 from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
+from autograd_gpu.core.declare.op_call import Call
 from autograd_gpu.core.interpret.cores import run_keeping_saved
 from autograd_gpu.core.tensor import Tensor, wrap
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import composite_cases
@@ -180,6 +180,16 @@ def differentiable(call: Drawn) -> list[int]:
     return [i for i, out in enumerate(call.run(*variables(call, call.examples[0]))) if out.requires_grad]
 
 
+def movable(call: Drawn) -> list[int]:
+    """The numbers of the inputs with a gradient, which may have tangents; all floating ones if no output has one."""
+    xs, at, live = variables(call, call.examples[0]), floating(call), differentiable(call)
+    outs = call.run(*xs)
+    if not live:
+        return at
+    found = ag.autograd.grad([outs[i].sum() for i in live], [xs[i] for i in at], allow_unused=True)
+    return [i for i, g in zip(at, found, strict=True) if g is not None]
+
+
 def squares(call: Drawn, live: list[int]) -> Callable[..., Any]:
     """The sum of the squares of the outputs `live`, as a function of all tensors."""
 
@@ -212,26 +222,28 @@ def assert_vmap(call: Drawn) -> None:
     compare(found, [[array_of(out) for out in outs] for outs in expected], call.label)
 
 
-def tangents_of(call: Drawn, seed: int) -> list[np.ndarray]:
+def tangents_of(call: Drawn, at: Sequence[int], seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    return [np.asarray(rng.normal(size=call.examples[0][i].shape)) for i in floating(call)]
+    return [np.asarray(rng.normal(size=call.examples[0][i].shape)) for i in at]
 
 
-def filled(call: Drawn, tensors: list[Any], values: Any) -> list[Any]:
-    """`tensors` with `values` in place of the floating ones."""
+def filled(tensors: list[Any], at: Sequence[int], values: Any) -> list[Any]:
+    """`tensors` with `values` in place of those `at`."""
     found = list(tensors)
-    for i, x in zip(floating(call), values, strict=True):
+    for i, x in zip(at, values, strict=True):
         found[i] = x
     return found
 
 
 def assert_jvp(call: Drawn) -> None:
     """<w, J t> = <J^T w, t>; outputs without a derivative have a zero tangent."""
-    xs, at, live = variables(call, call.examples[0]), floating(call), differentiable(call)
-    plain, moving = [x.detach() for x in xs], tangents_of(call, 3)
+    xs, live = variables(call, call.examples[0]), differentiable(call)
+    plain = [x.detach() for x in xs]
     if not call.run(*plain):
         return  # no tensors to compare: jvp refuses a function without outputs
-    outs, moved = func.jvp(lambda *x: tuple(call.run(*filled(call, plain, x))), tuple(plain[i] for i in at),
+    at = movable(call)
+    moving = tangents_of(call, at, 3)
+    outs, moved = func.jvp(lambda *x: tuple(call.run(*filled(plain, at, x))), tuple(plain[i] for i in at),
                            tuple(ag.tensor(t) for t in moving))
     expected = call.run(*xs)
     for i, (out, t, a) in enumerate(zip(outs, moved, expected, strict=True)):
@@ -265,14 +277,14 @@ def assert_vmap_of_jvp(call: Drawn) -> None:
     live = differentiable(call)
     if not live:
         return
-    at = tuple(floating(call))
+    at = tuple(movable(call))
     loss = func.grad(squares(call, live), at)
-    moving = [tangents_of(call, seed) for seed in range(N)]
+    moving = [tangents_of(call, at, seed) for seed in range(N)]
 
     def both(tensors: list[Any], moving: list[Any]) -> tuple[Any, ...]:
         def push(f: Any) -> Any:
             points = tuple(tensors[i] for i in at)
-            return func.jvp(lambda *x: tuple(f(*filled(call, tensors, x))), points, tuple(moving))[1]
+            return func.jvp(lambda *x: tuple(f(*filled(tensors, at, x))), points, tuple(moving))[1]
 
         return (*push(lambda *x: [out for i, out in enumerate(call.run(*x)) if i in live]), *push(loss))
 

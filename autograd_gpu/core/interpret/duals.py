@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from ...backend import may_share_memory
 from ...backend.arrays import strides
 from ...config import MODES
-from ..declare.jvp_rules import Call, push_forward
+from ..declare.jvp_rules import push_forward
 from ..declare.op import RECORD, OpDef
+from ..declare.op_call import Call
 from ..graph.node import Node
 from ..graph.tensor_base import Duals
 from ..saved.saved_tensor import SavedOutput, SavingNode

@@ -19,8 +19,8 @@ from .batched import Batched, Batching, batched
 from .duals import Forward, attach, home_of, tangent_of
 from .interpreters import Interpreter, below, ended, replaced
 from .lifted import Lifted, belongs, zeros_like
-from .linearized import Linearizing
 from .recorded import Recorded, Recording, recorded
+from .tape import Taping
 
 UNBATCHED = (
     "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
@@ -40,7 +40,7 @@ VIEW = (
 
 def concerns_level(x: Tensor, others: Iterable[Any]) -> bool:
     """Whether an interpreter must see a write to x of values that depend on `others`."""
-    levels = [level for level in MODES.stack if isinstance(level, (Forward, Linearizing))]
+    levels = [level for level in MODES.stack if isinstance(level, (Forward, Taping))]
     for t in (x, *others):
         if isinstance(t, (list, tuple)):
             if any(concerns_level(x, (element,)) for element in t):
@@ -49,7 +49,7 @@ def concerns_level(x: Tensor, others: Iterable[Any]) -> bool:
             return True
         elif isinstance(t, Tensor):
             for level in levels:
-                if (level.place_of(t) if isinstance(level, Linearizing) else tangent_of(t, level)) is not None:
+                if (level.place_of(t) if isinstance(level, Taping) else tangent_of(t, level)) is not None:
                     return True
     return False
 
@@ -57,7 +57,7 @@ def concerns_level(x: Tensor, others: Iterable[Any]) -> bool:
 def write_lifted(name: str, x: Lifted, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Tensor:
     """Writes function(x, ...) into a tensor of a level."""
     level = x._level
-    refuse_linearized(name)
+    refuse_taped(name)
     relinks = isinstance(x, Recorded) and not MODES.bits & GRAD_OFF
     if relinks:
         check_inplace(name, x)
@@ -108,10 +108,11 @@ def refuse_inner(name: str, x: Tensor, others: Iterable[Any]) -> None:
             raise RuntimeError((UNBATCHED if isinstance(t, Batched) else CAPTURED).format(name))
 
 
-def refuse_linearized(name: str) -> None:
-    if any(isinstance(level, Linearizing) for level in MODES.stack):
-        raise RuntimeError(f"{name}: linearize does not support in-place operations on tensors that depend on its "
-                           "inputs; use an out-of-place operation, or ag.func.jvp")
+def refuse_taped(name: str) -> None:
+    """Raises for an in-place operation `name` of a level, if a tape is being made."""
+    for level in MODES.stack:
+        if isinstance(level, Taping):
+            level.refuse_write(name)
 
 
 def set_apart(original: Tensor, x: Tensor) -> None:

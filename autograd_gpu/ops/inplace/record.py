@@ -33,7 +33,7 @@ from ...core.extend import (
     push_written,
     rebase_history,
     refuse_inner,
-    refuse_linearized,
+    refuse_taped,
     set_apart,
     storage_of,
     withholding,
@@ -156,7 +156,7 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
         refuse_inner(name, x, (*args, *kwargs.values()))
         if isinstance(x, Lifted):
             return write_lifted(name, x, function, args, kwargs)
-        refuse_linearized(name)
+        refuse_taped(name)
     original = plain(x)
     original._storage = None
     op = getattr(function, "op", None)

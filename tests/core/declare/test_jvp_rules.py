@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+import autograd_gpu as ag
+from autograd_gpu import nn
+from autograd_gpu.core.declare.jvp_rules import push_forward
 from autograd_gpu.core.declare.op import RAW, REGISTRY, parse
+from autograd_gpu.core.declare.op_call import Call
 from autograd_gpu.errors import MissingRuleError
 
 pytestmark = pytest.mark.cpu
@@ -88,25 +91,21 @@ class TestWords:
 
     def test_elementwise_stretches_what_broadcast(self):
         a, b = np.ones((2, 1)), np.ones(3)
-        (found,) = push_forward(RAW, call_of(REGISTRY["lerp"], a, b, 0.25), (a, None))
+        (found,) = push_forward(RAW, call_of(REGISTRY["lerp"], a, b, 0.25), (a, None, None))
         assert found.tolist() == [[0.75] * 3] * 2
 
 
-class TestCall:
-    def test_defaults_are_filled_in(self):
-        call = call_of(REGISTRY["sum"], ones)
-        assert call.attributes == {"dim": None, "keepdim": False, "dtype": None}
-        assert call_of(REGISTRY["sum"], ones, dim=0).attributes["dim"] == 0
+class TestMissingDerivatives:
+    def test_a_tangent_of_an_input_without_a_rule_is_refused(self):
+        x, target, weight = ag.tensor([0.5]), ag.tensor([1.0]), ag.tensor([2.0])
 
-    def test_a_list_input_answers_with_lists(self):
-        op = REGISTRY["cat"]
-        call = Call(op, ([ones, ones[:1]],), {}, (np.ones(4),))
-        assert [len(x) for x in call.inputs] == [3, 1]
-        answers = dict(zip(["dim", "tensors_shape"], call.answers(op.joint), strict=True))
-        assert answers == {"dim": 0, "tensors_shape": [(3,), (1,)]}
+        def loss(w):
+            return nn.functional.binary_cross_entropy(x, target, w)
 
-    def test_numbers_have_no_shape(self):
-        def forward(xp, x, y): return x * y
-        def rule(F, g, y_shape): return y_shape
-        call = call_of(block(forward=forward, grad_x=rule), ones, 2.0)
-        assert call.answers(call.op.rules["x"]) == [None]
+        with pytest.raises(MissingRuleError, match="binary_cross_entropy is not differentiable with respect to argument"
+                           " 'weight', which depends on what is differentiated; detach"):
+            ag.func.jvp(loss, (weight,), (weight,))
+        ag.func.jvp(lambda w: loss(w.detach()), (weight,), (weight,))
+
+    def test_zero_is_an_answer(self):
+        assert push_forward(RAW, call_of(REGISTRY["relu_grad"], ones, ones), (None, ones)) == (None,)

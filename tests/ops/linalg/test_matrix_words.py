@@ -7,8 +7,9 @@ from op_db import values
 from autograd_gpu import backend
 from autograd_gpu.backend.arrays.device import Device
 from autograd_gpu.core.declare.batch_rules import run_batched
-from autograd_gpu.core.declare.jvp_rules import Call, push_forward
+from autograd_gpu.core.declare.jvp_rules import push_forward
 from autograd_gpu.core.declare.op import RECORD, REGISTRY
+from autograd_gpu.core.declare.op_call import Call
 from autograd_gpu.core.tensor import wrap
 
 DECOMPOSITIONS = ("inv", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "lu_factor_ex", "qr_factors", "svd",

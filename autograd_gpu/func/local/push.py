@@ -1,0 +1,180 @@
+"""Pushes first and second tangents through the steps of a plan: no adjoints, and memory that does not grow with depth.
+
+A value carries a stream: d tangents t_i and a second tangent s_g per group of the form, in one tensor. Through a call
+with Jacobian J and second derivative D,
+
+    t_i -> J t_i        s_g -> J s_g + sum over (i, j) in g of D[t_i, t_j]
+
+So a linear call is one product for the whole stream. A part that is zero, or not needed any more, is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...core.declare.op import RECORD
+from ...core.declare.op_call import Call
+from ...core.interpret.tape import Place
+from ...core.tensor import Tensor, wrap
+from .curvature import activation_of, is_elementwise, push_batched, second_derivative, slopes
+from .plan import Form, Pair, Plan, Step
+
+
+class Stream(NamedTuple):
+    """`firsts` tangents of a value, then `seconds` second tangents, (firsts + seconds, *shape); either may be 0."""
+
+    tensor: Tensor
+    firsts: int
+    seconds: int
+
+    @property
+    def tangents(self) -> Tensor | None:
+        return part(self.tensor, 0, self.firsts)
+
+    @property
+    def second_tangents(self) -> Tensor | None:
+        return part(self.tensor, self.firsts, self.firsts + self.seconds)
+
+
+Streams = dict[Place | None, Stream]
+
+
+def part(x: Tensor, start: int, stop: int) -> Tensor | None:
+    """x[start:stop]; None if that has no rows, and x itself if it has all."""
+    if start == stop:
+        return None
+    found: Tensor = x if stop - start == x.shape[0] else RECORD.basic_index(x, slice(start, stop))
+    return found
+
+
+def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Place | None]) -> Streams:
+    """The streams of the places `outs` that have one. `seeds` are the tangents of the inputs, (d, *shape)."""
+    streams: Streams = {place: Stream(t, form.d, 0) for place, t in seeds.items()}
+    for n, step in enumerate(plan.steps):
+        given = [streams.get(place) for place in step.inputs]
+        firsts = not plan.firsts.isdisjoint(step.outputs)
+        if any(stream is not None for stream in given) and (firsts or not plan.seconds.isdisjoint(step.outputs)):
+            pushed = _through_curve(step, given, form, firsts) if step.curved else _through(step.call, given, firsts)
+            streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
+        for place in step.inputs:
+            if plan.last[place] == n and place not in outs:
+                streams.pop(place, None)
+    return {place: streams[place] for place in outs if place in streams}
+
+
+def _through(call: Call, given: Sequence[Stream | None], firsts: bool) -> list[Stream | None]:
+    """The streams of the results of a call that is not curved: all tangents in one batch."""
+    d = max([s.firsts for s in given if s is not None]) if firsts else 0
+    p = max([s.seconds for s in given if s is not None])
+    tangents = [fitted(s, d, p) for s in given]
+    if all(t is None for t in tangents):
+        return [None] * len(call.outs)
+    return [None if t is None else Stream(t, d, p) for t in push_batched(call, tangents, d + p)]
+
+
+def fitted(stream: Stream | None, d: int, p: int) -> Tensor | None:
+    """The stream with exactly d tangents and p second tangents; None if it has neither."""
+    if stream is None or not ((d and stream.firsts) or (p and stream.seconds)):
+        return None
+    if (stream.firsts, stream.seconds) == (d, p):
+        return stream.tensor
+    parts = []
+    for n, own in ((d, stream.tangents), (p, stream.second_tangents)):
+        if n:
+            parts.append(_zeros(stream.tensor, n) if own is None else own)
+    return parts[0] if len(parts) == 1 else RECORD.cat(parts, 0)
+
+
+def _zeros(like: Tensor, n: int) -> Tensor:
+    """Zeros of n rows, shaped as the rows of `like`."""
+    return wrap(backend.make(like.device, "zeros", (n, *like.shape[1:]), like.dtype))
+
+
+def _through_curve(step: Step, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
+    """The streams of the results of a curved call."""
+    call, d, p = step.call, form.d, len(form.groups)
+    stream = given[step.live[0]]
+    if stream is not None and stream.firsts and is_elementwise(call, step.live):
+        return [Stream(_through_elementwise(call, step.live, stream, form), d, p)]
+    return _through_any(call, given, form, firsts)
+
+
+def _through_elementwise(call: Call, live: Sequence[int], stream: Stream, form: Form) -> Tensor:
+    """The stream of the result of a function of each element, in one pass."""
+    shape = call.outs[0].shape
+    flat = shape if len(shape) == 1 else (call.outs[0].numel(),)
+    pushed: Tensor
+    rows = shaped(stream.tensor, (stream.firsts + stream.seconds, *flat))
+    activation = activation_of(call, live)
+    if activation is None:
+        first, second = slopes(call, live)
+        pushed = RECORD.chain_stream(shaped(first, flat), shaped(second, flat), rows, d=form.d, groups=form.groups)
+    else:
+        saved, bias = activation.saved, activation.bias
+        if bias is not None and flat is not shape:
+            saved, bias = saved + bias, None
+        pushed = RECORD.pushed_curve(shaped(saved, flat), rows, bias, activation=activation.name,
+                                     parameters=activation.parameters, d=form.d, groups=form.groups)
+    return shaped(pushed, (form.d + len(form.groups), *shape))
+
+
+def shaped(x: Any, shape: tuple[int, ...]) -> Tensor:
+    """x in another shape; x itself if it has it."""
+    return x if x.shape == shape else RECORD.reshape(x, shape)
+
+
+def _through_any(call: Call, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
+    """The streams of the results of any curved call: its jvp, and its second derivative for all pairs in one batch."""
+    d, p = form.d, len(form.groups)
+    before = p if any(s is not None and s.seconds for s in given) else 0
+    carried = push_batched(call, [fitted(s, d, before) for s in given], d + before)
+    own = own_seconds(call, [None if s is None else s.tangents for s in given],
+                      [None if t is None else part(t, 0, d) for t in carried], form)
+    found: list[Stream | None] = []
+    for t, s in zip(carried, own, strict=True):
+        if t is None:
+            found.append(None)
+        elif s is None:
+            found.append(Stream(t, d, before))
+        else:
+            both = part(t, d, d + p) + s if before else s
+            found.append(Stream(RECORD.cat([part(t, 0, d), both], 0), d, p) if firsts else Stream(both, 0, p))
+    return found
+
+
+def own_seconds(call: Call, given: Sequence[Any], carried: Sequence[Any], form: Form) -> list[Any]:
+    """The second derivative of a call along the pairs of each group, (p, *shape) per result; None means zero.
+
+    given: the tangents of the inputs, (d, *shape); carried: those of the results.
+    """
+    pairs = form.pairs
+    along, also = [_rows(given, pairs, k) for k in (0, 1)]
+    found = second_derivative(call, along, also, _rows(carried, pairs, 1), len(pairs))
+    return [None if s is None else summed(s, form, 0) for s in found]
+
+
+def _rows(tangents: Sequence[Any], pairs: Sequence[Pair], k: int) -> list[Any]:
+    """Of each tensor of d tangents the rows that are element k of the pairs."""
+    rows = [pair[k] for pair in pairs]
+    return [t if t is None or rows == list(range(t.shape[0])) else picked(t, rows, -t.ndim) for t in tangents]
+
+
+def picked(x: Tensor, rows: Sequence[int], dim: int) -> Tensor:
+    """The elements of x with these numbers along a dimension, counted from the right."""
+    indices = wrap(backend.to_device(np.asarray(rows), x.device))
+    found: Tensor = RECORD.advanced_index(x, indices, dims=(dim,))
+    return found
+
+
+def summed(x: Tensor, form: Form, dim: int) -> Tensor:
+    """Of the terms of all pairs along dimension `dim` (0 or -1) the sums over each group, which are equally long."""
+    p = len(form.groups)
+    if x.shape[dim] == p:
+        return x
+    split = (p, -1, *x.shape[1:]) if dim == 0 else (*x.shape[:-1], p, -1)
+    found: Tensor = RECORD.sum(RECORD.reshape(x, split), 1 if dim == 0 else -1)
+    return found

@@ -1,0 +1,73 @@
+"""The calls that a tape keeps, and the tangents pushed through them."""
+
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu.core.interpret.interpreters import entered
+from autograd_gpu.core.interpret.tape import Taping
+
+pytestmark = pytest.mark.cpu
+
+
+def test_only_calls_that_depend_on_the_inputs_are_kept():
+    x, w = ag.tensor([1.0, 2.0]), ag.tensor([3.0, 4.0])
+    with entered(Taping("linearize", "ag.func.jvp")) as level:
+        place = level.add(x)
+        y = (x * w.exp()).sum() + w.sum()
+        wanted = [level.place_of(y), level.place_of(w), place]
+    assert [taped.call.op.name for taped in level.calls] == ["mul", "sum", "add"]
+    t = ag.tensor([1.0, 10.0])
+    with ag.profiler.count() as counted:
+        found = level.push({place: t}, wanted)
+    assert (found[0].item(), found[1], found[2] is t) == (pytest.approx(20.0855 + 545.9815, rel=1e-5), None, True)
+    assert not counted.rules
+
+
+def test_a_write_to_what_was_used_is_noticed():
+    x, w = ag.tensor([1.0]), ag.tensor([3.0])
+    with entered(Taping("linearize", "ag.func.jvp")) as level:
+        place = level.add(x)
+        wanted = [level.place_of(x * w)]
+    w.add_(1.0)
+    with pytest.raises(RuntimeError, match="a tensor that mul used has been modified by an inplace operation"):
+        level.push({place: ag.ones(1)}, wanted)
+
+
+def test_writes_inside_are_refused():
+    x = ag.tensor([1.0])
+    with entered(Taping("linearize", "ag.func.jvp")) as level:
+        level.add(x)
+        y = x * 2
+        with pytest.raises(RuntimeError, match="linearize does not support in-place operations on tensors that depend"):
+            y.add_(1.0)
+        ag.ones(1).add_(1.0)
+
+
+def test_what_a_node_of_the_plain_graph_saved_keeps_its_number():
+    """A backward inside of the function reads the result of tanh from the node, which holds an alias of it."""
+    w, x = ag.tensor([0.3], requires_grad=True), ag.tensor([2.0])
+    with entered(Taping("linearize", "ag.func.jvp")) as level:
+        place = level.add(x)
+        wanted = level.place_of(ag.autograd.grad((w * x).tanh(), w)[0])
+    (found,) = level.push({place: ag.ones(1)}, [wanted])
+    h = ag.tanh(w * x)
+    assert found.item() == pytest.approx(((1 - h * h) * (1 - 2 * x * w * h)).item())
+
+
+def test_outputs_without_a_derivative_have_no_number():
+    x = ag.tensor([1.0, 3.0, 2.0])
+    with entered(Taping("linearize", "ag.func.jvp")) as level:
+        level.add(x)
+        values, indices = x.sort()
+        assert (level.place_of(values), level.place_of(indices)) == (1, None)
+        assert level.place_of(x.sum(dtype=ag.int64)) is None
+
+
+def test_reverse_mode_does_not_see_calls_in_no_grad():
+    x = ag.tensor([1.0])
+    for reverse in (False, True):
+        with entered(Taping("hessian", "another method", reverse)) as level:
+            level.add(x)
+            with ag.no_grad():
+                y = x * 2
+            assert (level.place_of(y) is None) == reverse
