@@ -50,7 +50,7 @@ class ASGD(Optimizer):
         return {"ax": 0.0}
 
     def _ag_new_state(self, group: Group) -> dict[str, Any]:
-        return {"step": 0, "eta": float(group["lr"]), "mu": 1.0}
+        return {"step": 0, "eta": 1.0 * group["lr"], "mu": 1.0}
 
     def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         lr, lambd = group["lr"], group["lambd"]

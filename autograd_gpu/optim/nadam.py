@@ -90,4 +90,5 @@ class NAdam(Optimizer):
 
 
 def _momentum(group: Group, step: int) -> float:
-    return float(group["betas"][0] * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"])))
+    momentum: float = group["betas"][0] * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
+    return momentum

@@ -19,12 +19,14 @@ from .param_groups import (
     Group,
     Params,
     check_execution,
+    check_grad,
     check_nonnegative,
     check_tensors,
     completed,
     from_params,
     with_numbers,
 )
+from .recorded import apply_recorded, check_recordable, initial, recordable, settled
 from .state_loading import loaded_group, loaded_state
 
 
@@ -60,6 +62,7 @@ class Optimizer(Hookable):
         self._ag_buckets = Buckets()
         self._ag_forget_hooks()
         self._ag_in_step, self._ag_steps_taken = False, 0
+        self._ag_recorded = False  # whether state may be in a graph
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -113,7 +116,10 @@ class Optimizer(Hookable):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._ag_update(with_numbers(group))
+            if group.get("differentiable"):
+                self._ag_record(group)
+            else:
+                self._ag_update(with_numbers(group))
         return loss
 
     def _ag_update(self, group: Group) -> None:
@@ -126,6 +132,8 @@ class Optimizer(Hookable):
         params, arrays, grads = with_grads(group)
         if not params:
             return
+        if self._ag_recorded:
+            self._ag_settle(params, slots)
         states = [self.state[param] for param in params] if slots else [{} for _ in params]
         fresh, before = [False] * len(params), None
         keys: list[tuple[Any, ...]] = []
@@ -147,6 +155,38 @@ class Optimizer(Hookable):
         finally:
             for param in params:
                 bump_version(param)
+
+    def _ag_record(self, group: Group) -> None:
+        """Updates the parameters of `group` as `_ag_update` does, recorded; writes once all results are computed.
+
+        The parameters are written in place, the state is replaced.
+        """
+        params = [param for param in group["params"] if param._grad is not None]
+        for param in params:
+            check_recordable(param)
+        group, results = recordable(group), []
+        slots = self._ag_slots(group)
+        with enable_grad():
+            for param in params:
+                state, keys = dict(self.state.get(param, {})), list[Any]()
+                fresh = slots.keys().isdisjoint(state)
+                state = {**self._ag_new_state(group), **state} if fresh else state
+                self._ag_advance([state], group, [fresh], keys)
+                old = [state[name] if name in state else initial(param, start) for name, start in slots.items()]
+                numbers = self._ag_numbers(group, *keys[0])
+                # A clone: what the step saves of the parameter must outlive the write to it.
+                new, *made = apply_recorded(self._ag_formula, [param.clone(), param._grad, *old], numbers)
+                results.append((new, {**state, **dict(zip(slots, made, strict=True))}))
+            for param, (new, state) in zip(params, results, strict=True):
+                param.copy_(new)
+                self.state[param].update(state)
+        self._ag_recorded = True
+
+    def _ag_settle(self, params: list[Tensor], slots: dict[str, float]) -> None:
+        """Detaches the state of `params` from graphs, before it is written to."""
+        for param in params:
+            if param in self.state:
+                self.state[param].update(settled(self.state[param], slots))
 
     def _ag_slots(self, group: Group) -> dict[str, float]:
         """The names of state arrays of the parameter's shape, and their initial values."""
@@ -288,7 +328,7 @@ class Optimizer(Hookable):
         state = {}
         for group, indices in zip(groups, [g["params"] for g in saved], strict=True):
             self._ag_check_options(group)
-            slots, new = self._ag_slots(group), self._ag_new_state(group)
+            slots, new = self._ag_slots(group), self._ag_new_state(with_numbers(group))
             for index, param in zip(indices, group["params"], strict=True):
                 if index in state_dict["state"]:
                     state[param] = loaded_state(state_dict["state"][index], param, slots, new)
@@ -317,22 +357,12 @@ def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
             continue
         array, g = param.array, grad.array
         if array.shape != g.shape or array.dtype is not g.dtype or type(array) is not type(g):
-            _check_grad(param, grad)
+            check_grad(param, grad)
         params.append(param)
         arrays.append(array)
         grads.append(g)
     before_write(params)
     return params, arrays, grads
-
-
-def _check_grad(param: Tensor, grad: Tensor) -> None:
-    for what in ("shape", "dtype", "device"):
-        mine, theirs = getattr(param, what), getattr(grad, what)
-        if mine != theirs:
-            raise RuntimeError(
-                f"the gradient of a parameter has another {what} than the parameter: {theirs}, "
-                f"expected {mine}; if the parameter was moved, call zero_grad() and backward() again"
-            )
 
 
 Optimizer.step = with_hooks(Optimizer.step)  # type: ignore[method-assign]
