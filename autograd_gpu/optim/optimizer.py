@@ -24,6 +24,7 @@ from .param_groups import (
     check_tensors,
     completed,
     from_params,
+    way,
     with_numbers,
 )
 from .recorded import apply_recorded, check_recordable, initial, recordable, settled
@@ -148,7 +149,7 @@ class Optimizer(Hookable):
             self._ag_advance(states, group, fresh, keys)  # 2
             numbers = {key: self._ag_numbers(group, *key) for key in set(keys)}
             rows = [numbers[key] for key in keys]
-            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done)  # 3
+            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done, way(group))  # 3
         except BaseException:
             self._ag_take_back(states, keys, before, done)  # 4
             raise

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..backend import admitted, is_array
 from ..backend.arrays.dtypes import FLOATS
+from ..backend.optimizers.fused import Way
 from ..config import no_grad
 from ..core.tensor import Tensor
 
@@ -128,6 +129,14 @@ def check_execution(group: Group) -> None:
             "capturable=True is not supported: step() computes its step size on the host, and a CUDA graph would "
             "repeat the one that it was captured with. Leave capturable False and step outside the graph"
         )
+
+
+def way(group: Group) -> Way:
+    """How a step of `group` runs on CUDA, by its options `foreach` and `fused`; naming either ends the choice."""
+    fused, foreach = group.get("fused"), group.get("foreach")
+    if fused is None and foreach is None:
+        return "best"
+    return "fused" if fused else "foreach" if foreach else "loop"
 
 
 def check_grad(param: Tensor, grad: Tensor) -> None:

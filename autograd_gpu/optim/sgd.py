@@ -8,7 +8,7 @@ from ..backend.optimizers.formulas import SGDNumbers, descend, sgd
 from ..backend.optimizers.fused import step_lists
 from ..core.graph.storage import bump_version
 from .optimizer import Optimizer, with_grads
-from .param_groups import Group, Params
+from .param_groups import Group, Params, way
 
 
 class SGD(Optimizer):
@@ -60,7 +60,7 @@ class SGD(Optimizer):
         params, arrays, grads = with_grads(group)
         try:
             c = self._ag_numbers(group, False)
-            rows = step_lists(sgd, [arrays, grads], [c] * len(arrays), [])
+            rows = step_lists(sgd, [arrays, grads], [c] * len(arrays), [], way(group))
             descend([arrays[i] for i in rows], [grads[i] for i in rows], c)
         finally:
             for param in params:

@@ -16,6 +16,8 @@ import numpy as np
 from ..cpu import numpy_ops
 from .chunks import Array, Axpby, by_blas, sweep
 
+_NUMBERS = (int, float)
+
 
 class SGDNumbers(NamedTuple):
     """sign is -1 to maximize; damped is 1 - dampening; first is True if the momentum buffer is uninitialized."""
@@ -313,7 +315,7 @@ def _decayed(xp: Any, axpby: Axpby, p: Array, g: Array, work: tuple, c: Any) -> 
 
 def _left_out(factor: Any) -> bool:
     """Whether a term has the factor 0. That of a tensor 0 is computed, since it has a derivative."""
-    return isinstance(factor, int | float) and factor == 0
+    return isinstance(factor, _NUMBERS) and factor == 0
 
 
 def _average(
