@@ -50,7 +50,7 @@ def recordable(group: Group) -> Group:
 def initial(param: Tensor, value: Any) -> Tensor:
     """A new state like `param`, of `value`, a number or a 0-d tensor."""
     if isinstance(value, Tensor):
-        return (zeros_like(param.detach()) + value).to(param.dtype)
+        return (zeros_like(param.detach()) + value.to(param.device)).to(param.dtype)
     return full_like(param.detach(), value)
 
 
@@ -79,14 +79,17 @@ class Register:
         self.value = value
 
 
-def _value(x: Any) -> Any:
-    return x.value if isinstance(x, Register) else x
+def _operand(y: Any, x: Register) -> Any:
+    """`y`, a register, a number or a 0-d tensor on any device, as the other operand of `x`."""
+    if isinstance(y, Register):
+        return y.value
+    return y.to(x.value.device) if isinstance(y, Tensor) else y
 
 
 def _axpby(y: Register, x: Register, a: Any, b: Any, work: Register) -> None:
     """y = a x + b y; see chunks.Axpby."""
-    kept = y.value if isinstance(b, float) and b == 1.0 else y.value * b
-    y.value = kept + x.value * a
+    kept = y.value if isinstance(b, float) and b == 1.0 else y.value * _operand(b, y)
+    y.value = kept + x.value * _operand(a, x)
 
 
 def _put(out: Register, value: Tensor) -> Register:
@@ -98,20 +101,20 @@ class _Functions:
     """The functions of NumPy that formulas use, on registers."""
 
     @staticmethod
-    def add(x: Any, y: Any, out: Register) -> Register:
-        return _put(out, _value(x) + _value(y))
+    def add(x: Register, y: Any, out: Register) -> Register:
+        return _put(out, x.value + _operand(y, x))
 
     @staticmethod
-    def subtract(x: Any, y: Any, out: Register) -> Register:
-        return _put(out, _value(x) - _value(y))
+    def subtract(x: Register, y: Any, out: Register) -> Register:
+        return _put(out, x.value - _operand(y, x))
 
     @staticmethod
-    def multiply(x: Any, y: Any, out: Register) -> Register:
-        return _put(out, _value(x) * _value(y))
+    def multiply(x: Register, y: Any, out: Register) -> Register:
+        return _put(out, x.value * _operand(y, x))
 
     @staticmethod
-    def divide(x: Any, y: Any, out: Register) -> Register:
-        return _put(out, _value(x) / _value(y))
+    def divide(x: Register, y: Any, out: Register) -> Register:
+        return _put(out, x.value / _operand(y, x))
 
     @staticmethod
     def maximum(x: Register, y: Register, out: Register) -> Register:
