@@ -38,6 +38,14 @@ class Optimizer(Hookable):
     whose options override `defaults` for their group. `param_groups` may be changed between steps:
     group["lr"] *= 0.1. A learning rate or another numeric option may be a one-element tensor, read at each step.
 
+    `foreach` and `fused` choose how a step on CUDA runs, with the same results; on the CPU they change nothing. None:
+    by a fused kernel (SGD, Adam, AdamW), else by lists of parameters (foreach), a launch per operation. True: in that
+    way; Adagrad has no fused kernel on CUDA, and raises. False: one parameter at a time, unless the other is True.
+
+    `differentiable` records the step: gradients flow to the parameters and states before it, to the parameters'
+    `.grad`, and to options that are tensors, such as `lr`. The parameters are written in place, so they cannot be
+    leaves that require grad; their states are replaced. It excludes `foreach` and `fused`.
+
     >>> w = ag.ones(1, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
     >>> w.sum().backward()

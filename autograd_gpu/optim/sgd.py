@@ -15,7 +15,7 @@ class SGD(Optimizer):
     """Gradient descent: b = momentum b + (1 - dampening) g; p -= lr b (nesterov: p -= lr (g + momentum b)).
 
     g is the gradient (negated with `maximize`) plus weight_decay p, and b is initialized to the first g. `foreach` and
-    `fused` have no effect; NotImplementedError for `differentiable`.
+    `fused` choose how a step runs on CUDA, `differentiable` records it, see Optimizer.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.1, momentum=0.9)
