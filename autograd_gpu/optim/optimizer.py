@@ -71,7 +71,7 @@ class Optimizer(Hookable):
         self._ag_buckets = Buckets()
         self._ag_forget_hooks()
         self._ag_in_step, self._ag_steps_taken = False, 0
-        self._ag_recorded = False  # whether state may be in a graph
+        self._ag_recorded: set[Tensor] = set()  # the parameters whose state graphs may have saved
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -84,6 +84,8 @@ class Optimizer(Hookable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._ag_start()
+        if any(group.get("differentiable") for group in self.param_groups):
+            self._ag_recorded.update(self.state)
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds a group of parameters with its own options; missing options come from the defaults.
@@ -112,7 +114,7 @@ class Optimizer(Hookable):
         The closure computes the loss and the gradients; it is called first, with grad enabled. RuntimeError if a
         gradient differs from its parameter in shape, dtype or device. If memory runs out, each parameter is updated
         together with its state or not at all. An interrupt may leave the parameter being updated, or a bucket of small
-        parameters, partially updated.
+        parameters, partially updated; so may, by lists on CUDA, memory that runs out between two launches.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
@@ -189,13 +191,13 @@ class Optimizer(Hookable):
             for param, (new, state) in zip(params, results, strict=True):
                 param.copy_(new)
                 self.state[param].update(state)
-        self._ag_recorded = True
+                self._ag_recorded.add(param)
 
     def _ag_settle(self, params: list[Tensor], slots: dict[str, float]) -> None:
-        """Detaches the state of `params` from graphs, before it is written to."""
-        for param in params:
-            if param in self.state:
-                self.state[param].update(settled(self.state[param], slots))
+        """Gives state of recorded steps to `params` in memory of its own, before it is written to."""
+        for param in self._ag_recorded.intersection(params):
+            self.state[param].update(settled(self.state[param], slots))
+            self._ag_recorded.discard(param)
 
     def _ag_slots(self, group: Group) -> dict[str, float]:
         """The names of state arrays of the parameter's shape, and their initial values."""
