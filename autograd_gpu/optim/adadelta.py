@@ -12,8 +12,8 @@ from .param_groups import Group, Params
 class Adadelta(Optimizer):
     """p -= lr d with d = g sqrt(D + eps) / sqrt(v + eps) (Zeiler 2012); v averages g^2, D the previous d^2.
 
-    `rho` is the decay of both averages; weight_decay p is added to g, `maximize` negates g. `foreach` has no effect;
-    NotImplementedError for `capturable` and `differentiable`.
+    `rho` is the decay of both averages; weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a
+    step runs on CUDA, `differentiable` records it, see Optimizer; NotImplementedError for `capturable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adadelta([w], eps=0.25, rho=0.75)

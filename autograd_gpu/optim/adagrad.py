@@ -13,8 +13,8 @@ class Adagrad(Optimizer):
     """p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(G) + eps), G the sum of all g^2 so far (Duchi et al. 2011).
 
     G is initialized to `initial_accumulator_value`; weight_decay p is added to g, `maximize` negates g. `foreach` and
-    `fused` have no effect; NotImplementedError for `differentiable`. Unlike PyTorch's, the state is made at the first
-    step, so the model may be moved before it.
+    `fused` choose how a step runs on CUDA, `differentiable` records it, see Optimizer. Unlike PyTorch's, the state is
+    made at the first step, so the model may be moved before it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adagrad([w], lr=0.25)

@@ -13,8 +13,8 @@ class Adamax(Optimizer):
     """Adam with the infinity norm of past gradients in place of the root mean square (Kingma and Ba 2015, section 7).
 
     m averages the gradient g with betas[0], u = max(betas[1] u, |g| + eps), and p -= lr m / ((1 - betas[0]^t) u);
-    weight_decay p is added to g, `maximize` negates g. `foreach` has no effect; NotImplementedError for `capturable`
-    and `differentiable`.
+    weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a step runs on CUDA, `differentiable`
+    records it, see Optimizer; NotImplementedError for `capturable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adamax([w], lr=0.25)

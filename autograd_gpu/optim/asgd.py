@@ -13,8 +13,8 @@ class ASGD(Optimizer):
     """Averaged gradient descent (Polyak and Juditsky 1992): p = (1 - lambd eta) p - eta g.
 
     eta = lr / (1 + lambd lr t)^alpha, where t is the number of previous steps. state["ax"] equals p, and from step `t0`
-    on the mean of p. weight_decay p is added to g, `maximize` negates g. `foreach` has no effect; NotImplementedError
-    for `capturable` and `differentiable`.
+    on the mean of p. weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a step runs on CUDA,
+    `differentiable` records it, see Optimizer; NotImplementedError for `capturable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.ASGD([w], lr=0.25, lambd=0.0)
@@ -50,7 +50,7 @@ class ASGD(Optimizer):
         return {"ax": 0.0}
 
     def _ag_new_state(self, group: Group) -> dict[str, Any]:
-        return {"step": 0, "eta": float(group["lr"]), "mu": 1.0}
+        return {"step": 0, "eta": 1.0 * group["lr"], "mu": 1.0}
 
     def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         lr, lambd = group["lr"], group["lambd"]

@@ -19,12 +19,15 @@ from .param_groups import (
     Group,
     Params,
     check_execution,
+    check_grad,
     check_nonnegative,
     check_tensors,
     completed,
     from_params,
+    way,
     with_numbers,
 )
+from .recorded import apply_recorded, check_recordable, initial, recordable, settled
 from .state_loading import loaded_group, loaded_state
 
 
@@ -34,6 +37,14 @@ class Optimizer(Hookable):
     `params` is an iterable of leaf tensors, of (name, tensor), or of dicts {"params": tensors, option: value, ...}
     whose options override `defaults` for their group. `param_groups` may be changed between steps:
     group["lr"] *= 0.1. A learning rate or another numeric option may be a one-element tensor, read at each step.
+
+    `foreach` and `fused` choose how a step on CUDA runs, with the same results; on the CPU they change nothing. None:
+    by a fused kernel (SGD, Adam, AdamW), else by lists of parameters (foreach), a launch per operation. True: in that
+    way; Adagrad has no fused kernel on CUDA, and raises. False: one parameter at a time, unless the other is True.
+
+    `differentiable` records the step: gradients flow to the parameters and states before it, to the parameters'
+    `.grad`, and to options that are tensors, such as `lr`. The parameters are written in place, so they cannot be
+    leaves that require grad; their states are replaced. It excludes `foreach` and `fused`.
 
     >>> w = ag.ones(1, requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.5)
@@ -60,6 +71,7 @@ class Optimizer(Hookable):
         self._ag_buckets = Buckets()
         self._ag_forget_hooks()
         self._ag_in_step, self._ag_steps_taken = False, 0
+        self._ag_recorded: set[Tensor] = set()  # the parameters whose state graphs may have saved
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -72,6 +84,8 @@ class Optimizer(Hookable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._ag_start()
+        if any(group.get("differentiable") for group in self.param_groups):
+            self._ag_recorded.update(self.state)
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds a group of parameters with its own options; missing options come from the defaults.
@@ -100,7 +114,7 @@ class Optimizer(Hookable):
         The closure computes the loss and the gradients; it is called first, with grad enabled. RuntimeError if a
         gradient differs from its parameter in shape, dtype or device. If memory runs out, each parameter is updated
         together with its state or not at all. An interrupt may leave the parameter being updated, or a bucket of small
-        parameters, partially updated.
+        parameters, partially updated; so may, by lists on CUDA, memory that runs out between two launches.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
@@ -113,7 +127,10 @@ class Optimizer(Hookable):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._ag_update(with_numbers(group))
+            if group.get("differentiable"):
+                self._ag_record(group)
+            else:
+                self._ag_update(with_numbers(group))
         return loss
 
     def _ag_update(self, group: Group) -> None:
@@ -126,6 +143,8 @@ class Optimizer(Hookable):
         params, arrays, grads = with_grads(group)
         if not params:
             return
+        if self._ag_recorded:
+            self._ag_settle(params, slots)
         states = [self.state[param] for param in params] if slots else [{} for _ in params]
         fresh, before = [False] * len(params), None
         keys: list[tuple[Any, ...]] = []
@@ -140,13 +159,45 @@ class Optimizer(Hookable):
             self._ag_advance(states, group, fresh, keys)  # 2
             numbers = {key: self._ag_numbers(group, *key) for key in set(keys)}
             rows = [numbers[key] for key in keys]
-            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done)  # 3
+            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done, way(group))  # 3
         except BaseException:
             self._ag_take_back(states, keys, before, done)  # 4
             raise
         finally:
             for param in params:
                 bump_version(param)
+
+    def _ag_record(self, group: Group) -> None:
+        """Updates the parameters of `group` as `_ag_update` does, recorded; writes once all results are computed.
+
+        The parameters are written in place, the state is replaced.
+        """
+        params = [param for param in group["params"] if param._grad is not None]
+        for param in params:
+            check_recordable(param)
+        group, results = recordable(group), []
+        slots = self._ag_slots(group)
+        with enable_grad():
+            for param in params:
+                state, keys = dict(self.state.get(param, {})), list[Any]()
+                fresh = slots.keys().isdisjoint(state)
+                state = {**self._ag_new_state(group), **state} if fresh else state
+                self._ag_advance([state], group, [fresh], keys)
+                old = [state[name] if name in state else initial(param, start) for name, start in slots.items()]
+                numbers = self._ag_numbers(group, *keys[0])
+                # A clone: what the step saves of the parameter must outlive the write to it.
+                new, *made = apply_recorded(self._ag_formula, [param.clone(), param._grad, *old], numbers)
+                results.append((new, {**state, **dict(zip(slots, made, strict=True))}))
+            for param, (new, state) in zip(params, results, strict=True):
+                param.copy_(new)
+                self.state[param].update(state)
+                self._ag_recorded.add(param)
+
+    def _ag_settle(self, params: list[Tensor], slots: dict[str, float]) -> None:
+        """Gives state of recorded steps to `params` in memory of its own, before it is written to."""
+        for param in self._ag_recorded.intersection(params):
+            self.state[param].update(settled(self.state[param], slots))
+            self._ag_recorded.discard(param)
 
     def _ag_slots(self, group: Group) -> dict[str, float]:
         """The names of state arrays of the parameter's shape, and their initial values."""
@@ -288,7 +339,7 @@ class Optimizer(Hookable):
         state = {}
         for group, indices in zip(groups, [g["params"] for g in saved], strict=True):
             self._ag_check_options(group)
-            slots, new = self._ag_slots(group), self._ag_new_state(group)
+            slots, new = self._ag_slots(group), self._ag_new_state(with_numbers(group))
             for index, param in zip(indices, group["params"], strict=True):
                 if index in state_dict["state"]:
                     state[param] = loaded_state(state_dict["state"][index], param, slots, new)
@@ -317,22 +368,12 @@ def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
             continue
         array, g = param.array, grad.array
         if array.shape != g.shape or array.dtype is not g.dtype or type(array) is not type(g):
-            _check_grad(param, grad)
+            check_grad(param, grad)
         params.append(param)
         arrays.append(array)
         grads.append(g)
     before_write(params)
     return params, arrays, grads
-
-
-def _check_grad(param: Tensor, grad: Tensor) -> None:
-    for what in ("shape", "dtype", "device"):
-        mine, theirs = getattr(param, what), getattr(grad, what)
-        if mine != theirs:
-            raise RuntimeError(
-                f"the gradient of a parameter has another {what} than the parameter: {theirs}, "
-                f"expected {mine}; if the parameter was moved, call zero_grad() and backward() again"
-            )
 
 
 Optimizer.step = with_hooks(Optimizer.step)  # type: ignore[method-assign]

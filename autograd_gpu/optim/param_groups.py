@@ -7,6 +7,7 @@ from typing import Any
 
 from ..backend import admitted, is_array
 from ..backend.arrays.dtypes import FLOATS
+from ..backend.optimizers.fused import Way
 from ..config import no_grad
 from ..core.tensor import Tensor
 
@@ -37,15 +38,17 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
     if not isinstance(group, dict):
         raise TypeError(f"param_group must be a dict, but got {type(group)}")
     params, names = _listed(group["params"])
+    recorded = bool(group.get("differentiable", defaults.get("differentiable")))
     for param in params:
-        _check_param(param)
+        _check_param(param, recorded)
     if len(set(params)) != len(params):
         raise ValueError("optimizer contains a parameter group with duplicate parameters")
     if not set(params).isdisjoint([param for other in others for param in other["params"]]):
         raise ValueError("some parameters appear in more than one parameter group")
     options = {**defaults, **{k: v for k, v in group.items() if k != "params"}}
     result = {"params": params, **{name: plain_option(name, value) for name, value in options.items()}}
-    result.update({k: number(k, v) for k, v in result.items() if type(v) is tuple})  # betas: read once
+    if not recorded:
+        result.update({k: number(k, v) for k, v in result.items() if type(v) is tuple})  # betas: read once
     if names:
         result["param_names"] = names
     if any(("param_names" in other) != ("param_names" in result) for other in others):
@@ -112,19 +115,39 @@ def check_betas(group: Group) -> None:
 
 
 def check_execution(group: Group) -> None:
-    """Raises for unsupported options of `step`: NotImplementedError for `differentiable` and `capturable`."""
+    """Raises for options of `step` that exclude each other, and NotImplementedError for `capturable`."""
     if group.get("foreach") and group.get("fused"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if group.get("differentiable"):
-        raise NotImplementedError(
-            "differentiable=True is not supported: step() writes into arrays and records nothing. To differentiate "
-            "through an update, write it with tensors: w = w - lr * g"
-        )
+    for option in ("foreach", "fused"):
+        if group.get("differentiable") and group.get(option):
+            raise RuntimeError(
+                f"`{option}` does not support `differentiable`: a step is recorded tensor by tensor; "
+                f"leave {option} None"
+            )
     if group.get("capturable"):
         raise NotImplementedError(
             "capturable=True is not supported: step() computes its step size on the host, and a CUDA graph would "
             "repeat the one that it was captured with. Leave capturable False and step outside the graph"
         )
+
+
+def way(group: Group) -> Way:
+    """How a step of `group` runs on CUDA, by its options `foreach` and `fused`; naming either ends the choice."""
+    fused, foreach = group.get("fused"), group.get("foreach")
+    if fused is None and foreach is None:
+        return "best"
+    return "fused" if fused else "foreach" if foreach else "loop"
+
+
+def check_grad(param: Tensor, grad: Tensor) -> None:
+    """RuntimeError for a gradient that differs from its parameter in shape, dtype or device."""
+    for what in ("shape", "dtype", "device"):
+        mine, theirs = getattr(param, what), getattr(grad, what)
+        if mine != theirs:
+            raise RuntimeError(
+                f"the gradient of a parameter has another {what} than the parameter: {theirs}, "
+                f"expected {mine}; if the parameter was moved, call zero_grad() and backward() again"
+            )
 
 
 def _listed(params: Any) -> tuple[list[Any], list[str]]:
@@ -145,10 +168,11 @@ def _listed(params: Any) -> tuple[list[Any], list[str]]:
     return [param for _, param in named], [name for name, _ in named]
 
 
-def _check_param(param: Any) -> None:
+def _check_param(param: Any, recorded: bool) -> None:
+    """Raises for a parameter that no step, or if `recorded` no recorded step, can update."""
     if not isinstance(param, Tensor):
         raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
-    if not param.is_leaf:
+    if not param.is_leaf and not recorded:
         raise ValueError("can't optimize a non-leaf Tensor")
     if param.dtype not in FLOATS:
         raise TypeError(f"optimizer can only optimize floating point Tensors, but one of the params is {param.dtype}")

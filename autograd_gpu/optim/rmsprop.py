@@ -13,8 +13,8 @@ class RMSprop(Optimizer):
     """p -= lr g / (sqrt(v) + eps), with v the moving average of g^2 of decay `alpha` (Hinton 2012, lecture 6e).
 
     `centered` subtracts the square of the mean gradient from v (Graves 2013). `momentum` accumulates the steps:
-    b = momentum b + g / (sqrt(v) + eps). weight_decay p is added to g, `maximize` negates g. `foreach` has no effect;
-    NotImplementedError for `capturable` and `differentiable`.
+    b = momentum b + g / (sqrt(v) + eps). weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a
+    step runs on CUDA, `differentiable` records it, see Optimizer; NotImplementedError for `capturable`.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.RMSprop([w], lr=0.05, alpha=0.75)

@@ -8,14 +8,14 @@ from ..backend.optimizers.formulas import SGDNumbers, descend, sgd
 from ..backend.optimizers.fused import step_lists
 from ..core.graph.storage import bump_version
 from .optimizer import Optimizer, with_grads
-from .param_groups import Group, Params
+from .param_groups import Group, Params, way
 
 
 class SGD(Optimizer):
     """Gradient descent: b = momentum b + (1 - dampening) g; p -= lr b (nesterov: p -= lr (g + momentum b)).
 
     g is the gradient (negated with `maximize`) plus weight_decay p, and b is initialized to the first g. `foreach` and
-    `fused` have no effect; NotImplementedError for `differentiable`.
+    `fused` choose how a step runs on CUDA, `differentiable` records it, see Optimizer.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.SGD([w], lr=0.1, momentum=0.9)
@@ -60,7 +60,7 @@ class SGD(Optimizer):
         params, arrays, grads = with_grads(group)
         try:
             c = self._ag_numbers(group, False)
-            rows = step_lists(sgd, [arrays, grads], [c] * len(arrays), [])
+            rows = step_lists(sgd, [arrays, grads], [c] * len(arrays), [], way(group))
             descend([arrays[i] for i in rows], [grads[i] for i in rows], c)
         finally:
             for param in params:

@@ -25,7 +25,7 @@ def step_in_backward(optimizer: Optimizer) -> MultiHandle:
     Operations that need all gradients are not possible: clipping by the total norm, skipping a step if a gradient is
     not finite, and accumulating gradients over several backwards, each of which is a step. A backward that fails leaves
     updated the parameters that it reached. TypeError for an optimizer that updates its parameters together (LBFGS, or
-    any class that overrides `step`).
+    any class that overrides `step`), ValueError for `differentiable`.
 
     Call it again after adding parameters to the optimizer. Post-accumulate hooks registered before this call see the
     gradient; for later ones `.grad` is None. The handle's `remove()` undoes it.
@@ -42,6 +42,9 @@ def step_in_backward(optimizer: Optimizer) -> MultiHandle:
     if type(optimizer).step is not Optimizer.step:
         raise TypeError(f"step_in_backward: {type(optimizer).__name__} has a step() of its own, which may need all "
                         "gradients at once; define _update(group) in its place, or call step() after backward()")
+    if any(group.get("differentiable") for group in optimizer.param_groups):
+        raise ValueError("step_in_backward: a step with differentiable=True updates tensors that are no leaves, and "
+                         "backward() completes gradients of leaves; set their .grad and call step()")
     stepper = _Stepper(optimizer)
     return MultiHandle(tuple([
         param.register_post_accumulate_grad_hook(_Step(stepper, number))

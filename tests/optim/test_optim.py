@@ -564,11 +564,13 @@ def test_an_optimizer_without_a_formula():
 def test_ways_to_run_a_step(cls):
     w = ag.ones(2, requires_grad=True)
     assert getattr(optim, cls)([w], foreach=True).param_groups[0]["foreach"]
-    with pytest.raises(NotImplementedError, match=r"differentiable=True is not supported: .* write it with tensors"):
-        getattr(optim, cls)([w], differentiable=True)
+    with pytest.raises(RuntimeError, match="`foreach` does not support `differentiable`"):
+        getattr(optim, cls)([w], foreach=True, differentiable=True)
     if cls in ("SGD", "Adam", "AdamW", "Adagrad"):
         with pytest.raises(RuntimeError, match="`fused` and `foreach` cannot be `True` together"):
             getattr(optim, cls)([w], foreach=True, fused=True)
+        with pytest.raises(RuntimeError, match="`fused` does not support `differentiable`"):
+            getattr(optim, cls)([w], fused=True, differentiable=True)
     if cls not in ("SGD", "Adagrad"):
         with pytest.raises(NotImplementedError, match=r"capturable=True is not supported: .* Leave capturable False"):
             getattr(optim, cls)([w], capturable=True)

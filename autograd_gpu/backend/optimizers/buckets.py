@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .chunks import CHUNK, SCRATCH, Array, Formula, by_blas, sweep
-from .fused import step_lists
+from .fused import Way, step_lists
 
 SMALL = CHUNK // 4  # elements up to which gathering and scattering a parameter cost less than its calls
 
@@ -115,14 +115,15 @@ class Buckets:
             self._by_state.pop(id(array), None)
 
     def update(
-        self, formula: Formula, columns: Sequence[Sequence[Array]], numbers: Sequence[Any], done: list[int]
-    ) -> None:
+        self, formula: Formula, columns: Sequence[Sequence[Array]], numbers: Sequence[Any], done: list[int], way: Way,
+    ) -> None:  # fmt: skip
         """Runs `formula` over columns of parameters, gradients and states, by lists and buckets if possible.
 
-        `numbers` holds the hyperparameters of each row; buckets are used if all rows share them. Appends the updated
-        rows to `done`, those of a bucket after its update: an interrupt before that leaves them partially updated.
+        `numbers` holds the hyperparameters of each row; buckets are used if all rows share them. `way` is how CUDA
+        arrays are updated. Appends the updated rows to `done`, those of a bucket after its update: an interrupt before
+        that leaves them partially updated.
         """
-        alone = step_lists(formula, columns, numbers, done)
+        alone = step_lists(formula, columns, numbers, done, way)
         listed = set(done)
         if len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):
             plan, picked = self._plan, self._picked(self._plan, columns)

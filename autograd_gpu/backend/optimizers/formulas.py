@@ -1,5 +1,7 @@
 """The optimizers' update formulas on arrays, in place, with PyTorch's arithmetic; `chunks.sweep` applies them.
 
+They also run on lists of arrays (`lists.py`), and recorded on tensors (optim/recorded.py), by other (xp, axpby).
+
 A formula takes (xp, axpby, arrays, work, c): arrays are the parameter p, its gradient g, and its state; work are arrays
 for intermediates, s, u and t; c holds the hyperparameters of this step. `axpby(y, x, a, b, work)` is y = a x + b y. To
 save passes over memory, constant factors are merged into axpby, and bias corrections into the step size.
@@ -13,6 +15,8 @@ import numpy as np
 
 from ..cpu import numpy_ops
 from .chunks import Array, Axpby, by_blas, sweep
+
+_NUMBERS = (int, float)
 
 
 class SGDNumbers(NamedTuple):
@@ -38,7 +42,7 @@ def sgd(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: SGDNumbers) -> Non
             xp.multiply(g, c.sign, b)
         else:
             axpby(b, g, damped * c.sign, c.momentum, s)
-        if c.decay:
+        if not _left_out(c.decay):
             axpby(b, p, damped * c.decay, 1.0, s)
         if not c.nesterov:
             axpby(p, b, -c.lr, 1.0, s)
@@ -281,7 +285,7 @@ def rprop(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RpropNumbers) ->
     xp.multiply(g, c.sign, u)
     xp.multiply(u, previous, s)
     turned, kept = xp.less(s, 0.0), xp.greater(s, 0.0)
-    s[...] = 1.0
+    xp.copyto(s, 1.0)
     xp.copyto(s, c.grow, where=kept)
     xp.copyto(s, c.shrink, where=turned)
     xp.multiply(size, s, size)
@@ -301,12 +305,17 @@ def blend(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, weight: float) -> N
 
 def _decayed(xp: Any, axpby: Axpby, p: Array, g: Array, work: tuple, c: Any) -> tuple[Array, float]:
     """The gradient with weight decay, and its sign: (g, c.sign) without decay, else (sign g + decay p, 1)."""
-    if not c.decay:
+    if _left_out(c.decay):
         return g, c.sign
     _, u, t = work[:3]
     xp.multiply(p, c.decay, u)
     axpby(u, g, c.sign, 1.0, t)
     return u, 1.0
+
+
+def _left_out(factor: Any) -> bool:
+    """Whether a term has the factor 0. That of a tensor 0 is computed, since it has a derivative."""
+    return isinstance(factor, _NUMBERS) and factor == 0
 
 
 def _average(

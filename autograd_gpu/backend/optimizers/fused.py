@@ -1,21 +1,28 @@
-"""Fused optimizer steps on CUDA: one launch for all parameters of one dtype with the same hyperparameters.
+"""Optimizer steps on CUDA for all parameters of one dtype with the same hyperparameters at once.
 
 A ufunc call costs the host about 10 us, and a formula has seven to fifteen of them per parameter. SGD, Adam and AdamW
-have kernels. The other optimizers run their formulas for one parameter at a time (`chunks.sweep`), as do parameters
-that the kernels do not support: non-contiguous ones, and ones that overlap.
+have kernels, one launch for all parameters; the other formulas run on lists of arrays, a launch per function
+(`lists.py`). Parameters that neither supports, non-contiguous ones and ones that overlap, run their formulas one at a
+time (`chunks.sweep`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import repeat
 from operator import is_
-from typing import Any
+from typing import Any, Literal
 
 from .. import kernels
 from ..cuda import runtime
 from . import formulas
 from .chunks import Array, Formula
+from .lists import run_lists
+
+# How a step runs on CUDA: by a kernel where there is one, else by lists; only by a kernel; only by lists; or one
+# parameter at a time. NumPy arrays are updated in the same way under each.
+Way = Literal["best", "fused", "foreach", "loop"]
 
 # By formula: the kernel, and the number of columns including the optional state.
 _STEPS: dict[Formula, tuple[Callable[[kernels.TensorLists, bool, Any], None], int]] = {
@@ -23,22 +30,43 @@ _STEPS: dict[Formula, tuple[Callable[[kernels.TensorLists, bool, Any], None], in
 }  # fmt: skip
 
 Columns = Sequence[Sequence[Array]]  # parameters, gradients, and each kind of state
+Step = Callable[[kernels.TensorLists, Any], None]
 
 
-def step_lists(formula: Formula, columns: Columns, numbers: Sequence[Any], done: list[int]) -> Sequence[int]:
-    """Updates the rows of `columns` that a kernel supports, and appends them to `done` after each launch.
+def step_lists(
+    formula: Formula, columns: Columns, numbers: Sequence[Any], done: list[int], way: Way
+) -> Sequence[int]:
+    """Updates the rows of `columns` that a kernel or lists support, and appends them to `done` after each launch.
 
-    Returns the other rows.
+    Returns the other rows. RuntimeError for "fused" without a kernel.
     """
     rows, module = range(len(numbers)), runtime.loaded()
-    if module is None or formula not in _STEPS or not rows:
+    if module is None or way == "loop" or not rows:
         return rows
     stepped: set[int] = set()
     for group in _groups(columns[0], numbers, module.ndarray):
-        taken = _launch(formula, columns, numbers[group[0]], group)
+        taken = _launch(_step(formula, len(columns), way), columns, numbers[group[0]], group)
         done += taken
         stepped.update(taken)
     return [i for i in rows if i not in stepped] if len(stepped) < len(rows) else []
+
+
+def _step(formula: Formula, columns: int, way: Way) -> Step:
+    """What updates the rows of TensorLists, of so many columns."""
+    if formula in _STEPS and way != "foreach":
+        kernel, full = _STEPS[formula]
+        return lambda lists, numbers: kernel(lists, columns == full, numbers)
+    if way == "fused":
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu']; this "
+            "optimizer has no fused kernel on CUDA: leave fused None, and its step runs on lists of parameters"
+        )
+    return partial(_by_lists, formula)
+
+
+def _by_lists(formula: Formula, lists: kernels.TensorLists, numbers: Any) -> None:
+    params, *states, grads = lists.lists
+    run_lists(formula, [params, grads, *states], numbers)
 
 
 def _groups(params: Sequence[Array], numbers: Sequence[Any], kind: Any) -> Collection[Sequence[int]]:
@@ -52,8 +80,8 @@ def _groups(params: Sequence[Array], numbers: Sequence[Any], kind: Any) -> Colle
     return groups.values()
 
 
-def _launch(formula: Formula, columns: Columns, numbers: Any, rows: Sequence[int]) -> Sequence[int]:
-    """Updates `rows`, or the supported ones of them, in one launch; returns the updated rows."""
+def _launch(step: Step, columns: Columns, numbers: Any, rows: Sequence[int]) -> Sequence[int]:
+    """Updates `rows`, or the supported ones of them, together; returns the updated rows."""
     lists = _lists(columns, rows)
     if lists is None:
         fitting = [i for i in rows if kernels.fits(columns[0][i], *[column[i] for column in columns[2:]])]
@@ -61,8 +89,7 @@ def _launch(formula: Formula, columns: Columns, numbers: Any, rows: Sequence[int
         rows = fitting
     if lists is None:
         return []
-    step, full = _STEPS[formula]
-    step(lists, len(columns) == full, numbers)
+    step(lists, numbers)
     return rows
 
 
