@@ -1,0 +1,5 @@
+"""Two short programs to read and to change, each with a picture in out/.
+
+python -m benchmarks.examples.burgers          a network solves a differential equation
+python -m benchmarks.examples.learned_rate     learning rates are learned through unrolled steps of SGD
+"""
