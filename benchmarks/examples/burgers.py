@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from ..peers import clock_for, load_peers
 from ..plots import COLOURS, INK, new_figure, save
 from ..report import OURS
 from ..timing import Contender, interleave
-from .command_line import parse
+from .command_line import one_thread, parse
 
 NU = 0.01 / math.pi
 POINTS = 2000
@@ -92,13 +92,6 @@ def exact(t: np.ndarray, x: np.ndarray, nodes: int = 100) -> np.ndarray:
 # ---- training -------------------------------------------------------------------------------
 
 
-class Trained(NamedTuple):
-    """A network, and the loss of each step."""
-
-    network: nn.Module
-    losses: list[float]
-
-
 def draw_points(residual: Residual, count: int, device: str) -> tuple[ag.Tensor, ag.Tensor]:
     """`count` of five times as many uniform points, drawn with probability 1 + |residual| / mean |residual|."""
     t, x = ag.rand(5 * count, device=device), 2 * ag.rand(5 * count, device=device) - 1
@@ -122,21 +115,25 @@ def minimize(optimizer: optim.Optimizer, residual: Callable[[], ag.Tensor], step
         optimizer.step(closure)
 
 
-def train(steps: int, device: str, points: int = POINTS, show: Callable[[str], None] = print) -> Trained:
-    """Five rounds of steps / 5 steps each; for L-BFGS they are the iterations of one call."""
-    network, losses = make_network().to(device), []
-    residual, each, start = make_residual(network), steps // ROUNDS, time.perf_counter()
+def train(steps: int, device: str, points: int = POINTS) -> tuple[nn.Module, list[float]]:
+    """Five rounds of steps / 5 steps each, which for L-BFGS are the iterations of one call: the network, the losses."""
+    losses: list[float] = []
+    each, start = steps // ROUNDS, time.perf_counter()
+    network = make_network().to(device)
+    residual = make_residual(network)
     for number in range(1, ROUNDS + 1):
         at_points = functools.partial(residual, *draw_points(residual, points, device))
         if number == 1:
             minimize(optim.Adam(network.parameters(), lr=3e-3), at_points, each, losses)
         else:
-            options = {"tolerance_grad": 0, "tolerance_change": 0, "line_search_fn": "strong_wolfe"}
-            lbfgs = optim.LBFGS(network.parameters(), max_iter=each, history_size=50, **options)
+            lbfgs = optim.LBFGS(
+                network.parameters(), max_iter=each, history_size=50,
+                tolerance_grad=0, tolerance_change=0, line_search_fn="strong_wolfe",
+            )  # fmt: skip
             minimize(lbfgs, at_points, 1, losses)
         error, seconds = relative_error(network, device), time.perf_counter() - start
-        show(f"round {number} of {ROUNDS}: loss {losses[-1]:.1e}, relative L2 error {error:.4f}, {seconds:.0f} s")
-    return Trained(network, losses)
+        print(f"round {number} of {ROUNDS}: loss {losses[-1]:.1e}, relative L2 error {error:.4f}, {seconds:.0f} s")
+    return network, losses
 
 
 # ---- results --------------------------------------------------------------------------------
@@ -146,7 +143,7 @@ def on_grid(network: nn.Module, device: str, times: int = 101, places: int = 257
     """t, x, the network's u and the exact u on a grid; each of shape (times, places)."""
     t, x = np.meshgrid(np.linspace(0, 1, times), np.linspace(-1, 1, places), indexing="ij")
     with ag.no_grad():
-        u = solution(network, *(ag.tensor(c, dtype=ag.float32, device=device) for c in (t, x)))
+        u = solution(network, *[ag.tensor(c, dtype=ag.float32, device=device) for c in (t, x)])
     return t, x, u.cpu().numpy(), exact(t, x)
 
 
@@ -154,3 +151,57 @@ def relative_error(network: nn.Module, device: str) -> float:
     """The L2 norm of the error over that of the exact solution, on the grid."""
     _, _, found, expected = on_grid(network, device)
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+def step_times(network: nn.Module, device: str, points: int = POINTS) -> dict[str, float]:
+    """Milliseconds for a loss and its backward: by one pass, by nested calls of grad, and by those in PyTorch."""
+
+    def contender(name: str, lib: ModuleType, residual: Callable[[], Any]) -> Contender:
+        return Contender(name, lambda: residual().square().mean().backward(), clock_for(lib, device))
+
+    at = ag.rand(2, points, device=device)
+    contenders = [
+        contender("one pass", ag, functools.partial(make_residual(network), *at)),
+        contender("nested grad", ag, functools.partial(nested_residual, network, *at)),
+    ]
+    for torch in load_peers(["torch"], ["torch"], device)[0].values():
+        own, (t, x) = make_network(torch).to(device), torch.rand(2, points, device=device)
+        by_torch = functools.partial(nested_residual, own, t, x, torch)
+        contenders.append(contender("nested grad in PyTorch", torch, by_torch))
+    with one_thread():
+        return {name: 1000 * timing.median for name, timing in interleave(contenders, 7).items()}
+
+
+def draw(network: nn.Module, losses: list[float], device: str, path: Path) -> None:
+    """The solution, three slices of it with the exact ones, and the loss of each step."""
+    figure, (field, *slices, curve) = new_figure(2 + len(SLICES), width=3.1, height=3)
+    t, x, found, expected = on_grid(network, device)
+    field.grid(False)
+    figure.colorbar(field.pcolormesh(t, x, found, cmap="RdBu_r", shading="gouraud", rasterized=True), ax=field)
+    field.set(title="u(t, x) of the network", xlabel="t", ylabel="x")
+    for ax, time_of_slice in zip(slices, SLICES, strict=True):
+        row = round(time_of_slice * (len(t) - 1))
+        ax.plot(x[row], expected[row], color=COLOURS["jax"], lw=4, alpha=0.5, label="exact")
+        ax.plot(x[row], found[row], color=COLOURS[OURS], lw=1.5, ls="--", label="network")
+        ax.set(title=f"t = {time_of_slice}", xlabel="x", ylim=(-1.1, 1.1))
+    slices[0].legend(frameon=False, fontsize=9)
+    curve.semilogy(losses, color=INK, lw=0.8)
+    curve.set(title="mean square residual", xlabel="evaluation")
+    save(figure, path)
+
+
+def main(argv: Sequence[str] | None = None) -> float:
+    """Trains, prints, draws; returns the relative error."""
+    args = parse(__doc__, 2500, argv, least=ROUNDS)
+    ag.manual_seed(args.seed)
+    with one_thread():
+        network, losses = train(args.steps, args.device)
+    draw(network, losses, args.device, args.out / "burgers.png")
+    times = [f"{name} {ms:.1f} ms" for name, ms in step_times(network, args.device).items()]
+    print(f"Loss and backward at {POINTS} points: {', '.join(times)}")
+    print(f"Picture: {args.out / 'burgers.png'}")
+    return relative_error(network, args.device)
+
+
+if __name__ == "__main__":
+    main()
