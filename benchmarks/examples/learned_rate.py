@@ -33,7 +33,7 @@ INNER_STEPS = 10
 TASKS = 16  # in an outer step
 LAYERS = ("first layer", "second layer", "last layer")
 INITIAL_RATE = 0.01  # of each layer
-FIXED_RATES = (INITIAL_RATE, 0.03, 0.1)  # the same for each layer, to compare with
+FIXED_RATES = (INITIAL_RATE, 0.1, 0.5)  # the same for each layer, to compare with
 
 Weights = dict[str, ag.Tensor]
 
@@ -72,8 +72,8 @@ def predict(weights: Weights, x: ag.Tensor) -> ag.Tensor:
 
 
 def losses(weights: Weights, x: ag.Tensor, y: ag.Tensor) -> ag.Tensor:
-    """The mean square error of each task."""
-    return (predict(weights, x) - y).square().mean((1, 2))
+    """The Huber loss of each task. Its gradient is bounded, so that too long steps make SGD slow, not infinite."""
+    return nn.functional.huber_loss(predict(weights, x), y, reduction="none").mean((1, 2))
 
 
 def fit(rates: ag.Tensor, tasks: Tasks) -> tuple[Weights, ag.Tensor]:
@@ -103,6 +103,7 @@ def learn(steps: int, device: str) -> list[list[float]]:
     """The rates before the outer steps and after each of them."""
     log_rates = ag.full((len(LAYERS),), math.log(INITIAL_RATE), device=device).requires_grad_()
     adam = optim.Adam([log_rates], lr=0.1)
+    schedule = optim.lr_scheduler.CosineAnnealingLR(adam, steps)
     history = [log_rates.detach().exp().tolist()]
     for step in range(1, steps + 1):
         adam.zero_grad()
@@ -110,15 +111,16 @@ def learn(steps: int, device: str) -> list[list[float]]:
             tested = fit(log_rates.exp(), draw_tasks(TASKS, device))[1]
             tested[-1].backward()
         adam.step()
+        schedule.step()
         history.append(log_rates.detach().exp().tolist())
         if step % 10 == 0 or step == steps:
             rates = ", ".join([f"{rate:.3f}" for rate in history[-1]])
-            print(f"step {step}: loss after {INNER_STEPS} steps of SGD {tested[-1].item():.2f}, rates {rates}")
+            print(f"step {step}: loss after {INNER_STEPS} steps of SGD {tested[-1].item():.3f}, rates {rates}")
     return history
 
 
 class Comparison(NamedTuple):
-    """What some rates do on tasks that are the same for all: test losses by step, and the waves of the first task."""
+    """What some rates do on tasks that are the same for all: test losses by step, and the wave of one task."""
 
     name: str
     tested: list[float]
@@ -126,14 +128,20 @@ class Comparison(NamedTuple):
     wave: ag.Tensor
 
 
+def highest(tasks: Tasks) -> int:
+    """The task with the highest wave, which is the one to show."""
+    return int(tasks.y.abs().amax((1, 2)).argmax())
+
+
 def compare(named: dict[str, list[float]], tasks: Tasks, seed: int) -> list[Comparison]:
     """Fits the tasks by each of the rates, from the same weights."""
     found = []
     x = ag.linspace(-math.pi, math.pi, 100, device=tasks.x.device).reshape(1, -1, 1)
+    shown = highest(tasks)
     for name, rates in named.items():
         ag.manual_seed(seed)
         weights, tested = fit(ag.tensor(rates, device=tasks.x.device), tasks)
-        wave = predict({key: w[:1] for key, w in weights.items()}, x)
+        wave = predict({key: w[shown : shown + 1] for key, w in weights.items()}, x)
         found.append(Comparison(name, tested.tolist(), x.flatten().cpu(), wave.detach().flatten().cpu()))
     return found
 
@@ -144,9 +152,10 @@ def draw(history: list[list[float]], compared: list[Comparison], tasks: Tasks, p
     for name, rates, colour in zip(LAYERS, zip(*history, strict=True), (COLOURS[OURS], "#38a169", INK), strict=True):
         left.semilogy(rates, color=colour, label=name)
     left.set(title="learning rates", xlabel="step of Adam")
-    right.plot(tasks.x[0].flatten().cpu(), tasks.y[0].flatten().cpu(), "o", color=INK, ms=3, label="to learn from")
+    x, y = (points[highest(tasks)].flatten().cpu() for points in (tasks.x, tasks.y))
+    right.plot(x, y, "o", color=INK, ms=3, label="to learn from")
     for found, colour in zip(compared, ("#cbd5e0", "#a0aec0", "#718096", COLOURS[OURS]), strict=True):
-        middle.semilogy(found.tested, color=colour, label=found.name)
+        middle.plot(found.tested, color=colour, label=found.name)
         right.plot(found.x, found.wave, color=colour)
     middle.set(title="mean test loss", xlabel="step of SGD")
     right.set(title=f"a wave after {INNER_STEPS} steps", xlabel="x")
