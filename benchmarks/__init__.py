@@ -1,4 +1,4 @@
-"""Workload benchmarks against peers, and the demo.
+"""Workload benchmarks against peers, the demo, and examples.
 
 Each workload is a module that runs alone, and `python -m benchmarks` runs them all:
 
@@ -7,6 +7,8 @@ Each workload is a module that runs alone, and `python -m benchmarks` runs them 
     python -m benchmarks.tables --write README.md
     python -m benchmarks.probe --lines out.jsonl    # what only a GPU can answer, check by check
     python -m benchmarks.demo                  # trains on real data, writes out/report.html
+    python -m benchmarks.examples.burgers      # a differential equation, drawn in out/burgers.png
+    python -m benchmarks.examples.learned_rate # learning rates are learned, drawn in out/learned_rate.png
 
 The variables below must be set before NumPy, JAX or CuPy is loaded, hence here.
 """

@@ -11,8 +11,8 @@
    residual is large: the shock is so thin that uniform points would miss it.
 4. The exact solution is known. The program prints the error, and draws both into out/burgers.png.
 
-The problem is that of Raissi, Perdikaris and Karniadakis, Physics-informed neural networks (2019); the points are drawn
-as in Wu et al., A comprehensive study of non-adaptive and residual-based adaptive sampling (2023).
+The problem is that of Raissi et al., Physics-informed neural networks (2019). Points are drawn as in Wu et al., A
+comprehensive study of non-adaptive and residual-based adaptive sampling (2023).
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ NU = 0.01 / math.pi
 POINTS = 2000
 ROUNDS = 5  # of which the first uses Adam
 SLICES = (0.25, 0.5, 0.75)
+LBFGS_OPTIONS: dict[str, Any] = {"tolerance_grad": 0, "tolerance_change": 0, "line_search_fn": "strong_wolfe"}
 
-Residual = Callable[[ag.Tensor, ag.Tensor], ag.Tensor]
+Residual = Callable[[ag.Tensor, ag.Tensor], ag.Tensor]  # of t and x
 
 
 # ---- the equation ---------------------------------------------------------------------------
@@ -81,8 +82,10 @@ def nested_residual(network: Any, t: Any, x: Any, lib: ModuleType = ag) -> Any:
 
 
 def exact(t: np.ndarray, x: np.ndarray, nodes: int = 100) -> np.ndarray:
-    """The exact u(t, x), t and x broadcast, by the Cole-Hopf transform: u = -2 nu (log v)_x turns Burgers' equation
-    into the heat equation for v, whose solution is an integral with the weight of Gauss-Hermite quadrature."""
+    """The exact u(t, x), by the Cole-Hopf transform and Gauss-Hermite quadrature.
+
+    u = -2 nu (log v)_x makes the heat equation for v of Burgers' equation: v is an integral with a Gaussian weight.
+    """
     z, weights = np.polynomial.hermite.hermgauss(nodes)
     y = x[..., None] - np.sqrt(4 * NU * t)[..., None] * z
     v = weights * np.exp(-np.cos(np.pi * y) / (2 * np.pi * NU))
@@ -118,30 +121,22 @@ def minimize(optimizer: optim.Optimizer, residual: Callable[[], ag.Tensor], step
 def train(steps: int, device: str, points: int = POINTS) -> tuple[nn.Module, list[float]]:
     """Five rounds of steps / 5 steps each, which for L-BFGS are the iterations of one call: the network, the losses."""
     losses: list[float] = []
-    each, start = steps // ROUNDS, time.perf_counter()
-    network = make_network().to(device)
+    each, start, network = steps // ROUNDS, time.perf_counter(), make_network().to(device)
     residual = make_residual(network)
     for number in range(1, ROUNDS + 1):
         at_points = functools.partial(residual, *draw_points(residual, points, device))
         if number == 1:
             minimize(optim.Adam(network.parameters(), lr=3e-3), at_points, each, losses)
         else:
-            lbfgs = optim.LBFGS(
-                network.parameters(), max_iter=each, history_size=50,
-                tolerance_grad=0, tolerance_change=0, line_search_fn="strong_wolfe",
-            )  # fmt: skip
-            minimize(lbfgs, at_points, 1, losses)
+            minimize(optim.LBFGS(network.parameters(), max_iter=each, **LBFGS_OPTIONS), at_points, 1, losses)
         error, seconds = relative_error(network, device), time.perf_counter() - start
         print(f"round {number} of {ROUNDS}: loss {losses[-1]:.1e}, relative L2 error {error:.4f}, {seconds:.0f} s")
     return network, losses
 
 
-# ---- results --------------------------------------------------------------------------------
-
-
-def on_grid(network: nn.Module, device: str, times: int = 101, places: int = 257) -> tuple[np.ndarray, ...]:
-    """t, x, the network's u and the exact u on a grid; each of shape (times, places)."""
-    t, x = np.meshgrid(np.linspace(0, 1, times), np.linspace(-1, 1, places), indexing="ij")
+def on_grid(network: nn.Module, device: str) -> tuple[np.ndarray, ...]:
+    """t, x, the network's u and the exact u on a grid; a row for each time."""
+    t, x = np.meshgrid(np.linspace(0, 1, 101), np.linspace(-1, 1, 257), indexing="ij")
     with ag.no_grad():
         u = solution(network, *[ag.tensor(c, dtype=ag.float32, device=device) for c in (t, x)])
     return t, x, u.cpu().numpy(), exact(t, x)
@@ -149,7 +144,7 @@ def on_grid(network: nn.Module, device: str, times: int = 101, places: int = 257
 
 def relative_error(network: nn.Module, device: str) -> float:
     """The L2 norm of the error over that of the exact solution, on the grid."""
-    _, _, found, expected = on_grid(network, device)
+    *_, found, expected = on_grid(network, device)
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
@@ -166,8 +161,7 @@ def step_times(network: nn.Module, device: str, points: int = POINTS) -> dict[st
     ]
     for torch in load_peers(["torch"], ["torch"], device)[0].values():
         own, (t, x) = make_network(torch).to(device), torch.rand(2, points, device=device)
-        by_torch = functools.partial(nested_residual, own, t, x, torch)
-        contenders.append(contender("nested grad in PyTorch", torch, by_torch))
+        contenders.append(contender("in PyTorch", torch, functools.partial(nested_residual, own, t, x, torch)))
     with one_thread():
         return {name: 1000 * timing.median for name, timing in interleave(contenders, 7).items()}
 
@@ -176,7 +170,6 @@ def draw(network: nn.Module, losses: list[float], device: str, path: Path) -> No
     """The solution, three slices of it with the exact ones, and the loss of each step."""
     figure, (field, *slices, curve) = new_figure(2 + len(SLICES), width=3.1, height=3)
     t, x, found, expected = on_grid(network, device)
-    field.grid(False)
     figure.colorbar(field.pcolormesh(t, x, found, cmap="RdBu_r", shading="gouraud", rasterized=True), ax=field)
     field.set(title="u(t, x) of the network", xlabel="t", ylabel="x")
     for ax, time_of_slice in zip(slices, SLICES, strict=True):
@@ -190,8 +183,8 @@ def draw(network: nn.Module, losses: list[float], device: str, path: Path) -> No
     save(figure, path)
 
 
-def main(argv: Sequence[str] | None = None) -> float:
-    """Trains, prints, draws; returns the relative error."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Trains, prints, draws."""
     args = parse(__doc__, 2500, argv, least=ROUNDS)
     ag.manual_seed(args.seed)
     with one_thread():
@@ -200,7 +193,6 @@ def main(argv: Sequence[str] | None = None) -> float:
     times = [f"{name} {ms:.1f} ms" for name, ms in step_times(network, args.device).items()]
     print(f"Loss and backward at {POINTS} points: {', '.join(times)}")
     print(f"Picture: {args.out / 'burgers.png'}")
-    return relative_error(network, args.device)
 
 
 if __name__ == "__main__":
