@@ -161,7 +161,7 @@ def step_times(network: nn.Module, device: str, points: int = POINTS) -> dict[st
     ]
     for torch in load_peers(["torch"], ["torch"], device)[0].values():
         own, (t, x) = make_network(torch).to(device), torch.rand(2, points, device=device)
-        contenders.append(contender("in PyTorch", torch, functools.partial(nested_residual, own, t, x, torch)))
+        contenders.append(contender("nested in PyTorch", torch, functools.partial(nested_residual, own, t, x, torch)))
     with one_thread():
         return {name: 1000 * timing.median for name, timing in interleave(contenders, 7).items()}
 
