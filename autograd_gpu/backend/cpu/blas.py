@@ -66,6 +66,12 @@ def threads() -> int:
     return 0 if controls is None else controls[0]()
 
 
+def limit() -> int:
+    """threads() as the process has set it, also while products run on one thread; 0 if NumPy uses another BLAS."""
+    with _LIMIT.lock:
+        return _LIMIT.before if _LIMIT.depth else threads()
+
+
 def kernels() -> str | None:
     """The processor type that NumPy's OpenBLAS has selected, such as "SkylakeX"; None if NumPy uses another BLAS."""
     found = _library()
