@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import counters
 from ..arrays.dtypes import HALF, float32
-from . import pool, sums
+from . import large_products, pool, sums
 from .blas import LARGEST, SMALLEST, on_one_thread
 
 # With at most FEW_ROWS rows in x and at least MANY_ELEMENTS elements in w, np.dot(w, x.T).T is faster than
@@ -35,7 +35,11 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     work = results * terms
     if terms >= MANY_TERMS and 1 < results <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
         return on_one_thread(_of_blocks, a, b)
-    product = _product if a.ndim == 2 and b.ndim == 2 else _products
+    product, total = _product, work
+    if a.ndim > 2 or b.ndim > 2:
+        product, total = _products, max(a.size * b.shape[-1], b.size * a.shape[-2])
+    if total > LARGEST and (step := large_products.step_of(a, b, total)):
+        return large_products.in_blocks(a, b, step)
     return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
 
 
