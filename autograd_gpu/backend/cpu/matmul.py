@@ -1,4 +1,4 @@
-"""Matrix products of NumPy arrays: BLAS thread limits, pooled outputs, and a small rounding error of long sums."""
+"""Matrix products of NumPy arrays: BLAS' threads or ours, pooled outputs, and a small rounding error of long sums."""
 
 from __future__ import annotations
 
