@@ -35,10 +35,8 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     work = results * terms
     if terms >= MANY_TERMS and 1 < results <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
         return on_one_thread(_of_blocks, a, b)
-    product, total = _product, work
-    if a.ndim > 2 or b.ndim > 2:
-        product, total = _products, max(a.size * b.shape[-1], b.size * a.shape[-2])
-    if total > LARGEST and (step := large_products.step_of(a, b, total)):
+    product = _product if a.ndim == 2 and b.ndim == 2 else _products
+    if work > LARGEST and product is _product and (step := large_products.step_of(a, b, work)):
         return large_products.in_blocks(a, b, step)
     return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
 
@@ -57,6 +55,10 @@ def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A batch of products, broadcasting batch dimensions."""
     if a.size * b.shape[-1] < TINY and b.size < TINY:
         return np.matmul(a, b)
+    if a.size + b.size >= MANY_ELEMENTS:  # fewer make no large product, and the question takes 0.5 us
+        work = max(a.size * b.shape[-1], b.size * a.shape[-2])
+        if step := large_products.step_of(a, b, work):
+            return large_products.in_blocks(a, b, step)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 

@@ -20,6 +20,7 @@ def _small_is_large(monkeypatch):
     monkeypatch.setattr(rows, "cores", lambda: CORES)
     monkeypatch.setattr(blas, "limit", lambda: CORES)
     monkeypatch.setattr(matmul, "LARGEST", 1 << 15)
+    monkeypatch.setattr(matmul, "MANY_ELEMENTS", 1 << 10)
     monkeypatch.setattr(large_products, "PER_CORE", 1 << 16)
     monkeypatch.setattr(large_products, "FEWEST", 16)
     monkeypatch.setattr(large_products, "ENOUGH", 32)
