@@ -37,7 +37,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .environment import environment
+from .environment import environment, place
 from .timing import Timing
 
 OURS = "autograd_gpu"
@@ -170,6 +170,7 @@ class Report:
         """Print the table, with rich where it is installed."""
         header = ("case", "library", "median", "min", "ours / it", "counts")
         print_table(self.title, header, self.rows())
+        print(f"  measured on {place(self.environment, self.device)}")
         for case in self.cases:
             for note in case["notes"]:
                 print(f"  {case['case']}: {note}")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend.cpu import pool
+from autograd_gpu.backend.cpu import blas, pool
 from benchmarks import (
     common,
     counting,
@@ -299,6 +299,21 @@ def test_the_committed_results_are_shown(name):
     assert tables.main(["--check", str(root / name)]) == 0
 
 
+def test_every_table_names_the_kernels_of_blas(capsys):
+    """Of the CPU: the printed one, and those of README, whose results may come from several machines."""
+    report = Report("small_graph", "Small graphs", "cpu", {}, {})
+    report.print()
+    if (used := blas.kernels()) is not None:
+        assert f"OpenBLAS with {used} kernels" in " ".join(capsys.readouterr().out.split())
+    root = tables.RESULTS.parent.parent
+    results, readme = tables.load(), (root / "README.md").read_text()
+    for result in results:
+        line = tables.kernels_of_blas(result)
+        assert len(line) == (result["device"] == "cpu")
+        assert tables.render_one(result).count("<sub>OpenBLAS with ") == len(line)
+    assert readme.count("\n<sub>OpenBLAS with ") == sum([result["device"] == "cpu" for result in results])
+
+
 # ---- the demo -------------------------------------------------------------------------------
 
 
@@ -320,6 +335,7 @@ def test_demo_learns_and_reports(demo, device, tmp_path, capsys):
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64," in page
     assert "http" not in page.replace("http-equiv", "")  # one file, nothing fetched
+    assert blas.kernels() is None or f"OpenBLAS with {blas.kernels()} kernels" in page
     printed = " ".join(capsys.readouterr().out.split())
     assert "1347 images, each also shifted by a pixel in four directions: 6735" in printed
     assert "precision" in printed
