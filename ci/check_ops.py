@@ -33,6 +33,8 @@ SLOT = {
     f"{OPS}creation/convert.py": "float8 tensors hold codes, which are wrapped as they are",
     f"{OPS}creation/factories.py": "decides whether a tensor shares memory with what it is made of",
     f"{OPS}creation/like.py": "gives a new tensor the order of another's memory",
+    f"{OPS}foreach/arguments.py": HOT,
+    f"{OPS}foreach/inplace.py": "writes to the memory of tensors",
     f"{OPS}indexing/basic_index.py": HOT,
     f"{OPS}indexing/gather.py": HOT,
     f"{OPS}indexing/index.py": HOT,

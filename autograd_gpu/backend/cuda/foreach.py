@@ -35,6 +35,29 @@ def foreach(name: str, out: Sequence[Array], *others: Sequence[Array], a: float 
     return sorted(left)
 
 
+def chained(
+    steps: Sequence[tuple[str, float, float]], columns: Sequence[Sequence[Array]],
+    into: Sequence[Array] | None = None,
+) -> list[Array | None]:
+    """Runs kernels.foreach for each of `steps` (name, a, b): the first on `columns`, the others on its results.
+
+    Writes to the arrays `into`, by default new ones; returns them, None for rows that were not processed.
+    """
+    found: list[Array | None] = [None] * len(columns[0])
+    for group in _groups(columns[0]):
+        rows = [i for i in group if _alike([column[i] for column in (*columns, *([] if into is None else [into]))])]
+        given = [[column[i] for i in rows] for column in columns]
+        results = [runtime.cupy().empty(columns[0][i].shape, columns[0][i].dtype) if into is None else into[i]
+                   for i in rows]
+        if rows and all([
+            kernels.foreach(name, results, *(given if k == 0 else [results]), a=a, b=b)
+            for k, (name, a, b) in enumerate(steps)
+        ]):
+            for i, result in zip(rows, results, strict=True):
+                found[i] = result
+    return found
+
+
 def _alike(arrays: list[Array]) -> bool:
     return all(array.shape == arrays[0].shape for array in arrays) and kernels.fits(*arrays)
 

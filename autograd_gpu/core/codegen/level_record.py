@@ -35,7 +35,7 @@ def make_level_record(op: OpDef, kinds: tuple[str, ...], level_type: type, lift:
         _write_inputs(w, op, kinds)
     w(f"return {'t' if op.single else 'ts' if op.result is None else 'new_tuple(RESULT, ts)'}")
     return w.compile(op.name, {
-        "NodeClass": node_class(op, kinds), "differentiable": op.differentiable, "RESULT": op.result,
+        "NodeClass": node_class(op, kinds), "differentiable": op.differentiable, "RESULT": op.result, "reads": op.reads,
         "LevelTensor": level_type, "lift": lift,
     })  # fmt: skip
 
@@ -64,11 +64,11 @@ def _write_list(w: Source, op: OpDef) -> None:
     w(f"_arrays = [x._array for x in {tensors}]")
     w(f"_later = any([x._nr for x in {tensors}])")
     w("_depth = max([n.topological_nr for n in _nodes if n is not None])")
-    if any(kind == "shape" for kind, _ in readers(op)):
+    if op.broadcasts or any(kind == "shape" for kind, _ in readers(op)):
         w("_shapes = [x.shape for x in _arrays]")
     _write_outputs(w, op)
     write_node(
-        w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op, f"v_{tensors}", "saved(outs)")
+        w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op, f"v_{tensors}", "saved({}._value)")
     )
 
 

@@ -117,6 +117,18 @@ def write_result(w: Source, op: OpDef, first: str) -> None:
         w(f"elif mode >= {INFERENCE}: t._storage = INFERENCE_STORAGE")
 
 
+def write_outputs(w: Source, op: OpDef, first: str) -> None:
+    """Writes the creation of the tuple `ts` of tensors from the list of arrays `outs`."""
+    w("ts = []")
+    w("for _out in outs:")
+    w.depth += 1
+    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
+    write_result(w, op, first)
+    w("ts.append(t)")
+    w.depth -= 1
+    w("ts = tuple(ts)")
+
+
 def _write_view(w: Source, op: OpDef, first: str) -> None:
     made = "mode" if op.single else "mode or ONE_OF_SEVERAL"
     of_view = f"mode or ({first}._made and {first}._made | OF_SUCH_A_VIEW)" if op.single else made
