@@ -64,6 +64,8 @@ READS = {
     f"{OPS}creation/factories.py": {"_plain": NUMBER, "full": NUMBER},
     f"{OPS}creation/like.py": {"full_like": NUMBER},
     f"{OPS}elementwise/comparison.py": dict.fromkeys(("allclose", "equal"), "returns a bool"),
+    f"{OPS}foreach/arguments.py": {"_plain": "takes a number"},
+    f"{OPS}foreach/functions.py": {"_with_value": NUMBER},
     f"{OPS}indexing/index.py": {"flat_index_of": "only indices; batched ones are refused"},
     f"{OPS}indexing/scatter.py": {"_distinct": "decides between two ways to the same result; not of a lifted index"},
     f"{OPS}indexing/setitem.py": {"setitem": NUMBER},

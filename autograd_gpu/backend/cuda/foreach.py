@@ -45,17 +45,24 @@ def chained(
     """
     found: list[Array | None] = [None] * len(columns[0])
     for group in _groups(columns[0]):
-        rows = [i for i in group if _alike([column[i] for column in (*columns, *([] if into is None else [into]))])]
+        rows = [i for i in group if _alike([column[i] for column in (*columns, into or columns[0])])]
         given = [[column[i] for i in rows] for column in columns]
-        results = [runtime.cupy().empty(columns[0][i].shape, columns[0][i].dtype) if into is None else into[i]
-                   for i in rows]
-        if rows and all([
-            kernels.foreach(name, results, *(given if k == 0 else [results]), a=a, b=b)
-            for k, (name, a, b) in enumerate(steps)
-        ]):
+        results = [into[i] for i in rows] if into else [runtime.cupy().empty(x.shape, x.dtype) for x in given[0]]
+        if rows and _run_steps(steps, results, given):
             for i, result in zip(rows, results, strict=True):
                 found[i] = result
     return found
+
+
+def _run_steps(
+    steps: Sequence[tuple[str, float, float]], results: Sequence[Array], given: Sequence[Sequence[Array]]
+) -> bool:  # fmt: skip
+    """Whether the kernels of all steps ran."""
+    for name, a, b in steps:
+        if not kernels.foreach(name, results, *given, a=a, b=b):
+            return False
+        given = [results]
+    return True
 
 
 def _alike(arrays: list[Array]) -> bool:

@@ -70,7 +70,8 @@ def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]
     w(f"mode = MODES.bits & {RECORDING_MASK}")
     _write_walk(w, op, ["_array = _x._array"])
     w("xp = namespace(*_arrays)")
-    w(f"{'_out' if op.single else 'outs'} = forward(xp, *_arrays{''.join(f', {name}={name}' for name in op.attributes)})")
+    attributes = "".join(f", {name}={name}" for name in op.attributes)
+    w(f"{'_out' if op.single else 'outs'} = forward(xp, *_arrays{attributes})")
     _write_result(w, op)
     return w.compile(op.name, {"forward": op.forward, "reads": op.reads, "NodeClass": op.node})
 

@@ -43,8 +43,8 @@ Reading a block
    lists names for all inputs.
 
 Other specs of a block
-    types            how the inputs' dtypes are unified: PROMOTE, FLOAT, SAME, ANY; EACH: of n results, number i depends on
-                     the tensors i, i + n, ... of the list only, which may differ from others in dtype and device
+    types            how the inputs' dtypes are unified: PROMOTE, FLOAT, SAME, ANY; EACH: of n results, number i depends
+                     on the tensors i, i + n, ... of the list only, and others may be of other dtypes and devices
     promoted         the inputs to which `types` applies; all by default
     numbers          Python numbers are accepted, too: True, FITTING, BY_VALUE
     expanded         a 0-d input counts like any other in promotion
@@ -230,8 +230,9 @@ class OpDef:
 
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
-    "chooses": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None, "batch": None,
-    "saved": (), "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False, "torch": None,
+    "chooses": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None,
+    "batch": None, "saved": (), "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False,
+    "torch": None,
 }  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def column(name: str, value: Any, n: int, tensor: bool = False) -> tuple[Any, li
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise TypeError(f"foreach.{name}(): expected a number, a list of numbers or a list of Tensors, "
                         f"not {type(value).__name__}")
-    if value and all([isinstance(each, _NUMBERS) for each in value]):
+    if value and all(isinstance(each, _NUMBERS) for each in value):
         return numbers(name, value, n), []
     return LIST, tensors(name, value, n)
 
@@ -95,17 +95,17 @@ def prepared(call: ListCall) -> ListCall:
     count, n = len(op.inputs), length(columns, tensors)
     rows = []
     for values in elements(columns, tensors):
-        if any([isinstance(x, StorageTensor) for x in values]):
+        if any(isinstance(x, StorageTensor) for x in values):
             raise TypeError(f"foreach.{op.name}(): float8 is a storage dtype and has no arithmetic; convert with "
                             ".to(ag.float32) first")
         rows.append(matched(op, values[:count]))
     found, changed = [], list(columns)
     for k in range(count):
-        values = [row[k] for row in rows]
-        if any([isinstance(x, Tensor) for x in values]):  # a number beside integers may have become one
+        inputs = [row[k] for row in rows]
+        if any(isinstance(x, Tensor) for x in inputs):  # a number beside integers may have become one
             changed[k] = LIST
             found += [x if isinstance(x, Tensor) else as_tensor(x, like.dtype, like.device)
-                      for x, like in zip(values, tensors[:n], strict=True)]
+                      for x, like in zip(inputs, tensors[:n], strict=True)]
     return ListCall(op, found, tuple(changed))
 
 
@@ -114,4 +114,4 @@ def _uniform(tensors: list[Tensor]) -> bool:
     dtypes = {x._array.dtype for x in tensors}
     if len(dtypes) > 1 or dtypes.isdisjoint(FLOATS):
         return False
-    return all([type(x._array) is np.ndarray for x in tensors]) or len({x.device for x in tensors}) == 1
+    return set(map(type, [x._array for x in tensors])) == {np.ndarray} or len({x.device for x in tensors}) == 1

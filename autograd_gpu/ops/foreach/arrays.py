@@ -23,7 +23,7 @@ _UFUNCS = {
 
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
     """The results of the op for all elements, in new arrays."""
-    if all([type(x) is np.ndarray for x in arrays]):
+    if _on_cpu(arrays):
         return _each(op, arrays, columns)
     found = _launched(op, arrays, columns)
     left = [i for i, result in enumerate(found) if result is None]
@@ -35,7 +35,7 @@ def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
 def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
     """Writes the results into the arrays of the first list, in order."""
     targets = arrays[: length(columns, arrays)]
-    if any([type(x) is not np.ndarray for x in arrays]):
+    if not _on_cpu(arrays):
         done = _launched(op, arrays, columns, targets)
         left = [i for i, result in enumerate(done) if result is None]
     elif _writes_by_ufunc(op, arrays, columns):
@@ -49,16 +49,21 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
         targets[i][...] = _each(op, arrays, columns, [i])[0]
 
 
+def _on_cpu(arrays: Sequence[Any]) -> bool:
+    return set(map(type, arrays)) <= {np.ndarray}
+
+
 def _writes_by_ufunc(op: OpDef, arrays: Sequence[Any], columns: Columns) -> bool:
     """Whether a NumPy ufunc computes the op on arrays of these dtypes with these attributes: an alpha of 1."""
     attributes = columns[len(op.inputs) :]
-    return op.name in _UFUNCS and all([x.dtype in FULL_FLOATS for x in arrays]) and attributes in ((), (1,))
+    return op.name in _UFUNCS and FULL_FLOATS.issuperset([x.dtype for x in arrays]) and attributes in ((), (1,))
 
 
 def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
     """Copies arrays of equal shapes."""
-    cuda = any([type(x) is not np.ndarray for x in targets])
-    done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets) if cuda else [None] * len(targets)
+    done = [None] * len(targets)
+    if not _on_cpu(targets):
+        done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
     for target, source, result in zip(targets, sources, done, strict=True):
         if result is None:
             target[...] = source
@@ -86,10 +91,10 @@ def _each(op: OpDef, arrays: Sequence[Any], columns: Columns, rows: Sequence[int
     given = list(elements(columns, arrays))
     chosen = given if rows is None else [given[i] for i in rows]
     try:
-        if any([type(column) is Each for column in columns[count:]]) or _rounds(arrays, columns[:count]):
+        if Each in map(type, columns[count:]) or _rounds(arrays, columns[:count]):
             return [_single(op, values) for values in chosen]
         attributes = dict(zip(op.attributes, columns[count:], strict=True))
-        if all([type(x) is np.ndarray for x in arrays]):
+        if _on_cpu(arrays):
             return [forward(np, *values[:count], **attributes) for values in chosen]
         return [forward(backend.namespace(*values[:count]), *values[:count], **attributes) for values in chosen]
     except ValueError as error:
@@ -98,15 +103,15 @@ def _each(op: OpDef, arrays: Sequence[Any], columns: Columns, rows: Sequence[int
 
 def _rounds(arrays: Sequence[Any], inputs: Columns) -> bool:
     """Whether numbers meet half types: NumPy would round them to half first, so such elements compute in float32."""
-    numbers = any([column is not LIST and column is not None for column in inputs])
-    return numbers and any([x.dtype in HALF for x in arrays])
+    has_numbers = any(column is not LIST and column is not None for column in inputs)
+    return has_numbers and not HALF.isdisjoint([x.dtype for x in arrays])
 
 
 def _single(op: OpDef, values: tuple[Any, ...]) -> Any:
     """The result for one element; half types beside numbers compute in float32."""
     inputs, attributes = values[: len(op.inputs)], dict(zip(op.attributes, values[len(op.inputs) :], strict=True))
     half = next((x.dtype for x in inputs if getattr(x, "dtype", None) in HALF), None)
-    if half is None or all([x is None or hasattr(x, "dtype") for x in inputs]):
+    if half is None or all(x is None or hasattr(x, "dtype") for x in inputs):
         return op.forward(backend.namespace(*inputs), *inputs, **attributes)
     wide = [x.astype(float32) if hasattr(x, "dtype") else x for x in inputs]
     return op.forward(backend.namespace(*wide), *wide, **attributes).astype(half)

@@ -42,7 +42,8 @@ def length(columns: Columns, tensors: Sequence[Any]) -> int:
 
 def parameters(columns: Columns, tensors: Sequence[Any]) -> list[Any]:
     """For each parameter an iterable of its values."""
-    n, found, start = length(columns, tensors), [], 0
+    found: list[Any] = []
+    n, start = length(columns, tensors), 0
     for column in columns:
         if column is LIST:
             found.append(tensors[start : start + n])

@@ -26,6 +26,7 @@ def derived(name: str, doc: str, module: str) -> Any:
     def batch(F: Any, n: int, batched: Sequence[bool], *tensors: Any, columns: Columns) -> Any:
         return _batch(op, F, n, batched, tensors, columns)
 
+    body["sensitive"] = bool(op.sensitive)
     body |= {"forward": forward, "grads": _joint(op), "reads": _reads(op), "jvp": _jvp(op), "batch": batch}
     return defop(type(f"foreach_{name}", (), body))
 

@@ -18,10 +18,8 @@ from .columns import LIST, Each
 from .derive import derived
 from .inplace import in_place
 
-Many = Sequence[Tensor]
 
-
-def _run(call: ListCall) -> tuple[Tensor, ...]:
+def run(call: ListCall) -> tuple[Tensor, ...]:
     call = prepared(call)
     found: tuple[Tensor, ...] = getattr(RECORD, f"foreach_{call.op.name}")(call.tensors, call.columns)
     return found
@@ -35,11 +33,11 @@ def _function(of: str, inplace: bool = True) -> Callable[[Callable[..., ListCall
             derived(of, call.__doc__ or "", __name__)
 
         def function(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-            return _run(call(*args, **kwargs))
+            return run(call(*args, **kwargs))
 
-        public(f"foreach.{call.__name__}")(_shown(function, call))
+        public(f"foreach.{call.__name__}")(_shown(function, call, "tuple[Tensor, ...]"))
         if inplace:
-            written = _shown(in_place(call), call)
+            written = _shown(in_place(call), call, "list[Tensor]")
             written.__name__ = written.__qualname__ = f"{call.__name__}_"
             written.__doc__ = f"`{call.__name__}`, written into the tensors of the first list; returns them."
             public(f"foreach.{call.__name__}_")(written)
@@ -48,9 +46,10 @@ def _function(of: str, inplace: bool = True) -> Callable[[Callable[..., ListCall
     return decorate
 
 
-def _shown(function: Callable[..., Any], call: Callable[..., ListCall]) -> Any:
+def _shown(function: Callable[..., Any], call: Callable[..., ListCall], result: str) -> Any:
+    """`function` with the name, parameters and docstring of `call`."""
     functools.update_wrapper(function, call)
-    function.__signature__ = inspect.signature(call).replace(return_annotation="tuple[Tensor, ...]")  # type: ignore
+    function.__signature__ = inspect.signature(call).replace(return_annotation=result)  # type: ignore[attr-defined]
     return function
 
 
@@ -71,11 +70,12 @@ _UNARY = (
 def _unary(name: str) -> Callable[..., ListCall]:
     """A function of one list, with the text and the example of the op on one tensor."""
 
-    def call(input: Many) -> ListCall:
+    def call(input: Sequence[Tensor]) -> ListCall:
         return _call(name, listed(name, input), LIST)
 
     call.__name__ = call.__qualname__ = name
     text, _, example = inspect.cleandoc(REGISTRY[name].doc or "").partition("\n>>> ")
+    example = example.partition("\n>>> ")[0]  # one is enough
     example = re.sub(rf"\bag\.(special\.)?{name}\((.*)\)\n(.*)", rf"ag.foreach.{name}([\2])\n(\3,)", example)
     call.__doc__ = f"For each tensor: {text}\n>>> {example}"
     return call
@@ -86,7 +86,7 @@ for _name in _UNARY:
 
 
 @_function("clone", inplace=False)
-def clone(input: Many) -> ListCall:
+def clone(input: Sequence[Tensor]) -> ListCall:
     """A copy of each tensor; differentiable.
 
     >>> ag.foreach.clone([ag.ones(2), ag.zeros(1)])
@@ -96,7 +96,7 @@ def clone(input: Many) -> ListCall:
 
 
 @_function("amax", inplace=False)
-def max(input: Many) -> ListCall:
+def max(input: Sequence[Tensor]) -> ListCall:
     """The largest element of each tensor; ties share the gradient equally.
 
     >>> ag.foreach.max([ag.tensor([1.0, 2.0]), ag.tensor([[3.0]])])
@@ -106,7 +106,7 @@ def max(input: Many) -> ListCall:
 
 
 @_function("norm", inplace=False)
-def norm(input: Many, ord: float = 2, dtype: Any = None) -> ListCall:
+def norm(input: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> ListCall:
     """The norm of order `ord` of each tensor: sum(|x| ** ord) ** (1 / ord), of inf the largest |x|; see ag.norm.
 
     >>> ag.foreach.norm([ag.tensor([3.0, 4.0]), ag.tensor([-2.0])])
@@ -116,7 +116,7 @@ def norm(input: Many, ord: float = 2, dtype: Any = None) -> ListCall:
 
 
 @_function("sum", inplace=False)
-def sum(input: Many) -> ListCall:
+def sum(input: Sequence[Tensor]) -> ListCall:
     """The sum of each tensor.
 
     >>> ag.foreach.sum([ag.tensor([3.0, 4.0]), ag.tensor([-2.0])])
@@ -128,14 +128,14 @@ def sum(input: Many) -> ListCall:
 # ---- functions of several lists ---------------------------------------------------------------------
 
 
-def _two(of: str, name: str, input: Many, other: Any, tensor: bool = False, **attributes: Any) -> ListCall:
+def _two(of: str, name: str, input: Sequence[Tensor], other: Any, tensor: bool = False, **attributes: Any) -> ListCall:
     first = listed(name, input)
     entry, more = column(name, other, len(first), tensor)
     return _call(of, [*first, *more], LIST, entry, **attributes)
 
 
 @_function("add")
-def add(input: Many, other: Any, *, alpha: float = 1) -> ListCall:
+def add(input: Sequence[Tensor], other: Any, *, alpha: float = 1) -> ListCall:
     """input + alpha * other of each element; `other`: a list of tensors or numbers, a number or a 0-d tensor.
 
     >>> ag.foreach.add([ag.ones(2), ag.zeros(1)], [ag.ones(2), ag.ones(1)], alpha=2)
@@ -145,7 +145,7 @@ def add(input: Many, other: Any, *, alpha: float = 1) -> ListCall:
 
 
 @_function("sub")
-def sub(input: Many, other: Any, *, alpha: float = 1) -> ListCall:
+def sub(input: Sequence[Tensor], other: Any, *, alpha: float = 1) -> ListCall:
     """input - alpha * other of each element; `other`: a list of tensors or numbers, a number or a 0-d tensor.
 
     >>> ag.foreach.sub([ag.ones(2), ag.zeros(1)], 0.5)
@@ -155,7 +155,7 @@ def sub(input: Many, other: Any, *, alpha: float = 1) -> ListCall:
 
 
 @_function("mul")
-def mul(input: Many, other: Any) -> ListCall:
+def mul(input: Sequence[Tensor], other: Any) -> ListCall:
     """input * other of each element; `other`: a list of tensors or numbers, a number or a 0-d tensor.
 
     >>> ag.foreach.mul([ag.ones(2), ag.ones(1)], [2.0, 3.0])
@@ -165,7 +165,7 @@ def mul(input: Many, other: Any) -> ListCall:
 
 
 @_function("div")
-def div(input: Many, other: Any) -> ListCall:
+def div(input: Sequence[Tensor], other: Any) -> ListCall:
     """input / other of each element; `other`: a list of tensors or numbers, a number or a 0-d tensor.
 
     >>> ag.foreach.div([ag.ones(2), ag.ones(1)], 2.0)
@@ -175,7 +175,7 @@ def div(input: Many, other: Any) -> ListCall:
 
 
 @_function("maximum")
-def maximum(input: Many, other: Any) -> ListCall:
+def maximum(input: Sequence[Tensor], other: Any) -> ListCall:
     """The larger of input and other, of each element; `other`: a list of tensors or numbers, or a number.
 
     >>> ag.foreach.maximum([ag.tensor([1.0, 3.0])], 2.0)
@@ -185,7 +185,7 @@ def maximum(input: Many, other: Any) -> ListCall:
 
 
 @_function("minimum")
-def minimum(input: Many, other: Any) -> ListCall:
+def minimum(input: Sequence[Tensor], other: Any) -> ListCall:
     """The smaller of input and other, of each element; `other`: a list of tensors or numbers, or a number.
 
     >>> ag.foreach.minimum([ag.tensor([1.0, 3.0])], 2.0)
@@ -194,14 +194,14 @@ def minimum(input: Many, other: Any) -> ListCall:
     return _two("minimum", "minimum", input, other)
 
 
-def _limited(name: str, input: Many, other: Any, is_low: bool) -> ListCall:
+def _limited(name: str, input: Sequence[Tensor], other: Any, is_low: bool) -> ListCall:
     first = listed(name, input)
     entry, more = column(name, other, len(first))
     return _call("clamp", [*first, *more], LIST, *((entry, None) if is_low else (None, entry)))
 
 
 @_function("clamp")
-def clamp_min(input: Many, other: Any) -> ListCall:
+def clamp_min(input: Sequence[Tensor], other: Any) -> ListCall:
     """`maximum`, but where both are equal the gradient goes to input.
 
     >>> ag.foreach.clamp_min([ag.tensor([1.0, 3.0])], 2.0)
@@ -211,7 +211,7 @@ def clamp_min(input: Many, other: Any) -> ListCall:
 
 
 @_function("clamp")
-def clamp_max(input: Many, other: Any) -> ListCall:
+def clamp_max(input: Sequence[Tensor], other: Any) -> ListCall:
     """`minimum`, but where both are equal the gradient goes to input.
 
     >>> ag.foreach.clamp_max([ag.tensor([1.0, 3.0])], 2.0)
@@ -233,7 +233,7 @@ def pow(input: Any, exponent: Any) -> ListCall:
 
 
 @_function("lerp")
-def lerp(input: Many, end: Many, weight: Any) -> ListCall:
+def lerp(input: Sequence[Tensor], end: Sequence[Tensor], weight: Any) -> ListCall:
     """input + weight * (end - input) of each element; `weight`: a number, a list of numbers or of tensors.
 
     >>> ag.foreach.lerp([ag.zeros(1), ag.ones(1)], [ag.ones(1), ag.ones(1)], 0.25)
@@ -245,7 +245,9 @@ def lerp(input: Many, end: Many, weight: Any) -> ListCall:
     return _call("lerp", [*first, *ends, *more], LIST, LIST, entry)
 
 
-def _with_value(name: str, input: Many, tensor1: Many, tensor2: Many, value: Any) -> ListCall:
+def _with_value(
+    name: str, input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Any
+) -> ListCall:  # fmt: skip
     first = listed(name, input)
     n = len(first)
     if isinstance(value, Tensor) and value.ndim:
@@ -260,7 +262,7 @@ def _with_value(name: str, input: Many, tensor1: Many, tensor2: Many, value: Any
 
 
 @_function("addcmul")
-def addcmul(input: Many, tensor1: Many, tensor2: Many, value: Any = 1) -> ListCall:
+def addcmul(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Any = 1) -> ListCall:
     """input + value * tensor1 * tensor2 of each element; `value`: a number, or one per element in a list or vector.
 
     >>> ag.foreach.addcmul([ag.ones(1)], [ag.tensor([2.0])], [ag.tensor([3.0])], value=0.5)
@@ -270,7 +272,7 @@ def addcmul(input: Many, tensor1: Many, tensor2: Many, value: Any = 1) -> ListCa
 
 
 @_function("addcdiv")
-def addcdiv(input: Many, tensor1: Many, tensor2: Many, value: Any = 1) -> ListCall:
+def addcdiv(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Any = 1) -> ListCall:
     """input + value * tensor1 / tensor2 of each element; `value`: a number, or one per element in a list or vector.
 
     >>> ag.foreach.addcdiv([ag.ones(1)], [ag.tensor([2.0])], [ag.tensor([4.0])], value=[2.0])
@@ -280,7 +282,7 @@ def addcdiv(input: Many, tensor1: Many, tensor2: Many, value: Any = 1) -> ListCa
 
 
 @_function("mm", inplace=False)
-def mm(input: Many, mat2: Many) -> ListCall:
+def mm(input: Sequence[Tensor], mat2: Sequence[Tensor]) -> ListCall:
     """The product of the matrices of each element.
 
     >>> ag.foreach.mm([ag.ones(1, 2)], [ag.ones(2, 1)])
@@ -294,12 +296,12 @@ def mm(input: Many, mat2: Many) -> ListCall:
 
 
 @public("foreach.powsum")
-def powsum(input: Many, ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+def powsum(input: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     """sum(|x| ** ord) of each tensor x, as `norm` without the root; converted to `dtype` first.
 
     >>> ag.foreach.powsum([ag.tensor([3.0, 4.0]), ag.tensor([-2.0])])
     (tensor(25.), tensor(4.))
     """
     given = listed("powsum", input) if dtype is None else [x.to(dtype) for x in listed("powsum", input)]
-    powers = _run(_two("pow", "powsum", _run(_call("abs", given, LIST)), as_number("foreach.powsum", "ord", ord)))
-    return _run(sum(powers))
+    powers = run(_two("pow", "powsum", run(_call("abs", given, LIST)), as_number("foreach.powsum", "ord", ord)))
+    return run(sum(powers))

@@ -22,8 +22,6 @@ from .arguments import ListCall, listed, prepared, tensors
 from .arrays import copy, write
 from .columns import LIST, elements, length
 
-Many = Sequence[Tensor]
-
 
 def in_place(call: Callable[..., ListCall]) -> Callable[..., list[Tensor]]:
     """The function that writes the results of the call that `call` makes into the tensors of the first list."""
@@ -44,7 +42,7 @@ def _write(name: str, call: ListCall) -> list[Tensor]:
     recorded = [check_writable(name, *[x for x in values if isinstance(x, Tensor)])
                 for values in elements(call.columns, call.tensors)]
     call = prepared(call)
-    promoted = call is not given and any([a is not b for a, b in zip(call.tensors, given.tensors, strict=False)])
+    promoted = call is not given and any(a is not b for a, b in zip(call.tensors, given.tensors, strict=False))
     if MODES.bits > RECORDING_MASK or promoted or (any(recorded) and _meet(given, n)):
         _in_order(name, given)
     elif any(recorded):
@@ -65,7 +63,7 @@ def _meet(call: ListCall, n: int) -> bool:
     """Whether an element reads or writes memory that another one writes."""
     keys = [_key(x) for x in call.tensors]
     writer = {key: i for i, key in enumerate(keys[:n])}
-    return len(writer) < n or any([writer.get(key, i % n) != i % n for i, key in enumerate(keys)])
+    return len(writer) < n or any(writer.get(key, i % n) != i % n for i, key in enumerate(keys))
 
 
 def _key(x: Tensor) -> int:
@@ -104,7 +102,7 @@ def _record(name: str, call: ListCall, targets: Sequence[Tensor]) -> None:
 
 
 @public("foreach.copy_")
-def copy_(input: Many, src: Many, non_blocking: bool = False) -> list[Tensor]:
+def copy_(input: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = False) -> list[Tensor]:
     """Copies each tensor of `src` into the one of `input`, as Tensor.copy_; non_blocking has no effect.
 
     >>> xs = [ag.zeros(2), ag.zeros(1)]
@@ -114,8 +112,8 @@ def copy_(input: Many, src: Many, non_blocking: bool = False) -> list[Tensor]:
     targets = listed("copy_", input)
     sources = tensors("copy_", src, len(targets))
     recorded = [check_writable("foreach.copy_", x, y) for x, y in zip(targets, sources, strict=True)]
-    plain_ones = all([type(x) in (Tensor, Parameter) and x.shape == y.shape and x.dtype == y.dtype
-                      for x, y in zip(targets, sources, strict=True)])
+    plain_ones = all(type(x) in (Tensor, Parameter) and x.shape == y.shape and x.dtype == y.dtype
+                      for x, y in zip(targets, sources, strict=True))
     if MODES.bits <= RECORDING_MASK and not any(recorded) and plain_ones:
         for x in targets:
             bump_version(x)
@@ -127,7 +125,7 @@ def copy_(input: Many, src: Many, non_blocking: bool = False) -> list[Tensor]:
 
 
 @public("foreach.zero_")
-def zero_(input: Many) -> list[Tensor]:
+def zero_(input: Sequence[Tensor]) -> list[Tensor]:
     """Fills each tensor with zeros.
 
     >>> ag.foreach.zero_([ag.ones(2), ag.ones(1)])
