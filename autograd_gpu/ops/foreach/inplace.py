@@ -8,14 +8,17 @@ element in order, by the in-place form of the op on one tensor; so are those ins
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...backend import may_share_memory
 from ...backend.arrays import dtypes
 from ...config import MODES, RECORDING_MASK
 from ...core.extend import FLOAT, RECORD, Parameter, Tensor, bump_version, plain, public
 from ..inplace.record import check_result, check_writable, link
 from ..inplace.record import in_place as in_place_on_one
+from ..inplace.write import check_fits
 from ..inplace.write import copy_ as copy_one
 from ..inplace.write import zero_ as zero_one
 from .arguments import ListCall, listed, prepared, tensors
@@ -61,21 +64,29 @@ def _in_order(name: str, call: ListCall) -> None:
 
 def _meet(call: ListCall, n: int) -> bool:
     """Whether an element reads or writes memory that another one writes."""
-    keys = [_key(x) for x in call.tensors]
-    writer = {key: i for i, key in enumerate(keys[:n])}
-    return len(writer) < n or any(writer.get(key, i % n) != i % n for i, key in enumerate(keys))
+    found: dict[int, list[int]] = {}
+    for i, x in enumerate(call.tensors):
+        found.setdefault(_key(x), []).append(i)
+    pairs = [pair for group in found.values() if len(group) > 1 for pair in itertools.combinations(group, 2)]
+    arrays = [x._array for x in call.tensors]
+    return any(i < n and (j - i) % n and may_share_memory(arrays[i], arrays[j]) for i, j in pairs)
 
 
 def _key(x: Tensor) -> int:
     """Identifies memory: tensors that share it share a base or a storage."""
-    return id(x._storage if x._storage is not None else x if x._base is None else x._base)
+    return id(x._storage if x._storage is not None else x)
 
 
 def _overwrite(name: str, call: ListCall, targets: Sequence[Tensor]) -> None:
-    """Writes into the arrays; nothing is recorded."""
+    """Writes into the arrays, after all checks; nothing is recorded."""
     for x in targets:
         if call.op.types == FLOAT and x._array.dtype not in dtypes.FLOATS:
             raise RuntimeError(f"{name}: result type float can't be cast to the desired output type {x.dtype}")
+    for values in elements(call.columns, call.tensors):
+        for other in values[1:]:
+            if isinstance(other, Tensor) and other.shape != values[0].shape:
+                check_fits(name, values[0], other.shape)
+    for x in targets:
         bump_version(x)
     write(call.op, [x._array for x in call.tensors], call.columns)
 
