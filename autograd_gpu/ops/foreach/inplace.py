@@ -12,8 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...backend import may_share_memory
-from ...backend.arrays import dtypes
+from ...backend.arrays import dtypes, strides
 from ...config import MODES, RECORDING_MASK
 from ...core.extend import FLOAT, RECORD, Parameter, Tensor, bump_version, plain, public
 from ..inplace.record import check_result, check_writable, link
@@ -67,9 +66,13 @@ def _meet(call: ListCall, n: int) -> bool:
     found: dict[int, list[int]] = {}
     for i, x in enumerate(call.tensors):
         found.setdefault(_key(x), []).append(i)
-    pairs = [pair for group in found.values() if len(group) > 1 for pair in itertools.combinations(group, 2)]
-    arrays = [x._array for x in call.tensors]
-    return any(i < n and (j - i) % n and may_share_memory(arrays[i], arrays[j]) for i, j in pairs)
+    pairs = [pair for group in found.values() for pair in itertools.combinations(group, 2)]
+    extents = {i: strides.extent(call.tensors[i]._array) for pair in pairs for i in pair}
+    return any(i < n and (j - i) % n and _overlap(extents[i], extents[j]) for i, j in pairs)
+
+
+def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
 
 
 def _key(x: Tensor) -> int:

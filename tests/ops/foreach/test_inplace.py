@@ -133,3 +133,11 @@ def test_behind_saved_tensor_hooks(device):
         ag.foreach.exp_([h])
     h.sum().backward()
     assert bool(ag.allclose(x.grad, h))
+
+
+def test_interleaved_views_are_written_in_order(device):
+    x = ag.ones(6, device=device, requires_grad=True)
+    h = x * 1
+    ag.foreach.mul_([h[::2], h[1::2]], [h[1::2], h[::2]])
+    ag.foreach.add_([h[::2], h[1::2]], 1.0)
+    assert h.tolist() == [2.0] * 6
