@@ -31,7 +31,7 @@ Operation = Callable[..., Sequence[Any]]
 OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
     "add": lambda op, x, y, z: op(x, y, alpha=2),
     "mul": lambda op, x, y, z: op(x, y),
-    "addcdiv": lambda op, x, y, z: op(x, y, z, value=0.5),
+    "addcmul": lambda op, x, y, z: op(x, y, z, value=0.5),  # PyTorch's addcdiv of mixed sizes raises in backward
     "lerp": lambda op, x, y, z: op(x, y, 0.25),
     "sqrt": lambda op, x, y, z: op(x),
     "sin": lambda op, x, y, z: op(x),

@@ -17,7 +17,8 @@ import autograd_gpu as ag
 cpu = pytest.mark.cpu
 MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gpu."))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-GUIDES = {name: (ROOT / "docs" / name).read_text() for name in ("autograd.md", "life-of-a-call.md", "memory.md")}
+GUIDES = {name: (ROOT / "docs" / name).read_text() for name in
+          ("autograd.md", "foreach.md", "life-of-a-call.md", "memory.md")}
 SECTIONS = {
     (name, title): text
     for name, guide in GUIDES.items()

@@ -14,25 +14,18 @@ from .source import Source, write_outputs, write_refresh, write_result
 def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) -> None:
     """Writes the fast path of the public function: NumPy arrays of one dtype, no mode on. Other calls use `general`.
 
-    With types = EACH the arrays may be any.
+    With types = EACH any arrays take it.
     """
     tensors = op.inputs[0]
     if op.types == EACH:
         w("mode = MODES.bits")
-        w(f"if mode <= {RECORDING_MASK} and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
+        w(f"if mode <= {RECORDING_MASK} and {tensors} and set(map(type, {tensors})) <= ORDINARY:")
         w.depth += 1
-        _write_walk(w, op, [
-            "if type(_x) is Tensor or type(_x) is Parameter: _array = _x._array",
-            "else:",
-            "    _arrays = None",
-            "    break",
-        ])
-        w("if _arrays:")
-        w.depth += 1
+        _write_collect(w, op)
         w(f"try: outs = forward(None, *_arrays{attributes})")
         w(f"except (ValueError, IndexError, TypeError, OverflowError): return {call_general}")
         _write_result(w, op)
-        w.depth -= 2
+        w.depth -= 1
     elif op.types != FLOAT:
         w("mode = MODES.bits")
         w(f"if mode <= {RECORDING_MASK} and (type({tensors}) is list or type({tensors}) is tuple) and {tensors}:")
@@ -68,7 +61,10 @@ def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]
     w(f"def {op.name}({', '.join([*(['forward'] if given_forward else []), *op.inputs, *op.attributes])}):")
     w.depth = 1
     w(f"mode = MODES.bits & {RECORDING_MASK}")
-    _write_walk(w, op, ["_array = _x._array"])
+    if op.types == EACH:
+        _write_collect(w, op)
+    else:
+        _write_walk(w, op, ["_array = _x._array"])
     w("xp = namespace(*_arrays)")
     attributes = "".join(f", {name}={name}" for name in op.attributes)
     w(f"{'_out' if op.single else 'outs'} = forward(xp, *_arrays{attributes})")
@@ -87,7 +83,7 @@ def _write_pair(w: Source, op: OpDef) -> None:
     w.depth += 1
     w("_x, _y = _a._array, _b._array")
     w("if type(_x) is ndarray and type(_y) is ndarray and _x.dtype is _y.dtype: _arrays = [_x, _y]")
-    if _asks_shapes(op):
+    if asks_shapes(op):
         w("_shapes = [_x.shape, _y.shape]")
     if op.has_rules:
         for name in ("_a", "_b"):
@@ -101,7 +97,7 @@ def _write_pair(w: Source, op: OpDef) -> None:
     w.depth -= 2
 
 
-def _asks_shapes(op: OpDef) -> bool:
+def asks_shapes(op: OpDef) -> bool:
     return bool(op.broadcasts) or any(kind == "shape" for kind, _ in readers(op))
 
 
@@ -115,7 +111,7 @@ def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
     for line in checks:
         w(line)
     w("_arrays.append(_array)")
-    if _asks_shapes(op):
+    if asks_shapes(op):
         w("_shapes.append(_array.shape)")
     if op.has_rules:
         write_refresh(w, "_x")
@@ -126,6 +122,28 @@ def _write_walk(w: Source, op: OpDef, checks: list[str]) -> None:
         w("_later |= _x._nr", 1)
         w("if _n.topological_nr > _depth: _depth = _n.topological_nr", 1)
     w.depth -= 1
+
+
+def _write_collect(w: Source, op: OpDef) -> None:
+    """Writes what collects arrays and nodes of an op with types = EACH, whose calls have hundreds of tensors."""
+    tensors = op.inputs[0]
+    w(f"_arrays = [x._array for x in {tensors}]")
+    w("if mode == 0:")
+    w.depth += 1
+    w(f"for _x in [x for x in {tensors} if x._base is not None]:")
+    w("if _x._seen != _x._storage.version: refresh(_x)", 1)
+    w(f"_nodes = [x._fn for x in {tensors}]")
+    w("_live = len(_nodes) - _nodes.count(None)")
+    w.depth -= 1
+    w("else: _live = 0")
+
+
+def write_list_facts(w: Source, op: OpDef) -> None:
+    """Writes what the edges of a node need to know of its inputs."""
+    w(f"_later = any([x._nr for x in {op.inputs[0]}])")
+    w("_depth = max([n.topological_nr for n in _nodes if n is not None])")
+    if asks_shapes(op):
+        w("_shapes = [x.shape for x in _arrays]")
 
 
 def _write_result(w: Source, op: OpDef) -> None:
@@ -140,6 +158,8 @@ def _write_result(w: Source, op: OpDef) -> None:
     if op.has_rules:
         w("if _live and mode == 0:")
         w.depth += 1
+        if op.types == EACH:
+            write_list_facts(w, op)
         write_node(w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op))
         w.depth -= 1
     w("return t" if op.single else "return ts")
@@ -174,11 +194,26 @@ def write_list_saved(w: Source, op: OpDef, inputs: str | None = None, output: st
         w("_need = bits_of(node.mask, len(_nodes))")
         given = "".join(f", {name}" for name in op.attributes)
         kept = f"zip({{}}, reads({{!r}}, _need{given}), strict=True)"
-        values["input"] = f"[saved(x) if kept else NOTHING for x, kept in {kept.format(inputs, op.inputs[0])}]"
+        if any(kind == "input" for kind, _ in readers(op)):
+            _write_saved_inputs(w, kept.format(inputs, op.inputs[0]))
+        values["input"] = "_saved"
         values["out"] = f"[{output.format('t')} if kept else NOTHING for t, kept in {kept.format('ts', 'out')}]"
     for kind, what in readers(op):
         w(f"node.{slot(kind, what)} = {values.get(kind, what)}")
     if op.types == EACH:  # a result is a constant if its own inputs are
-        w("if _live < len(_nodes):")
+        w("if None in _nodes[: len(ts)]:")
         w("for i, t in enumerate(ts):", 1)
         w("if _nodes[i :: len(ts)].count(None) * len(ts) == len(_nodes): t._fn, t._nr = None, 0", 2)
+
+
+def _write_saved_inputs(w: Source, pairs: str) -> None:
+    """Writes the list of what is saved of inputs, without calls; `pairs` yields the tensors, and whether to save each."""
+    w("_saved = []")
+    w(f"for x, kept in {pairs}:")
+    w("if not kept:", 1)
+    w("_saved.append(NOTHING)", 2)
+    w("continue", 2)
+    w("s = SavedTensor()", 1)
+    w("s.tensor = x if x._base is None else plain(x)", 1)
+    w("s.version = 0 if x._storage is None else x._storage.version", 1)
+    w("_saved.append(s)", 1)

@@ -67,7 +67,10 @@ def _load(w: Source, op: OpDef, kind: str, what: str, bits: int, recorded: bool)
     elif op.variadic and (kind == "input" or op.lists):
         w(f"s = {source}")
         w("if s is FREED: s.unpack(self)")
-        value = "k.unpack(self)" if recorded else "k.unpack(self)._array"
+        value = "k.unpack(self)"
+        if not recorded:  # without a call, but where the tensor was written to or is behind a hook
+            fresh = "(t := k.tensor) is not None and (t._storage is None or t._storage.version == k.version)"
+            value = f"(t if {fresh} else k.unpack(self))._array"
         if op.reads is None:
             w(f"{local} = [{value} for k in s]")
             return

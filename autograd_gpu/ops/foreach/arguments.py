@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backend import is_array
 from ...backend.arrays.dtypes import FLOATS
-from ...core.extend import OpDef, StorageTensor, Tensor, matched
+from ...core.extend import OpDef, Parameter, StorageTensor, Tensor, matched
 from ..creation.factories import as_tensor
 from .columns import LIST, Columns, Each, elements, length
 
@@ -36,6 +36,8 @@ def listed(name: str, input: Any) -> list[Tensor]:
 
 
 def _tensors(name: str, values: Sequence[Any]) -> list[Tensor]:
+    if set(map(type, values)) <= {Tensor, Parameter}:
+        return list(values)
     found = [as_tensor(x) if is_array(x) else x for x in values]
     for i, x in enumerate(found):
         if not isinstance(x, Tensor):
@@ -111,7 +113,8 @@ def prepared(call: ListCall) -> ListCall:
 
 def _uniform(tensors: list[Tensor]) -> bool:
     """Whether all are on one device and of one float dtype, so that nothing is to be promoted."""
-    dtypes = {x._array.dtype for x in tensors}
+    arrays = [x._array for x in tensors]
+    dtypes = {array.dtype for array in arrays}
     if len(dtypes) > 1 or dtypes.isdisjoint(FLOATS):
         return False
-    return set(map(type, [x._array for x in tensors])) == {np.ndarray} or len({x.device for x in tensors}) == 1
+    return set(map(type, arrays)) == {np.ndarray} or len({x.device for x in tensors}) == 1

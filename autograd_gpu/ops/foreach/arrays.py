@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from ... import backend, errors
 from ...backend.arrays.dtypes import FULL_FLOATS, HALF, float32
 from ...backend.cuda import foreach as launches
 from ...core.extend import OpDef
-from .columns import LIST, Columns, Each, elements, groups, length
+from .columns import LIST, Columns, Each, elements, groups, length, parameters
 from .steps import Step, steps_of
 
 # NumPy's ufuncs that compute what the forward of the op does, and can write into their operand.
@@ -23,12 +25,15 @@ _UFUNCS = {
 
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
     """The results of the op for all elements, in new arrays."""
-    if _on_cpu(arrays):
-        return _each(op, arrays, columns)
+    on_cpu = _on_cpu(arrays)
+    if on_cpu:
+        with _explained(op, arrays, columns):
+            return list(_one_by_one(op, arrays, columns, on_cpu))
     found = _launched(op, arrays, columns)
     left = [i for i, result in enumerate(found) if result is None]
-    for i, result in zip(left, _each(op, arrays, columns, left), strict=True):
-        found[i] = result
+    with _explained(op, arrays, columns):
+        for i, result in zip(left, _one_by_one(op, *_chosen(arrays, columns, left)), strict=True):
+            found[i] = result
     return found
 
 
@@ -38,15 +43,25 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
     if not _on_cpu(arrays):
         done = _launched(op, arrays, columns, targets)
         left = [i for i, result in enumerate(done) if result is None]
+        targets = [targets[i] for i in left]
+        arrays, columns = _chosen(arrays, columns, left)
     elif _writes_by_ufunc(op, arrays, columns):
-        compute, count = _UFUNCS[op.name], len(op.inputs)
-        for values in elements(columns, arrays):
-            compute(*values[:count], out=values[0])
+        compute = _UFUNCS[op.name]
+        for values in zip(*parameters(columns[: len(op.inputs)], arrays), strict=True):
+            compute(*values, out=values[0])
         return
-    else:
-        left = list(range(len(targets)))
-    for i in left:
-        targets[i][...] = _each(op, arrays, columns, [i])[0]
+    for target, result in zip(targets, _one_by_one(op, arrays, columns), strict=True):
+        target[...] = result
+
+
+def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
+    """Copies arrays of equal shapes."""
+    done: Sequence[Any] = [None] * len(targets)
+    if not _on_cpu(targets):
+        done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
+    for target, source, result in zip(targets, sources, done, strict=True):
+        if result is None:
+            target[...] = source
 
 
 def _on_cpu(arrays: Sequence[Any]) -> bool:
@@ -57,16 +72,6 @@ def _writes_by_ufunc(op: OpDef, arrays: Sequence[Any], columns: Columns) -> bool
     """Whether a NumPy ufunc computes the op on arrays of these dtypes with these attributes: an alpha of 1."""
     attributes = columns[len(op.inputs) :]
     return op.name in _UFUNCS and FULL_FLOATS.issuperset([x.dtype for x in arrays]) and attributes in ((), (1,))
-
-
-def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
-    """Copies arrays of equal shapes."""
-    done = [None] * len(targets)
-    if not _on_cpu(targets):
-        done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
-    for target, source, result in zip(targets, sources, done, strict=True):
-        if result is None:
-            target[...] = source
 
 
 def _launched(
@@ -85,20 +90,25 @@ def _launched(
     return found
 
 
-def _each(op: OpDef, arrays: Sequence[Any], columns: Columns, rows: Sequence[int] | None = None) -> list[Any]:
-    """The results of forward for all elements, or for those in `rows`."""
+def _chosen(arrays: Sequence[Any], columns: Columns, rows: Sequence[int]) -> tuple[list[Any], Columns]:
+    """The elements `rows` of a call."""
+    n = length(columns, arrays)
+    given = tuple([Each([column[i] for i in rows]) if type(column) is Each else column for column in columns])
+    return [arrays[start + i] for start in range(0, len(arrays), n) for i in rows], given
+
+
+def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, on_cpu: bool = False) -> Iterator[Any]:
+    """Computes the results of forward, one after the other; on_cpu: the arrays are known to be NumPy's."""
+    if not arrays:
+        return iter(())
     count, forward = len(op.inputs), op.forward
-    given = list(elements(columns, arrays))
-    chosen = given if rows is None else [given[i] for i in rows]
-    try:
-        if Each in map(type, columns[count:]) or _rounds(arrays, columns[:count]):
-            return [_single(op, values) for values in chosen]
-        attributes = dict(zip(op.attributes, columns[count:], strict=True))
-        if _on_cpu(arrays):
-            return [forward(np, *values[:count], **attributes) for values in chosen]
-        return [forward(backend.namespace(*values[:count]), *values[:count], **attributes) for values in chosen]
-    except ValueError as error:
-        raise RuntimeError(f"foreach.{op.name}: {_explained(given, count) or error}") from error
+    inputs, attributes = columns[:count], columns[count:]
+    if _rounds(arrays, inputs) or Each in map(type, attributes):
+        return map(functools.partial(_single, op), elements(columns, arrays))
+    given = dict(zip(op.attributes, attributes, strict=True))
+    if on_cpu or _on_cpu(arrays):
+        return map(functools.partial(forward, np, **given), *parameters(inputs, arrays))
+    return (forward(backend.namespace(*values), *values, **given) for values in elements(inputs, arrays))
 
 
 def _rounds(arrays: Sequence[Any], inputs: Columns) -> bool:
@@ -117,9 +127,15 @@ def _single(op: OpDef, values: tuple[Any, ...]) -> Any:
     return op.forward(backend.namespace(*wide), *wide, **attributes).astype(half)
 
 
-def _explained(given: Sequence[tuple[Any, ...]], count: int) -> str | None:
-    """PyTorch's text for the first element whose shapes do not broadcast."""
-    for i, values in enumerate(given):
-        if text := errors.sizes_differ([x.shape for x in values[:count] if hasattr(x, "shape")]):
-            return f"{text} (element {i})"
-    return None
+@contextlib.contextmanager
+def _explained(op: OpDef, arrays: Sequence[Any], columns: Columns) -> Iterator[None]:
+    """Raises a ValueError with PyTorch's text for the first element whose shapes do not broadcast."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
+            if found := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
+                text = f"{found} (element {i})"
+                break
+        raise RuntimeError(f"foreach.{op.name}: {text}") from error

@@ -68,6 +68,7 @@ class Group(NamedTuple):
 def groups(columns: Columns, n: int, *more: Sequence[Any]) -> list[Group]:
     """The elements grouped by their numbers and by their values in the lists `more`."""
     each = [column for column in columns if type(column) is Each]
+    more = tuple([values for values in more if values.count(values[0]) < n])
     if not each and not more:
         return [Group(list(range(n)), columns)]
     found: dict[tuple[Any, ...], list[int]] = {}

@@ -55,7 +55,10 @@ def _reads(op: OpDef) -> Callable[..., list[bool]]:
         found: list[bool] = []
         for what in listed if name == "tensors" else ["out"]:
             asking = [needs[reader] for reader in readers.get(what, ()) if reader in needs]
-            found += [any(each) for each in zip(*asking, strict=True)] if asking else [False] * n
+            if len(asking) < 2:
+                found += asking[0] if asking else [False] * n
+            else:
+                found += map(any, zip(*asking, strict=True))
         return found
 
     return reads

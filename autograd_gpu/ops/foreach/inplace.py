@@ -41,8 +41,8 @@ def in_place(call: Callable[..., ListCall]) -> Callable[..., list[Tensor]]:
 def _write(name: str, call: ListCall) -> list[Tensor]:
     n, given = length(call.columns, call.tensors), call
     targets = call.tensors[:n]
-    recorded = [check_writable(name, *[x for x in values if isinstance(x, Tensor)])
-                for values in elements(call.columns, call.tensors)]
+    lists = [call.tensors[start : start + n] for start in range(0, len(call.tensors), n)]
+    recorded = [check_writable(name, *row) for row in zip(*lists, strict=True)]
     call = prepared(call)
     promoted = call is not given and any(a is not b for a, b in zip(call.tensors, given.tensors, strict=False))
     if MODES.bits > RECORDING_MASK or promoted or (any(recorded) and _meet(given, n)):
@@ -85,10 +85,10 @@ def _overwrite(name: str, call: ListCall, targets: Sequence[Tensor]) -> None:
     for x in targets:
         if call.op.types == FLOAT and x._array.dtype not in dtypes.FLOATS:
             raise RuntimeError(f"{name}: result type float can't be cast to the desired output type {x.dtype}")
-    for values in elements(call.columns, call.tensors):
-        for other in values[1:]:
-            if isinstance(other, Tensor) and other.shape != values[0].shape:
-                check_fits(name, values[0], other.shape)
+    n, shapes = len(targets), [x._array.shape for x in call.tensors]
+    for i, shape in enumerate(shapes[n:]):
+        if shape != shapes[i % n]:
+            check_fits(name, targets[i % n], shape)
     for x in targets:
         bump_version(x)
     write(call.op, [x._array for x in call.tensors], call.columns)
