@@ -81,7 +81,8 @@ def make_cases(lib: ModuleType, operation: Callable[[str], Operation], device: s
         found[f"{name}, forward"] = lambda call=call, op=op: call(op, *lists)  # type: ignore[misc]
         found[f"{name}, forward and backward"] = lambda call=call, op=op: both(call, op)  # type: ignore[misc]
     for name, call in IN_PLACE.items():
-        found[name] = lambda call=call, op=operation(name): call(op, *lists)  # type: ignore[misc]
+        op = operation(name)
+        found[name] = lambda call=call, op=op: call(op, *lists)  # type: ignore[misc]
     return found
 
 

@@ -23,8 +23,8 @@ from .report import LOOP, OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = (
-    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach", "saved_memory", "kernels",
-    "ops",
+    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
+    "saved_memory", "kernels", "ops",
 )  # fmt: skip
 TITLES = {
     OURS: "autograd_gpu",

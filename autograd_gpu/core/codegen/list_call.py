@@ -207,7 +207,7 @@ def write_list_saved(w: Source, op: OpDef, inputs: str | None = None, output: st
 
 
 def _write_saved_inputs(w: Source, pairs: str) -> None:
-    """Writes the list of what is saved of inputs, without calls; `pairs` yields the tensors, and whether to save each."""
+    """Writes the list of what is saved of inputs, without calls; `pairs` yields tensors, and whether to save them."""
     w("_saved = []")
     w(f"for x, kept in {pairs}:")
     w("if not kept:", 1)

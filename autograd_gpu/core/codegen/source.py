@@ -28,7 +28,8 @@ from ..tensor import Parameter, Tensor, wrap
 SCOPE: dict[str, Any] = {
     "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INFERENCE_STORAGE": INFERENCE_STORAGE,
     "INTEGERS": INTEGERS, "MODES": MODES, "NOTHING": NOTHING,
-    "OF_SUCH_A_VIEW": OF_SUCH_A_VIEW, "ONE_OF_SEVERAL": ONE_OF_SEVERAL, "ORDINARY": frozenset((Tensor, Parameter)), "Parameter": Parameter, "RAW": RAW,
+    "OF_SUCH_A_VIEW": OF_SUCH_A_VIEW, "ONE_OF_SEVERAL": ONE_OF_SEVERAL,
+    "ORDINARY": frozenset((Tensor, Parameter)), "Parameter": Parameter, "RAW": RAW,
     "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray, "bits_of": bits_of,
     "check_bool": check_bool, "generic": np.generic, "is_array": is_array, "mask_of": mask_of, "namespace": namespace,
     "ndarray": np.ndarray, "new": object.__new__, "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backend import is_array
 from ...backend.arrays.dtypes import FLOATS
-from ...core.extend import OpDef, Parameter, StorageTensor, Tensor, matched
+from ...core.extend import OpDef, Parameter, StorageTensor, Tensor, matched, wrap_given
 from ..creation.factories import as_tensor
 from .columns import LIST, Columns, Each, elements, length
 
@@ -38,7 +38,7 @@ def listed(name: str, input: Any) -> list[Tensor]:
 def _tensors(name: str, values: Sequence[Any]) -> list[Tensor]:
     if set(map(type, values)) <= {Tensor, Parameter}:
         return list(values)
-    found = [as_tensor(x) if is_array(x) else x for x in values]
+    found = [wrap_given(x) if is_array(x) else x for x in values]
     for i, x in enumerate(found):
         if not isinstance(x, Tensor):
             raise TypeError(f"foreach.{name}(): expected a list of Tensors, but element {i} is {type(x).__name__}")

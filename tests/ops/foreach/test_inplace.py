@@ -100,7 +100,7 @@ def test_other_dtypes_are_converted(device):
 def test_inference_tensors_are_refused(device):
     with ag.inference_mode():
         x = ag.ones(2, device=device)
-    with pytest.raises(RuntimeError, match="[Ii]nference"):
+    with pytest.raises(RuntimeError, match="nference"):
         ag.foreach.add_([x], 1.0)
 
 

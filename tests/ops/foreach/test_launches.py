@@ -1,4 +1,4 @@
-"""How many kernels a call of ag.foreach launches on CUDA: one per op, dtype and device, whatever the number of tensors."""
+"""How many kernels a call of ag.foreach launches: one per op, dtype and device, however many tensors there are."""
 
 import pytest
 

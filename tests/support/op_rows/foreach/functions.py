@@ -11,7 +11,7 @@ from op_rows.reduction import minmax, norm
 from op_rows.reduction import sum as sums
 
 from autograd_gpu.core.declare.op import FLOAT, REGISTRY
-from autograd_gpu.ops.foreach.arguments import ListCall
+from autograd_gpu.ops.foreach.arguments import ListCall, listed
 from autograd_gpu.ops.foreach.columns import LIST, elements
 from autograd_gpu.ops.foreach.functions import run
 
@@ -117,7 +117,7 @@ def row_of(name):
         "op": f"foreach_{name}", "reference": reference_of(single), "torch": theirs_of(op), "points": (), "errors": (),
         "samples": lambda rng: samples_of(single, rng), "skip": skipped(single),
         "integer_samples": None if more is None else lambda rng: list(lists_of(op, more(rng))),
-        "fn": lambda tensors, columns: run(ListCall(op, tensors, columns)), "integers": integers,
+        "fn": lambda tensors, columns: run(ListCall(op, listed(name, tensors), columns)), "integers": integers,
     })  # fmt: skip
 
 
