@@ -331,20 +331,24 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
     read = {name for rule in [*op.rules.values(), op.joint] if rule is not None for name, _, _ in op.asked(rule)}
     if op.fused is not None and not {name for name, _, _ in op.asked(op.fused)} <= read:
         raise OpDeclarationError(f"op {op.name}: fused needs rules that ask for what it asks for")
-    if op.reads is not None and not (op.variadic and op.joint):
-        raise OpDeclarationError(f"op {op.name}: `reads` is for the joint rule of a list input")
-    if op.types == EACH and not op.lists:
-        raise OpDeclarationError(f"op {op.name}: types = EACH is for ops that map a list to a list, outputs = ('*',)")
+    _check_types(op)
     if not op.inputs:
         raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
     if taken := GENERATED & {*op.inputs, *op.attributes}:
         raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
     if len({*op.called.values(), *op.attributes}) < len(op.called) + len(op.attributes):
         raise OpDeclarationError(f"op {op.name}: two parameters of one name; say what the inputs are `called`")
-    if op.types not in (PROMOTE, FLOAT, SAME, ANY, EACH):
-        raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any, each; got {op.types!r}")
     if op.name in REGISTRY:
         raise OpDeclarationError(f"op {op.name} is declared twice")
+
+
+def _check_types(op: OpDef) -> None:
+    if op.types not in (PROMOTE, FLOAT, SAME, ANY, EACH):
+        raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any, each; got {op.types!r}")
+    if op.types == EACH and not op.lists:
+        raise OpDeclarationError(f"op {op.name}: types = EACH is for ops that map a list to a list, outputs = ('*',)")
+    if op.reads is not None and not (op.variadic and op.joint):
+        raise OpDeclarationError(f"op {op.name}: `reads` is for the joint rule of a list input")
 
 
 def _check_jvp(op: OpDef) -> None:

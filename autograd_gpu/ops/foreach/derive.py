@@ -172,7 +172,7 @@ def _jvp(op: OpDef) -> Callable[..., Any]:
                 found[i] = value
         return tuple(found)
 
-    return lambda F, t, tensors, out, columns: jvp(F, t, tensors, out, columns)
+    return jvp
 
 
 # ---- batches ----------------------------------------------------------------------------------------
