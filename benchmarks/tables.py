@@ -20,14 +20,16 @@ from typing import Any
 from . import kernel_tables, memory_tables, op_tables
 from .environment import blas_kernels, place
 from .op_tables import APART, row
-from .report import OURS, SCALE, three_digits
+from .report import LOOP, OURS, SCALE, three_digits
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = (
-    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "saved_memory", "kernels", "ops",
+    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
+    "saved_memory", "kernels", "ops",
 )  # fmt: skip
 TITLES = {
     OURS: "autograd_gpu",
+    LOOP: "a loop of ours",
     "torch": "PyTorch",
     "torch.func": "torch.func",
     "jax": "JAX jit",
