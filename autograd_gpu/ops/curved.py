@@ -265,7 +265,7 @@ def _curve_back_in_one_pass(F, g, need, saved, stream, bias, activation, paramet
         s = _argument(z[i:j], shift)
         f1, f2, slope = _derivatives(RAW, s, activation, parameters)
         inner = curved and not (dz is None and dbias is None)
-        bar1, bar2 = (np.empty(f1.shape, f1.dtype) if inner else None for _ in range(2))
+        bar1, bar2 = streams.scratch(2, f1.shape, f1.dtype) if inner else (None, None)
         streams.pull_block(f1, f2, t[i:j], g[i:j], bar1, bar2, dt, d, groups)
         if inner:
             bar1 *= slope
