@@ -161,10 +161,10 @@ def _curve_pushed(xp, saved, stream, bias=None, *, activation, d, groups, parame
 def _curve_pushed_on_cuda(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     lead, form = _curve_lead(saved, stream, bias, activation, d, groups), _form_of_curve(activation, d, groups)
     if form is None:
-        f1, f2, _ = _derivatives(RAW, _argument(saved, bias), activation, parameters)
-        if f2 is None:
-            return composed(RAW, f1, f2, stream, d, groups)
-        return RAW.chain_stream(f1, f2, stream, d=d, groups=groups)
+        s, t = _argument(widened(saved), None if bias is None else widened(bias)), widened(stream)
+        f1, f2, _ = _derivatives(RAW, s, activation, parameters)
+        out = composed(RAW, f1, f2, t, d, groups) if f2 is None else RAW.chain_stream(f1, f2, t, d=d, groups=groups)
+        return out.astype(stream.dtype, copy=False)
     saved, stream, bias = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), kernels.contiguous(bias)
     return kernels.pushed_curve(activation, saved, bias, stream, d, form, **FORMULAS[activation].named(parameters))
 

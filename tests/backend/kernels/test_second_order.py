@@ -244,30 +244,34 @@ TEXT = (ROOT / "docs" / "kernels.md").read_text().partition("## Second-order str
 DOCUMENTED = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", TEXT, re.MULTILINE))
 
 
-@pytest.mark.parametrize("kernel", ["chain_stream", "chain_stream_backward", "pushed_curve", "pushed_curve_backward",
-                                    "local_terms"])  # fmt: skip
-def test_bytes_are_as_documented(kernel):
-    """float32, in multiples of four bytes per element of the values: the difference of two launches of one grid."""
+COUNTED = {"chain_stream": "float, 4", "chain_stream_backward": "float, 4", "pushed_curve": "Tanh, float",
+           "pushed_curve_backward": "Tanh, float", "local_terms": "float"}  # fmt: skip
 
-    def moved(rows):
-        f1, d, o = np.ones((rows, 64), np.float32), 2, 3
-        stream, g = streams(rows, 64, d, FULL, np.dtype("float32"))
-        launches = {
-            "chain_stream": lambda: chained(f1, f1, stream, d, FULL, check="races"),
-            "chain_stream_backward": lambda: chained_back(g, f1, f1, stream, d, FULL, check="races"),
-            "pushed_curve": lambda: pushed(("tanh", {}), f1, None, stream, d, FULL, check="races"),
-            "pushed_curve_backward": lambda: pushed_back(("tanh", {}), g, f1, None, stream, d, FULL, check="races",
-                                                         need=(True, False, True)),
-            "local_terms": lambda: local(g[:, :o].copy(), f1, stream[:, :d].copy(), check="races"),
-        }  # fmt: skip
-        launches[kernel]()
-        compiled = emulated.compiled("second_order.cu", "races").kernels
-        (name,) = [each for each in compiled if each in LAUNCHED and each.startswith(kernel + "<")]
-        return sum(compiled[name].traffic())
 
-    LAUNCHED = {f"chain_stream{b}<float, 4, 4>" for b in ("", "_backward")} | {"local_terms<float, 4>"}
-    LAUNCHED |= {f"pushed_curve{b}<Tanh, float, 4>" for b in ("", "_backward")}
-    words = {"S": 5, "o": 3, "d": 2}
-    formula = DOCUMENTED[kernel].replace("4 (", "4 * (").replace(" S", " * S").replace("+ * S", "+ S")
-    results = 4 * 3 * 4 * 512 if kernel == "local_terms" else 0  # one number per row, pair and output
-    assert moved(1024) - moved(512) == eval(formula, {}, words) * 512 * 64 + results
+@pytest.mark.parametrize("kernel", COUNTED)
+def test_bytes_are_as_documented(kernel, monkeypatch):
+    """Of float32: the difference of two launches of one grid leaves out what a thread reads once."""
+    along, d, o = kernel == "local_terms", 2, 3
+    grid = ((128, 1), (64, 4)) if along else ((2, 1), (8, 32))
+    for tiles in ("tiles", "sum_tiles", "row_tiles"):
+        monkeypatch.setattr(kernels, tiles, lambda *_: grid)
+
+    def moved(times):
+        rows, cols = (512, 256 * times) if along else (64 * times, 64)
+        f1 = np.ones((rows, cols), np.float32)
+        stream, g = streams(rows, cols, d, FULL, f1.dtype)
+        if kernel == "chain_stream":
+            chained(f1, f1, stream, d, FULL, check="races")
+        elif kernel == "chain_stream_backward":
+            chained_back(g, f1, f1, stream, d, FULL, check="races")
+        elif kernel == "pushed_curve":
+            pushed(("tanh", {}), f1, None, stream, d, FULL, check="races")
+        elif kernel == "pushed_curve_backward":
+            pushed_back(("tanh", {}), g, f1, None, stream, d, FULL, need=(True, False, True), check="races")
+        else:
+            local(g[:, :o].copy(), f1, stream[:, :d].copy(), check="races")
+        found = emulated.compiled("second_order.cu", "races").kernels[f"{kernel}<{COUNTED[kernel]}, 4>"]
+        return sum(found.traffic()) / (512 * 256 if along else 64 * 64)
+
+    formula = re.sub(r"(\d) ([S(])", r"\1 * \2", DOCUMENTED[kernel])
+    assert moved(3) - moved(1) == 2 * eval(formula, {"S": 5, "o": o, "d": d})
