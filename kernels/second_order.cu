@@ -21,8 +21,9 @@ template <typename T, int WIDTH, int HELD> struct Tangents {
 
     __device__ Tangents(const T* first, long long cols, int d) : first(first), cols(cols) {
         if constexpr (HELD != 0) {
-            __shared__ Strip<T, WIDTH> held[HELD][THREADS];
-            slots = &held[0][this_thread()];
+            // As bytes, since a host compiler initialises half types.
+            alignas(sizeof(Strip<T, WIDTH>)) __shared__ char held[HELD * THREADS * sizeof(Strip<T, WIDTH>)];
+            slots = reinterpret_cast<Strip<T, WIDTH>*>(held) + this_thread();
 #pragma unroll
             for (int i = 0; i < HELD; ++i)
                 if (i < d) slots[i * THREADS] = Strip<T, WIDTH>::load(first + i * cols);
