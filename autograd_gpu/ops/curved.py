@@ -58,7 +58,7 @@ def _chained(xp, f1, f2, stream, *, d, groups):
 
 
 def _chained_on_cuda(xp, f1, f2, stream, *, d, groups):
-    lead, form = stream_lead("chain_stream", (f1, f2), stream, d, groups), kernels.form_of(d, groups)
+    lead, form = stream_lead("chain_stream", (f1, f2), stream, d, groups), kernels.stream_form(d, groups)
     if form is None:
         return composed(RAW, f1, f2, stream, d, groups)
     f1, f2, stream = for_kernel(f1, lead, 1), for_kernel(f2, lead, 1), for_kernel(stream, lead, 2)
@@ -77,7 +77,7 @@ def _chain_back(F, g, need, f1, f2, stream, d, groups):
 def _chain_back_in_one_pass(F, g, need, f1, f2, stream, d, groups):
     lead, inputs = g.shape[:-2], ((f1, 1), (f2, 1), (stream, 2))
     if backend.is_cuda(g):
-        form = kernels.form_of(d, groups)
+        form = kernels.stream_form(d, groups)
         if form is None:
             return None
         a, b, t = (for_kernel(x, lead, own) for x, own in inputs)
@@ -172,7 +172,7 @@ def _curve_pushed_on_cuda(xp, saved, stream, bias=None, *, activation, d, groups
 def _form_of_curve(activation, d, groups):
     """The form of the groups for `kernels.pushed_curve`; None if it has no kernel for them or for the activation."""
     held = FORMULAS[activation].second_derivative is not None and d <= kernels.HELD_TANGENTS
-    return kernels.form_of(d, groups) if held else None
+    return kernels.stream_form(d, groups) if held else None
 
 
 def _curve_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters, d, groups):

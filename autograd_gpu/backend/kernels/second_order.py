@@ -63,7 +63,7 @@ _declare()
 # ---- forms -------------------------------------------------------------------------------------------
 
 
-def groups_of(d: int, form: int) -> Groups:
+def stream_groups(d: int, form: int) -> Groups:
     """The pairs of tangents of each second tangent."""
     if form == FULL_HESSIAN:
         return tuple([((i, j),) for i in range(d) for j in range(i, d)])
@@ -72,14 +72,14 @@ def groups_of(d: int, form: int) -> Groups:
 
 
 @functools.lru_cache(1024)
-def form_of(d: int, groups: Groups) -> int | None:
+def stream_form(d: int, groups: Groups) -> int | None:
     """The form with these groups; None if the kernels have none."""
-    return next((form for form in (FULL_HESSIAN, DIAGONAL, LAPLACIAN) if groups_of(d, form) == groups), None)
+    return next((form for form in (FULL_HESSIAN, DIAGONAL, LAPLACIAN) if stream_groups(d, form) == groups), None)
 
 
 def _numbers(label: str, values: Array, stream: Array, d: int, form: int) -> tuple[tuple[int, ...], int, int]:
     """d, form, seconds and shared for a launch, and the rows and columns of the values. ValueError for wrong shapes."""
-    made, (rows, cols) = d + len(groups_of(d, form)), size(label, values.shape)
+    made, (rows, cols) = d + len(stream_groups(d, form)), size(label, values.shape)
     given = stream.shape[-2] if stream.ndim > 1 else 0
     shared = stream.ndim == 2 and values.ndim > 1
     if given not in (d, made) or stream.shape != ((given, cols) if shared else (*values.shape[:-1], given, cols)):
@@ -89,7 +89,7 @@ def _numbers(label: str, values: Array, stream: Array, d: int, form: int) -> tup
 
 
 def _made(values: Array, d: int, form: int) -> tuple[int, ...]:
-    return (*values.shape[:-1], d + len(groups_of(d, form)), values.shape[-1])
+    return (*values.shape[:-1], d + len(stream_groups(d, form)), values.shape[-1])
 
 
 def _own(values: Array, stream: Array) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ def _held(d: int) -> int:
 
 def chain_stream_reference(f1: np.ndarray, f2: np.ndarray, stream: np.ndarray, d: int, form: int) -> np.ndarray:
     f1, f2, t = (each.astype(wide(each.dtype)) for each in (f1, f2, stream))
-    groups, made = groups_of(d, form), np.zeros(_made(f1, d, form), f1.dtype)
+    groups, made = stream_groups(d, form), np.zeros(_made(f1, d, form), f1.dtype)
     made[..., : t.shape[-2], :] = f1[..., None, :] * t
     for k, group in enumerate(groups, d):
         made[..., k, :] += f2 * sum(t[..., i, :] * t[..., j, :] for i, j in group)
@@ -150,7 +150,7 @@ def chain_stream_backward_reference(
     g, f1, f2, t = (each.astype(wide(each.dtype)) for each in (g, f1, f2, stream))
     t = np.broadcast_to(t, _own(f1, t))
     direct, y = g[..., : t.shape[-2], :], np.zeros_like(t)
-    for k, group in enumerate(groups_of(d, form), d):
+    for k, group in enumerate(stream_groups(d, form), d):
         for i, j in group:
             y[..., i, :] += g[..., k, :] * t[..., j, :]
             y[..., j, :] += g[..., k, :] * t[..., i, :]

@@ -115,7 +115,7 @@ def second_order(on, dtype, functor):
 
 
 def _streams(on, dtype, functor, form, d, shape):
-    f1, f2, made = normal(dtype, *shape), normal(dtype, *shape), d + len(kernels.groups_of(d, form))
+    f1, f2, made = normal(dtype, *shape), normal(dtype, *shape), d + len(kernels.stream_groups(d, form))
     stream, g = (normal(dtype, shape[0], made, shape[1]) for _ in range(2))
     if not functor:
         found = kernels.chain_stream(*on(f1, f2, stream), d, form)

@@ -38,7 +38,7 @@ def normal(shape, dtype):
 
 def streams(rows, cols, d, form, dtype, seconds=True, shared=False):
     """A stream behind which there is another one, and the gradient of that."""
-    made = d + len(kernels.groups_of(d, form))
+    made = d + len(kernels.stream_groups(d, form))
     lead = () if shared else (rows,)
     return normal((*lead, made if seconds else d, cols), dtype), normal((rows, made, cols), dtype)
 
@@ -59,7 +59,7 @@ def numbers(values, stream, d, form):
 
 def chained(f1, f2, stream, d, form, offset=0, held=None, **how):
     width, held = width_of(f1, offset), second_order._held(d) if held is None else held
-    out = unset((len(f1), d + len(kernels.groups_of(d, form)), f1.shape[1]), f1.dtype, offset)
+    out = unset((len(f1), d + len(kernels.stream_groups(d, form)), f1.shape[1]), f1.dtype, offset)
     shape = kernels.tiles(*f1.shape, width, f1.itemsize)
     arrays = [*(Placed(each, offset) for each in (f1, f2, stream)), out]
     name = f"chain_stream<{kernels.C_NAMES[f1.dtype]}, {held}, {width}>"
@@ -80,7 +80,7 @@ def chained_back(g, f1, f2, stream, d, form, offset=0, held=None, need=(True, Tr
 
 def pushed(case, saved, bias, stream, d, form, offset=0, **how):
     width, (_, functor, a, b) = width_of(saved, offset), choose(case[0], **case[1])
-    out = unset((len(saved), d + len(kernels.groups_of(d, form)), saved.shape[1]), saved.dtype, offset)
+    out = unset((len(saved), d + len(kernels.stream_groups(d, form)), saved.shape[1]), saved.dtype, offset)
     shape = kernels.tiles(*saved.shape, width, saved.itemsize)
     bias = None if bias is None else Placed(bias, offset)
     name = f"pushed_curve<{functor}, {kernels.C_NAMES[saved.dtype]}, {width}>"
