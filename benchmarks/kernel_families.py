@@ -302,6 +302,10 @@ LEFT_OUT = {
     "cross_entropy_total": "works on the sums of cross_entropy",
     "list_norm_total": "works on the sums of list_norm",
     "nll": "reads one number of each row",
+    **dict.fromkeys(
+        ("chain_stream", "chain_stream_backward", "pushed_curve", "pushed_curve_backward", "local_terms"),
+        "moves streams, of several rows for each row of a matrix: benchmarks/hessian.py times them in Hessians",
+    ),
     "random_events": "is bound by its logarithms and square roots",
 }
 # Those of fewer dtypes than C_NAMES has.

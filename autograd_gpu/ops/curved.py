@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..backend import kernels
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu import streams
 from ..core.extend import RAW, SAME, added, aligned, defop
@@ -35,134 +36,53 @@ from ._support.half_precision import in_float32
 from ._support.stream_rows import (
     as_rows,
     common_lead,
+    for_kernel,
     gradients_by_blocks,
     line_up,
     pushed_by_blocks,
     stream_lead,
     widened,
 )
+from ._support.stream_rules import composed, grad_f1, grad_f2, grad_stream, over_h, stream_jvp, summed
 from .nn.activation_formulas import FORMULAS
-from .nn.linear import rows
 
 Array = Any
-ALL = slice(None)
-
-# ---- rules that the ops share ------------------------------------------------------------------------
-
-
-def _summed(F, grads, inputs):
-    """The gradients, summed over the dimensions in which their inputs broadcast."""
-    return tuple([
-        g if g is None or g.shape == x.shape else F.sum_to(rows(F, g) if x.ndim == 1 else g, x.shape)
-        for g, x in zip(grads, inputs, strict=True)
-    ])  # fmt: skip
-
-
-def _part(F, stream, start, stop):
-    return F.basic_index(stream, (..., slice(start, stop), ALL))
-
-
-def _tangents(F, stream, d):
-    """The tangents t_i as a list of arrays (..., h)."""
-    return [F.basic_index(stream, (..., i, ALL)) for i in range(d)]
-
-
-def _over_h(F, x):
-    """(..., h) as (..., 1, h), beside a stream."""
-    return F.unsqueeze(x, -2)
-
-
-def _products(F, s, t, groups):
-    """The sums over the pairs (i, j) of each group of s_i t_j: (..., P, h)."""
-    return F.stack([sum([s[i] * t[j] for i, j in group[1:]], s[group[0][0]] * t[group[0][1]]) for group in groups], -2)
-
-
-def _pulled(F, u, t, groups):
-    """The gradient for the tangents of the sum over h and the groups of u times `_products` of t and t."""
-    found: list[Any] = [None] * len(t)
-    for g, group in enumerate(groups):
-        part = F.basic_index(u, (..., g, ALL))
-        for i, j in group:
-            found[i] = added(found[i], part * t[j])
-            found[j] = added(found[j], part * t[i])
-    some = next(x for x in found if x is not None)
-    return F.stack([F.constant_like(some, 0.0) if x is None else x for x in found], -2)
-
-
-def _grad_f1(F, g, stream):
-    """q.t + u.s."""
-    return F.sum(_part(F, g, 0, stream.shape[-2]) * stream, -2)
-
-
-def _grad_f2(F, g, stream, d, groups):
-    """y.t / 2, the sum over the groups of u times its products."""
-    t = _tangents(F, stream, d)
-    return F.sum(_part(F, g, d, None) * _products(F, t, t, groups), -2)
-
-
-def _grad_stream(F, g, f1, f2, stream, d, groups):
-    """f1 q + f2 y for the tangents, f1 u for the second tangents."""
-    direct, u = _part(F, g, 0, stream.shape[-2]) * _over_h(F, f1), _part(F, g, d, None)
-    if f2 is None or not groups:
-        return direct
-    bent = _pulled(F, u, _tangents(F, stream, d), groups) * _over_h(F, f2)
-    return direct + (bent if stream.shape[-2] == d else F.cat([bent, _zeros(F, bent, len(groups))], -2))
-
-
-def _zeros(F, stream, count):
-    """A stream of `count` zeros, with the leading dimensions of `stream`."""
-    zero = F.constant_like(_part(F, stream, 0, 1), 0.0)
-    return F.expand(zero, (*zero.shape[:-2], count, zero.shape[-1]))
-
-
-def _pushed_by(F, f1, f2, stream, seconds, d, groups):
-    """f1 times the stream, plus f2 times the second tangents `seconds`, which is a function."""
-    straight = stream * _over_h(F, f1)
-    if missing := d + len(groups) - stream.shape[-2]:
-        straight = F.cat([straight, _zeros(F, straight, missing)], -2)
-    if f2 is None or not groups:
-        return straight
-    bent = seconds(_tangents(F, stream, d)) * _over_h(F, f2)
-    return straight + F.cat([_zeros(F, bent, d), bent], -2)
-
-
-def _composed(F, f1, f2, stream, d, groups):
-    """The stream behind the function as a composition of ops."""
-    return _pushed_by(F, f1, f2, stream, lambda t: _products(F, t, t, groups), d, groups)
-
-
-def _stream_jvp(F, dt, f1, f2, stream, d, groups):
-    """The tangent of the result for the tangent dt of the stream."""
-    t = None if f2 is None else _tangents(F, stream, d)
-    return _pushed_by(
-        F, f1, f2, dt, lambda moved: _products(F, moved, t, groups) + _products(F, t, moved, groups), d, groups
-    )
-
 
 # ---- the stream behind any function --------------------------------------------------------------------
 
 
 def _chained(xp, f1, f2, stream, *, d, groups):
     lead = stream_lead("chain_stream", (f1, f2), stream, d, groups)
-    if xp is not np:
-        return _composed(RAW, f1, f2, stream, d, groups)
     f1, f2 = as_rows(f1, lead, 1), as_rows(f2, lead, 1)
     return pushed_by_blocks(lambda i, j: (f1[i:j], f2[i:j]), stream, lead, d, groups)
 
 
+def _chained_on_cuda(xp, f1, f2, stream, *, d, groups):
+    lead, form = stream_lead("chain_stream", (f1, f2), stream, d, groups), kernels.stream_form(d, groups)
+    if form is None:
+        return composed(RAW, f1, f2, stream, d, groups)
+    f1, f2, stream = for_kernel(f1, lead, 1), for_kernel(f2, lead, 1), for_kernel(stream, lead, 2)
+    return kernels.chain_stream(f1, f2, stream, d, form)
+
+
 def _chain_back(F, g, need, f1, f2, stream, d, groups):
     found = (
-        _grad_f1(F, g, stream) if need[0] else None,
-        _grad_f2(F, g, stream, d, groups) if need[1] and groups else None,
-        _grad_stream(F, g, f1, f2, stream, d, groups) if need[2] else None,
+        grad_f1(F, g, stream) if need[0] else None,
+        grad_f2(F, g, stream, d, groups) if need[1] and groups else None,
+        grad_stream(F, g, f1, f2, stream, d, groups) if need[2] else None,
     )
-    return _summed(F, found, (f1, f2, stream))
+    return summed(F, found, (f1, f2, stream))
 
 
 def _chain_back_in_one_pass(F, g, need, f1, f2, stream, d, groups):
-    if backend.is_cuda(g):
-        return None
     lead, inputs = g.shape[:-2], ((f1, 1), (f2, 1), (stream, 2))
+    if backend.is_cuda(g):
+        form = kernels.stream_form(d, groups)
+        if form is None:
+            return None
+        a, b, t = (for_kernel(x, lead, own) for x, own in inputs)
+        found = kernels.chain_stream_backward(kernels.contiguous(g), a, b, t, d, form, need)
+        return summed(F, found, (f1, f2, stream))
     a, b, t, g = (as_rows(widened(x), lead, own) for x, own in (*inputs, (g, 2)))
 
     def pull(i, j, bar1, bar2, out):
@@ -176,7 +96,7 @@ def _chain_jvp(F, t, f1, f2, stream, d, groups):
     if t[0] is not None or t[1] is not None:
         df1, df2 = (F.constant_like(x, 0.0) if dx is None else dx for dx, x in zip(t, (f1, f2), strict=False))
         out = F.chain_stream(df1, df2, stream, d=d, groups=groups)
-    return out if t[2] is None else added(out, _stream_jvp(F, t[2], f1, f2, stream, d, groups))
+    return out if t[2] is None else added(out, stream_jvp(F, t[2], f1, f2, stream, d, groups))
 
 
 def _chain_batch(F, n, batched, f1, f2, stream, *, d, groups):
@@ -194,7 +114,7 @@ class chain_stream:
             [2.]])
     """
 
-    forward = in_float32(_chained)
+    forward = in_float32(_chained, _chained_on_cuda)
     grads, fused = _chain_back, _chain_back_in_one_pass
     types = SAME
     jvp, batch = _chain_jvp, _chain_batch
@@ -232,13 +152,38 @@ def _curve_lead(saved, stream, bias, activation, d, groups):
 
 def _curve_pushed(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     lead = _curve_lead(saved, stream, bias, activation, d, groups)
-    if xp is not np:
-        f1, f2, _ = _derivatives(RAW, _argument(saved, bias), activation, parameters)
-        return _composed(RAW, f1, f2, stream, d, groups)
     saved = as_rows(saved, lead, 1)
     return pushed_by_blocks(
         lambda i, j: _derivatives(RAW, _argument(saved[i:j], bias), activation, parameters), stream, lead, d, groups
     )
+
+
+def _curve_pushed_on_cuda(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
+    lead, form = _curve_lead(saved, stream, bias, activation, d, groups), _form_of_curve(activation, d, groups)
+    if form is None:
+        s, t = _argument(widened(saved), None if bias is None else widened(bias)), widened(stream)
+        f1, f2, _ = _derivatives(RAW, s, activation, parameters)
+        out = composed(RAW, f1, f2, t, d, groups) if f2 is None else RAW.chain_stream(f1, f2, t, d=d, groups=groups)
+        return out.astype(stream.dtype, copy=False)
+    saved, stream, bias = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), kernels.contiguous(bias)
+    return kernels.pushed_curve(activation, saved, bias, stream, d, form, **FORMULAS[activation].named(parameters))
+
+
+def _form_of_curve(activation, d, groups):
+    """The form of the groups for `kernels.pushed_curve`; None if it has no kernel for them or for the activation."""
+    held = FORMULAS[activation].second_derivative is not None and d <= kernels.HELD_TANGENTS
+    return kernels.stream_form(d, groups) if held else None
+
+
+def _curve_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters, d, groups):
+    """All gradients from one kernel; None if the rules have to run."""
+    form, lead = _form_of_curve(activation, d, groups), g.shape[:-2]
+    if form is None:
+        return None
+    g, bias, wanted = kernels.contiguous(g), kernels.contiguous(bias), (need[0], need[2], need[1])
+    s, t, named = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), FORMULAS[activation].named(parameters)
+    ds, dbias, dstream = kernels.pushed_curve_backward(activation, g, s, bias, t, d, form, wanted, **named)
+    return summed(F, (ds, dstream, dbias), (saved, stream, bias))
 
 
 def _curve_back(F, g, need, saved, stream, bias, activation, parameters, d, groups):
@@ -246,17 +191,17 @@ def _curve_back(F, g, need, saved, stream, bias, activation, parameters, d, grou
     f1, f2, slope = _derivatives(F, s, activation, parameters)
     ds = None
     if (need[0] or need[2]) and f2 is not None:
-        ds = _grad_f1(F, g, stream) * slope
+        ds = grad_f1(F, g, stream) * slope
         if groups:
             bent = _third(F, s, activation, parameters)
-            ds = ds + _grad_f2(F, g, stream, d, groups) * bent
-    dstream = _grad_stream(F, g, f1, f2, stream, d, groups) if need[1] else None
-    return _summed(F, (ds if need[0] else None, dstream, ds if need[2] else None), (saved, stream, bias))
+            ds = ds + grad_f2(F, g, stream, d, groups) * bent
+    dstream = grad_stream(F, g, f1, f2, stream, d, groups) if need[1] else None
+    return summed(F, (ds if need[0] else None, dstream, ds if need[2] else None), (saved, stream, bias))
 
 
 def _curve_back_in_one_pass(F, g, need, saved, stream, bias, activation, parameters, d, groups):
     if backend.is_cuda(g):
-        return None
+        return _curve_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters, d, groups)
     lead, shift = g.shape[:-2], None if bias is None else widened(bias)
     z, t, g = (as_rows(widened(x), lead, own) for x, own in ((saved, 1), (stream, 2), (g, 2)))
     curved = FORMULAS[activation].second_derivative is not None
@@ -265,7 +210,7 @@ def _curve_back_in_one_pass(F, g, need, saved, stream, bias, activation, paramet
         s = _argument(z[i:j], shift)
         f1, f2, slope = _derivatives(RAW, s, activation, parameters)
         inner = curved and not (dz is None and dbias is None)
-        bar1, bar2 = (np.empty(f1.shape, f1.dtype) if inner else None for _ in range(2))
+        bar1, bar2 = streams.scratch(2, f1.shape, f1.dtype) if inner else (None, None)
         streams.pull_block(f1, f2, t[i:j], g[i:j], bar1, bar2, dt, d, groups)
         if inner:
             bar1 *= slope
@@ -282,7 +227,7 @@ def _curve_back_in_one_pass(F, g, need, saved, stream, bias, activation, paramet
 def _curve_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):
     s = _argument(saved, bias)
     f1, f2, slope = _derivatives(F, s, activation, parameters)
-    out = None if t[1] is None else _stream_jvp(F, t[1], f1, f2, stream, d, groups)
+    out = None if t[1] is None else stream_jvp(F, t[1], f1, f2, stream, d, groups)
     ds = added(t[0], t[2])
     if ds is None or f2 is None:
         return out
@@ -311,7 +256,7 @@ class pushed_curve:
             [-0.75]])
     """
 
-    forward = in_float32(_curve_pushed)
+    forward = in_float32(_curve_pushed, _curve_pushed_on_cuda)
     grads, fused = _curve_back, _curve_back_in_one_pass
     types = SAME
     jvp, batch = _curve_jvp, _curve_batch
@@ -331,8 +276,6 @@ def _local_lead(a, f2, tangents):
 
 def _local(xp, a, f2, tangents):
     lead = _local_lead(a, f2, tangents)
-    if xp is not np:
-        return _local_product(RAW, a, f2, tangents, tangents)
     o, (d, h) = a.shape[-2], tangents.shape[-2:]
     out = np.empty((*lead, o, d, d), a.dtype)
     a, f2, t = as_rows(a, lead, 2), as_rows(f2, lead, 1), as_rows(tangents, lead, 2)
@@ -345,9 +288,14 @@ def _local(xp, a, f2, tangents):
     return out
 
 
+def _local_on_cuda(xp, a, f2, tangents):
+    lead = _local_lead(a, f2, tangents)
+    return kernels.local_terms(for_kernel(a, lead, 2, False), for_kernel(f2, lead, 1), for_kernel(tangents, lead, 2))
+
+
 def _local_product(F, a, f2, s, t):
     """The sum over h of (a f2 s_i) t_j."""
-    left = F.unsqueeze(a * _over_h(F, f2), -2) * F.unsqueeze(s, -3)
+    left = F.unsqueeze(a * over_h(F, f2), -2) * F.unsqueeze(s, -3)
     return F.matmul(left, F.mT(F.unsqueeze(t, -3)))
 
 
@@ -356,11 +304,11 @@ def _local_back(F, g, need, a, f2, tangents):
     pulled = F.matmul(both, each)  # (..., o, d, h): the sum over j of (g_ij + g_ji) t_j
     curvature = F.sum(pulled * each, -2) * 0.5 if need[0] or need[1] else None
     found = (
-        curvature * _over_h(F, f2) if need[0] else None,
+        curvature * over_h(F, f2) if need[0] else None,
         F.sum(curvature * a, -2) if need[1] else None,
-        F.sum(pulled * F.unsqueeze(a * _over_h(F, f2), -2), -3) if need[2] else None,
+        F.sum(pulled * F.unsqueeze(a * over_h(F, f2), -2), -3) if need[2] else None,
     )
-    return _summed(F, found, (a, f2, tangents))
+    return summed(F, found, (a, f2, tangents))
 
 
 def _local_back_in_one_pass(F, g, need, a, f2, tangents):
@@ -401,7 +349,7 @@ class local_terms:
              [2., 2.]]])
     """
 
-    forward = in_float32(_local)
+    forward = in_float32(_local, _local_on_cuda)
     grads, fused = _local_back, _local_back_in_one_pass
     types = SAME
     jvp, batch = _local_jvp, _local_batch

@@ -1,9 +1,10 @@
-// Activations of one number, with their first and second derivatives.
+// Activations of one number, with their first three derivatives.
 //
 // W is the type of the computation. An activation's members are its two parameters, which it may ignore. It has
 //   value(z)   the result, for z = x + bias
 //   pull(g, s) g times the derivative, where s is the saved value: the result if FROM_RESULT, else z
 //   bend(s)    the derivative of the derivative with respect to s; FLAT activations, where it is 0, have none
+//   twist(s)   the derivative of the second derivative (with respect to z) with respect to s; FLAT ones have none
 // The formulas are those of autograd_gpu/ops/, also where they give NaN. The compiler may contract them to fma.
 #pragma once
 #include "half_turns.cuh"
@@ -51,6 +52,7 @@ template <typename W> struct Elu {
     __device__ W value(W z) const { return z > 0 ? z : alpha * expm1(z * inner); }
     __device__ W pull(W g, W z) const { return z <= 0 ? g * exp(z * inner) * (alpha * inner) : g; }
     __device__ W bend(W z) const { return z <= 0 ? exp(z * inner) * (alpha * inner * inner) : 0; }
+    __device__ W twist(W z) const { return z <= 0 ? exp(z * inner) * (alpha * inner * inner * inner) : 0; }
 };
 
 template <typename W> struct Gelu {
@@ -60,6 +62,7 @@ template <typename W> struct Gelu {
     __device__ W value(W z) const { return z * normal_below(z); }
     __device__ W pull(W g, W z) const { return g * (normal_below(z) + z * density(z)); }
     __device__ W bend(W z) const { return density(z) * (2 - z * z); }
+    __device__ W twist(W z) const { return density(z) * z * (z * z - 4); }
 };
 
 // z * logistic(inner(z)), where 1 + tanh would cancel in the tail.
@@ -78,6 +81,12 @@ template <typename W> struct GeluTanh {
         const W s = logistic(inner(z)), rest = complement(s, inner(z)), r = slope(z);
         return s * rest * (2 * r + z * (z * (6 * CUBIC * SCALE) + (rest - s) * r * r));
     }
+    __device__ W twist(W z) const {
+        const W s = logistic(inner(z)), rest = complement(s, inner(z)), r = slope(z), apart = rest - s;
+        const W curve = z * (6 * CUBIC * SCALE);  // the derivative of r
+        const W third = (apart * apart - 2 * s * rest) * r * r * r + 3 * apart * r * curve + 6 * CUBIC * SCALE;
+        return s * rest * (3 * (apart * r * r + curve) + z * third);
+    }
 };
 
 template <typename W> struct Silu {
@@ -92,6 +101,10 @@ template <typename W> struct Silu {
         const W s = logistic(z), rest = complement(s, z);
         return s * rest * (z * (rest - s) + 2);
     }
+    __device__ W twist(W z) const {
+        const W s = logistic(z), rest = complement(s, z), apart = rest - s;
+        return s * rest * (3 * apart + z * (apart * apart - 2 * s * rest));
+    }
 };
 
 template <typename W> struct Tanh {
@@ -100,6 +113,7 @@ template <typename W> struct Tanh {
     __device__ W value(W z) const { return tanh(z); }
     __device__ W pull(W g, W out) const { return g * (1 - out * out); }
     __device__ W bend(W out) const { return -2 * out; }
+    __device__ W twist(W out) const { return 6 * out * out - 2; }
 };
 
 template <typename W> struct Sigmoid {
@@ -108,6 +122,7 @@ template <typename W> struct Sigmoid {
     __device__ W value(W z) const { return logistic(z); }
     __device__ W pull(W g, W out) const { return g * (out * (1 - out)); }
     __device__ W bend(W out) const { return 1 - 2 * out; }
+    __device__ W twist(W out) const { return 1 - 6 * out * (1 - out); }
 };
 
 template <typename W> struct Softplus {
@@ -119,6 +134,10 @@ template <typename W> struct Softplus {
         const W s = logistic(z * beta);
         return z * beta > threshold ? 0 : beta * s * (1 - s);
     }
+    __device__ W twist(W z) const {
+        const W s = logistic(z * beta);
+        return z * beta > threshold ? 0 : beta * beta * s * (1 - s) * (1 - 2 * s);
+    }
 };
 
 // sin(frequency * z), as in SIREN (Sitzmann et al. 2020).
@@ -128,4 +147,5 @@ template <typename W> struct Sine {
     __device__ W value(W z) const { return sinpi(half_turns(z * frequency)); }
     __device__ W pull(W g, W z) const { return g * cospi(half_turns(z * frequency)) * frequency; }
     __device__ W bend(W z) const { return sinpi(half_turns(z * frequency)) * (-frequency * frequency); }
+    __device__ W twist(W z) const { return cospi(half_turns(z * frequency)) * (-frequency * frequency * frequency); }
 };

@@ -7,12 +7,17 @@ f1 and f2 are the first two derivatives of an elementwise function; f2 is None i
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+
+from . import pool
 
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
-BLOCK = 16384  # elements of the matrix per block: some twenty such arrays stay in the L2 cache
+BLOCK = 32768  # elements of the matrix per block: with fewer, two threads spend their time on handing over the GIL
+LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
 
 
 def rows_per_block(h: int) -> int:
@@ -20,23 +25,42 @@ def rows_per_block(h: int) -> int:
     return max(BLOCK // max(h, 1), 1)
 
 
+def scratch(count: int, shape: tuple[int, ...], dtype: np.dtype) -> list[Array]:
+    """Uninitialized arrays of one shape that begin with a cache line.
+
+    The passes copy the parts of a stream into such arrays, and results out of them: NumPy copies strided rows fast, but
+    other ufuncs go through its buffers for them.
+    """
+    size, line = math.prod(shape), LINE // dtype.itemsize
+    step = -(-size // line) * line
+    memory = pool.empty((count * step + line,), dtype)
+    start = -memory.ctypes.data % LINE // dtype.itemsize
+    return [memory[at : at + size].reshape(shape) for at in [start + k * step for k in range(count)]]
+
+
+# ---- the stream behind a function ------------------------------------------------------------------------
+
+
 def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
     """Writes f1 t_i, then f1 s_g + f2 times the sum over the pairs of g of t_i t_j."""
+    part, term, *rest = scratch(2 + 2 * d, f1.shape, f1.dtype)
+    t, bent = rest[:d], rest[d:]
     for i in range(d):
-        np.multiply(stream[:, i], f1, out=out[:, i])
-    bent = [stream[:, i] * f2 for i in range(d) if f2 is not None]
-    term = np.empty(f1.shape, f1.dtype)
+        np.copyto(t[i], stream[:, i])
+        np.multiply(t[i], f1, out=part)
+        np.copyto(out[:, i], part)
+        if f2 is not None:
+            np.multiply(t[i], f2, out=bent[i])
     for k, group in enumerate(groups, d):
-        second, begun = out[:, k], stream.shape[1] > d
-        if begun:
-            np.multiply(stream[:, k], f1, out=second)
-        for i, j in group if bent else ():
-            np.multiply(bent[i], stream[:, j], out=term if begun else second)
+        if begun := stream.shape[1] > d:
+            np.copyto(part, stream[:, k])
+            part *= f1
+        for i, j in group if f2 is not None else ():
+            np.multiply(bent[i], t[j], out=term if begun else part)
             if begun:
-                second += term
+                part += term
             begun = True
-        if not begun:
-            second.fill(0)
+        np.copyto(out[:, k], part if begun else 0)
 
 
 def pull_block(
@@ -47,51 +71,67 @@ def pull_block(
 
     None for one that is not needed.
     """
-    size, term = stream.shape[1], np.empty(f1.shape, f1.dtype)
+    u, part, *rest = scratch(2 + 2 * d, f1.shape, f1.dtype)
+    t, halves = rest[:d], _Halves(rest[d:])
+    for i in range(d):
+        np.copyto(t[i], stream[:, i])
+    bends = bar2 is not None or (out is not None and f2 is not None)
     if bar1 is not None:
-        _sum_of_products({k: g[:, k] for k in range(size)}, {k: stream[:, k] for k in range(size)}, bar1, term)
-    if out is not None:
-        for k in range(size):
-            np.multiply(g[:, k], f1, out=out[:, k])
-    if bar2 is None and (out is None or f2 is None):
-        return
-    halves = _half_pulls(stream, g, term, d, groups)
+        bar1.fill(0)
+    for k, group in enumerate(groups, d):
+        np.copyto(u, g[:, k])
+        if bends:
+            halves.add(u, t, group, part)
+        if stream.shape[1] > d:
+            if bar1 is not None:
+                np.copyto(part, stream[:, k])
+                part *= u
+                bar1 += part
+            if out is not None:
+                u *= f1
+                np.copyto(out[:, k], u)
     if bar2 is not None:
-        _sum_of_products(halves, {i: stream[:, i] for i in halves}, bar2, term)
-    if out is not None and f2 is not None:
-        twice = f2 + f2
-        for i, half in halves.items():
-            half *= twice
-            out[:, i] += half
+        _sum_of_products(halves.found, t, bar2, part)
+    twice = None if f2 is None or out is None else f2 + f2
+    for i in range(d):
+        np.copyto(u, g[:, i])
+        if bar1 is not None:
+            np.multiply(u, t[i], out=part)
+            bar1 += part
+        if out is not None:
+            u *= f1
+            if i in halves.found and twice is not None:
+                half = halves.found[i]
+                half *= twice
+                u += half
+            np.copyto(out[:, i], u)
 
 
-def _half_pulls(stream: Array, g: Array, term: Array, d: int, groups: Groups) -> dict[int, Array]:
+class _Halves:
     """By tangent i half of the gradient for t_i of the sum over all groups of u times its pairs' t_i t_j.
 
     The off-diagonal pairs (i, j) contribute u t_j / 2 to i and u t_i / 2 to j, the diagonal ones u t_i.
     """
-    found: dict[int, Array] = {}
 
-    def add(i: int, u: Array, j: int) -> None:
-        if i in found:
-            np.multiply(u, stream[:, j], out=term)
-            found[i] += term
-        else:
-            found[i] = u * stream[:, j]
+    def __init__(self, arrays: list[Array]) -> None:
+        self.arrays, self.found = arrays, dict[int, Array]()
 
-    for k, group in enumerate(groups, d):
-        u = g[:, k]
+    def add(self, u: Array, t: list[Array], group: tuple[tuple[int, int], ...], term: Array) -> None:
         half = u * u.dtype.type(0.5) if any(i != j for i, j in group) else u
         for i, j in group:
-            if i == j:
-                add(i, u, i)
-            else:
-                add(i, half, j)
-                add(j, half, i)
-    return found
+            self._add(i, u if i == j else half, t[j], term)
+            if i != j:
+                self._add(j, half, t[i], term)
+
+    def _add(self, i: int, u: Array, t: Array, term: Array) -> None:
+        if i in self.found:
+            np.multiply(u, t, out=term)
+            self.found[i] += term
+        else:
+            self.found[i] = np.multiply(u, t, out=self.arrays[i])
 
 
-def _sum_of_products(a: dict[int, Array], b: dict[int, Array], out: Array, term: Array) -> None:
+def _sum_of_products(a: dict[int, Array], b: list[Array], out: Array, term: Array) -> None:
     """Writes the sum over the keys of a of a[key] * b[key]."""
     for n, key in enumerate(a):
         np.multiply(a[key], b[key], out=term if n else out)

@@ -20,7 +20,7 @@ from .bias_activation import (
     bias_activation_reference,
 )
 from .column_sum import column_sum, column_sum_reference
-from .constants import THREADS
+from .constants import HELD_TANGENTS, THREADS
 from .cross_entropy import (
     Classes,
     CrossEntropySaved,
@@ -58,6 +58,20 @@ from .random import (
     random_numbers_reference,
 )
 from .row_sum import row_sum, row_sum_reference
+from .second_order import (
+    chain_stream,
+    chain_stream_backward,
+    chain_stream_backward_reference,
+    chain_stream_reference,
+    local_terms,
+    local_terms_reference,
+    pushed_curve,
+    pushed_curve_backward,
+    pushed_curve_backward_reference,
+    pushed_curve_reference,
+    stream_form,
+    stream_groups,
+)
 from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
 from .tables import TensorLists, fits, tensor_lists
 from .tiles import VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
@@ -65,6 +79,7 @@ from .tiles import VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, ti
 __all__ = [
     "C_NAMES",
     "DISTRIBUTIONS",
+    "HELD_TANGENTS",
     "INSTANCES",
     "OPTIONS",
     "THREADS",
@@ -83,6 +98,10 @@ __all__ = [
     "bias_activation_double_backward",
     "bias_activation_double_backward_reference",
     "bias_activation_reference",
+    "chain_stream",
+    "chain_stream_backward",
+    "chain_stream_backward_reference",
+    "chain_stream_reference",
     "column_sum",
     "column_sum_reference",
     "contiguous",
@@ -110,12 +129,18 @@ __all__ = [
     "limit_norm_reference",
     "list_norm",
     "list_norm_reference",
+    "local_terms",
+    "local_terms_reference",
     "mask_reference",
     "nll",
     "nll_backward",
     "nll_backward_reference",
     "nll_reference",
     "nll_tiles",
+    "pushed_curve",
+    "pushed_curve_backward",
+    "pushed_curve_backward_reference",
+    "pushed_curve_reference",
     "quantize",
     "quantize_reference",
     "random_bits",
@@ -137,6 +162,8 @@ __all__ = [
     "softmax_backward_reference",
     "softmax_reference",
     "source",
+    "stream_form",
+    "stream_groups",
     "sum_tiles",
     "tensor_lists",
     "tiles",

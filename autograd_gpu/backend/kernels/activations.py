@@ -19,12 +19,21 @@ Array = np.ndarray
 
 
 class Activation(NamedTuple):
-    """An activation in NumPy: value(z, a, b), gradient pull(g, s, a, b), and second derivative bend(s, a, b)."""
+    """An activation in NumPy: value(z, a, b), gradient pull(g, s, a, b), bend(s, a, b) and twist(s, a, b).
+
+    bend is the derivative of the derivative by s, twist that of the second derivative by s.
+    """
 
     value: Callable[..., Array]
     pull: Callable[..., Array]
     bend: Callable[..., Array] | None = None  # None if the second derivative is 0
     from_result: bool = False
+    twist: Callable[..., Array] | None = None
+
+    def curve(self, s: Array, a: float, b: float) -> Array:
+        """The second derivative with respect to z."""
+        bent = self.bend(s, a, b)  # type: ignore[misc]  # asked of smooth ones
+        return self.pull(bent, s, a, b) if self.from_result else bent
 
 
 def _logistic(z: Array) -> Array:
@@ -41,6 +50,10 @@ def _elu_pull(g, z, alpha, inner):
 
 def _elu_bend(z, alpha, inner):
     return np.where(z <= 0, np.exp(z * inner) * (alpha * inner * inner), 0)
+
+
+def _elu_twist(z, alpha, inner):
+    return _elu_bend(z, alpha * inner, inner)
 
 
 def _below(z):
@@ -72,6 +85,13 @@ def _gelu_tanh_bend(z, a, b):
     return (1 - t * t) * (slope + z * 0.5 * (z * (6 * CUBIC * SCALE) - 2 * t * slope * slope))
 
 
+def _gelu_tanh_twist(z, a, b):
+    inner, slope = _inner(z)
+    t, curve = np.tanh(inner), z * (6 * CUBIC * SCALE)
+    third = (6 * t * t - 2) * slope**3 - 6 * t * slope * curve + 6 * CUBIC * SCALE
+    return (1 - t * t) * 0.5 * (3 * (curve - 2 * t * slope * slope) + z * third)
+
+
 def _silu_pull(g, z, a, b):
     s = _logistic(z)
     return g * (s * (1 + z * (1 - s)))
@@ -80,6 +100,11 @@ def _silu_pull(g, z, a, b):
 def _silu_bend(z, a, b):
     s = _logistic(z)
     return s * (1 - s) * (z * (1 - 2 * s) + 2)
+
+
+def _silu_twist(z, a, b):
+    s = _logistic(z)
+    return s * (1 - s) * (3 * (1 - 2 * s) + z * ((1 - 2 * s) ** 2 - 2 * s * (1 - s)))
 
 
 def _softplus_value(z, beta, threshold):
@@ -95,6 +120,11 @@ def _softplus_bend(z, beta, threshold):
     return np.where(z * beta > threshold, 0, beta * s * (1 - s))
 
 
+def _softplus_twist(z, beta, threshold):
+    s = _logistic(z * beta)
+    return np.where(z * beta > threshold, 0, beta * beta * s * (1 - s) * (1 - 2 * s))
+
+
 ACTIVATIONS = {
     "Relu": Activation(
         lambda z, a, b: np.where(z <= 0, 0, z), lambda g, out, a, b: np.where(out <= 0, 0, g), from_result=True
@@ -102,25 +132,37 @@ ACTIVATIONS = {
     "LeakyRelu": Activation(
         lambda z, slope, b: np.where(z > 0, z, z * slope), lambda g, z, slope, b: np.where(z > 0, g, g * slope)
     ),
-    "Elu": Activation(_elu_value, _elu_pull, _elu_bend),
+    "Elu": Activation(_elu_value, _elu_pull, _elu_bend, twist=_elu_twist),
     "Gelu": Activation(
         lambda z, a, b: z * _below(z),
         lambda g, z, a, b: g * (_below(z) + z * _density(z)),
         lambda z, a, b: _density(z) * (2 - z * z),
+        twist=lambda z, a, b: _density(z) * z * (z * z - 4),
     ),
-    "GeluTanh": Activation(lambda z, a, b: 0.5 * z * (1 + np.tanh(_inner(z)[0])), _gelu_tanh_pull, _gelu_tanh_bend),
-    "Silu": Activation(lambda z, a, b: z * _logistic(z), _silu_pull, _silu_bend),
+    "GeluTanh": Activation(
+        lambda z, a, b: 0.5 * z * (1 + np.tanh(_inner(z)[0])), _gelu_tanh_pull, _gelu_tanh_bend, twist=_gelu_tanh_twist
+    ),
+    "Silu": Activation(lambda z, a, b: z * _logistic(z), _silu_pull, _silu_bend, twist=_silu_twist),
     "Tanh": Activation(
-        lambda z, a, b: np.tanh(z), lambda g, out, a, b: g * (1 - out * out), lambda out, a, b: -2 * out, True
+        lambda z, a, b: np.tanh(z),
+        lambda g, out, a, b: g * (1 - out * out),
+        lambda out, a, b: -2 * out,
+        True,
+        lambda out, a, b: 6 * out * out - 2,
     ),
     "Sigmoid": Activation(
-        lambda z, a, b: _logistic(z), lambda g, out, a, b: g * (out * (1 - out)), lambda out, a, b: 1 - 2 * out, True
+        lambda z, a, b: _logistic(z),
+        lambda g, out, a, b: g * (out * (1 - out)),
+        lambda out, a, b: 1 - 2 * out,
+        True,
+        lambda out, a, b: 1 - 6 * out * (1 - out),
     ),
-    "Softplus": Activation(_softplus_value, _softplus_pull, _softplus_bend),
+    "Softplus": Activation(_softplus_value, _softplus_pull, _softplus_bend, twist=_softplus_twist),
     "Sine": Activation(
         lambda z, w, b: np.sin(z * w),
         lambda g, z, w, b: g * np.cos(z * w) * w,
         lambda z, w, b: np.sin(z * w) * (-w * w),
+        twist=lambda z, w, b: np.cos(z * w) * (-w * w * w),
     ),
 }
 

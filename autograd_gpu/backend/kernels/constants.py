@@ -12,6 +12,12 @@ QUANTIZE_STRIPS = 8
 # registers, too.
 NORM_STRIPS = (0, 8, 4, 0, 4, 0, 0, 0, 2)
 
+# Of streams: the most tangents that a thread keeps in shared memory, and the forms of their second tangents.
+HELD_TANGENTS = 4
+FULL_HESSIAN, DIAGONAL, LAPLACIAN = 0, 1, 2
+# Of local_terms: the outputs, half as many but of float32, and the tangents of one tile of results.
+TILE_OUTPUTS, TILE_TANGENTS = 4, 3
+
 
 def definitions() -> str:
     """All constants as C++ definitions, in one line."""

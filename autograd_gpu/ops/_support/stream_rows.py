@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
+from ...backend import kernels
 from ...backend.arrays.dtypes import HALF, float32
 from ...backend.cpu import rows as cpu_rows
 from ...backend.cpu import streams
@@ -49,6 +50,15 @@ def as_rows(array: Array, lead: tuple[int, ...], own: int) -> Array:
     if array.size == math.prod(tail):
         return np.broadcast_to(array.reshape(tail), (math.prod(lead), *tail))
     return np.broadcast_to(array, (*lead, *tail)).reshape(math.prod(lead), *tail)
+
+
+def for_kernel(array: Array, lead: tuple[int, ...], own: int, sharing: bool = True) -> Array:
+    """A contiguous CuPy array with all leading dimensions; or, with `sharing`, a stream of all rows without any."""
+    tail = array.shape[array.ndim - own :]
+    if sharing and own > 1 and lead and array.size == math.prod(tail):
+        return kernels.contiguous(array.reshape(tail))
+    xp = backend.namespace(array)
+    return kernels.contiguous(backend.broadcast_to(xp, array, (*lead, *tail)))
 
 
 def line_up(F: Any, batched: Any, inputs: tuple[Any, ...], own: tuple[int, ...]) -> list[Any]:

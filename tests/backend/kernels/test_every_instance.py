@@ -34,16 +34,16 @@ def group_of(name):
     if file in ("column_sum.cu", "row_sum.cu"):  # they are of two dtypes
         return file, "", ""
     c_type = next((word for word in words[1:] if word in TYPES), "")
-    return file, c_type, words[1] if file == "bias_activation.cu" else ""
+    functor = words[1] if file == "bias_activation.cu" or words[0].startswith("pushed_curve") else ""
+    return file, c_type, functor
 
 
 GROUPS = defaultdict(set)
 for instance in kernels.INSTANCES:
     GROUPS[group_of(instance)].add(instance)
-EMULATED = {
-    (file, "float", "Silu" if file == "bias_activation.cu" else "")
-    for file in ("bias_activation.cu", "cross_entropy.cu", "dropout.cu", "list_norm.cu", "softmax.cu")
-}
+PLAIN = "cross_entropy.cu", "dropout.cu", "list_norm.cu", "second_order.cu", "softmax.cu"
+EMULATED = {(file, "float", "") for file in PLAIN}
+EMULATED |= {(file, "float", "Silu") for file in ("bias_activation.cu", "second_order.cu")}
 
 
 def parameters():
@@ -105,6 +105,35 @@ def row_sum(on, dtype, _):
         for shape in [*PAIR, (2, 40000), (1, 40001), (1, 70000), (3, 70001)]:
             x = quarters(shape, each)
             assert_same(to_numpy(kernels.row_sum(on(x))), kernels.row_sum_reference(x))
+
+
+def second_order(on, dtype, functor):
+    for form in range(3):
+        for d in (2, 3) if functor else (2, 5):
+            for shape in PAIR:
+                _streams(on, dtype, functor, form, d, shape)
+
+
+def _streams(on, dtype, functor, form, d, shape):
+    f1, f2, made = normal(dtype, *shape), normal(dtype, *shape), d + len(kernels.stream_groups(d, form))
+    stream, g = (normal(dtype, shape[0], made, shape[1]) for _ in range(2))
+    if not functor:
+        found = kernels.chain_stream(*on(f1, f2, stream), d, form)
+        near([found], [kernels.chain_stream_reference(f1, f2, stream, d, form)], dtype, d)
+        found = kernels.chain_stream_backward(*on(g, f1, f2, stream), d, form)
+        near(found, kernels.chain_stream_backward_reference(g, f1, f2, stream, d, form), dtype, 4 * d)
+        t = stream[:, :d].copy()
+        near([kernels.local_terms(*on(g, f1, t))], [kernels.local_terms_reference(g, f1, t)], dtype, 20)
+        return
+    for name, how in [case for case in CASES if choose(case[0], **case[1]).functor == functor]:
+        saved = 1 / (2 + abs(f1)) if functor in ("Tanh", "Sigmoid") else f1 / dtype.type(how.get("frequency", 1))
+        bias = None if functor in ("Tanh", "Sigmoid") else f2[0] / dtype.type(64)
+        scale, given = 8 * how.get("frequency", 1) ** 2, (saved.astype(dtype), bias, stream / dtype.type(64))
+        found = kernels.pushed_curve(name, *on(*given), d, form, **how)
+        near([found], [kernels.pushed_curve_reference(name, *given, d, form, **how)], dtype, scale)
+        found = kernels.pushed_curve_backward(name, *on(g / dtype.type(64), *given), d, form, **how)
+        expected = kernels.pushed_curve_backward_reference(name, g / dtype.type(64), *given, d, form, **how)
+        near(found, expected, dtype, 4 * scale)
 
 
 def softmax(on, dtype, _):
@@ -217,7 +246,7 @@ def quantize(on, dtype, _):
 
 FAMILIES = [
     bias_activation, column_sum, cross_entropy, dropout, foreach, layer_norm, list_norm, optimizer_step, quantize,
-    random, row_sum, softmax,
+    random, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

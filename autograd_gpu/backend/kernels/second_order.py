@@ -1,0 +1,277 @@
+"""Streams of tangents and second tangents behind a function of single elements, and its local terms.
+
+A stream (..., S, cols) has for each row of the values d tangents, then the second tangents, of which there are as many
+as the form says: a row for each pair i <= j (FULL_HESSIAN), for each tangent (DIAGONAL), or one (LAPLACIAN); or none,
+S = d, where all are zero. A stream (S, cols) belongs to all rows of the values, and its gradient has rows of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ..arrays.dtypes import int32, wide
+from ..cuda import runtime
+from .activations import ACTIVATIONS, Choice, choose
+from .column_sum import column_sum_reference, sum_columns
+from .constants import DIAGONAL, FULL_HESSIAN, HELD_TANGENTS, LAPLACIAN
+from .instances import C_NAMES, SIZE, Parameter, declare
+from .launcher import Array, c_name, check_array, launch, size
+from .tiles import VECTOR, row_tiles, sum_tiles, tiles, widest
+
+FILE = "second_order.cu"
+Groups = tuple[tuple[tuple[int, int], ...], ...]
+MOST_AT_ONCE = 4  # elements of a thread's strip in pushed_curve_backward: with 8 of a half type it spills registers
+NUMBERS = tuple([Parameter(name, "scalar", int32) for name in ("d", "form", "seconds", "shared")])
+
+
+def _declare() -> None:
+    for dtype, name in C_NAMES.items():
+        read = functools.partial(Parameter, kind="read", dtype=dtype)
+        write = functools.partial(Parameter, kind="write", dtype=dtype)
+        f1, f2, stream, g, saved = map(read, ("f1", "f2", "stream", "g", "saved"))
+        bias, out = read("bias", optional=True), write("out")
+        df1, df2, ds, dbias, dstream = [
+            write(each, optional=True) for each in ("df1", "df2", "ds", "dbias", "dstream")
+        ]
+        partials = Parameter("partials", "write", wide(dtype), True)
+        pair = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
+        tail = (*NUMBERS, *SIZE)
+        counts = [Parameter(each, "scalar", int32) for each in ("outputs", "d", "shared")]
+        for width in (VECTOR // dtype.itemsize, 1):
+            for held in (HELD_TANGENTS, 0):
+                unit = f"{name}, {held}, {width}"
+                declare(f"chain_stream<{unit}>", FILE, "chain_stream", (f1, f2, stream, out, *tail), unit)
+                backward = (g, f1, f2, stream, df1, df2, dstream, *tail)
+                declare(f"chain_stream_backward<{unit}>", FILE, "chain_stream_backward", backward, unit)
+            for functor in (each for each, act in ACTIVATIONS.items() if act.bend is not None):
+                unit = f"{functor}, {name}, {width}"
+                declare(f"pushed_curve<{unit}>", FILE, "pushed_curve", (saved, bias, stream, out, *pair, *tail), unit)
+                unit = f"{functor}, {name}, {min(width, MOST_AT_ONCE)}"
+                backward = (g, saved, bias, stream, ds, dbias, partials, dstream, *pair, *tail)
+                declare(f"pushed_curve_backward<{unit}>", FILE, "pushed_curve_backward", backward, unit)
+            unit = f"{name}, {width}"
+            declare(f"local_terms<{unit}>", FILE, "local_terms", (read("a"), f2, read("t"), out, *counts, *SIZE), unit)
+
+
+_declare()
+
+
+# ---- forms -------------------------------------------------------------------------------------------
+
+
+def stream_groups(d: int, form: int) -> Groups:
+    """The pairs of tangents of each second tangent."""
+    if form == FULL_HESSIAN:
+        return tuple([((i, j),) for i in range(d) for j in range(i, d)])
+    squares = tuple([(i, i) for i in range(d)])
+    return (squares,) if form == LAPLACIAN else tuple([(pair,) for pair in squares])
+
+
+@functools.lru_cache(1024)
+def stream_form(d: int, groups: Groups) -> int | None:
+    """The form with these groups; None if the kernels have none."""
+    return next((form for form in (FULL_HESSIAN, DIAGONAL, LAPLACIAN) if stream_groups(d, form) == groups), None)
+
+
+def _numbers(label: str, values: Array, stream: Array, d: int, form: int) -> tuple[tuple[int, ...], int, int]:
+    """d, form, seconds and shared for a launch, and the rows and columns of the values. ValueError for wrong shapes."""
+    made, (rows, cols) = d + len(stream_groups(d, form)), size(label, values.shape)
+    given = stream.shape[-2] if stream.ndim > 1 else 0
+    shared = stream.ndim == 2 and values.ndim > 1
+    if given not in (d, made) or stream.shape != ((given, cols) if shared else (*values.shape[:-1], given, cols)):
+        raise ValueError(f"{label}: a stream of {d} tangents behind values of shape {values.shape} ends in "
+                         f"({made}, {cols}) or ({d}, {cols}), with their other dimensions or none; got {stream.shape}")
+    return (d, form, given > d, shared), rows, cols
+
+
+def _made(values: Array, d: int, form: int) -> tuple[int, ...]:
+    return (*values.shape[:-1], d + len(stream_groups(d, form)), values.shape[-1])
+
+
+def _own(values: Array, stream: Array) -> tuple[int, ...]:
+    """The shape of a stream's gradient with rows of its own."""
+    return (*values.shape[:-1], *stream.shape[-2:])
+
+
+# ---- behind any function -----------------------------------------------------------------------------
+
+
+def chain_stream(f1: Array, f2: Array, stream: Array, d: int, form: int) -> Array:
+    """The stream behind a function with the first two derivatives f1 and f2 (..., cols)."""
+    label = "chain_stream"
+    check_array(label, "f1", f1)
+    check_array(label, "f2", f2, f1.shape)
+    numbers, rows, cols = _numbers(label, f1, stream, d, form)
+    out = runtime.cupy().empty(_made(f1, d, form), f1.dtype)
+    width = widest(cols, f1.itemsize, f1, f2, stream, out)
+    instance = f"{label}<{c_name(label, f1.dtype)}, {_held(d)}, {width}>"
+    launch(instance, tiles(rows, cols, width, f1.itemsize), f1, f2, stream, out, *numbers, rows, cols)
+    return out
+
+
+def chain_stream_backward(
+    g: Array, f1: Array, f2: Array, stream: Array, d: int, form: int, need: tuple[bool, ...] = (True, True, True)
+) -> tuple[Array | None, Array | None, Array | None]:
+    """The gradients of `chain_stream` for f1, f2 and the stream, of which `need` says which; the others are None."""
+    label, empty = "chain_stream_backward", runtime.cupy().empty
+    check_array(label, "f1", f1)
+    check_array(label, "f2", f2, f1.shape)
+    check_array(label, "g", g, _made(f1, d, form))
+    numbers, rows, cols = _numbers(label, f1, stream, d, form)
+    shapes = f1.shape, f1.shape, _own(f1, stream)
+    outs = [empty(shape, f1.dtype) if each else None for shape, each in zip(shapes, need, strict=True)]
+    width = widest(cols, f1.itemsize, g, f1, f2, stream, *outs)
+    instance = f"{label}<{c_name(label, f1.dtype)}, {_held(d)}, {width}>"
+    launch(instance, tiles(rows, cols, width, f1.itemsize), g, f1, f2, stream, *outs, *numbers, rows, cols)
+    return outs[0], outs[1], outs[2]
+
+
+def _held(d: int) -> int:
+    return HELD_TANGENTS if d <= HELD_TANGENTS else 0
+
+
+def chain_stream_reference(f1: np.ndarray, f2: np.ndarray, stream: np.ndarray, d: int, form: int) -> np.ndarray:
+    f1, f2, t = (each.astype(wide(each.dtype)) for each in (f1, f2, stream))
+    groups, made = stream_groups(d, form), np.zeros(_made(f1, d, form), f1.dtype)
+    made[..., : t.shape[-2], :] = f1[..., None, :] * t
+    for k, group in enumerate(groups, d):
+        made[..., k, :] += f2 * sum(t[..., i, :] * t[..., j, :] for i, j in group)
+    return made.astype(stream.dtype)
+
+
+def chain_stream_backward_reference(
+    g: np.ndarray, f1: np.ndarray, f2: np.ndarray, stream: np.ndarray, d: int, form: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    dtype = stream.dtype
+    g, f1, f2, t = (each.astype(wide(each.dtype)) for each in (g, f1, f2, stream))
+    t = np.broadcast_to(t, _own(f1, t))
+    direct, y = g[..., : t.shape[-2], :], np.zeros_like(t)
+    for k, group in enumerate(stream_groups(d, form), d):
+        for i, j in group:
+            y[..., i, :] += g[..., k, :] * t[..., j, :]
+            y[..., j, :] += g[..., k, :] * t[..., i, :]
+    found = (direct * t).sum(-2), (y * t).sum(-2) / 2, f1[..., None, :] * direct + f2[..., None, :] * y
+    df1, df2, dstream = (each.astype(dtype) for each in found)
+    return df1, df2, dstream
+
+
+# ---- behind an activation ----------------------------------------------------------------------------
+
+
+def pushed_curve(
+    name: str, saved: Array, bias: Array | None, stream: Array, d: int, form: int, **attributes: Any
+) -> Array:
+    """The stream behind an activation that bends (activations.py), for at most HELD_TANGENTS tangents.
+
+    `saved` is the activation's result for tanh and sigmoid, which need no bias, else x; bias (cols,) or None.
+    """
+    choice = _choose(name, d, **attributes)
+    label = f"pushed_{name}"
+    check_array(label, "saved", saved)
+    numbers, rows, cols = _numbers(label, saved, stream, d, form)
+    if bias is not None:
+        check_array(label, "bias", bias, (cols,))
+    out = runtime.cupy().empty(_made(saved, d, form), saved.dtype)
+    width = widest(cols, saved.itemsize, saved, bias, stream, out)
+    arrays, shape = (saved, bias, stream, out), tiles(rows, cols, width, saved.itemsize)
+    instance = f"pushed_curve<{choice.functor}, {c_name(label, saved.dtype)}, {width}>"
+    launch(instance, shape, *arrays, choice.a, choice.b, *numbers, rows, cols, label=label)
+    return out
+
+
+def pushed_curve_backward(
+    name: str, g: Array, saved: Array, bias: Array | None, stream: Array, d: int, form: int,
+    need: tuple[bool, bool, bool] = (True, True, True), **attributes: Any,
+) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+    """The gradients of `pushed_curve` for saved, bias and stream, of which `need` says which; the others are None.
+
+    That of the bias is summed in float32 or wider, over unrounded values.
+    """
+    choice, empty = _choose(name, d, **attributes), runtime.cupy().empty
+    label, dtype = f"pushed_{name}_backward", saved.dtype
+    check_array(label, "saved", saved)
+    check_array(label, "g", g, _made(saved, d, form))
+    numbers, rows, cols = _numbers(label, saved, stream, d, form)
+    if bias is not None:
+        check_array(label, "bias", bias, (cols,))
+    shapes = saved.shape, (cols,), _own(saved, stream)
+    ds, dbias, dstream = [empty(shape, dtype) if each else None for shape, each in zip(shapes, need, strict=True)]
+    width = min(widest(cols, saved.itemsize, g, saved, bias, stream, ds, dbias, dstream), MOST_AT_ONCE)
+    shape = (tiles if dbias is None else sum_tiles)(rows, cols, width, saved.itemsize)
+    parts = 1 if dbias is None else shape[0][1]
+    partials = empty((parts, cols), wide(dtype)) if parts > 1 else None
+    arrays = (g, saved, bias, stream, ds, dbias, partials, dstream)
+    instance = f"pushed_curve_backward<{choice.functor}, {c_name(label, dtype)}, {width}>"
+    launch(instance, shape, *arrays, choice.a, choice.b, *numbers, rows, cols, label=label)
+    if partials is not None:
+        sum_columns(partials, dbias, stages=1)
+    return ds, dbias, dstream
+
+
+def _choose(name: str, d: int, **attributes: Any) -> Choice:
+    choice = choose(name, **attributes)
+    if ACTIVATIONS[choice.functor].bend is None or d > HELD_TANGENTS:
+        raise ValueError(f"pushed_curve has no kernel for {name} and {d} tangents, but for at most {HELD_TANGENTS} and "
+                         "activations with a second derivative; use chain_stream")
+    return choice
+
+
+def _slopes(choice: Choice, saved: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """s, act' and act'' in the accumulation dtype."""
+    s, act = saved.astype(wide(saved.dtype)), ACTIVATIONS[choice.functor]
+    s = s if bias is None else s + bias.astype(s.dtype)
+    found = act.pull(np.ones_like(s), s, choice.a, choice.b), act.curve(s, choice.a, choice.b)
+    return s, *(each.astype(s.dtype) for each in found)
+
+
+def pushed_curve_reference(
+    name: str, saved: np.ndarray, bias: np.ndarray | None, stream: np.ndarray, d: int, form: int, **attributes: Any
+) -> np.ndarray:
+    s, f1, f2 = _slopes(choose(name, **attributes), saved, bias)
+    return chain_stream_reference(f1, f2, stream.astype(s.dtype), d, form).astype(stream.dtype)
+
+
+def pushed_curve_backward_reference(
+    name: str, g: np.ndarray, saved: np.ndarray, bias: np.ndarray | None, stream: np.ndarray, d: int, form: int,
+    **attributes: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The gradients for saved, bias and stream."""
+    choice = choose(name, **attributes)
+    act, (s, f1, f2) = ACTIVATIONS[choice.functor], _slopes(choice, saved, bias)
+    bars = chain_stream_backward_reference(g.astype(s.dtype), f1, f2, stream.astype(s.dtype), d, form)
+    ds = bars[0] * act.bend(s, choice.a, choice.b)  # type: ignore[misc]  # the kernels' activations have both
+    ds = ds + bars[1] * act.twist(s, choice.a, choice.b)  # type: ignore[misc]
+    found = ds, column_sum_reference(ds), bars[2]
+    dsaved, dbias, dstream = (each.astype(saved.dtype) for each in found)
+    return dsaved, dbias, dstream
+
+
+# ---- local terms -------------------------------------------------------------------------------------
+
+
+def local_terms(a: Array, f2: Array, t: Array) -> Array:
+    """The sum over the columns of a f2 t_i t_j for a (..., o, cols), f2 (..., cols): (..., o, d, d), symmetric.
+
+    The tangents t are (..., d, cols), or (d, cols) for all rows.
+    """
+    label = "local_terms"
+    check_array(label, "f2", f2)
+    rows, cols = math.prod(f2.shape[:-1]), f2.shape[-1]  # also of empty rows, whose sums are zeros
+    shared = t.ndim == 2 and f2.ndim > 1
+    (o, d), lead = (a.shape[-2], t.shape[-2]), f2.shape[:-1]
+    check_array(label, "a", a, (*lead, o, cols))
+    check_array(label, "t", t, (d, cols) if shared else (*lead, d, cols))
+    out = runtime.cupy().empty((*lead, o, d, d), f2.dtype)
+    width = widest(cols, f2.itemsize, a, f2, t)
+    shape = row_tiles(rows, cols, width, f2.itemsize, stages=1)
+    launch(f"{label}<{c_name(label, f2.dtype)}, {width}>", shape, a, f2, t, out, o, d, shared, rows, cols)
+    return out
+
+
+def local_terms_reference(a: np.ndarray, f2: np.ndarray, t: np.ndarray) -> np.ndarray:
+    x, y, z = (each.astype(wide(each.dtype)) for each in (a, f2, t))
+    return np.einsum("...oh,...h,...ih,...jh->...oij", x, y, z, z).astype(a.dtype)
