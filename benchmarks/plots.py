@@ -14,6 +14,10 @@ COLOURS = {
     "torch.func": "#ecc94b",
     "jax": "#718096",
     "numpy": "#cbd5e0",
+    "push": "#4299e1",  # our methods
+    "pull": "#63b3ed",
+    "nested": "#90cdf4",
+    "loop": "#bee3f8",
 }
 INK = "#2d3748"
 
