@@ -16,7 +16,7 @@ from .library_tables import (
     repeats,
     table,
     time,
-)  # fmt: skip
+)
 from .report import OURS
 
 PAGE = "docs/hessian.md"

@@ -4,8 +4,8 @@
     python -m benchmarks.tables --check README.md    # exit code 1 if that would change the file
 
 The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `bench` for the summary of all workloads, `ops`
-for a table of every op, `memory` for the tables of the memory hooks, and `hessian` for those of second derivatives. Each
-cell of a table holds one figure.
+for a table of every op, `memory` for the tables of the memory hooks, and `hessian` for those of second derivatives.
+Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
