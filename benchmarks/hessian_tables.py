@@ -19,7 +19,7 @@ from .library_tables import (
 )
 from .report import OURS
 
-PAGE = "docs/hessian.md"
+MORE = "[Methods, memory, widths, numbers of inputs](docs/hessian.md#measurements)"
 PRODUCTS = "Matrix products"
 MIB = 1 << 20
 Case = dict[str, Any]
@@ -27,7 +27,7 @@ Case = dict[str, Any]
 
 def summary(result: dict[str, Any]) -> str:
     """For README: times and products of the headline network beside the peers."""
-    return "\n\n".join([heading(result, f"; [other methods, widths, inputs]({PAGE}#measurements)"), *beside(result)])
+    return "\n\n".join([heading(result), *beside(result), MORE])
 
 
 def whole(result: dict[str, Any]) -> str:
@@ -46,14 +46,15 @@ def whole(result: dict[str, Any]) -> str:
         cases = in_sweep(result, sweep)
         if cases:
             names = libraries(cases)
-            parts += [f"**Over {sweep}** ({words}, {common_unit(cases)})", compared(cases, names)]
+            peers = [name for name in names if name not in (OURS, *METHODS)]
+            parts += [f"**Over {sweep}** ({words}, {common_unit(cases)})", compared(cases, names, peers)]
             parts.append(counted(cases, names, "hidden products", PRODUCTS))
     return "\n\n".join(filter(None, parts))
 
 
-def heading(result: dict[str, Any], more: str = "") -> str:
+def heading(result: dict[str, Any]) -> str:
     cases = result["cases"]
-    return f"**{result['title']}** (medians of {repeats(cases)}, {common_unit(cases)}{more})"
+    return f"**{result['title']}** (medians of {repeats(cases)}, {common_unit(cases)})"
 
 
 def headline(result: dict[str, Any]) -> list[Case]:
@@ -71,7 +72,7 @@ def beside(result: dict[str, Any]) -> list[str]:
     cases = headline(result)
     names = [name for name in libraries(cases) if name not in METHODS]
     notes = [f"{case['case']}: {note}." for case in cases for note in by_minima(case, names)]
-    parts = [compared(cases, names), counted(cases, names, "hidden products", PRODUCTS)]
+    parts = [compared(cases, names, names[1:]), counted(cases, names, "hidden products", PRODUCTS)]
     return [*filter(None, parts), *([collapsed(notes)] if notes else [])]
 
 

@@ -31,9 +31,10 @@ def by_library(result: dict[str, Any]) -> str:
     """A row per case; a column per library with its time, and one per peer with the ratio of ours to it."""
     cases = result["cases"]
     names = libraries(cases)
+    peers = [name for name in names if name != OURS]
     unit = common_unit(cases)
     shown = "" if unit is None or f" {unit} " in result["title"] else f", {unit}"
-    parts = [f"**{result['title']}** (medians of {repeats(cases)}{shown})", compared(cases, names)]
+    parts = [f"**{result['title']}** (medians of {repeats(cases)}{shown})", compared(cases, names, peers)]
     if result["summary"]:
         rows = [[label, *[f"{values[name]:.2f}" if name in values else "-" for name in names]]
                 for label, values in result["summary"].items()]
@@ -59,10 +60,10 @@ def common_unit(cases: Sequence[Case]) -> str | None:
     return units.pop() if len(units) == 1 else None
 
 
-def compared(cases: Sequence[Case], names: Sequence[str], title: str = "") -> str:
-    """The times of libraries, and the ratios of ours to the others."""
-    unit, peers = common_unit(cases), [name for name in names if name != OURS]
-    header = [title, *[TITLES[name] for name in names], *[f"/ {TITLES[name]}" for name in peers]]
+def compared(cases: Sequence[Case], names: Sequence[str], peers: Sequence[str]) -> str:
+    """The times of libraries, and the ratios of ours to some of them."""
+    unit = common_unit(cases)
+    header = ["", *[TITLES[name] for name in names], *[f"/ {TITLES[name]}" for name in peers]]
     return table(header, [
         [case["case"], *[time(case, name, unit) for name in names], *[ratio(case, name) for name in peers]]
         for case in cases

@@ -102,9 +102,9 @@ def test_the_table_of_products_was_found():
 
 @pytest.fixture(scope="module")
 def network():
-    """2 -> 6 x 128 -> 3 with Tanh, and a batch of 2,000."""
+    """2 -> 6 x 128 -> 3 with Tanh, and a batch of 1,000."""
     hidden = [part for width in (2, *[128] * 5) for part in (nn.Linear(width, 128), nn.Tanh())]
-    return nn.Sequential(*hidden, nn.Linear(128, 3)), ag.randn(2000, 2)
+    return nn.Sequential(*hidden, nn.Linear(128, 3)), ag.randn(1000, 2)
 
 
 def peak(call):
@@ -118,7 +118,7 @@ METHODS = re.findall(r"^\| `(\w+)` \| ([\d.]+ \| [\d.]+ \| [\d.]+) \|$", HESSIAN
 
 
 def test_the_tables_of_memory_were_found():
-    assert (len(CHUNKS), len(METHODS)) == (4, 3)
+    assert (len(CHUNKS), len(METHODS)) == (3, 3)
 
 
 @pytest.mark.parametrize(("chunk", "plain", "training", "by_chunks"), CHUNKS)
@@ -134,9 +134,10 @@ def test_memory_by_chunks_is_that_of_the_table(network, chunk, plain, training, 
         for rows in x.split(chunk):
             (hessian(rows) ** 2).mean().backward()
 
-    assert peak(ag.no_grad()(lambda: hessian(x))) == pytest.approx(float(plain), rel=0.05)
-    assert peak(step) == pytest.approx(float(training), rel=0.05)
-    assert peak(step_by_chunks) == pytest.approx(float(by_chunks), rel=0.05)
+    # tracemalloc sees Python's objects, too: half a MiB more or less
+    assert peak(ag.no_grad()(lambda: hessian(x))) == pytest.approx(float(plain), rel=0.05, abs=0.5)
+    assert peak(step) == pytest.approx(float(training), rel=0.05, abs=0.5)
+    assert peak(step_by_chunks) == pytest.approx(float(by_chunks), rel=0.05, abs=0.5)
 
 
 @pytest.mark.parametrize(("name", "figures"), METHODS)
@@ -144,4 +145,4 @@ def test_memory_by_methods_is_that_of_the_table(network, name, figures):
     net, x = network
     for method, figure in zip(("push", "pull", "nested"), figures.split(" | "), strict=True):
         derivative = func.vmap(getattr(func, name)(net, method=method))
-        assert peak(ag.no_grad()(lambda call=derivative: call(x))) == pytest.approx(float(figure), rel=0.05)
+        assert peak(ag.no_grad()(lambda call=derivative: call(x))) == pytest.approx(float(figure), rel=0.05, abs=0.5)
