@@ -35,6 +35,20 @@ def environment(device: str) -> dict[str, Any]:
     }
 
 
+def place(environment: dict[str, Any], device: str) -> str:
+    """Where something was measured: the device, and for a CPU its cores and the kernels of BLAS."""
+    if device != "cpu":
+        return str(environment["device"])
+    return ", ".join([f"{environment['device']}, {environment['cores']} cores", *blas_kernels(environment)])
+
+
+def blas_kernels(environment: dict[str, Any]) -> list[str]:
+    """The kernels of each OpenBLAS that was loaded, such as ["OpenBLAS with SkylakeX kernels"]."""
+    pools = [str(pool) for pool in environment["threads"].values()]  # such as "2, SkylakeX kernels"
+    names = {pool.partition(", ")[2] for pool in pools if pool.endswith("kernels")}
+    return [f"OpenBLAS with {name}" for name in sorted(names)]
+
+
 def device_name(device: str) -> str:
     """The processor that does the work: the CPU's name, or the GPU's with driver and CUDA version."""
     if device == "cpu":

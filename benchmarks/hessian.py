@@ -25,7 +25,7 @@ from . import counting, models
 from .common import device_kind, list_of, make_parser, require_agreement, run_workload
 from .hessian_calls import METHODS, Problem, calls_for
 from .peers import clock_for, load_peers
-from .report import Report
+from .report import LOOP, Report
 from .timing import Call, Contender, interleave
 
 NAME = "hessian"
@@ -149,7 +149,7 @@ def further_parts(args: argparse.Namespace) -> Iterator[Case]:
     """The other parts, for one activation; of our methods those that differ."""
     sizes = [INPUTS, *[args.hidden] * args.layers, OUTPUTS]
     for part in [part for part in args.parts if part not in FOR_ALL]:
-        methods = [method for method in args.methods if part != "hvp" or method == "loop"]
+        methods = [method for method in args.methods if part != "hvp" or method == LOOP]
         for precision in args.precisions:
             label = f"{args.activations[0]}, {PARTS[part][0]}{suffix(args, precision)}"
             yield Case(label, sizes, args.activations[0], part, precision, methods)

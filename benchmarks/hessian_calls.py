@@ -13,10 +13,10 @@ import autograd_gpu as ag
 
 from . import models
 from .peers import jax_device
-from .report import OURS
+from .report import LOOP, OURS
 from .timing import Call
 
-METHODS = ("push", "pull", "nested", "loop")  # of ours, beside what "auto" takes
+METHODS = ("push", "pull", "nested", LOOP)  # of ours, beside what "auto" takes
 QUANTITIES = {"hessian": "hessian", "laplacian": "laplacian", "diagonal": "hessian_diagonal", "hvp": "hvp"}
 
 
@@ -199,8 +199,8 @@ def calls_for(problem: Problem, methods: list[str], present: dict[str, ModuleTyp
     loop = by_loop(problem.quantity, create_graph=problem.backward)
     calls = {OURS: eager_call(ag, problem, by_transform(problem.quantity, "auto"), is_loop=False)}
     for method in methods:
-        by = loop if method == "loop" else by_transform(problem.quantity, method)
-        calls[method] = eager_call(ag, problem, by, is_loop=method == "loop")
+        by = loop if method == LOOP else by_transform(problem.quantity, method)
+        calls[method] = eager_call(ag, problem, by, is_loop=method == LOOP)
     for name, module in present.items():
         if name == "jax":
             calls[name] = jax_call(module, problem)

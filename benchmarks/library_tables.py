@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .op_tables import APART, row
-from .report import OURS, SCALE, three_digits
+from .report import LOOP, OURS, SCALE, three_digits
 
 TITLES = {
     OURS: "autograd_gpu",
+    LOOP: "a loop of ours",
     "torch": "PyTorch",
     "torch.func": "torch.func",
     "jax": "JAX jit",
@@ -19,7 +20,6 @@ TITLES = {
     "push": "by push",
     "pull": "by pull",
     "nested": "nested",
-    "loop": "our loop",
 }
 NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
 SHOWN_COUNTS = {"hidden products": "Matrix products", "matrix products": "Matrix products"}

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from .report import OURS, SCALE, Report, three_digits
+from .report import LOOP, OURS, SCALE, Report, three_digits
 
 COLOURS = {
     OURS: "#2b6cb0",
@@ -17,7 +17,7 @@ COLOURS = {
     "push": "#4299e1",  # our methods
     "pull": "#63b3ed",
     "nested": "#90cdf4",
-    "loop": "#bee3f8",
+    LOOP: "#bee3f8",
 }
 INK = "#2d3748"
 

@@ -37,10 +37,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .environment import environment
+from .environment import environment, place
 from .timing import Timing
 
 OURS = "autograd_gpu"
+LOOP = "loop"  # ours, too, where one call is compared with many
 SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6}
 PIPE_WIDTH = 150  # columns when the output is no terminal
 
@@ -170,6 +171,7 @@ class Report:
         """Print the table, with rich where it is installed."""
         header = ("case", "library", "median", "min", "ours / it", "counts")
         print_table(self.title, header, self.rows())
+        print(f"  measured on {place(self.environment, self.device)}")
         for case in self.cases:
             for note in case["notes"]:
                 print(f"  {case['case']}: {note}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-# Each makes a library choose other instructions than the processor's best: what is then measured is the variable.
+# Each makes a library take the processor for another one, by its instructions or, in OPENBLAS_L2_SIZE, by its cache:
+# what is then measured is the variable.
 HOLDING_BACK = (
-    "OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA",
-    "ATEN_CPU_CAPABILITY",
+    "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES", "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY",
 )  # fmt: skip
 
 
@@ -18,6 +19,6 @@ def restart_unhindered() -> None:
     if not held:
         return
     listed = " ".join([f"{name}={value}" for name, value in held.items()])
-    print(f"Starting again without {listed}, which would slow down what is measured.", file=sys.stderr, flush=True)
+    print(f"Starting again without {listed}, to measure what this processor gives.", file=sys.stderr, flush=True)
     free = {name: value for name, value in os.environ.items() if name not in held}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], free)

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from . import hessian_tables, kernel_tables, memory_tables, op_tables
+from .environment import blas_kernels, place
 from .library_tables import WIDTH, by_library
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = (
-    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "saved_memory", "kernels", "ops",
+    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
+    "saved_memory", "kernels", "ops",
 )  # fmt: skip
 NAMED = 8  # cases that were not measured, by name
 READING = (
@@ -94,7 +96,13 @@ BLOCKS = {  # by the names of markers
 def render_one(result: dict[str, Any]) -> str:
     """What was measured as a table, and what was not."""
     table = SUMMARIES.get(result["benchmark"], by_library) if result["cases"] else heading
-    return "\n\n".join([table(result), *gaps(result)])
+    return "\n\n".join([table(result), *kernels_of_blas(result), *gaps(result)])
+
+
+def kernels_of_blas(result: dict[str, Any]) -> list[str]:
+    """A line below a table of the CPU: another processor's kernels make another table."""
+    names = blas_kernels(result["environment"]) if result["device"] == "cpu" else []
+    return [f"<sub>{', '.join(names)}.</sub>"] if names else []
 
 
 def heading(result: dict[str, Any]) -> str:
@@ -127,11 +135,7 @@ def provenance(result: dict[str, Any]) -> str:
     """Where and when the numbers were taken."""
     environment = result["environment"]
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
-    where = environment["device"]
-    if result["device"] == "cpu":
-        pools = [str(pool) for pool in environment["threads"].values()]  # such as "2, Haswell kernels"
-        kernels = sorted({pool.partition(", ")[2] for pool in pools if pool.endswith("kernels")})
-        where += "".join([f", {environment['cores']} cores", *[f", OpenBLAS with {name}" for name in kernels]])
+    where = place(environment, result["device"])
     text = f"<sub>{where}; Python {environment['python']}, {versions}; {environment['date'][:10]}.</sub>"
     return textwrap.fill(text, WIDTH)
 

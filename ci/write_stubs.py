@@ -1,4 +1,4 @@
-"""Writes the stubs of tensor, ops, linalg, special and nn.functional: what type checkers and editors see.
+"""Writes the stubs of tensor, ops, foreach, linalg, special and nn.functional: what type checkers and editors see.
 
 Tensor's methods and the public functions are derived from the ops' declarations at import, and a class decorator turns
 each op's block into a function: neither is visible to a type checker. `python ci/write_stubs.py` writes the files
@@ -19,7 +19,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from autograd_gpu import linalg, ops, special  # noqa: E402
+from autograd_gpu import foreach, linalg, ops, special  # noqa: E402
 from autograd_gpu.core.codegen import keywords  # noqa: E402
 from autograd_gpu.core.declare.op import OpDef  # noqa: E402
 from autograd_gpu.nn import functional  # noqa: E402
@@ -28,6 +28,7 @@ from autograd_gpu.ops import binding  # noqa: E402
 REQUIRED = inspect.Parameter.empty
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
 TENSOR, OPS = ROOT / "autograd_gpu/core/tensor.pyi", ROOT / "autograd_gpu/ops/__init__.pyi"
+FOREACH = ROOT / "autograd_gpu/foreach.pyi"
 LINALG, SPECIAL = ROOT / "autograd_gpu/linalg.pyi", ROOT / "autograd_gpu/special.pyi"
 FUNCTIONAL = ROOT / "autograd_gpu/nn/functional.pyi"
 
@@ -167,8 +168,9 @@ def functions_stub(module: Any, package: str) -> str:
 def main() -> int:
     stale = []
     texts = {
-        TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), LINALG: functions_stub(linalg, "."),
-        SPECIAL: functions_stub(special, "."), FUNCTIONAL: functions_stub(functional, ".."),
+        TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), FOREACH: functions_stub(foreach, "."),
+        LINALG: functions_stub(linalg, "."), SPECIAL: functions_stub(special, "."),
+        FUNCTIONAL: functions_stub(functional, ".."),
     }  # fmt: skip
     for path, text in texts.items():
         if not path.exists() or path.read_text() != text:

@@ -21,7 +21,7 @@ from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import FLOATS
 from ..config import ANOMALY, MODES, RECORDING_MASK, SAVING, TRANSFORMED
 from .codegen import call, keywords
-from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .declare.op import ALWAYS, ANY, BY_VALUE, EACH, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .declare.public import add_names
 from .graph.storage import shares_memory, storage_of
 from .interpret.batched import Batched
@@ -103,10 +103,10 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
     if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
         attributes = _numbers(op, attributes)
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
-    prepared = _same_device(op, prepared)
+    prepared = prepared if op.types == EACH else _same_device(op, prepared)
     if any(isinstance(a, StorageTensor) for a in prepared):
         return _on_codes(op, prepared, attributes)
-    if op.types != ANY:
+    if op.types not in (ANY, EACH):
         if _half_beside_number(op, prepared):
             return _in_float32(op, prepared, attributes)
         prepared = _promote(op, prepared)
@@ -125,7 +125,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
 
 def _is_prepared(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
     """Whether steps 1 to 3 would change nothing; False if that is not obvious."""
-    dtype, home, any_dtype = None, None, op.types == ANY
+    dtype, home, any_dtype = None, None, op.types in (ANY, EACH)
     for value in args:
         kind = type(value)
         if kind is Tensor or kind is Parameter:
@@ -210,6 +210,12 @@ def _same_device(op: OpDef, args: list[Any]) -> list[Any]:
     return [wrap(backend.to_device(a._array, home)) if isinstance(a, Tensor) and a.device != home else a for a in args]
 
 
+def matched(op: OpDef, args: Sequence[Any]) -> list[Any]:
+    """Steps 2 and 3 for arguments that are tensors, numbers and None; tensors of half dtypes stay beside numbers."""
+    args = _same_device(op, list(args))
+    return args if op.types == ANY or _half_beside_number(op, args) else _promote(op, args)
+
+
 def _promote(op: OpDef, args: list[Any]) -> list[Any]:
     names = _names(op, tuple(args))
     chosen = [isinstance(a, Tensor) and name in op.promoted for name, a in zip(names, args, strict=True)]
@@ -290,4 +296,4 @@ def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
     return outs[0] if op.single else tuple(outs)
 
 
-__all__ = ["defop", "general", "operator"]
+__all__ = ["defop", "general", "matched", "operator"]

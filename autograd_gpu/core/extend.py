@@ -24,12 +24,28 @@ from .declare.batch_rules import (
     moved,
     one_by_one,
     rank,
+    run_batched,
 )
-from .declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR, added
+from .declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR, added, push_forward
 from .declare.jvp_word import JvpWord
-from .declare.op import ALWAYS, ANY, BY_VALUE, FITTING, FLOAT, PROMOTE, RAW, RECORD, SAME, ZERO, OpDef
+from .declare.op import (
+    ALWAYS,
+    ANY,
+    BY_VALUE,
+    EACH,
+    FITTING,
+    FLOAT,
+    PROMOTE,
+    RAW,
+    RECORD,
+    REGISTRY,
+    SAME,
+    ZERO,
+    OpDef,
+)
+from .declare.op_call import Call
 from .declare.public import method, public
-from .dispatch import defop, operator
+from .dispatch import defop, matched, operator
 from .graph.storage import (
     INFERENCE_STORAGE,
     FollowingStorage,
@@ -58,13 +74,14 @@ from .interpret.writes import (
 from .saved.saved_tensor import SavedIntoView, SavedOutput, plain
 from .saved.saved_tensor_hooks import EnoughSaved, give, withholding
 from .size import Size
-from .tensor import StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
+from .tensor import Parameter, StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
 
 __all__ = [
     "ALWAYS",
     "ANY",
     "BROADCASTING",
     "BY_VALUE",
+    "EACH",
     "ELEMENTWISE",
     "FITTING",
     "FLOAT",
@@ -78,15 +95,18 @@ __all__ = [
     "RAW",
     "RECORD",
     "REDUCING",
+    "REGISTRY",
     "SAME",
     "ZERO",
     "BatchWord",
+    "Call",
     "EnoughSaved",
     "FollowingStorage",
     "JvpWord",
     "Lifted",
     "OpDef",
     "OpNode",
+    "Parameter",
     "SavedIntoView",
     "SavedOutput",
     "Size",
@@ -119,6 +139,7 @@ __all__ = [
     "in_transform",
     "is_batched",
     "lifted_like",
+    "matched",
     "materialize",
     "method",
     "moved",
@@ -129,6 +150,7 @@ __all__ = [
     "overwrite",
     "plain",
     "public",
+    "push_forward",
     "push_written",
     "rank",
     "rebase_history",
@@ -136,6 +158,7 @@ __all__ = [
     "refuse_batched",
     "refuse_inner",
     "refuse_taped",
+    "run_batched",
     "set_apart",
     "set_data",
     "set_gradient_edge",

@@ -85,6 +85,7 @@ from .reduction import (
 )
 from .shape import broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
 from .sorting import histogram, order_statistics, quantile, searchsorted, sort, unique
+from .foreach import functions as foreach_functions
 from . import curved, properties
 from .binding import MODULES
 

@@ -47,7 +47,7 @@ PROPERTIES = {
 }
 
 # The result of `bind`: name -> function of each public module, of Tensor, and of NumPy's and CuPy's ufuncs.
-MODULES: dict[str, dict[str, Any]] = {"": {}, "linalg": {}, "special": {}, "nn.functional": {}}
+MODULES: dict[str, dict[str, Any]] = {"": {}, "foreach": {}, "linalg": {}, "special": {}, "nn.functional": {}}
 METHODS: dict[str, Any] = {}
 _UFUNCS: dict[str, Any] = {}
 

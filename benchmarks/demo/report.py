@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from ..environment import environment
+from ..environment import blas_kernels, environment
 from ..library_tables import TITLES
 from ..plots import COLOURS, INK, new_figure, save
 from ..report import OURS, SCALE, Report
@@ -19,6 +19,7 @@ TEMPLATE = "report.html.j2"
 
 def collect(outcome: Outcome, measured: Report, device: str, seed: int, target: float) -> dict[str, Any]:
     """Everything that the report tells, as plain values."""
+    where = environment(device)
     return {
         "accuracy": outcome.test_accuracy[-1],
         "target": target,
@@ -42,7 +43,8 @@ def collect(outcome: Outcome, measured: Report, device: str, seed: int, target: 
             "absent": measured.absent,
             "rows": hessian_rows(measured),
         },
-        "environment": environment(device),
+        "environment": where,
+        "blas": blas_kernels(where),
     }
 
 

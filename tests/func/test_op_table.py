@@ -192,6 +192,30 @@ def test_vmap_of_grad(row):
         same(mapped(*case.stacked), columns([grads for grads, _, _ in case.expected]), case, "gradient")
 
 
+@over(RULED, "batch")
+def test_backward_to_what_the_examples_share(row):
+    """The gradient of an input that is not batched is the sum over the examples."""
+    for case in smooth_cases(row):
+        count = len(case.places)
+        for shared in case.live if count > 1 else ():
+            batched = tuple(i != shared for i in range(count))
+            if refused(case, batched):
+                continue
+            x = case.examples[0][shared].detach().requires_grad_()
+            totals, options = [], {"allow_unused": True, "materialize_grads": True}
+            for tensors in case.examples:
+                given = mixed(tensors, case, batched)
+                totals.append(case.total(*given[:shared], x, *given[shared + 1 :]))
+            given = mixed(case.stacked, case, batched)
+            mapped = ag.func.vmap(case.total, tuple(0 if b else None for b in batched))
+            found = mapped(*given[:shared], x, *given[shared + 1 :]).sum()
+            expected = ag.autograd.grad(sum(totals), x, **options)
+            if not found.requires_grad:  # the derivative is zero by declaration
+                assert not expected[0].any()
+                continue
+            same(ag.autograd.grad(found, x, **options), expected, case, f"gradient of input {shared}")
+
+
 @over(RULED, "jvp", "batch")
 def test_jvp(row):
     for case in smooth_cases(row):

@@ -26,7 +26,7 @@ def test_saved_bytes_are_what_the_needed_rules_ask_for(row, device):
             if node is None:
                 assert not call.differentiable, f"{sample}: no {op.name} node although the output requires grad"
                 continue
-            arrays, extras = asked(call, [call.names[i] for i in wants])
+            arrays, extras = asked(call, wants)
             saved = sum(s.tensor.nbytes for _, s in node.saved_by_name())
             assert saved == sum(array.nbytes for array in arrays), f"{sample}: {wants}"
             kept = {name for name in op.saved if hasattr(node, f"e_{name}") and getattr(node, f"e_{name}") is not FREED}
@@ -108,7 +108,7 @@ def test_version_bump_raises_iff_a_needed_rule_saved_the_tensor(row, device):
                 tensors = [t for _, t in call.tensors] + list(call.outs)
                 bump_version(tensors[victim])
                 storage = tensors[victim]._storage
-                arrays, _ = asked(call, [call.names[i] for i in wrt])
+                arrays, _ = asked(call, wrt)
                 bumped = [t._array for t in tensors if t._storage is storage]  # a view shares its base's storage
                 expected = any(x is array for x in bumped for array in arrays)
                 raised = None

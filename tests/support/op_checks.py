@@ -67,9 +67,12 @@ class Spy:
         return watched
 
 
-def asked(call, names):
-    """Arrays, and names of what forward computed besides, that the rules of the inputs `names` read."""
+def asked(call, wants):
+    """Arrays, and names of what forward computed besides, that the rules of the inputs numbered `wants` read."""
     op, slots, extras = call.row.definition, set(), set()
+    if op.reads is not None:
+        return _read(call, wants), extras
+    names = [call.names[i] for i in wants]
     for name in names:
         rule = op.rule_of(name)
         for _, kind, what in op.asked(rule) if rule is not None else []:
@@ -84,3 +87,15 @@ def asked(call, names):
         else:
             arrays.append(call.outs[0 if op.outputs is None else op.outputs.index(what)]._array)
     return arrays, extras
+
+
+def _read(call, wants):
+    """The arrays that the joint rule of a list op reads."""
+    op, tensors = call.row.definition, [t for _, t in call.tensors]
+    needed = {call.bits[i] for i in wants}
+    need = [1 << k in needed for k in range(len(tensors))]
+    attributes = op.filled(call.sample.kwargs).values()
+    kinds = {kind for _, kind, _ in op.asked(op.joint)}
+    lists = {op.inputs[0]: tensors} | ({"out": call.outs} if "out" in kinds else {})
+    return [x._array for name, values in lists.items() if kinds & {"input", "out"}
+            for x, read in zip(values, op.reads(name, need, *attributes), strict=True) if read]

@@ -75,6 +75,19 @@ def may_share_memory(a: Any, b: Any) -> bool:
     return x is y or x.ptr == y.ptr
 
 
+def extent(array: Any) -> tuple[int, int]:
+    """The addresses of the first byte of an array and of the one after its last; equal for an empty array."""
+    begin = end = address(array)
+    if not array.size:
+        return begin, end
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            begin += (size - 1) * stride
+        else:
+            end += (size - 1) * stride
+    return begin, end + array.itemsize
+
+
 def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
     """A view of `array` expanded to `shape` with stride 0. ValueError if the shapes do not broadcast.
 

@@ -3,7 +3,8 @@
 OpenBLAS uses threads for products above 0.3 million multiply-adds. Below two million they gain little on an idle
 machine, leave half of the result in another core's cache, and spin afterwards: an SGD step of 784-256-256-10 at batch
 8 takes 0.29 ms with one thread, 0.28 to 0.42 ms with two, and 60 times that when another process uses the second core.
-So these products run with a limit of one thread, which is restored after each product.
+So these products run with a limit of one thread, which is restored after each product. So do the blocks of large ones
+(large_products.py).
 """
 
 from __future__ import annotations

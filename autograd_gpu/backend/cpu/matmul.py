@@ -1,4 +1,4 @@
-"""Matrix products of NumPy arrays: BLAS thread limits, pooled outputs, and a small rounding error of long sums."""
+"""Matrix products of NumPy arrays: BLAS' threads or ours, pooled outputs, and a small rounding error of long sums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import counters
 from ..arrays.dtypes import HALF, float32
-from . import pool, sums
+from . import large_products, pool, sums
 from .blas import LARGEST, SMALLEST, on_one_thread
 
 # With at most FEW_ROWS rows in x and at least MANY_ELEMENTS elements in w, np.dot(w, x.T).T is faster than
@@ -36,6 +36,8 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if terms >= MANY_TERMS and 1 < results <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
         return on_one_thread(_of_blocks, a, b)
     product = _product if a.ndim == 2 and b.ndim == 2 else _products
+    if work > LARGEST and product is _product and (step := large_products.step_of(a, b, work)):
+        return large_products.in_blocks(a, b, step)
     return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
 
 
@@ -53,6 +55,10 @@ def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A batch of products, broadcasting batch dimensions."""
     if a.size * b.shape[-1] < TINY and b.size < TINY:
         return np.matmul(a, b)
+    if a.size + b.size >= MANY_ELEMENTS:  # fewer make no large product, and the question takes 0.5 us
+        work = max(a.size * b.shape[-1], b.size * a.shape[-2])
+        if step := large_products.step_of(a, b, work):
+            return large_products.in_blocks(a, b, step)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 

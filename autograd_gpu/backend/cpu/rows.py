@@ -12,8 +12,6 @@ import os
 import threading
 from collections.abc import Callable
 
-from . import blas
-
 Work = Callable[[int, int], None]  # (start, stop): works on these rows
 
 
@@ -98,9 +96,8 @@ def in_blocks(rows: int, step: int, work: Work) -> None:
 
 @functools.cache
 def cores() -> int:
-    """The number of threads that work on blocks: the cores of this process, or the thread limit of BLAS if smaller."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(allowed, blas.limit() or allowed)
+    """The number of threads that work on blocks: one for each core of this process, as it was at the first call."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_turn(rows: int, step: int, work: Work) -> None:

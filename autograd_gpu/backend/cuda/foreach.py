@@ -35,6 +35,36 @@ def foreach(name: str, out: Sequence[Array], *others: Sequence[Array], a: float 
     return sorted(left)
 
 
+def chained(
+    steps: Sequence[tuple[str, float, float]], columns: Sequence[Sequence[Array]],
+    into: Sequence[Array] | None = None,
+) -> list[Array | None]:
+    """Runs kernels.foreach for each of `steps` (name, a, b): the first on `columns`, the others on its results.
+
+    Writes to the arrays `into`, by default new ones; returns them, None for rows that were not processed.
+    """
+    found: list[Array | None] = [None] * len(columns[0])
+    for group in _groups(columns[0]):
+        rows = [i for i in group if _alike([column[i] for column in (*columns, into or columns[0])])]
+        given = [[column[i] for i in rows] for column in columns]
+        results = [into[i] for i in rows] if into else [runtime.cupy().empty(x.shape, x.dtype) for x in given[0]]
+        if rows and _run_steps(steps, results, given):
+            for i, result in zip(rows, results, strict=True):
+                found[i] = result
+    return found
+
+
+def _run_steps(
+    steps: Sequence[tuple[str, float, float]], results: Sequence[Array], given: Sequence[Sequence[Array]]
+) -> bool:  # fmt: skip
+    """Whether the kernels of all steps ran."""
+    for name, a, b in steps:
+        if not kernels.foreach(name, results, *given, a=a, b=b):
+            return False
+        given = [results]
+    return True
+
+
 def _alike(arrays: list[Array]) -> bool:
     return all(array.shape == arrays[0].shape for array in arrays) and kernels.fits(*arrays)
 

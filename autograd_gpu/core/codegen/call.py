@@ -16,7 +16,7 @@ from . import keywords
 from .list_call import write_list_call
 from .node_class import node_class
 from .node_source import write_record
-from .source import Source, deferred, write_result
+from .source import Source, deferred, write_outputs, write_result
 
 REQUIRED = inspect.Parameter.empty
 
@@ -176,6 +176,7 @@ def _scope(op: OpDef, general: Any) -> dict[str, Any]:
     return {
         "general": general, "OP": op, "VARIANTS": op.variants, "forward": op.forward, "NodeClass": op.node,
         "differentiable": op.differentiable, "in_numpy": op.in_numpy, "RESULT": op.result,
+        "reads": op.reads,
         **{f"DEFAULT_{name}": default for name, default in op.attributes.items()}, "ELSEWHERE": op.elsewhere,
         **keywords.SCOPE,
     }  # fmt: skip
@@ -253,11 +254,4 @@ def _wrap_outputs(w: Source, op: OpDef, first: str) -> None:
             w(f"t{i} = t")
         w(f"ts = new_tuple(RESULT, ({', '.join(f't{i}' for i in each)}))")
         return
-    w("ts = []")
-    w("for _out in outs:")
-    w.depth += 1
-    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
-    write_result(w, op, first)
-    w("ts.append(t)")
-    w.depth -= 1
-    w("ts = tuple(ts)")
+    write_outputs(w, op, first)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..declare.op import OpDef
-from .list_call import write_list_edges, write_list_saved
+from .list_call import write_list_edges, write_list_facts, write_list_saved
 from .node_class import node_class
-from .node_source import leading_back, readers, write_edges, write_node, write_saved
+from .node_source import leading_back, write_edges, write_node, write_saved
 from .source import Source
 
 
@@ -35,7 +35,7 @@ def make_level_record(op: OpDef, kinds: tuple[str, ...], level_type: type, lift:
         _write_inputs(w, op, kinds)
     w(f"return {'t' if op.single else 'ts' if op.result is None else 'new_tuple(RESULT, ts)'}")
     return w.compile(op.name, {
-        "NodeClass": node_class(op, kinds), "differentiable": op.differentiable, "RESULT": op.result,
+        "NodeClass": node_class(op, kinds), "differentiable": op.differentiable, "RESULT": op.result, "reads": op.reads,
         "LevelTensor": level_type, "lift": lift,
     })  # fmt: skip
 
@@ -62,13 +62,10 @@ def _write_list(w: Source, op: OpDef) -> None:
     w("_live = len(_nodes) - _nodes.count(None)")
     w("if not _live: return None")
     w(f"_arrays = [x._array for x in {tensors}]")
-    w(f"_later = any([x._nr for x in {tensors}])")
-    w("_depth = max([n.topological_nr for n in _nodes if n is not None])")
-    if any(kind == "shape" for kind, _ in readers(op)):
-        w("_shapes = [x.shape for x in _arrays]")
+    write_list_facts(w, op)
     _write_outputs(w, op)
     write_node(
-        w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op, f"v_{tensors}", "saved(outs)")
+        w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op, f"v_{tensors}", "saved({}._value)")
     )
 
 

@@ -28,7 +28,7 @@ def make_run(op: OpDef, name: str) -> Any:
             scalars.append(f"self.{slot(kind, what)}")
         elif kind in ("input", "out", "extra"):
             released.append(f"self.{slot(kind, what)}")
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"reads": op.reads}
     if op.joint is not None:
         _call_joint(w, op, recorded, scope)
     else:
@@ -64,10 +64,19 @@ def _load(w: Source, op: OpDef, kind: str, what: str, bits: int, recorded: bool)
             w(f"if is_array({local}): {local} = wrap({local})")
     elif kind not in ("input", "out"):
         w(f"{local} = {source}")
-    elif op.variadic and kind == "input":
+    elif op.variadic and (kind == "input" or op.lists):
         w(f"s = {source}")
         w("if s is FREED: s.unpack(self)")
-        w(f"{local} = [k.unpack(self) for k in s]" if recorded else f"{local} = [k.unpack(self)._array for k in s]")
+        value = "k.unpack(self)"
+        if not recorded:  # without a call, but where the tensor was written to or is behind a hook
+            fresh = "(t := k.tensor) is not None and (t._storage is None or t._storage.version == k.version)"
+            value = f"(t if {fresh} else k.unpack(self))._array"
+        if op.reads is None:
+            w(f"{local} = [{value} for k in s]")
+            return
+        given = "".join(f", self.{slot('attribute', name)}" for name in op.attributes)
+        read = f"reads({what!r}, {_needs(op)}{given})"
+        w(f"{local} = [{value} if read else None for k, read in zip(s, {read}, strict=True)]")
     else:
         w(f"if need & {bits}:" if not op.variadic else "if need:")
         w.depth += 1

@@ -28,7 +28,8 @@ from ..tensor import Parameter, Tensor, wrap
 SCOPE: dict[str, Any] = {
     "FLOATS": FLOATS, "FREED": FREED, "FULL_FLOATS": FULL_FLOATS, "INFERENCE_STORAGE": INFERENCE_STORAGE,
     "INTEGERS": INTEGERS, "MODES": MODES, "NOTHING": NOTHING,
-    "OF_SUCH_A_VIEW": OF_SUCH_A_VIEW, "ONE_OF_SEVERAL": ONE_OF_SEVERAL, "Parameter": Parameter, "RAW": RAW,
+    "OF_SUCH_A_VIEW": OF_SUCH_A_VIEW, "ONE_OF_SEVERAL": ONE_OF_SEVERAL,
+    "ORDINARY": frozenset((Tensor, Parameter)), "Parameter": Parameter, "RAW": RAW,
     "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray, "bits_of": bits_of,
     "check_bool": check_bool, "generic": np.generic, "is_array": is_array, "mask_of": mask_of, "namespace": namespace,
     "ndarray": np.ndarray, "new": object.__new__, "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr,
@@ -115,6 +116,18 @@ def write_result(w: Source, op: OpDef, first: str) -> None:
         _write_view(w, op, first)
         w.depth -= 1
         w(f"elif mode >= {INFERENCE}: t._storage = INFERENCE_STORAGE")
+
+
+def write_outputs(w: Source, op: OpDef, first: str) -> None:
+    """Writes the creation of the tuple `ts` of tensors from the list of arrays `outs`."""
+    w("ts = []")
+    w("for _out in outs:")
+    w.depth += 1
+    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
+    write_result(w, op, first)
+    w("ts.append(t)")
+    w.depth -= 1
+    w("ts = tuple(ts)")
 
 
 def _write_view(w: Source, op: OpDef, first: str) -> None:

@@ -13,9 +13,12 @@ Reading a block
    a list input. It may return `out, {"name": array}`; `saved = ("name",)` then declares the names that rules may use.
 2. Every input has a rule `grad_<input>(F, g, parameters...)`, or `grad_<input> = ZERO`, or is listed in `nondiff`.
    A joint rule `grads(F, g, need, parameters...)` replaces all of them: `need` is a tuple of bools, one per input. An
-   op with a list input needs a joint rule; its `need` and its result have one entry per tensor.
+   op with a list input needs a joint rule; its `need` and its result have one entry per tensor. The node saves all
+   tensors of the list, or those of `reads(name, need, attributes...)`: a bool for each tensor of the list, or for each
+   output if name is "out". The others are None in the joint rule.
 3. The node saves exactly what the parameters of the rules name: an input, `out` (or an output's name), an attribute,
-   `<input>_shape`, `<input>_dtype`, a name in `saved`. For a list input these are lists.
+   `<input>_shape`, `<input>_dtype`, a name in `saved`. For a list input these are lists, and so is `out` for
+   `outputs = ("*",)`.
 4. `g` is the gradient of the output. With several `outputs` it is a tuple in which None means zero. The entries of
    `nondiff_outputs` are always None, and the node's hooks do not receive them.
 5. A rule returns None for "no gradient".
@@ -40,7 +43,8 @@ Reading a block
    lists names for all inputs.
 
 Other specs of a block
-    types            how the inputs' dtypes are unified: PROMOTE, FLOAT, SAME, ANY
+    types            how the inputs' dtypes are unified: PROMOTE, FLOAT, SAME, ANY; EACH: of n results, number i depends
+                     on the tensors i, i + n, ... of the list only, and others may be of other dtypes and devices
     promoted         the inputs to which `types` applies; all by default
     numbers          Python numbers are accepted, too: True, FITTING, BY_VALUE
     expanded         a 0-d input counts like any other in promotion
@@ -82,6 +86,7 @@ PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
 FLOAT = "float"  # the same, then integers become the default float dtype
 SAME = "same"  # the dtypes must be equal
 ANY = "any"  # the dtypes are not checked
+EACH = "each"  # neither are the devices: the caller has prepared the tensors of the list
 
 # Values of `numbers` besides True. With True, an integer that the dtype cannot hold wraps around, as in PyTorch.
 FITTING = "fitting"  # such a number is an error
@@ -137,6 +142,7 @@ class OpDef:
     scalars: tuple[str, ...]
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
+    reads: Callable[..., list[bool]] | None  # which tensors of the list, and which outputs, the joint rule reads
     elsewhere: tuple[tuple[str, Callable[..., Any]], ...]
     takes_out: bool
     sensitive: bool | tuple[str, ...]
@@ -173,6 +179,11 @@ class OpDef:
     def single(self) -> bool:
         return self.outputs is None
 
+    @property
+    def lists(self) -> bool:
+        """Whether the op maps a list to a list."""
+        return self.variadic and self.outputs == ("*",)
+
     def filled(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Returns all attributes by name, with defaults filled in; TypeError if one is unknown or missing."""
         unknown = [name for name in attributes if name not in self.attributes]
@@ -199,7 +210,7 @@ class OpDef:
         stem, _, suffix = p.rpartition("_")
         if p in self.inputs:
             return "input", p
-        if (p == "out" and self.single) or (self.outputs is not None and p in self.outputs):
+        if (p == "out" and (self.single or self.lists)) or (self.outputs is not None and p in self.outputs):
             return "out", p
         if p in self.attributes:
             return "attribute", p
@@ -213,13 +224,15 @@ class OpDef:
 
     def _askable(self) -> list[str]:
         shapes = [f"{name}_{suffix}" for name in self.inputs for suffix in ("shape", "dtype")]
-        return [*self.inputs, *(self.outputs or ("out",)), *self.attributes, *self.saved, *shapes]
+        outputs = ("out",) if self.single or self.lists else self.outputs or ()
+        return [*self.inputs, *outputs, *self.attributes, *self.saved, *shapes]
 
 
 _WORDS = {
     "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
-    "chooses": False, "random": False, "differentiable": None, "in_numpy": None, "jvp": None, "batch": None,
-    "saved": (), "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False, "torch": None,
+    "chooses": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None,
+    "batch": None, "saved": (), "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False,
+    "torch": None,
 }  # fmt: skip
 
 
@@ -318,16 +331,24 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
     read = {name for rule in [*op.rules.values(), op.joint] if rule is not None for name, _, _ in op.asked(rule)}
     if op.fused is not None and not {name for name, _, _ in op.asked(op.fused)} <= read:
         raise OpDeclarationError(f"op {op.name}: fused needs rules that ask for what it asks for")
+    _check_types(op)
     if not op.inputs:
         raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
     if taken := GENERATED & {*op.inputs, *op.attributes}:
         raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
     if len({*op.called.values(), *op.attributes}) < len(op.called) + len(op.attributes):
         raise OpDeclarationError(f"op {op.name}: two parameters of one name; say what the inputs are `called`")
-    if op.types not in (PROMOTE, FLOAT, SAME, ANY):
-        raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any; got {op.types!r}")
     if op.name in REGISTRY:
         raise OpDeclarationError(f"op {op.name} is declared twice")
+
+
+def _check_types(op: OpDef) -> None:
+    if op.types not in (PROMOTE, FLOAT, SAME, ANY, EACH):
+        raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any, each; got {op.types!r}")
+    if op.types == EACH and not op.lists:
+        raise OpDeclarationError(f"op {op.name}: types = EACH is for ops that map a list to a list, outputs = ('*',)")
+    if op.reads is not None and not (op.variadic and op.joint):
+        raise OpDeclarationError(f"op {op.name}: `reads` is for the joint rule of a list input")
 
 
 def _check_jvp(op: OpDef) -> None:

@@ -29,6 +29,8 @@ class Call:
         return [self._answer(kind, name) for _, kind, name in self.op.asked(rule)]
 
     def _answer(self, kind: str, name: str) -> Any:
+        if kind == "out" and self.op.lists:
+            return list(self.outs)
         if kind == "out":
             return self.outs[0 if self.op.outputs is None else self.op.outputs.index(name)]
         if kind == "attribute":

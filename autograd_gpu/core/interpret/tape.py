@@ -44,14 +44,16 @@ class TapedCall(NamedTuple):
 class Taping(Interpreter):
     """A level that keeps calls. `api` is the public function, `instead` the one that takes what a tape cannot.
 
-    With `reverse` it sees what a level of reverse mode sees: a call in a `no_grad` block inside of the function makes
-    constants, and one around the level hides the calls from what lies below only. Inference mode must be off.
+    With `reverse` it stands for forward over reverse mode: what is computed in a `no_grad` block inside of the function
+    is constant for one of them only, so it must not be used outside of the block. A block around the level hides the
+    calls from what lies below. Inference mode must be off.
     """
 
     def __init__(self, api: str, instead: str, reverse: bool = False) -> None:
         self.api, self.instead = api, instead
         self.reverse, self.outer = reverse, MODES.bits & GRAD_OFF
         self.calls: list[TapedCall] = []
+        self.hidden: set[Place] = set()  # what depends on the inputs, but was computed in a no_grad block
         self.numbered: list[weakref.ref[Tensor]] = []
 
     def close(self) -> None:
@@ -80,17 +82,26 @@ class Taping(Interpreter):
         seen = self._sees()
         outs, extras = lower(op, args, attributes)
         places = [self.place_of(x) for x in args]
-        if not (seen and op.has_rules and any(place is not None for place in places)):
+        if not op.has_rules or all(place is None for place in places):
             return outs, extras
         several = (outs,) if op.single else tuple(outs)
         call = Call(op, ([*args],) if op.variadic else args, attributes, several, extras)
         if is_differentiable(call):
-            versions = [(x, version_of(x)) for x in (*args, *several) if self._may_be_written(x)]
             moving = zip(several, differentiable_outputs(call), strict=True)
             numbers = [self.add(out) if moves else None for out, moves in moving]
-            self.calls.append(TapedCall(call, places, numbers, versions))
+            if seen:
+                self._keep(call, places, numbers)
+            else:
+                self.hidden.update([place for place in numbers if place is not None])
             share_with_saved_outputs(several)
         return outs, extras
+
+    def _keep(self, call: Call, places: list[Place | None], numbers: list[Place | None]) -> None:
+        if not self.hidden.isdisjoint(places):
+            raise Untapeable(f"{self.api}: {call.op.name} uses a value that was computed in a no_grad block, which is "
+                             f"constant for reverse mode only; detach() it, or use {self.instead}")
+        versions = [(x, version_of(x)) for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
+        self.calls.append(TapedCall(call, places, numbers, versions))
 
     def _may_be_written(self, x: Any) -> bool:
         """Whether x has a version. A tensor from inference mode has none; `reverse` runs where it cannot be written."""

@@ -122,13 +122,13 @@ def _pulls(request: Request, form: Form, outs: Sequence[Tensor]) -> bool:
 
 
 def _pulled(plan: Plan, seeds: dict[Place, Tensor], form: Form, run: Run) -> tuple[list[Any], list[Any]]:
-    """The tangents and the second tangents of each output, by `pull`."""
+    """The tangents and the second tangents of each output, by `pull`, whose terms have the dtypes of the calls."""
     total, tangents = pull(plan, seeds, form, run.outs, run.out_places)
     firsts = [tangents.get(place) for place in run.out_places]
     if total is None:
         return firsts, [None] * len(run.outs)
     rows = RECORD.permute(total, (1, 0)).split([out.numel() for out in run.outs], 1)
-    return firsts, [part.reshape((-1, *out.shape)) for part, out in zip(rows, run.outs, strict=True)]
+    return firsts, [part.reshape((-1, *out.shape)).to(out.dtype) for part, out in zip(rows, run.outs, strict=True)]
 
 
 class Parts:

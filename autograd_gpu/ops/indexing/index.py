@@ -19,6 +19,7 @@ from ...core.extend import (
     StorageTensor,
     Tensor,
     defop,
+    expanded,
     is_batched,
     one_by_one,
     other_words,
@@ -102,8 +103,8 @@ def _advanced_index_backward_batch(F, n, batched, g, i0, i1, i2, i3, *, dims, sh
         def run(g, *indices): return F.advanced_index_backward(g, *indices, dims=dims, shape=shape)
         return one_by_one(F, "advanced_index_backward", run, n, (mine, *theirs), (g, *indices))
     key = BatchedKey(F, "advanced_index_backward", n, len(shape), dims, indices, theirs, True)
-    g = key.as_selected(F, g, n, mine)
-    return F.advanced_index_backward(g, *key.indices, dims=key.dims, shape=(n, *shape))
+    (g,) = expanded(F, n, (mine,), (g,))  # the op itself does not broadcast
+    return F.advanced_index_backward(key.as_selected(F, g, n, True), *key.indices, dims=key.dims, shape=(n, *shape))
 
 
 @defop

@@ -120,7 +120,7 @@ def in_place(function: Any, name: str) -> Any:
         result = function(x, *args, **kwargs)  # check_writable found nothing to record
         if result is x:  # dropout in evaluation
             return x
-        _check_result(name, x, result)
+        check_result(name, x, result)
         bump_version(x)
         x._array[...] = result._array
         return x
@@ -128,7 +128,7 @@ def in_place(function: Any, name: str) -> Any:
     return named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
 
 
-def _check_result(name: str, x: Tensor, result: Tensor) -> None:
+def check_result(name: str, x: Tensor, result: Tensor) -> None:
     if result._array.shape != x._array.shape:
         raise RuntimeError(f"{name}: output with shape {list(x.shape)} doesn't match the broadcast shape "
                            f"{list(result.shape)}")
@@ -175,7 +175,7 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     del given, kwargs
     if result is original:
         return x
-    _check_result(name, x, result)
+    check_result(name, x, result)
     if result._array.dtype is not array.dtype:
         result = RECORD.cast(result, x.dtype)
     if not apart and sys.getrefcount(original) > ALONE:  # a node saved it
@@ -185,11 +185,11 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     if in_level:
         push_written(x, result)
     if not MODES.bits & (GRAD_OFF | INFERENCE):
-        _link(x, result, withheld, original)
+        link(x, result, withheld, original)
     return x
 
 
-def _link(x: Tensor, result: Tensor, withheld: list[Any], original: Tensor) -> None:
+def link(x: Tensor, result: Tensor, withheld: list[Any], original: Tensor) -> None:
     """Makes the node of `result` the one of x, into which it was written; `original` is what x was."""
     node, nr = result._node, result._nr
     if node is None:
@@ -213,8 +213,12 @@ def _moved(kept: SavedOutput, x: Tensor, node: Any, name: str) -> SavedOutput:
     if x._base is None or not isinstance(node, OpNode):
         kept.move_to(x)
         return kept
-    moved = SavedIntoView(kept, x)
-    setattr(node, node.saved_slots[name], moved)
+    moved, slot = SavedIntoView(kept, x), node.saved_slots[name]
+    held = getattr(node, slot)
+    if isinstance(held, list):
+        held[held.index(kept)] = moved
+    else:
+        setattr(node, slot, moved)
     return moved
 
 

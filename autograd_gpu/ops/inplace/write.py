@@ -50,7 +50,7 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
             raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
         if dtypes.category(value.dtype) > dtypes.category(x.dtype):
             raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {x.dtype}")
-        _check_fits(name, x, value.shape)
+        check_fits(name, x, value.shape)
         return value.item() if x.is_cuda and not backend.is_cuda(value) else value
     if not isinstance(value, (bool, int, float, np.generic)):
         raise TypeError(f"{name}: expected a number, a Tensor or an array, not {type(value).__name__}")
@@ -70,7 +70,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def _check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
+def check_fits(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     try:
         fits = np.broadcast_shapes(shape, x.shape) == x.shape
     except ValueError:
@@ -148,7 +148,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         x._array[...] = other._array
     else:
         value = other if isinstance(other, Tensor) else as_tensor(np.asarray(other) if _is_number(other) else other)
-        _check_fits("copy_", x, value.shape)
+        check_fits("copy_", x, value.shape)
         if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
             value = value.to(x.device, x.dtype)
         if recorded:
@@ -165,7 +165,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 def _as_copied(x: Tensor, other: Any) -> Tensor:
     """`other` as copy_ writes it to x, out of place."""
     value = other if isinstance(other, Tensor) else as_tensor(np.asarray(other) if _is_number(other) else other)
-    _check_fits("copy_", x, value.shape)
+    check_fits("copy_", x, value.shape)
     shown: Tensor = RECORD.expand(to(value, x.device, x.dtype), x.shape)
     return shown
 

@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from ... import backend
-from ...core.extend import MATRICES, RAW, SAME, Tensor, added, defop, public
+from ...core.extend import LEADING, MATRICES, RAW, SAME, Tensor, added, defop, public
 from ..elementwise.arithmetic import where
 from .checks import check_square
 
@@ -212,4 +212,4 @@ class cofactor_grad:
     def grad_h(F, g, a): return F.cofactor_grad(g, a)
     def grad_a(F, g, h, a): return _third_derivative(F, g, h, a)
     types = SAME
-    jvp, batch = _cofactor_grad_jvp, MATRICES
+    jvp, batch = _cofactor_grad_jvp, LEADING

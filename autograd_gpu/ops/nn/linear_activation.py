@@ -148,8 +148,13 @@ def _grad_jvp(F, t, h, saved, bias, activation, parameters):
 
 
 def _batch(F, n, batched, z, bias, *, activation, parameters=()):
+    """The op itself, unless each example has a bias of its own."""
+    formula = FORMULAS[activation]
+    if not batched[1]:
+        op = F.bias_activation if formula.by_result else F.bias_activation_by_sum
+        return op(z, bias, activation=activation, parameters=parameters)
     z, bias = aligned(F, batched, (z, bias))
-    return FORMULAS[activation].value(F, z + bias, *parameters)
+    return formula.value(F, z + bias, *parameters)
 
 
 def _batch_grad(F, n, batched, h, saved, bias=None, *, activation, parameters=()):

@@ -211,6 +211,7 @@ def test_errstate_of_the_caller_holds_in_helpers():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # it is multi-threaded: Python 3.12 on
 def test_a_fork_has_helpers_of_its_own():
     threads_of()
     child = os.fork()

@@ -38,7 +38,9 @@ def asks_for_nothing_known(F, g, resutl): return g
     (block(add_x=lambda F, into, g, y: None), "op bad: add_x needs a rule grad_x that asks for the same"),
     (block(add_z=lambda F, into, g: None), "op bad: add_z needs a rule grad_z"),
     (block(fused=lambda F, g, need, y: None), "op bad: fused needs rules that ask for what it asks for"),
-    (block(types="wide"), "op bad: types is one of promote, float, same, any; got 'wide'"),
+    (block(types="wide"), "op bad: types is one of promote, float, same, any, each; got 'wide'"),
+    (block(types="each"), "op bad: types = EACH is for ops that map a list to a list"),
+    (block(reads=lambda name, need: need), "op bad: `reads` is for the joint rule of a list input"),
     (block("mul"), "op mul is declared twice"),
     (without("grad_x", "grad_y"), "op bad has no derivative rule, and its results would be constants without a word; "
      "write its rules, or nondiff = True"),

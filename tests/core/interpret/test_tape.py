@@ -4,7 +4,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.core.interpret.interpreters import entered
-from autograd_gpu.core.interpret.tape import Taping
+from autograd_gpu.core.interpret.tape import Taping, Untapeable
 
 pytestmark = pytest.mark.cpu
 
@@ -63,11 +63,16 @@ def test_outputs_without_a_derivative_have_no_number():
         assert level.place_of(x.sum(dtype=ag.int64)) is None
 
 
-def test_reverse_mode_does_not_see_calls_in_no_grad():
+def test_what_no_grad_hides_from_reverse_mode_must_not_be_used():
     x = ag.tensor([1.0])
     for reverse in (False, True):
-        with entered(Taping("hessian", "another method", reverse)) as level:
+        with entered(Taping("hessian", 'method="nested"', reverse)) as level:
             level.add(x)
             with ag.no_grad():
-                y = x * 2
-            assert (level.place_of(y) is None) == reverse
+                y = (x * 2).exp()
+            if not reverse:
+                assert level.place_of(x + y) is not None
+                continue
+            with pytest.raises(Untapeable, match="hessian: add uses a value that was computed in a no_grad block"):
+                x + y
+            assert level.place_of(y.detach() * 2) is None

@@ -1,0 +1,1 @@
+"""Operations on lists of tensors, derived from those on one tensor."""

@@ -1,0 +1,141 @@
+"""Runs an op on lists of arrays: by kernels on CUDA, where they are suitable, otherwise element by element."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import backend, errors
+from ...backend.arrays.dtypes import FULL_FLOATS, HALF, float32
+from ...backend.cuda import foreach as launches
+from ...core.extend import OpDef
+from .columns import LIST, Columns, Each, elements, groups, length, parameters
+from .steps import Step, steps_of
+
+# NumPy's ufuncs that compute what the forward of the op does, and can write into their operand.
+_UFUNCS = {
+    "abs": np.absolute, "add": np.add, "div": np.true_divide, "exp": np.exp, "log": np.log, "mul": np.multiply,
+    "neg": np.negative, "reciprocal": np.reciprocal, "sqrt": np.sqrt, "sub": np.subtract,
+}  # fmt: skip
+
+
+def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
+    """The results of the op for all elements, in new arrays."""
+    on_cpu = _on_cpu(arrays)
+    if on_cpu:
+        with _explained(op, arrays, columns):
+            return list(_one_by_one(op, arrays, columns, on_cpu))
+    found = _launched(op, arrays, columns)
+    left = [i for i, result in enumerate(found) if result is None]
+    with _explained(op, arrays, columns):
+        for i, result in zip(left, _one_by_one(op, *_chosen(arrays, columns, left)), strict=True):
+            found[i] = result
+    return found
+
+
+def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
+    """Writes the results into the arrays of the first list, in order."""
+    targets = arrays[: length(columns, arrays)]
+    if not _on_cpu(arrays):
+        done = _launched(op, arrays, columns, targets)
+        left = [i for i, result in enumerate(done) if result is None]
+        targets = [targets[i] for i in left]
+        arrays, columns = _chosen(arrays, columns, left)
+    elif _writes_by_ufunc(op, arrays, columns):
+        compute = _UFUNCS[op.name]
+        for values in zip(*parameters(columns[: len(op.inputs)], arrays), strict=True):
+            compute(*values, out=values[0])
+        return
+    for target, result in zip(targets, _one_by_one(op, arrays, columns), strict=True):
+        target[...] = result
+
+
+def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
+    """Copies arrays of equal shapes."""
+    done: Sequence[Any] = [None] * len(targets)
+    if not _on_cpu(targets):
+        done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
+    for target, source, result in zip(targets, sources, done, strict=True):
+        if result is None:
+            target[...] = source
+
+
+def _on_cpu(arrays: Sequence[Any]) -> bool:
+    return set(map(type, arrays)) <= {np.ndarray}
+
+
+def _writes_by_ufunc(op: OpDef, arrays: Sequence[Any], columns: Columns) -> bool:
+    """Whether a NumPy ufunc computes the op on arrays of these dtypes with these attributes: an alpha of 1."""
+    attributes = columns[len(op.inputs) :]
+    return op.name in _UFUNCS and FULL_FLOATS.issuperset([x.dtype for x in arrays]) and attributes in ((), (1,))
+
+
+def _launched(
+    op: OpDef, arrays: Sequence[Any], columns: Columns, into: Sequence[Any] | None = None
+) -> list[Any]:  # fmt: skip
+    """The results that kernels have computed, in the arrays `into` or in new ones, None for the other elements."""
+    n = length(columns, arrays)
+    found: list[Any] = [None] * n
+    for rows, given in groups(columns, n):
+        steps = steps_of(op.name, given)
+        if steps:
+            lists = [[arrays[start + i] for i in rows] for start in range(0, len(arrays), n)]
+            targets = None if into is None else [into[i] for i in rows]
+            for i, result in zip(rows, launches.chained(steps, lists, targets), strict=True):
+                found[i] = result
+    return found
+
+
+def _chosen(arrays: Sequence[Any], columns: Columns, rows: Sequence[int]) -> tuple[list[Any], Columns]:
+    """The elements `rows` of a call."""
+    n = length(columns, arrays)
+    given = tuple([Each([column[i] for i in rows]) if type(column) is Each else column for column in columns])
+    return [arrays[start + i] for start in range(0, len(arrays), n) for i in rows], given
+
+
+def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, on_cpu: bool = False) -> Iterator[Any]:
+    """Computes the results of forward, one after the other; on_cpu: the arrays are known to be NumPy's."""
+    if not arrays:
+        return iter(())
+    count, forward = len(op.inputs), op.forward
+    inputs, attributes = columns[:count], columns[count:]
+    if _rounds(arrays, inputs) or Each in map(type, attributes):
+        return map(functools.partial(_single, op), elements(columns, arrays))
+    given = dict(zip(op.attributes, attributes, strict=True))
+    if on_cpu or _on_cpu(arrays):
+        return map(functools.partial(forward, np, **given), *parameters(inputs, arrays))
+    return (forward(backend.namespace(*values), *values, **given) for values in elements(inputs, arrays))
+
+
+def _rounds(arrays: Sequence[Any], inputs: Columns) -> bool:
+    """Whether numbers meet half types: NumPy would round them to half first, so such elements compute in float32."""
+    has_numbers = any(column is not LIST and column is not None for column in inputs)
+    return has_numbers and not HALF.isdisjoint([x.dtype for x in arrays])
+
+
+def _single(op: OpDef, values: tuple[Any, ...]) -> Any:
+    """The result for one element; half types beside numbers compute in float32."""
+    inputs, attributes = values[: len(op.inputs)], dict(zip(op.attributes, values[len(op.inputs) :], strict=True))
+    half = next((x.dtype for x in inputs if getattr(x, "dtype", None) in HALF), None)
+    if half is None or all(x is None or hasattr(x, "dtype") for x in inputs):
+        return op.forward(backend.namespace(*inputs), *inputs, **attributes)
+    wide = [x.astype(float32) if hasattr(x, "dtype") else x for x in inputs]
+    return op.forward(backend.namespace(*wide), *wide, **attributes).astype(half)
+
+
+@contextlib.contextmanager
+def _explained(op: OpDef, arrays: Sequence[Any], columns: Columns) -> Iterator[None]:
+    """Raises a ValueError with PyTorch's text for the first element whose shapes do not broadcast."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
+            if found := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
+                text = f"{found} (element {i})"
+                break
+        raise RuntimeError(f"foreach.{op.name}: {text}") from error

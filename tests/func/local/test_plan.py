@@ -1,0 +1,63 @@
+"""How far tangents, second tangents and adjoints are needed."""
+
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu import nn
+from autograd_gpu.core.interpret.interpreters import entered
+from autograd_gpu.core.interpret.tape import Taping
+from autograd_gpu.func.local.plan import Plan, form_of
+
+pytestmark = pytest.mark.cpu
+
+
+def plan_of(f, jacobian=False):
+    x = ag.tensor([1.0, 2.0, 3.0])
+    with entered(Taping("test", "another", reverse=True)) as tape:
+        tape.add(x)
+        out = f(x)
+        return Plan(tape, [tape.place_of(out)], jacobian)
+
+
+def names(plan, places):
+    return [step.call.op.name for step in plan.steps if not places.isdisjoint(step.outputs)]
+
+
+def chain(x):
+    return nn.functional.leaky_relu(ag.abs(ag.tanh(ag.relu(-x)) * 2)).sum()
+
+
+def test_only_between_the_curved_call_and_the_ends():
+    plan = plan_of(chain)
+    assert [step.call.op.name for step in plan.steps if step.curved] == ["tanh"]
+    assert names(plan, plan.firsts) == ["neg", "relu"]
+    assert names(plan, plan.seconds) == ["tanh", "mul", "abs", "leaky_relu", "sum"]
+
+
+def test_a_jacobian_needs_tangents_to_the_end():
+    plan = plan_of(chain, jacobian=True)
+    assert len(names(plan, plan.firsts)) == len(plan.steps) == 7
+
+
+def test_calls_that_do_not_lead_to_the_outputs_do_not_count():
+    def f(x):
+        ag.exp(x).sum()
+        return ag.relu(x)
+
+    plan = plan_of(f)
+    assert [step.call.op.name for step in plan.steps] == ["relu"]
+    assert not plan.is_curved
+    assert plan.firsts == set()
+    assert plan.widest == 3
+
+
+def test_the_input_as_output():
+    plan = plan_of(lambda x: x, jacobian=True)
+    assert (plan.steps, plan.firsts, plan.is_curved, plan.widest) == ([], {0}, False, 0)
+
+
+def test_forms():
+    assert form_of("hessian", 2).groups == (((0, 0),), ((0, 1),), ((1, 1),))
+    assert form_of("diagonal", 2).groups == (((0, 0),), ((1, 1),))
+    assert form_of("laplacian", 2).groups == (((0, 0), (1, 1)),)
+    assert form_of("laplacian", 2).pairs == [(0, 0), (1, 1)]
