@@ -44,11 +44,11 @@ def make_parser(
     return parser
 
 
-def list_of(*known: str) -> Callable[[str], list[str]]:
-    """A parser of comma-separated values out of `known`; anything else is refused."""
+def list_of(*known: str, or_none: bool = False) -> Callable[[str], list[str]]:
+    """A parser of comma-separated values out of `known`, or of the word none; anything else is refused."""
 
     def parse(text: str) -> list[str]:
-        values = [value.strip() for value in text.split(",")]
+        values = [] if or_none and text in ("", "none") else [value.strip() for value in text.split(",")]
         unknown = [value for value in values if value not in known]
         if unknown:
             raise argparse.ArgumentTypeError(f"unknown value {unknown[0]!r}; known: {', '.join(known)}")

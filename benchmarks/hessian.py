@@ -1,23 +1,21 @@
-"""Batched Hessian of a network with respect to its input, as physics-informed networks need it.
+"""Second derivatives of a network with respect to its input, as physics-informed networks need them.
 
-The loop, the same code for autograd_gpu and PyTorch:
-1. pred = model(x)
-2. for each output o: row = grad(pred[:, o], x, create_graph=True)
-3. for each input component i: hessian[:, o, i] = grad(row[:, i], x)
-torch.func runs vmap(jacfwd(jacrev(model))), JAX jit(vmap(hessian(model))).
+Ours is `vmap(hessian(model))`, `laplacian`, `hessian_diagonal` and `hvp` with the method "auto"; further contenders are
+its other methods and a loop over gradients. PyTorch runs the same loop, torch.func vmap(jacfwd(jacrev(model))), JAX
+jit(vmap(hessian(model))). hessian_calls.py has the code.
 
-"no backward" is the Hessian and the prediction alone, with weights that require grad; "with
-backward" then calls backward on (hessian**2).mean() + (pred**2).mean().
+Parts: "hessian" is the Hessian and the prediction, with weights that require grad; "backward" then calls backward on
+(hessian**2).mean() + (pred**2).mean(); "laplacian" and "laplacian-backward" likewise, "diagonal" and "hvp" without. All
+activations run the first two, the first activation runs the others, and the sweeps over widths and numbers of inputs.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,129 +23,57 @@ import autograd_gpu as ag
 
 from . import counting, models
 from .common import device_kind, list_of, make_parser, require_agreement, run_workload
-from .peers import clock_for, jax_device, load_peers
-from .report import OURS, Report
+from .hessian_calls import METHODS, Problem, calls_for
+from .peers import clock_for, load_peers
+from .report import LOOP, Report
 from .timing import Call, Contender, interleave
 
 NAME = "hessian"
 PEERS = ("torch", "torch.func", "jax")
+ACTIVATIONS = ("Tanh", "ReLU", "SiLU", "GELU")
+PARTS = {  # name -> (label, quantity of hessian_calls, with backward)
+    "hessian": ("Hessian", "hessian", False),
+    "backward": ("Hessian with backward", "hessian", True),
+    "laplacian": ("Laplacian", "laplacian", False),
+    "laplacian-backward": ("Laplacian with backward", "laplacian", True),
+    "diagonal": ("diagonal", "diagonal", False),
+    "hvp": ("hvp", "hvp", False),
+}
+FOR_ALL = ("hessian", "backward")  # parts that every activation runs
 INPUTS, OUTPUTS = 2, 3  # (x, y) -> (u, v, p)
+WIDTHS = (64, 128, 256, 512, 1024)
+NUMBERS_OF_INPUTS, WIDTH_THERE, NUMBERS_OF_OUTPUTS = (2, 3, 5, 10), 256, (1, 3)
 BATCH = {"cpu": 2_000, "cuda": 10_000}
 TOLERANCE = {"fp32": 1e-4, "tf32": 3e-2}
 PRECISION = {"fp32": "highest", "tf32": "high"}
 JAX_PRECISION = {"fp32": "float32", "tf32": "tensorfloat32"}
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One case: network, points and what is asked for."""
+class Case(NamedTuple):
+    """A part of the workload: how it is called, its network, and which of our methods run beside "auto"."""
 
-    weights: models.Weights
-    x: np.ndarray  # (batch, 2)
+    label: str
+    sizes: list[int]
     activation: str
-    backward: bool
-    device: str
+    part: str
+    precision: str
+    methods: list[str]
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = make_parser(NAME, PEERS, __doc__)
     parser.add_argument("--batch", type=int, help="rows of x (default: 2000 on the CPU, 10000 on CUDA)")
-    parser.add_argument("--hidden", type=int, default=512, help="width of the hidden layers")
+    parser.add_argument("--hidden", type=int, default=512, help="width of the hidden layers, but for the sweeps")
     parser.add_argument("--layers", type=int, default=6, help="number of hidden layers")
-    for name, values in (("activations", ("Tanh", "ReLU")), ("parts", ("hessian", "backward"))):
-        help = f"comma-separated: {', '.join(values)} (default: both)"
-        parser.add_argument(f"--{name}", type=list_of(*values), default=list(values), help=help)
+    lists = {"methods": METHODS, "activations": ACTIVATIONS, "parts": tuple(PARTS), "sweeps": tuple(SWEEPS)}
+    for name, values in lists.items():
+        optional = name in ("methods", "sweeps")
+        help = f"comma-separated: {', '.join(values)}{', or none' if optional else ''} (default: all)"
+        parser.add_argument(f"--{name}", type=list_of(*values, or_none=optional), default=list(values), help=help)
     help = "comma-separated: fp32, tf32 (default: fp32 on the CPU, both on CUDA)"
     parser.add_argument("--precisions", type=list_of(*PRECISION), help=help)
     return parser
-
-
-# ---- the work, in each library --------------------------------------------------------------
-
-
-def loop_hessian(lib: ModuleType, model: Any, x: Any, create_graph: bool) -> tuple[Any, Any]:
-    """Hessian [batch, out, in, in] and prediction [batch, out] by the loop of this module's docstring."""
-    grad = lib.autograd.grad
-    pred = model(x)  # 1
-    ones = lib.ones_like(pred[:, 0])
-    hessian = []
-    for o in range(pred.shape[1]):
-        (row,) = grad(pred[:, o], x, ones, create_graph=True)  # 2: (batch, in)
-        columns = [
-            grad(row[:, i], x, ones, retain_graph=True, create_graph=create_graph)[0]  # 3
-            for i in range(x.shape[1])
-        ]
-        hessian.append(lib.stack(columns, 1))
-    return lib.stack(hessian, 1), pred
-
-
-def functional_hessian(torch: ModuleType, model: Any, x: Any) -> tuple[Any, Any]:
-    """The same by torch.func, forward over reverse."""
-
-    def twice(row: Any) -> tuple[Any, Any]:
-        pred = model(row)
-        return pred, pred
-
-    nested = torch.func.jacfwd(torch.func.jacrev(twice, has_aux=True), has_aux=True)
-    return torch.func.vmap(nested)(x)
-
-
-def eager_call(lib: ModuleType, problem: Problem, by: Callable[..., tuple[Any, Any]]) -> Call:
-    """What to time for a library with PyTorch's names; `by(lib, model, x)` gives the Hessian."""
-    model = models.sequential(lib, problem.weights, problem.activation, problem.device)
-    parameters = list(model.parameters())
-    x = lib.tensor(problem.x, device=problem.device, requires_grad=True)
-
-    def hessian() -> tuple[Any, Any]:
-        return by(lib, model, x)
-
-    def with_backward() -> list[Any]:
-        for leaf in (x, *parameters):
-            leaf.grad = None
-        hessian, pred = by(lib, model, x)
-        ((hessian**2).mean() + (pred**2).mean()).backward()
-        return [p.grad for p in parameters]
-
-    return with_backward if problem.backward else hessian
-
-
-def jax_call(jax: ModuleType, problem: Problem) -> Call:
-    """What to time for JAX."""
-    device = jax_device(jax, problem.device)
-    parameters = models.jax_parameters(jax, problem.weights, device)
-    x = jax.device_put(problem.x, device)
-    forward = models.jax_forward(jax, problem.activation)
-
-    def twice(parameters: Any, row: Any) -> tuple[Any, Any]:
-        pred = forward(parameters, row)
-        return pred, pred
-
-    batched = jax.vmap(jax.hessian(twice, argnums=1, has_aux=True), in_axes=(None, 0))
-
-    def loss(parameters: Any, x: Any) -> Any:
-        hessian, pred = batched(parameters, x)
-        return (hessian**2).mean() + (pred**2).mean()
-
-    compiled = jax.jit(jax.grad(loss) if problem.backward else batched)
-    if not problem.backward:
-        return lambda: compiled(parameters, x)
-    return lambda: [leaf for layer in compiled(parameters, x) for leaf in layer]
-
-
-def calls_for(problem: Problem, present: dict[str, ModuleType]) -> dict[str, Call]:
-    """Name -> what to time, ours first."""
-
-    def loop(lib: ModuleType, model: Any, x: Any) -> tuple[Any, Any]:
-        return loop_hessian(lib, model, x, create_graph=problem.backward)
-
-    calls = {OURS: eager_call(ag, problem, loop)}
-    for name, module in present.items():
-        if name == "jax":
-            calls[name] = jax_call(module, problem)
-        else:
-            calls[name] = eager_call(module, problem, loop if name == "torch" else functional_hessian)
-    return calls
 
 
 @contextmanager
@@ -169,24 +95,19 @@ def set_precision(libraries: dict[str, ModuleType], precision: str) -> None:
     for name, lib in libraries.items():
         if name == "jax":
             lib.config.update("jax_default_matmul_precision", JAX_PRECISION[precision])
-        elif name == "torch" or has_tf32():
+        else:
             lib.set_float32_matmul_precision(PRECISION[precision])
-
-
-def has_tf32() -> bool:
-    """Whether our side can be asked for TF32; if not, its products are FP32."""
-    return hasattr(ag, "set_float32_matmul_precision")
 
 
 # ---- measuring ------------------------------------------------------------------------------
 
 
-def count(name: str, module: ModuleType, call: Call, problem: Problem) -> dict[str, int]:
+def count(module: ModuleType, call: Call, problem: Problem) -> dict[str, int]:
     """Counts of one call; JAX compiles its products away from view and has none."""
     batch, hidden = len(problem.x), problem.weights[0][0].shape[0]
-    if name == "jax":
+    if module.__name__ == "jax":
         return {}
-    if name != OURS:
+    if module is not ag:
         products, calls = counting.count_torch(module, call)
         return {"hidden products": counting.hidden_products(products, batch, hidden), "ATen calls": calls}
     products, launches = counting.count_ours(ag, call)
@@ -196,55 +117,92 @@ def count(name: str, module: ModuleType, call: Call, problem: Problem) -> dict[s
     } | ({} if problem.device == "cpu" else {"launches": launches})
 
 
-def measure(problem: Problem, label: str, args: argparse.Namespace, precision: str, report: Report) -> None:
+def measure(case: Case, args: argparse.Namespace, present: dict[str, ModuleType], report: Report) -> None:
     """Check that all agree, count, time, and add the case."""
-    present = args.present
-    modules = {OURS: ag, **present}
-    with matmul_precision(precision, present, problem.device):
-        calls = calls_for(problem, present)
-        require_agreement({name: call() for name, call in calls.items()}, TOLERANCE[precision], label)
-        counts = {name: count(name, modules[name], call, problem) for name, call in calls.items()}
-        contenders = [
-            Contender(name, call, clock_for(modules[name], problem.device)) for name, call in calls.items()
-        ]
-        report.add(label, interleave(contenders, args.repeats), counts=counts)
+    _, quantity, backward = PARTS[case.part]
+    x = np.random.default_rng(1).uniform(-1, 1, (args.batch, case.sizes[0])).astype(np.float32)
+    problem = Problem(models.make_weights(case.sizes), x, case.activation, quantity, backward, args.device)
+    with matmul_precision(case.precision, present, args.device):
+        calls = calls_for(problem, case.methods, present)
+        modules = {name: present.get(name, ag) for name in calls}
+        require_agreement({name: call() for name, call in calls.items()}, TOLERANCE[case.precision], case.label)
+        counts = {name: count(modules[name], call, problem) for name, call in calls.items()}
+        contenders = [Contender(name, call, clock_for(modules[name], args.device)) for name, call in calls.items()]
+        quick = {"sample_s": 1e-4, "pause_s": 0.0} if args.tiny else {}
+        report.add(case.label, interleave(contenders, args.repeats, **quick), counts=counts)
 
 
-def cases(args: argparse.Namespace, weights: models.Weights, x: np.ndarray) -> list[tuple[Problem, str, str]]:
-    """(problem, label, precision) of every case asked for."""
-    chosen = []
-    for precision in args.precisions:
-        suffix = "" if device_kind(args.device) == "cpu" else f", {precision.upper()}"
-        for activation in args.activations:
-            for part in args.parts:
-                backward = part == "backward"
-                label = f"{activation}, {'with' if backward else 'no'} backward{suffix}"
-                chosen.append((Problem(weights, x, activation, backward, args.device), label, precision))
-    return chosen
+# ---- cases ----------------------------------------------------------------------------------
+
+
+def headline(args: argparse.Namespace) -> Iterator[Case]:
+    """The Hessian and training on it, for every activation and precision, by every method."""
+    sizes = [INPUTS, *[args.hidden] * args.layers, OUTPUTS]
+    for activation in args.activations:
+        for part in [part for part in args.parts if part in FOR_ALL]:
+            for precision in args.precisions:
+                label = f"{activation}, {PARTS[part][0]}{suffix(args, precision)}"
+                yield Case(label, sizes, activation, part, precision, args.methods)
+
+
+def further_parts(args: argparse.Namespace) -> Iterator[Case]:
+    """The other parts, for one activation; of our methods those that differ."""
+    sizes = [INPUTS, *[args.hidden] * args.layers, OUTPUTS]
+    for part in [part for part in args.parts if part not in FOR_ALL]:
+        methods = [method for method in args.methods if part != "hvp" or method == LOOP]
+        for precision in args.precisions:
+            label = f"{args.activations[0]}, {PARTS[part][0]}{suffix(args, precision)}"
+            yield Case(label, sizes, args.activations[0], part, precision, methods)
+
+
+def over_widths(args: argparse.Namespace) -> Iterator[Case]:
+    """The Hessian over widths of the hidden layers."""
+    activation, precision = args.activations[0], args.precisions[0]
+    for width in args.widths:
+        label = f"{activation}, width {width}{suffix(args, precision)}"
+        yield Case(label, [INPUTS, *[width] * args.layers, OUTPUTS], activation, "hessian", precision, [])
+
+
+def over_inputs(args: argparse.Namespace) -> Iterator[Case]:
+    """The Hessian over numbers of inputs and outputs, by which "auto" chooses."""
+    activation, precision = args.activations[0], args.precisions[0]
+    methods = [method for method in args.methods if method in ("push", "pull")]
+    for inputs in args.numbers_of_inputs:
+        for outputs in NUMBERS_OF_OUTPUTS:
+            label = f"{activation}, inputs {inputs}, outputs {outputs}{suffix(args, precision)}"
+            sizes = [inputs, *[args.width_there] * args.layers, outputs]
+            yield Case(label, sizes, activation, "hessian", precision, methods)
+
+
+SWEEPS = {"widths": over_widths, "inputs": over_inputs}
+
+
+def suffix(args: argparse.Namespace, precision: str) -> str:
+    """What a label says of the precision; on the CPU there is one."""
+    return "" if device_kind(args.device) == "cpu" else f", {precision.upper()}"
 
 
 def run(args: argparse.Namespace) -> Report:
-    """Run every case; the report's counts hold the hidden products of each library."""
+    """Run every case."""
     kind = device_kind(args.device)
     args.batch = args.batch or BATCH[kind]
-    args.precisions = args.precisions or (["fp32", "tf32"] if kind == "cuda" and has_tf32() else ["fp32"])
+    args.precisions = args.precisions or (["fp32", "tf32"] if kind == "cuda" else ["fp32"])
+    args.widths, args.numbers_of_inputs, args.width_there = WIDTHS, NUMBERS_OF_INPUTS, WIDTH_THERE
     if args.tiny:
         args.batch, args.hidden = 24, 8
-    args.present, absent = load_peers(args.peers, PEERS, args.device)
-    sizes = [INPUTS, *[args.hidden] * args.layers, OUTPUTS]
-    weights = models.make_weights(sizes)
-    x = np.random.default_rng(1).uniform(-1, 1, (args.batch, INPUTS)).astype(np.float32)
+        args.widths, args.numbers_of_inputs, args.width_there = (8, 16), (2, 10), 8
+    present, absent = load_peers(args.peers, PEERS, args.device)
     network = f"{INPUTS} -> {args.layers} x {args.hidden} -> {OUTPUTS}"
-    title = f"Hessian, {network}, batch {args.batch}, {args.device}"
-    config = {"batch": args.batch, "hidden": args.hidden, "layers": args.layers, "tiny": args.tiny}
-    if kind == "cuda" and not has_tf32():
-        absent["TF32"] = "autograd_gpu has no set_float32_matmul_precision here"
+    title = f"Second derivatives, {network}, batch {args.batch}, {args.device}"
+    swept = {name: list(sweep(args)) for name, sweep in SWEEPS.items() if name in args.sweeps}
+    config = {"batch": args.batch, "hidden": args.hidden, "layers": args.layers, "width of inputs": args.width_there,
+              "sweeps": {name: [case.label for case in found] for name, found in swept.items()}, "tiny": args.tiny}
     report = Report(NAME, title, kind, config, absent, args.json)
-    chosen = cases(args, weights, x)
-    report.plan(label for _, label, _ in chosen)
-    for problem, label, precision in chosen:
-        with report.attempt(label):
-            measure(problem, label, args, precision, report)
+    chosen = [*headline(args), *further_parts(args), *[case for found in swept.values() for case in found]]
+    report.plan(case.label for case in chosen)
+    for case in chosen:
+        with report.attempt(case.label):
+            measure(case, args, present, report)
     return report
 
 

@@ -28,7 +28,7 @@ def make_weights(sizes: Sequence[int], seed: int = 0) -> Weights:
 
 
 def sequential(lib: ModuleType, weights: Weights, activation: str, device: str) -> Any:
-    """An `nn.Sequential` of linear layers with `activation` ("ReLU" or "Tanh") between them.
+    """An `nn.Sequential` of linear layers with `activation`, a class of nn, between them.
 
     `lib` is autograd_gpu or torch: the two share these names.
     """
@@ -49,7 +49,12 @@ def jax_parameters(jax: ModuleType, weights: Weights, device: Any) -> Any:
 
 def jax_forward(jax: ModuleType, activation: str) -> Any:
     """`forward(parameters, x)` of the same network in JAX; x is [..., in]."""
-    act = {"ReLU": jax.nn.relu, "Tanh": jax.numpy.tanh}[activation]
+    act = {
+        "Tanh": jax.numpy.tanh,
+        "ReLU": jax.nn.relu,
+        "SiLU": jax.nn.silu,
+        "GELU": lambda x: jax.nn.gelu(x, approximate=False),
+    }[activation]
 
     def forward(parameters: Any, x: Any) -> Any:
         for matrix, bias in parameters[:-1]:

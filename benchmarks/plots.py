@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from .report import OURS, SCALE, Report, three_digits
+from .report import LOOP, OURS, SCALE, Report, three_digits
 
 COLOURS = {
     OURS: "#2b6cb0",
@@ -14,6 +14,10 @@ COLOURS = {
     "torch.func": "#ecc94b",
     "jax": "#718096",
     "numpy": "#cbd5e0",
+    "push": "#4299e1",  # our methods
+    "pull": "#63b3ed",
+    "nested": "#90cdf4",
+    LOOP: "#bee3f8",
 }
 INK = "#2d3748"
 

@@ -1,10 +1,11 @@
-"""Writes the result tables of README.md, docs/memory.md and docs/generated/op-speed.md from benchmarks/results/*.json.
+"""Writes the tables of README.md, docs/hessian.md, memory.md and generated/op-speed.md from benchmarks/results/*.json.
 
     python -m benchmarks.tables --write README.md    # replaces what stands between the markers
     python -m benchmarks.tables --check README.md    # exit code 1 if that would change the file
 
 The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `bench` for the summary of all workloads, `ops`
-for a table of every op, and `memory` for the tables of the memory hooks. Each cell of a table holds one figure.
+for a table of every op, `memory` for the tables of the memory hooks, and `hessian` for those of second derivatives.
+Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -13,33 +14,20 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import kernel_tables, memory_tables, op_tables
+from . import hessian_tables, kernel_tables, memory_tables, op_tables
 from .environment import blas_kernels, place
-from .op_tables import APART, row
-from .report import LOOP, OURS, SCALE, three_digits
+from .library_tables import WIDTH, by_library
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
     "saved_memory", "kernels", "ops",
 )  # fmt: skip
-TITLES = {
-    OURS: "autograd_gpu",
-    LOOP: "a loop of ours",
-    "torch": "PyTorch",
-    "torch.func": "torch.func",
-    "jax": "JAX jit",
-    "jax eager": "JAX without jit",
-    "numpy": "NumPy alone",
-}
-NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
 NAMED = 8  # cases that were not measured, by name
-SHOWN_COUNTS = {"hidden products": "Matrix products", "matrix products": "Matrix products"}
-WIDTH = 120  # columns of a line of prose
 READING = (
     "The libraries take turns in one process. A column `/ PyTorch` is our time over PyTorch's: below 1, ours is "
     "shorter. Times are medians. A note names the cases in which the ratio of the fastest samples (minima) differs "
@@ -78,14 +66,31 @@ def render_ops(results: Sequence[dict[str, Any]]) -> str:
 
 def render_memory(results: Sequence[dict[str, Any]]) -> str:
     """Markdown for the workload `saved_memory`."""
+    return render_whole(results, "saved_memory", memory_tables.whole)
+
+
+def render_hessian(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown for the workload `hessian`."""
+    return render_whole(results, "hessian", hessian_tables.whole)
+
+
+def render_whole(
+    results: Sequence[dict[str, Any]], name: str, whole: Callable[[dict[str, Any]], str]
+) -> str:
+    """All tables of one workload, on each device."""
     parts = [
-        [*([memory_tables.whole(r)] if r["cases"] else [heading(r)]), *gaps(r), provenance(r)]
-        for r in results if r["benchmark"] == "saved_memory"
+        [*([whole(r)] if r["cases"] else [heading(r)]), *gaps(r), provenance(r)]
+        for r in results if r["benchmark"] == name
     ]  # fmt: skip
     return "\n\n".join(text for part in parts for text in part)
 
 
-BLOCKS = {"bench": render, "ops": render_ops, "memory": render_memory}  # by the names of markers
+BLOCKS = {  # by the names of markers
+    "bench": render,
+    "ops": render_ops,
+    "memory": render_memory,
+    "hessian": render_hessian,
+}
 
 
 def render_one(result: dict[str, Any]) -> str:
@@ -118,75 +123,12 @@ def gaps(result: dict[str, Any]) -> list[str]:
     return ["<br>\n".join(lines)] if lines else []
 
 
-def by_library(result: dict[str, Any]) -> str:
-    """A row per case; a column per library with its time, and one per peer with the ratio of ours to it."""
-    cases = result["cases"]
-    names = list(dict.fromkeys(name for case in cases for name in case["contenders"]))
-    peers = [name for name in names if name != OURS]
-    units = list(dict.fromkeys(case["unit"] for case in cases))
-    unit = units[0] if len(units) == 1 else None
-    header = ["", *[TITLES[name] for name in names], *[f"/ {TITLES[name]}" for name in peers]]
-    rows = [[case["case"], *[time(case, name, unit) for name in names], *[ratio(case, name) for name in peers]]
-            for case in cases]
-    repeats = min(case["repeats"] for case in cases)
-    shown = "" if unit is None or f" {unit} " in result["title"] else f", {unit}"
-    parts = [f"**{result['title']}** (medians of {repeats}{shown})", table(header, rows)]
-    if result["summary"]:
-        rows = [[label, *[f"{values[name]:.2f}" if name in values else "-" for name in names]]
-                for label, values in result["summary"].items()]
-        parts.append(table(header[: 1 + len(names)], rows))
-    parts += counted(cases, names)
-    notes = [f"{case['case']}: {note}." for case in cases for note in [*case["notes"], *by_minima(case)]]
-    return "\n\n".join([*parts, *([collapsed(notes)] if notes else [])])
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A markdown table: text in the first column, figures in the others."""
-    return "\n".join([row(header), row(["---", *["---:"] * (len(header) - 1)]), *map(row, rows)])
-
-
-def time(case: dict[str, Any], name: str, unit: str | None) -> str:
-    """The median time of a library, with its unit unless the heading says it."""
-    if name not in case["contenders"]:
-        return "-"
-    text = three_digits(case["contenders"][name]["median_s"] * SCALE[case["unit"]])
-    return text if unit else f"{text} {case['unit']}"
-
-
-def ratio(case: dict[str, Any], name: str) -> str:
-    """Our median time over that of a peer."""
-    return f"{case['contenders'][name]['ratio']:.2f}" if name in case["contenders"] else "-"
-
-
-def by_minima(case: dict[str, Any]) -> list[str]:
-    """A note for each peer whose ratio of minima differs from that of the medians (APART)."""
-    found = []
-    for name, result in case["contenders"].items():
-        pair = result["ratio"], result["ratio_min"]
-        if name != OURS and max(pair) > APART * min(pair):
-            found.append(f"ours / {TITLES[name]} is {pair[1]:.2f} by the minima")
-    return found
-
-
-def counted(cases: Sequence[dict[str, Any]], names: Sequence[str]) -> list[str]:
-    """A table for each count in SHOWN_COUNTS, of the libraries that have it."""
-    parts = []
-    for key, title in SHOWN_COUNTS.items():
-        found = {name: [case["contenders"].get(name, NONE)["counts"].get(key, "-") for case in cases] for name in names}
-        having = [name for name in names if any(count != "-" for count in found[name])]
-        if having:
-            rows = [[case["case"], *[str(found[name][i]) for name in having]] for i, case in enumerate(cases)]
-            parts.append(table([title, *[TITLES[name] for name in having]], rows))
-    return parts
-
-
-def collapsed(notes: Sequence[str]) -> str:
-    """Remarks below a table, folded."""
-    lines = [textwrap.fill(f"* {note}", WIDTH, subsequent_indent="  ") for note in notes]
-    return "\n".join(["<details><summary>Notes</summary>", "", *lines, "", "</details>"])
-
-
-SUMMARIES = {"ops": op_tables.summary, "kernels": kernel_tables.summary, "saved_memory": memory_tables.summary}
+SUMMARIES = {
+    "ops": op_tables.summary,
+    "kernels": kernel_tables.summary,
+    "saved_memory": memory_tables.summary,
+    "hessian": hessian_tables.summary,
+}
 
 
 def provenance(result: dict[str, Any]) -> str:

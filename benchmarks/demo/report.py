@@ -9,9 +9,9 @@ from typing import Any
 import jinja2
 
 from ..environment import blas_kernels, environment
+from ..library_tables import TITLES
 from ..plots import COLOURS, INK, new_figure, save
 from ..report import OURS, SCALE, Report
-from ..tables import TITLES
 from .training import Outcome
 
 TEMPLATE = "report.html.j2"

@@ -19,6 +19,7 @@ from benchmarks import (
     hessian,
     kernel_tables,
     kernels,
+    library_tables,
     op_calls,
     ops,
     optimizer_step,
@@ -31,6 +32,7 @@ from benchmarks import (
     transforms,
     unrolled,
 )
+from benchmarks.hessian_calls import METHODS
 from benchmarks.report import LOOP, OURS, Report
 
 pytestmark = pytest.mark.cpu
@@ -91,16 +93,35 @@ def test_json_has_the_documented_fields(results, name):
             assert len(contender["samples_s"]) == case["repeats"] >= common.MIN_REPEATS
             assert 0 < contender["min_s"] <= contender["median_s"]
         measured = set(case["contenders"]) | set(result["absent"])
-        assert measured - {LOOP} == {OURS, "torch"}  # measured or said to be absent, never dropped
+        assert measured - {LOOP, *METHODS} == {OURS, "torch"}  # measured or said to be absent, never dropped
 
 
-@pytest.mark.parametrize(("activation", "products"), [("ReLU", 20), ("Tanh", 80)])
-def test_hessian_loop_runs_the_products_that_are_needed(results, activation, products):
-    (case,) = [c for c in results["hessian"]["cases"] if c["case"].startswith(f"{activation}, no backward")]
-    counts = case["contenders"][OURS]["counts"]
-    assert counts["hidden products"] == products
-    if "torch" in case["contenders"]:
-        assert case["contenders"]["torch"]["counts"]["hidden products"] == 80
+# label -> products of ours, by "auto" and the other methods, and of PyTorch's loop
+HESSIANS = {
+    "Tanh, Hessian": ({OURS: 30, "push": 30, "pull": 30, "nested": 60, LOOP: 80}, 80),
+    "Tanh, Hessian with backward": ({OURS: 90, "push": 90, "pull": 90, "nested": 180, LOOP: 240}, 240),
+    "SiLU, Hessian": ({OURS: 30, "push": 30, "pull": 30, "nested": 60, LOOP: 80}, 80),
+    "GELU, Hessian": ({OURS: 30, "push": 30, "pull": 30, "nested": 60, LOOP: 80}, 80),
+    "ReLU, Hessian": ({OURS: 5, "push": 5, "pull": 5, "nested": 30, LOOP: 20}, 80),
+    "ReLU, Hessian with backward": ({OURS: 15, "push": 15, "pull": 15, "nested": 40, LOOP: 30}, 150),
+    "Tanh, Laplacian": ({OURS: 20, "push": 20, "pull": 30, "nested": 60, LOOP: 80}, 80),
+    "Tanh, Laplacian with backward": ({OURS: 60, "push": 60, "pull": 90, "nested": 180, LOOP: 240}, 240),
+    "Tanh, diagonal": ({OURS: 25, "push": 25, "pull": 30, "nested": 60, LOOP: 80}, 80),
+    "Tanh, hvp": ({OURS: 20, LOOP: 20}, 20),
+    "Tanh, width 16": ({OURS: 30}, 80),
+    "Tanh, inputs 2, outputs 1": ({OURS: 20, "push": 30, "pull": 20}, 30),
+    "Tanh, inputs 10, outputs 1": ({OURS: 60, "push": 330, "pull": 60}, 110),
+    "Tanh, inputs 10, outputs 3": ({OURS: 70, "push": 330, "pull": 70}, 320),
+}
+
+
+@pytest.mark.parametrize("label", HESSIANS)
+def test_second_derivatives_run_the_products_that_are_needed(results, label):
+    (case,) = [c for c in results["hessian"]["cases"] if re.sub(", FP32$", "", c["case"]) == label]
+    found = {name: result["counts"]["hidden products"] for name, result in case["contenders"].items()}
+    ours, torch = HESSIANS[label]
+    assert found == ours | ({"torch": torch} if "torch" in found else {})
+    assert case["contenders"][OURS]["counts"]["peak bytes"] > 0
 
 
 def test_training_step_runs_eight_products(results):
@@ -233,13 +254,13 @@ def folder(results, device, tmp_path):
         config = result["config"] | {"tiny": False}
         (tmp_path / f"{device}-{name}.json").write_text(json.dumps(result | {"config": config}))
     (tmp_path / "README.md").write_text("above\n<!-- bench:begin -->\nformer tables\n<!-- bench:end -->\nbelow\n")
-    for name, block in (("op-speed.md", "ops"), ("memory.md", "memory")):
+    for name, block in (("op-speed.md", "ops"), ("memory.md", "memory"), ("hessian.md", "hessian")):
         text = f"above\n<!-- {block}:begin -->\nformer tables\n<!-- {block}:end -->\nbelow\n"
         (tmp_path / name).write_text(text)
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["README.md", "op-speed.md", "memory.md"])
+@pytest.mark.parametrize("name", ["README.md", "op-speed.md", "memory.md", "hessian.md"])
 def test_tables_are_written_and_checked(folder, results, name, capsys):
     path, where = folder / name, ["--results", str(folder)]
     assert tables.main(["--check", str(path), *where]) == 1
@@ -256,6 +277,8 @@ def test_tables_are_written_and_checked(folder, results, name, capsys):
                       *(["x.expand(2, 2)"] if beside_torch else [])),
         "op-speed.md": ("`linalg.qr`", "`sum`"),
         "memory.md": ("| | bytes held | peak bytes | error, Tanh | error, ReLU | step time, Tanh |", "| checkpoint |"),
+        "hessian.md": ("| Our methods, ms | autograd_gpu | by push | by pull | nested | a loop of ours |",
+                       "| Peak MiB |", "| Tanh, inputs 10, outputs 3 |"),
     }
     assert all(part in text for part in shown[name])
 
@@ -291,11 +314,11 @@ def test_kernels_are_shown_by_family_and_dtype():
 def test_a_ratio_that_depends_on_the_statistic_gets_a_note(ratio_min, notes):
     peer = {"median_s": 0.473, "ratio": 0.69, "ratio_min": ratio_min, "counts": {}}
     case = {"unit": "ms", "contenders": {"torch": peer}}
-    assert (tables.time(case, "torch", "ms"), tables.ratio(case, "torch")) == ("473", "0.69")
-    assert tables.by_minima(case) == notes
+    assert (library_tables.time(case, "torch", "ms"), library_tables.ratio(case, "torch")) == ("473", "0.69")
+    assert library_tables.by_minima(case) == notes
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/generated/op-speed.md", "docs/memory.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/generated/op-speed.md", "docs/hessian.md", "docs/memory.md"])
 def test_the_committed_results_are_shown(name):
     root = tables.RESULTS.parent.parent
     assert tables.main(["--check", str(root / name)]) == 0
@@ -333,7 +356,7 @@ def test_demo_learns_and_reports(demo, device, tmp_path, capsys):
     assert story["accuracy"] >= 0.97
     assert sum(row["images"] for row in story["classes"]) == 450
     products = {row["case"]: row["products"] for row in story["hessian"]["rows"] if row["ours"]}
-    assert [products[f"{name}, no backward"] for name in ("Tanh", "ReLU")] == [80, 20]
+    assert products == {"Tanh, Hessian": 30, "ReLU, Hessian": 5}
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64," in page
     assert "http" not in page.replace("http-equiv", "")  # one file, nothing fetched
