@@ -125,16 +125,16 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
 
 def _is_prepared(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
     """Whether steps 1 to 3 would change nothing; False if that is not obvious."""
-    dtype, home, any_dtype = None, None, op.types in (ANY, EACH)
-    for value in args:
+    dtype, home, any_dtype, stack = None, None, op.types in (ANY, EACH), MODES.stack
+    for i, value in enumerate(args):
         kind = type(value)
         if kind is Tensor or kind is Parameter:
             device = backend.CPU if type(value._array) is np.ndarray else value.device
         elif kind is Batched or kind is Recorded:
-            if value._level not in MODES.stack:
+            if value._level not in stack:
                 return False
             device = value._array.device
-        elif kind is float and op.numbers:
+        elif (kind is float and op.numbers) or (value is None and not op.variadic and op.inputs[i] in op.optional):
             continue
         else:
             return False

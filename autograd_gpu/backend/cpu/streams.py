@@ -12,11 +12,15 @@ import math
 import numpy as np
 
 from . import pool
+from .rows import cores
 
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
-BLOCK = 32768  # elements of the matrix per block: with fewer, two threads spend their time on handing over the GIL
+# Elements of the matrix per block. On one core some twenty arrays of a block stay in the L2 cache. Several threads need
+# longer calls of NumPy, between which they hand over the GIL: with 32768 elements two are no faster than one.
+BLOCK = 1 << 15 if cores() == 1 else 1 << 17
+FEW = 2048  # elements of the matrix up to which the number of calls decides
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
 
 
@@ -43,6 +47,8 @@ def scratch(count: int, shape: tuple[int, ...], dtype: np.dtype) -> list[Array]:
 
 def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
     """Writes f1 t_i, then f1 s_g + f2 times the sum over the pairs of g of t_i t_j."""
+    if f1.size <= FEW:
+        return _push_few(f1, f2, stream, out, d, groups)
     part, term, *rest = scratch(2 + 2 * d, f1.shape, f1.dtype)
     t, bent = rest[:d], rest[d:]
     for i in range(d):
@@ -61,6 +67,27 @@ def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, g
                 part += term
             begun = True
         np.copyto(out[:, k], part if begun else 0)
+
+
+def _push_few(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
+    """`push_block` with fewer calls of NumPy, which take longer than the arithmetic on few elements."""
+    begun = stream.shape[1] > d
+    np.multiply(stream, f1[:, None], out=out if begun else out[:, :d])
+    for k, group in enumerate(groups, d):
+        if f2 is None:
+            if not begun:
+                out[:, k] = 0
+            continue
+        total: Array | None = None
+        for i, j in group:
+            term = stream[:, i] * stream[:, j]
+            total = term if total is None else total + term
+        assert total is not None  # a group has pairs
+        total *= f2
+        if begun:
+            out[:, k] += total
+        else:
+            out[:, k] = total
 
 
 def pull_block(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,20 +22,39 @@ Array = Any
 
 def stream_lead(name: str, values: tuple[Any, ...], stream: Any, d: int, groups: streams.Groups) -> tuple[int, ...]:
     """The leading dimensions of the result; RuntimeError if the inputs do not fit together."""
+    shape, lead = stream.shape, values[0].shape[:-1]
+    count = len(groups)
+    if len(shape) < 2 or shape[-2] not in (d, d + count) or not _are_pairs(d, groups):
+        raise _misfit(name, values, stream, d, groups)
+    for value in values:
+        if not value.ndim or value.shape[-1] != shape[-1]:
+            raise _misfit(name, values, stream, d, groups)
+    if lead == shape[:-2] and all(value.shape[:-1] == lead for value in values):
+        return lead
+    return common_lead(name, *[value.shape[:-1] for value in values], shape[:-2])
+
+
+@functools.lru_cache
+def _are_pairs(d: int, groups: streams.Groups) -> bool:
+    """Whether each group holds pairs of tangents 0 to d - 1."""
+    return d > 0 and all(groups) and all(0 <= i < d for group in groups for pair in group for i in pair)
+
+
+def _misfit(name: str, values: tuple[Any, ...], stream: Any, d: int, groups: streams.Groups) -> RuntimeError:
+    """What is wrong with inputs that do not fit together."""
     shapes = [tuple(x.shape) for x in (*values, stream)]
+    listed = ", ".join(map(str, shapes))
     if not all(shapes[:-1]) or len(shapes[-1]) < 2:
-        raise RuntimeError(f"{name}: values (..., h) need one dimension and a stream (..., S, h) two, got shapes "
-                           f"{', '.join(map(str, shapes))}; reshape a value of no dimension to (1,)")
+        return RuntimeError(f"{name}: values (..., h) need one dimension and a stream (..., S, h) two, got shapes "
+                            f"{listed}; reshape a value of no dimension to (1,)")
     if len({shape[-1] for shape in shapes}) > 1:
-        raise RuntimeError(f"{name}: the last sizes of all inputs must be equal, got shapes "
-                           f"{', '.join(map(str, shapes))}; expand the smaller one")
-    if d < 1 or not all(groups) or any(not 0 <= i < d for group in groups for pair in group for i in pair):
-        raise RuntimeError(f"{name}: each group must hold pairs of tangents 0 to d - 1, got d = {d} and {groups}")
-    if shapes[-1][-2] not in (d, d + len(groups)):
-        raise RuntimeError(f"{name}: a stream of {d} tangents and {len(groups)} second tangents has size "
-                           f"{d + len(groups)}, or {d} if the second ones are zero, in the dimension before the last; "
-                           f"got {shapes[-1][-2]}")
-    return common_lead(name, *[shape[:-1] for shape in shapes[:-1]], shapes[-1][:-2])
+        return RuntimeError(f"{name}: the last sizes of all inputs must be equal, got shapes {listed}; expand the "
+                            "smaller one")
+    if not _are_pairs(d, groups):
+        return RuntimeError(f"{name}: each group must hold pairs of tangents 0 to d - 1, got d = {d} and {groups}")
+    return RuntimeError(f"{name}: a stream of {d} tangents and {len(groups)} second tangents has size "
+                        f"{d + len(groups)}, or {d} if the second ones are zero, in the dimension before the last; "
+                        f"got {shapes[-1][-2]}")
 
 
 def common_lead(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -46,7 +66,10 @@ def common_lead(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def as_rows(array: Array, lead: tuple[int, ...], own: int) -> Array:
     """A NumPy array, whose last `own` dimensions do not broadcast, as rows: a view if it has all of them, or one."""
-    tail = array.shape[array.ndim - own :]
+    at = array.ndim - own
+    tail = array.shape[at:]
+    if array.shape[:at] == lead:
+        return array.reshape(math.prod(lead), *tail)
     if array.size == math.prod(tail):
         return np.broadcast_to(array.reshape(tail), (math.prod(lead), *tail))
     return np.broadcast_to(array, (*lead, *tail)).reshape(math.prod(lead), *tail)
@@ -63,7 +86,9 @@ def for_kernel(array: Array, lead: tuple[int, ...], own: int, sharing: bool = Tr
 
 def line_up(F: Any, batched: Any, inputs: tuple[Any, ...], own: tuple[int, ...]) -> list[Any]:
     """Makes leading dimensions broadcast per batch element; the last `own` dimensions of an input are not leading."""
-    leads = [len(x.shape) - n - b for x, n, b in zip(inputs, own, batched, strict=True)]
+    leads = [x.ndim - n - b for x, n, b in zip(inputs, own, batched, strict=True)]
+    if min(leads) == max(leads):
+        return list(inputs)
     return [
         F.reshape(x, (x.shape[0], *(1,) * (max(leads) - lead), *x.shape[1:])) if b and lead < max(leads) else x
         for x, lead, b in zip(inputs, leads, batched, strict=True)
