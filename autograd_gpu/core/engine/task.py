@@ -20,6 +20,8 @@ from logging import DEBUG
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from ... import backend
 from ...backend import counters
 from ...backend.arrays.dtypes import NATIVE_FLOATS
@@ -351,7 +353,8 @@ class GraphTask(TaskState):
             if g is None or on_tensors:
                 found.append(g)
             else:
-                array = as_array(g, like.dtype)
+                ordinary = type(g) is np.ndarray and g.base is None and g.dtype is like.dtype
+                array = g if ordinary else as_array(g, like.dtype)
                 found.append(alias(given[id(array)]) if id(array) in given else wrap(array))
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,34 @@ from ...core.extend import OpDef
 from .columns import LIST, Columns, Each, elements, groups, length, parameters
 from .steps import Step, steps_of
 
-# NumPy's ufuncs that compute what the forward of the op does, and can write into their operand.
+# NumPy's ufuncs that compute what the forward of the op does, on arrays of any dtype, if its alpha is 1.
 _UFUNCS = {
     "abs": np.absolute, "add": np.add, "div": np.true_divide, "exp": np.exp, "log": np.log, "mul": np.multiply,
-    "neg": np.negative, "reciprocal": np.reciprocal, "sqrt": np.sqrt, "sub": np.subtract,
+    "reciprocal": np.reciprocal, "sqrt": np.sqrt,
 }  # fmt: skip
+
+
+def _lerp(a: Any, b: Any, weight: float, out: Any = None) -> Any:
+    near, w = (a, weight) if abs(weight) < 0.5 else (b, weight - 1)
+    return np.add(near, (b - a) * w, out)
+
+
+# What computes the op on NumPy arrays of full floats in fewer calls than forward: of inputs, attributes, and an array
+# for the result.
+_COMPUTES: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b, alpha, out=None: np.add(a, b * alpha, out),
+    "addcdiv": lambda x, a, b, value, out=None: np.add(x, a / b * value, out),
+    "addcmul": lambda x, a, b, value, out=None: np.add(x, a * b * value, out),
+    "lerp": _lerp,
+    "sub": lambda a, b, alpha, out=None: np.subtract(a, b * alpha, out),
+}
 
 
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
     """The results of the op for all elements, in new arrays."""
-    on_cpu = _on_cpu(arrays)
-    if on_cpu:
+    if on_cpu(arrays):
         with _explained(op, arrays, columns):
-            return list(_one_by_one(op, arrays, columns, on_cpu))
+            return list(_one_by_one(op, arrays, columns, in_numpy=True))
     found = _launched(op, arrays, columns)
     left = [i for i, result in enumerate(found) if result is None]
     with _explained(op, arrays, columns):
@@ -40,15 +55,15 @@ def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
 def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
     """Writes the results into the arrays of the first list, in order."""
     targets = arrays[: length(columns, arrays)]
-    if not _on_cpu(arrays):
+    if not on_cpu(arrays):
         done = _launched(op, arrays, columns, targets)
         left = [i for i, result in enumerate(done) if result is None]
         targets = [targets[i] for i in left]
         arrays, columns = _chosen(arrays, columns, left)
-    elif _writes_by_ufunc(op, arrays, columns):
-        compute = _UFUNCS[op.name]
-        for values in zip(*parameters(columns[: len(op.inputs)], arrays), strict=True):
-            compute(*values, out=values[0])
+    elif FULL_FLOATS.issuperset([x.dtype for x in arrays]) and (direct := _direct(op, arrays, columns)):
+        compute, given = direct
+        for _ in map(compute, *parameters(given, arrays), targets):
+            pass
         return
     for target, result in zip(targets, _one_by_one(op, arrays, columns), strict=True):
         target[...] = result
@@ -57,21 +72,26 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
 def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
     """Copies arrays of equal shapes."""
     done: Sequence[Any] = [None] * len(targets)
-    if not _on_cpu(targets):
+    if not on_cpu(targets):
         done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
     for target, source, result in zip(targets, sources, done, strict=True):
         if result is None:
             target[...] = source
 
 
-def _on_cpu(arrays: Sequence[Any]) -> bool:
-    return set(map(type, arrays)) <= {np.ndarray}
+def on_cpu(arrays: Sequence[Any]) -> bool:
+    """Whether all are NumPy's, arrays or the scalars that it makes of 0-d results."""
+    return all([kind is np.ndarray or issubclass(kind, np.generic) for kind in set(map(type, arrays))])
 
 
-def _writes_by_ufunc(op: OpDef, arrays: Sequence[Any], columns: Columns) -> bool:
-    """Whether a NumPy ufunc computes the op on arrays of these dtypes with these attributes: an alpha of 1."""
-    attributes = columns[len(op.inputs) :]
-    return op.name in _UFUNCS and FULL_FLOATS.issuperset([x.dtype for x in arrays]) and attributes in ((), (1,))
+def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callable[..., Any], Columns] | None:
+    """What computes the op on NumPy arrays without its forward, and can write into an array: a function, its columns."""
+    count, compute = len(op.inputs), _COMPUTES.get(op.name)
+    if op.name in _UFUNCS and columns[count:] in ((), (1,)):
+        return _UFUNCS[op.name], columns[:count]
+    if compute is None or (compute is _lerp and columns[2] is LIST):
+        return None
+    return (compute, columns) if FULL_FLOATS.issuperset([x.dtype for x in arrays]) else None
 
 
 def _launched(
@@ -97,16 +117,21 @@ def _chosen(arrays: Sequence[Any], columns: Columns, rows: Sequence[int]) -> tup
     return [arrays[start + i] for start in range(0, len(arrays), n) for i in rows], given
 
 
-def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, on_cpu: bool = False) -> Iterator[Any]:
-    """Computes the results of forward, one after the other; on_cpu: the arrays are known to be NumPy's."""
+def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, in_numpy: bool = False) -> Iterator[Any]:
+    """Computes the results of forward, one after the other; in_numpy: the arrays are known to be NumPy's."""
     if not arrays:
         return iter(())
     count, forward = len(op.inputs), op.forward
     inputs, attributes = columns[:count], columns[count:]
-    if _rounds(arrays, inputs) or Each in map(type, attributes):
+    in_numpy = in_numpy or on_cpu(arrays)
+    if _rounds(arrays, inputs):
+        return map(functools.partial(_single, op), elements(columns, arrays))
+    if in_numpy and (direct := _direct(op, arrays, columns)):
+        return map(direct[0], *parameters(direct[1], arrays))
+    if Each in map(type, attributes):
         return map(functools.partial(_single, op), elements(columns, arrays))
     given = dict(zip(op.attributes, attributes, strict=True))
-    if on_cpu or _on_cpu(arrays):
+    if in_numpy:
         return map(functools.partial(forward, np, **given), *parameters(inputs, arrays))
     return (forward(backend.namespace(*values), *values, **given) for values in elements(inputs, arrays))
 
