@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,13 @@ _UFUNCS = {
 }  # fmt: skip
 
 
-def _lerp(a: Any, b: Any, weight: float, out: Any = None) -> Any:
-    near, w = (a, weight) if abs(weight) < 0.5 else (b, weight - 1)
-    return np.add(near, (b - a) * w, out)
-
-
 # What computes the op on NumPy arrays of full floats in fewer calls than forward: of inputs, attributes, and an array
 # for the result.
 _COMPUTES: dict[str, Callable[..., Any]] = {
     "add": lambda a, b, alpha, out=None: np.add(a, b * alpha, out),
     "addcdiv": lambda x, a, b, value, out=None: np.add(x, a / b * value, out),
     "addcmul": lambda x, a, b, value, out=None: np.add(x, a * b * value, out),
-    "lerp": _lerp,
+    "lerp": lambda a, b, weight, out=None: np.add(a, (b - a) * weight, out),  # for a weight below 0.5
     "sub": lambda a, b, alpha, out=None: np.subtract(a, b * alpha, out),
 }
 
@@ -62,7 +58,7 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
         arrays, columns = _chosen(arrays, columns, left)
     elif FULL_FLOATS.issuperset([x.dtype for x in arrays]) and (direct := _direct(op, arrays, columns)):
         compute, given = direct
-        for _ in map(compute, *parameters(given, arrays), targets):
+        for _ in map(compute, *given, targets):
             pass
         return
     for target, result in zip(targets, _one_by_one(op, arrays, columns), strict=True):
@@ -84,14 +80,24 @@ def on_cpu(arrays: Sequence[Any]) -> bool:
     return all([kind is np.ndarray or issubclass(kind, np.generic) for kind in set(map(type, arrays))])
 
 
-def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callable[..., Any], Columns] | None:
-    """What computes the op on NumPy arrays without its forward, and can write into an array: a function, its columns."""
-    count, compute = len(op.inputs), _COMPUTES.get(op.name)
-    if op.name in _UFUNCS and columns[count:] in ((), (1,)):
-        return _UFUNCS[op.name], columns[:count]
-    if compute is None or (compute is _lerp and columns[2] is LIST):
+def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callable[..., Any], list[Any]] | None:
+    """What computes the op on NumPy arrays without its forward: a function that may get an `out`, and its arguments."""
+    name, count = op.name, len(op.inputs)
+    by_ufunc = name in _UFUNCS and columns[count:] in ((), (1,))
+    inputs = columns[:count]
+    if by_ufunc and all([column is LIST for column in inputs]):
+        return _UFUNCS[name], parameters(inputs, arrays)
+    dtypes = {x.dtype for x in arrays}
+    if not (by_ufunc or name in _COMPUTES) or not dtypes <= FULL_FLOATS:
         return None
-    return (compute, columns) if FULL_FLOATS.issuperset([x.dtype for x in arrays]) else None
+    if name == "lerp" and not (isinstance(columns[2], (int, float)) and abs(columns[2]) < 0.5):
+        return None
+    used = inputs if by_ufunc else columns
+    given = parameters(used, arrays)
+    for k, column in enumerate(used):
+        if isinstance(column, (int, float)) and len(dtypes) == 1:
+            given[k] = repeat(np.array(column, *dtypes))  # NumPy would convert the number in every call
+    return (_UFUNCS if by_ufunc else _COMPUTES)[name], given
 
 
 def _launched(
@@ -127,7 +133,7 @@ def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, in_numpy: bo
     if _rounds(arrays, inputs):
         return map(functools.partial(_single, op), elements(columns, arrays))
     if in_numpy and (direct := _direct(op, arrays, columns)):
-        return map(direct[0], *parameters(direct[1], arrays))
+        return map(direct[0], *direct[1])
     if Each in map(type, attributes):
         return map(functools.partial(_single, op), elements(columns, arrays))
     given = dict(zip(op.attributes, attributes, strict=True))

@@ -156,7 +156,7 @@ def _by_element(
     """The gradients of the wanted elements by input `name`, None for the others: a call of the rule for each."""
     rule = op.rules[name]
     if rule is None:
-        calls, rule = zip(g), lambda F, g: F.constant_like(g, 0.0)  # noqa: B905  one iterable
+        calls, rule = zip(g), lambda F, g: F.constant_like(g, 0.0)
     else:
         calls = zip(g, *_answers(op, rule, lists, out, columns), strict=False)
     if all(wanted):
