@@ -25,9 +25,11 @@ import numpy as np
 from ... import backend
 from ...backend import counters
 from ...backend.arrays.dtypes import NATIVE_FLOATS
+from ...config import INFERENCE, MODES
 from ..declare.op import RAW, RECORD
 from ..graph.bitmask import FEW, mask_of
 from ..graph.node import Node, has_hooks
+from ..graph.storage import INFERENCE_STORAGE
 from ..tensor import Tensor, alias, wrap
 from ..thread_state import ThreadState
 from .grad_accumulation import accumulate, run_adding
@@ -37,6 +39,7 @@ from .observers import LOGGER, notify_observers
 from .task_state import Capture, Root, TaskState
 
 _by_sequence = attrgetter("sequence_nr")
+_new = object.__new__
 
 
 class GraphTask(TaskState):
@@ -341,6 +344,7 @@ class GraphTask(TaskState):
         for _, _, gradient in roots:
             given[id(gradient._array)] = gradient
         found: list[Tensor | None] = []
+        storage = INFERENCE_STORAGE if MODES.bits & INFERENCE else None
         for i, (node, nr, like) in enumerate(captures):
             if node.topological_nr:
                 g = results[i]
@@ -355,7 +359,13 @@ class GraphTask(TaskState):
             else:
                 ordinary = type(g) is np.ndarray and g.base is None and g.dtype is like.dtype
                 array = g if ordinary else as_array(g, like.dtype)
-                found.append(alias(given[id(array)]) if id(array) in given else wrap(array))
+                if id(array) in given:
+                    found.append(alias(given[id(array)]))
+                    continue
+                tensor = _new(Tensor)  # as `wrap` does, which costs as much as the rest of the loop
+                tensor._array, tensor._storage, tensor._nr = array, storage, 0
+                tensor._fn = tensor._grad = tensor._base = None
+                found.append(tensor)
         return found
 
     def _zeros_for_capture(self, node: Node, nr: int, like: Any) -> Any:

@@ -113,8 +113,8 @@ def prepared(call: ListCall) -> ListCall:
 
 def _uniform(tensors: list[Tensor]) -> bool:
     """Whether all are on one device and of one float dtype, so that nothing is to be promoted."""
-    arrays = [x._array for x in tensors]
-    dtypes = {array.dtype for array in arrays}
-    if len(dtypes) > 1 or dtypes.isdisjoint(FLOATS):
+    arrays, ndarray = [x._array for x in tensors], np.ndarray
+    dtype = arrays[0].dtype
+    if dtype not in FLOATS or [x for x in arrays if x.dtype is not dtype]:
         return False
-    return set(map(type, arrays)) == {np.ndarray} or len({x.device for x in tensors}) == 1
+    return not [x for x in arrays if type(x) is not ndarray] or len({x.device for x in tensors}) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
@@ -37,14 +36,15 @@ _COMPUTES: dict[str, Callable[..., Any]] = {
 
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
     """The results of the op for all elements, in new arrays."""
-    if on_cpu(arrays):
-        with _explained(op, arrays, columns):
+    try:
+        if on_cpu(arrays):
             return list(_one_by_one(op, arrays, columns, in_numpy=True))
-    found = _launched(op, arrays, columns)
-    left = [i for i, result in enumerate(found) if result is None]
-    with _explained(op, arrays, columns):
+        found = _launched(op, arrays, columns)
+        left = [i for i, result in enumerate(found) if result is None]
         for i, result in zip(left, _one_by_one(op, *_chosen(arrays, columns, left)), strict=True):
             found[i] = result
+    except ValueError as error:
+        raise _explained(error, op, arrays, columns) from error
     return found
 
 
@@ -77,7 +77,9 @@ def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
 
 def on_cpu(arrays: Sequence[Any]) -> bool:
     """Whether all are NumPy's, arrays or the scalars that it makes of 0-d results."""
-    return all([kind is np.ndarray or issubclass(kind, np.generic) for kind in set(map(type, arrays))])
+    ndarray = np.ndarray
+    others = [x for x in arrays if type(x) is not ndarray]
+    return not others or all(isinstance(x, np.generic) for x in others)
 
 
 def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callable[..., Any], list[Any]] | None:
@@ -85,7 +87,7 @@ def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callabl
     name, count = op.name, len(op.inputs)
     by_ufunc = name in _UFUNCS and columns[count:] in ((), (1,))
     inputs = columns[:count]
-    if by_ufunc and all([column is LIST for column in inputs]):
+    if by_ufunc and inputs.count(LIST) == count:
         return _UFUNCS[name], parameters(inputs, arrays)
     dtypes = {x.dtype for x in arrays}
     if not (by_ufunc or name in _COMPUTES) or not dtypes <= FULL_FLOATS:
@@ -158,15 +160,11 @@ def _single(op: OpDef, values: tuple[Any, ...]) -> Any:
     return op.forward(backend.namespace(*wide), *wide, **attributes).astype(half)
 
 
-@contextlib.contextmanager
-def _explained(op: OpDef, arrays: Sequence[Any], columns: Columns) -> Iterator[None]:
-    """Raises a ValueError with PyTorch's text for the first element whose shapes do not broadcast."""
-    try:
-        yield
-    except ValueError as error:
-        text = str(error)
-        for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
-            if found := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
-                text = f"{found} (element {i})"
-                break
-        raise RuntimeError(f"foreach.{op.name}: {text}") from error
+def _explained(error: ValueError, op: OpDef, arrays: Sequence[Any], columns: Columns) -> RuntimeError:
+    """A RuntimeError with PyTorch's text for the first element whose shapes do not broadcast."""
+    text = str(error)
+    for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
+        if found := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
+            text = f"{found} (element {i})"
+            break
+    return RuntimeError(f"foreach.{op.name}: {text}")

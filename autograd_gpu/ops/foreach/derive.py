@@ -133,7 +133,8 @@ def _lists(columns: Columns, tensors: Sequence[Any] | None, n: int) -> list[Sequ
 def _joint(op: OpDef) -> Callable[..., Any]:
     def grads(F: Any, g: Sequence[Any], need: Any, tensors: Any, out: Any, columns: Columns) -> list[Any]:
         n = len(g)
-        lists, found = _lists(columns, tensors, n), []
+        lists = _lists(columns, tensors, n)
+        found: list[Any] = []
         present = [x is not None for x in g]
         one_by_one = op.batch is not BROADCASTING or (F is RAW and on_cpu(list(compress(g, present))))
         listed = [what for what, column in zip(op.inputs, columns, strict=False) if column is LIST]
