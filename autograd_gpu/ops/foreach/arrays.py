@@ -22,7 +22,6 @@ _UFUNCS = {
     "reciprocal": np.reciprocal, "sqrt": np.sqrt,
 }  # fmt: skip
 
-
 # What computes the op on NumPy arrays of full floats in fewer calls than forward: of inputs, attributes, and an array
 # for the result.
 _COMPUTES: dict[str, Callable[..., Any]] = {
@@ -30,17 +29,19 @@ _COMPUTES: dict[str, Callable[..., Any]] = {
     "addcdiv": lambda x, a, b, value, out=None: np.add(x, a / b * value, out),
     "addcmul": lambda x, a, b, value, out=None: np.add(x, a * b * value, out),
     "lerp": lambda a, b, weight, out=None: np.add(a, (b - a) * weight, out),  # for a weight below 0.5
+    "neg": np.negative,
     "sub": lambda a, b, alpha, out=None: np.subtract(a, b * alpha, out),
 }
 
 
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
     """The results of the op for all elements, in new arrays."""
+    in_numpy = on_cpu(arrays)
+    found = [] if in_numpy else _launched(op, arrays, columns)
+    left = [i for i, result in enumerate(found) if result is None]
     try:
-        if on_cpu(arrays):
-            return list(_one_by_one(op, arrays, columns, in_numpy=True))
-        found = _launched(op, arrays, columns)
-        left = [i for i, result in enumerate(found) if result is None]
+        if in_numpy:
+            return list(_one_by_one(op, arrays, columns, in_numpy))
         for i, result in zip(left, _one_by_one(op, *_chosen(arrays, columns, left)), strict=True):
             found[i] = result
     except ValueError as error:
@@ -56,7 +57,7 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
         left = [i for i, result in enumerate(done) if result is None]
         targets = [targets[i] for i in left]
         arrays, columns = _chosen(arrays, columns, left)
-    elif FULL_FLOATS.issuperset([x.dtype for x in arrays]) and (direct := _direct(op, arrays, columns)):
+    elif direct := _direct(op, arrays, columns, writes=True):
         compute, given = direct
         for _ in map(compute, *given, targets):
             pass
@@ -82,23 +83,26 @@ def on_cpu(arrays: Sequence[Any]) -> bool:
     return not others or all(isinstance(x, np.generic) for x in others)
 
 
-def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callable[..., Any], list[Any]] | None:
-    """What computes the op on NumPy arrays without its forward: a function that may get an `out`, and its arguments."""
+def _direct(
+    op: OpDef, arrays: Sequence[Any], columns: Columns, writes: bool = False
+) -> tuple[Callable[..., Any], list[Any]] | None:  # fmt: skip
+    """What computes the op on NumPy arrays instead of its forward: a function and its arguments, for `map`.
+
+    With `writes` the function also takes, as the last argument, the array for the result.
+    """
     name, count = op.name, len(op.inputs)
     by_ufunc = name in _UFUNCS and columns[count:] in ((), (1,))
-    inputs = columns[:count]
-    if by_ufunc and inputs.count(LIST) == count:
-        return _UFUNCS[name], parameters(inputs, arrays)
-    dtypes = {x.dtype for x in arrays}
-    if not (by_ufunc or name in _COMPUTES) or not dtypes <= FULL_FLOATS:
+    used = columns[:count] if by_ufunc else columns
+    if by_ufunc and not writes and used.count(LIST) == count:
+        return _UFUNCS[name], parameters(used, arrays)
+    if not (by_ufunc or name in _COMPUTES) or not (dtypes := {x.dtype for x in arrays}) <= FULL_FLOATS:
         return None
     if name == "lerp" and not (isinstance(columns[2], (int, float)) and abs(columns[2]) < 0.5):
         return None
-    used = inputs if by_ufunc else columns
     given = parameters(used, arrays)
     for k, column in enumerate(used):
         if isinstance(column, (int, float)) and len(dtypes) == 1:
-            given[k] = repeat(np.array(column, *dtypes))  # NumPy would convert the number in every call
+            given[k] = repeat(np.array(column, arrays[0].dtype))  # NumPy would convert the number in every call
     return (_UFUNCS if by_ufunc else _COMPUTES)[name], given
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress, repeat, starmap
+from itertools import compress, islice, repeat, starmap
 from typing import Any, NamedTuple
 
 from ...core.extend import BROADCASTING, EACH, RAW, REGISTRY, Call, OpDef, aligned, defop, push_forward, run_batched
@@ -154,7 +154,10 @@ def _joint(op: OpDef) -> Callable[..., Any]:
 def _by_element(
     op: OpDef, name: str, F: Any, g: Sequence[Any], wanted: Sequence[bool], lists: Any, out: Any, columns: Columns
 ) -> Iterable[Any]:
-    """The gradients of the wanted elements by input `name`, None for the others: a call of the rule for each."""
+    """The gradients of the wanted elements by input `name`, None for the others: a call of the rule for each.
+
+    Zeros where its derivative is ZERO. Python code per element only in the rule itself: this is backward on the CPU.
+    """
     rule = op.rules[name]
     if rule is None:
         calls, rule = zip(g), lambda F, g: F.constant_like(g, 0.0)
@@ -176,7 +179,7 @@ def _answers(op: OpDef, rule: Callable[..., Any], lists: Any, out: Any, columns:
         if kind == "out":
             found.append(out)
         elif kind in ("shape", "dtype"):
-            found.append([getattr(value, kind, None) for value, _ in zip(values[what], lists[0], strict=False)])
+            found.append([getattr(value, kind, None) for value in islice(values[what], len(lists[0]))])
         else:
             found.append(values[what])
     return found
@@ -185,7 +188,7 @@ def _answers(op: OpDef, rule: Callable[..., Any], lists: Any, out: Any, columns:
 def _by_parts(
     op: OpDef, name: str, F: Any, g: Sequence[Any], wanted: Sequence[bool], lists: Any, out: Any, columns: Columns
 ) -> Iterable[Any]:
-    """The same, with a call of the rule on Rows for all elements that have the same numbers."""
+    """What `_by_element` returns, by a call of the rule on Rows for all elements that have the same numbers."""
     found: list[Any] = [None] * len(g)
     for part in _parts(op, F, columns, len(g), wanted):
         if wanted[part.rows[0]]:
