@@ -36,7 +36,7 @@ def listed(name: str, input: Any) -> list[Tensor]:
 
 
 def _tensors(name: str, values: Sequence[Any]) -> list[Tensor]:
-    if set(map(type, values)) <= {Tensor, Parameter}:
+    if not [x for x in values if type(x) is not Tensor and type(x) is not Parameter]:
         return list(values)
     found = [wrap_given(x) if is_array(x) else x for x in values]
     for i, x in enumerate(found):

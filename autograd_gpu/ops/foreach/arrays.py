@@ -150,7 +150,7 @@ def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, in_numpy: bo
 
 def _rounds(arrays: Sequence[Any], inputs: Columns) -> bool:
     """Whether numbers meet half types: NumPy would round them to half first, so such elements compute in float32."""
-    has_numbers = any(column is not LIST and column is not None for column in inputs)
+    has_numbers = inputs.count(LIST) + inputs.count(None) < len(inputs)
     return has_numbers and not HALF.isdisjoint([x.dtype for x in arrays])
 
 
