@@ -362,7 +362,7 @@ class GraphTask(TaskState):
                 if id(array) in given:
                     found.append(alias(given[id(array)]))
                     continue
-                tensor = _new(Tensor)  # as `wrap` does, which costs as much as the rest of the loop
+                tensor = _new(Tensor)  # as `wrap` does, whose call took a sixth of the time here
                 tensor._array, tensor._storage, tensor._nr = array, storage, 0
                 tensor._fn = tensor._grad = tensor._base = None
                 found.append(tensor)
