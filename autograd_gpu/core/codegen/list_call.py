@@ -140,7 +140,7 @@ def _write_collect(w: Source, op: OpDef) -> None:
 
 def write_list_facts(w: Source, op: OpDef) -> None:
     """Writes what the edges of a node need to know of its inputs."""
-    w(f"_later = any([x._nr for x in {op.inputs[0]}])")
+    w(f"_later = [x for x in {op.inputs[0]} if x._nr]")
     w("_depth = max([n.topological_nr for n in _nodes if n is not None])")
     if asks_shapes(op):
         w("_shapes = [x.shape for x in _arrays]")

@@ -93,8 +93,8 @@ def _outputs(w: Source, op: OpDef) -> None:
     w("node.dtype = tuple([t._array.dtype for t in ts])")
     w("node.outputs = len(ts)")
     w("for nr, t in enumerate(ts, 1):")
-    w("t._fn = node; t._nr = nr if len(ts) > 1 else 0", 1)
-    w("if len(ts) == 1: node.shape, node.dtype = _out.shape, _out.dtype")
+    w("t._fn = node; t._nr = nr", 1)
+    w("if len(ts) == 1: node.shape, node.dtype, t._nr = _out.shape, _out.dtype, 0")
 
 
 def leading_back(op: OpDef) -> list[int]:

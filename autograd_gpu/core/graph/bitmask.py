@@ -22,5 +22,7 @@ def mask_of(wanted: Sequence[bool]) -> int:
 def bits_of(mask: int, n: int) -> list[bool]:
     """The n lowest bits of `mask`, the lowest first."""
     if n > FEW:
+        if mask == (1 << n) - 1:  # the most frequent case
+            return [True] * n
         return [digit == "1" for digit in reversed(f"{mask:0{n}b}")]
     return [mask >> i & 1 == 1 for i in range(n)]

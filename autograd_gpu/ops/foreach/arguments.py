@@ -36,7 +36,7 @@ def listed(name: str, input: Any) -> list[Tensor]:
 
 
 def _tensors(name: str, values: Sequence[Any]) -> list[Tensor]:
-    if set(map(type, values)) <= {Tensor, Parameter}:
+    if not [x for x in values if type(x) is not Tensor and type(x) is not Parameter]:
         return list(values)
     found = [wrap_given(x) if is_array(x) else x for x in values]
     for i, x in enumerate(found):
@@ -113,8 +113,8 @@ def prepared(call: ListCall) -> ListCall:
 
 def _uniform(tensors: list[Tensor]) -> bool:
     """Whether all are on one device and of one float dtype, so that nothing is to be promoted."""
-    arrays = [x._array for x in tensors]
-    dtypes = {array.dtype for array in arrays}
-    if len(dtypes) > 1 or dtypes.isdisjoint(FLOATS):
+    arrays, ndarray = [x._array for x in tensors], np.ndarray
+    dtype = arrays[0].dtype
+    if dtype not in FLOATS or [x for x in arrays if x.dtype is not dtype]:
         return False
-    return set(map(type, arrays)) == {np.ndarray} or len({x.device for x in tensors}) == 1
+    return not [x for x in arrays if type(x) is not ndarray] or len({x.device for x in tensors}) == 1

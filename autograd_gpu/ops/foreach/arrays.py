@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,39 +16,51 @@ from ...core.extend import OpDef
 from .columns import LIST, Columns, Each, elements, groups, length, parameters
 from .steps import Step, steps_of
 
-# NumPy's ufuncs that compute what the forward of the op does, and can write into their operand.
+# NumPy's ufuncs that compute what the forward of the op does, on arrays of any dtype, if its alpha is 1.
 _UFUNCS = {
     "abs": np.absolute, "add": np.add, "div": np.true_divide, "exp": np.exp, "log": np.log, "mul": np.multiply,
-    "neg": np.negative, "reciprocal": np.reciprocal, "sqrt": np.sqrt, "sub": np.subtract,
+    "reciprocal": np.reciprocal, "sqrt": np.sqrt,
 }  # fmt: skip
+
+# What computes the op on NumPy arrays of full floats in fewer calls than forward: of inputs, attributes, and an array
+# for the result.
+_COMPUTES: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b, alpha, out=None: np.add(a, b * alpha, out),
+    "addcdiv": lambda x, a, b, value, out=None: np.add(x, a / b * value, out),
+    "addcmul": lambda x, a, b, value, out=None: np.add(x, a * b * value, out),
+    "lerp": lambda a, b, weight, out=None: np.add(a, (b - a) * weight, out),  # for a weight below 0.5
+    "neg": np.negative,
+    "sub": lambda a, b, alpha, out=None: np.subtract(a, b * alpha, out),
+}
 
 
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
     """The results of the op for all elements, in new arrays."""
-    on_cpu = _on_cpu(arrays)
-    if on_cpu:
-        with _explained(op, arrays, columns):
-            return list(_one_by_one(op, arrays, columns, on_cpu))
-    found = _launched(op, arrays, columns)
+    in_numpy = on_cpu(arrays)
+    found = [] if in_numpy else _launched(op, arrays, columns)
     left = [i for i, result in enumerate(found) if result is None]
-    with _explained(op, arrays, columns):
+    try:
+        if in_numpy:
+            return list(_one_by_one(op, arrays, columns, in_numpy))
         for i, result in zip(left, _one_by_one(op, *_chosen(arrays, columns, left)), strict=True):
             found[i] = result
+    except ValueError as error:
+        raise _explained(error, op, arrays, columns) from error
     return found
 
 
 def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
     """Writes the results into the arrays of the first list, in order."""
     targets = arrays[: length(columns, arrays)]
-    if not _on_cpu(arrays):
+    if not on_cpu(arrays):
         done = _launched(op, arrays, columns, targets)
         left = [i for i, result in enumerate(done) if result is None]
         targets = [targets[i] for i in left]
         arrays, columns = _chosen(arrays, columns, left)
-    elif _writes_by_ufunc(op, arrays, columns):
-        compute = _UFUNCS[op.name]
-        for values in zip(*parameters(columns[: len(op.inputs)], arrays), strict=True):
-            compute(*values, out=values[0])
+    elif direct := _direct(op, arrays, columns, writes=True):
+        compute, given = direct
+        for _ in map(compute, *given, targets):
+            pass
         return
     for target, result in zip(targets, _one_by_one(op, arrays, columns), strict=True):
         target[...] = result
@@ -57,21 +69,41 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
 def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
     """Copies arrays of equal shapes."""
     done: Sequence[Any] = [None] * len(targets)
-    if not _on_cpu(targets):
+    if not on_cpu(targets):
         done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
     for target, source, result in zip(targets, sources, done, strict=True):
         if result is None:
             target[...] = source
 
 
-def _on_cpu(arrays: Sequence[Any]) -> bool:
-    return set(map(type, arrays)) <= {np.ndarray}
+def on_cpu(arrays: Sequence[Any]) -> bool:
+    """Whether all are NumPy's, arrays or the scalars that it makes of 0-d results."""
+    ndarray = np.ndarray
+    others = [x for x in arrays if type(x) is not ndarray]
+    return not others or all(isinstance(x, np.generic) for x in others)
 
 
-def _writes_by_ufunc(op: OpDef, arrays: Sequence[Any], columns: Columns) -> bool:
-    """Whether a NumPy ufunc computes the op on arrays of these dtypes with these attributes: an alpha of 1."""
-    attributes = columns[len(op.inputs) :]
-    return op.name in _UFUNCS and FULL_FLOATS.issuperset([x.dtype for x in arrays]) and attributes in ((), (1,))
+def _direct(
+    op: OpDef, arrays: Sequence[Any], columns: Columns, writes: bool = False
+) -> tuple[Callable[..., Any], list[Any]] | None:  # fmt: skip
+    """What computes the op on NumPy arrays instead of its forward: a function and its arguments, for `map`.
+
+    With `writes` the function also takes, as the last argument, the array for the result.
+    """
+    name, count = op.name, len(op.inputs)
+    by_ufunc = name in _UFUNCS and columns[count:] in ((), (1,))
+    used = columns[:count] if by_ufunc else columns
+    if by_ufunc and not writes and used.count(LIST) == count:
+        return _UFUNCS[name], parameters(used, arrays)
+    if not (by_ufunc or name in _COMPUTES) or not (dtypes := {x.dtype for x in arrays}) <= FULL_FLOATS:
+        return None
+    if name == "lerp" and not (isinstance(columns[2], (int, float)) and abs(columns[2]) < 0.5):
+        return None
+    given = parameters(used, arrays)
+    for k, column in enumerate(used):
+        if isinstance(column, (int, float)) and len(dtypes) == 1:
+            given[k] = repeat(np.array(column, arrays[0].dtype))  # NumPy would convert the number in every call
+    return (_UFUNCS if by_ufunc else _COMPUTES)[name], given
 
 
 def _launched(
@@ -97,23 +129,28 @@ def _chosen(arrays: Sequence[Any], columns: Columns, rows: Sequence[int]) -> tup
     return [arrays[start + i] for start in range(0, len(arrays), n) for i in rows], given
 
 
-def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, on_cpu: bool = False) -> Iterator[Any]:
-    """Computes the results of forward, one after the other; on_cpu: the arrays are known to be NumPy's."""
+def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, in_numpy: bool = False) -> Iterator[Any]:
+    """Computes the results of forward, one after the other; in_numpy: the arrays are known to be NumPy's."""
     if not arrays:
         return iter(())
     count, forward = len(op.inputs), op.forward
     inputs, attributes = columns[:count], columns[count:]
-    if _rounds(arrays, inputs) or Each in map(type, attributes):
+    in_numpy = in_numpy or on_cpu(arrays)
+    if _rounds(arrays, inputs):
+        return map(functools.partial(_single, op), elements(columns, arrays))
+    if in_numpy and (direct := _direct(op, arrays, columns)):
+        return map(direct[0], *direct[1])
+    if Each in map(type, attributes):
         return map(functools.partial(_single, op), elements(columns, arrays))
     given = dict(zip(op.attributes, attributes, strict=True))
-    if on_cpu or _on_cpu(arrays):
+    if in_numpy:
         return map(functools.partial(forward, np, **given), *parameters(inputs, arrays))
     return (forward(backend.namespace(*values), *values, **given) for values in elements(inputs, arrays))
 
 
 def _rounds(arrays: Sequence[Any], inputs: Columns) -> bool:
     """Whether numbers meet half types: NumPy would round them to half first, so such elements compute in float32."""
-    has_numbers = any(column is not LIST and column is not None for column in inputs)
+    has_numbers = inputs.count(LIST) + inputs.count(None) < len(inputs)
     return has_numbers and not HALF.isdisjoint([x.dtype for x in arrays])
 
 
@@ -127,15 +164,11 @@ def _single(op: OpDef, values: tuple[Any, ...]) -> Any:
     return op.forward(backend.namespace(*wide), *wide, **attributes).astype(half)
 
 
-@contextlib.contextmanager
-def _explained(op: OpDef, arrays: Sequence[Any], columns: Columns) -> Iterator[None]:
-    """Raises a ValueError with PyTorch's text for the first element whose shapes do not broadcast."""
-    try:
-        yield
-    except ValueError as error:
-        text = str(error)
-        for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
-            if found := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
-                text = f"{found} (element {i})"
-                break
-        raise RuntimeError(f"foreach.{op.name}: {text}") from error
+def _explained(error: ValueError, op: OpDef, arrays: Sequence[Any], columns: Columns) -> RuntimeError:
+    """A RuntimeError with PyTorch's text for the first element whose shapes do not broadcast."""
+    text = str(error)
+    for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
+        if found := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
+            text = f"{found} (element {i})"
+            break
+    return RuntimeError(f"foreach.{op.name}: {text}")

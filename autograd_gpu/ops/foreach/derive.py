@@ -1,17 +1,20 @@
 """Derives ops on lists from the ops on one tensor: foreach_add from add.
 
 Forward, joint rule, jvp and batch rule follow from the block of the op on one tensor. Where that is elementwise its
-rules run on Rows, so that they are calls of list ops themselves; otherwise they run element by element.
+rules run on Rows, so that they are calls of list ops themselves; otherwise, and in backward on NumPy arrays, they run
+element by element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress, islice, repeat, starmap
 from typing import Any, NamedTuple
 
-from ...core.extend import BROADCASTING, EACH, REGISTRY, Call, OpDef, aligned, defop, push_forward, run_batched
-from .arrays import computed
-from .columns import LIST, Columns, elements, groups, length
+from ...core.extend import BROADCASTING, EACH, RAW, REGISTRY, Call, OpDef, aligned, defop, push_forward, run_batched
+from .arrays import computed, on_cpu
+from .columns import LIST, Columns, Each, elements, groups, length
 from .rows import RowFunctions
 
 
@@ -130,18 +133,69 @@ def _lists(columns: Columns, tensors: Sequence[Any] | None, n: int) -> list[Sequ
 def _joint(op: OpDef) -> Callable[..., Any]:
     def grads(F: Any, g: Sequence[Any], need: Any, tensors: Any, out: Any, columns: Columns) -> list[Any]:
         n = len(g)
-        lists, found = _lists(columns, tensors, n), [None] * len(need)
+        lists = _lists(columns, tensors, n)
+        found: list[Any] = []
+        present = [x is not None for x in g]
+        one_by_one = op.batch is not BROADCASTING or (F is RAW and on_cpu(list(compress(g, present))))
         listed = [what for what, column in zip(op.inputs, columns, strict=False) if column is LIST]
         for k, name in enumerate(listed):
-            wanted = [g[i] is not None and need[k * n + i] for i in range(n)]
-            for part in _parts(op, F, columns, n, wanted):
-                if wanted[part.rows[0]]:
-                    values = part.unpack(_gradient(op, name, part, part.pack(g), lists, out))
-                    for i, value in zip(part.rows, values, strict=True):
-                        found[k * n + i] = value
+            wanted = need[k * n : k * n + n]
+            if not all(present):
+                wanted = [a and b for a, b in zip(wanted, present, strict=True)]
+            if one_by_one:
+                found += _by_element(op, name, F, g, wanted, lists, out, columns)
+            else:
+                found += _by_parts(op, name, F, g, wanted, lists, out, columns)
         return found
 
     return _asking(op, grads)
+
+
+def _by_element(
+    op: OpDef, name: str, F: Any, g: Sequence[Any], wanted: Sequence[bool], lists: Any, out: Any, columns: Columns
+) -> Iterable[Any]:
+    """The gradients of the wanted elements by input `name`, None for the others: a call of the rule for each.
+
+    Zeros where its derivative is ZERO. Python code per element only in the rule itself: this is backward on the CPU.
+    """
+    rule = op.rules[name]
+    if rule is None:
+        calls, rule = zip(g), lambda F, g: F.constant_like(g, 0.0)
+    else:
+        calls = zip(g, *_answers(op, rule, lists, out, columns), strict=False)
+    if all(wanted):
+        return starmap(functools.partial(rule, F), calls)
+    results = starmap(functools.partial(rule, F), compress(calls, wanted))
+    return [next(results) if each else None for each in wanted]
+
+
+def _answers(op: OpDef, rule: Callable[..., Any], lists: Any, out: Any, columns: Columns) -> list[Iterable[Any]]:
+    """As Call.answers, but for each parameter of the rule its values for all elements."""
+    rest, values = iter(lists), {}
+    for what, column in zip((*op.inputs, *op.attributes), columns, strict=True):
+        values[what] = next(rest) if column is LIST else column if type(column) is Each else repeat(column)
+    found: list[Iterable[Any]] = []
+    for _, kind, what in op.asked(rule):
+        if kind == "out":
+            found.append(out)
+        elif kind in ("shape", "dtype"):
+            found.append([getattr(value, kind, None) for value in islice(values[what], len(lists[0]))])
+        else:
+            found.append(values[what])
+    return found
+
+
+def _by_parts(
+    op: OpDef, name: str, F: Any, g: Sequence[Any], wanted: Sequence[bool], lists: Any, out: Any, columns: Columns
+) -> Iterable[Any]:
+    """What `_by_element` returns, by a call of the rule on Rows for all elements that have the same numbers."""
+    found: list[Any] = [None] * len(g)
+    for part in _parts(op, F, columns, len(g), wanted):
+        if wanted[part.rows[0]]:
+            values = part.unpack(_gradient(op, name, part, part.pack(g), lists, out))
+            for i, value in zip(part.rows, values, strict=True):
+                found[i] = value
+    return found
 
 
 def _gradient(op: OpDef, name: str, part: Part, g: Any, lists: Any, out: Any) -> Any:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...backend.arrays import dtypes, strides
-from ...config import MODES, RECORDING_MASK
-from ...core.extend import FLOAT, RECORD, Parameter, Tensor, bump_version, plain, public
-from ..inplace.record import check_result, check_writable, link
+from ...config import GRAD_OFF, INFERENCE, MODES, RECORDING_MASK, TRANSFORMED
+from ...core.extend import FLOAT, INFERENCE_STORAGE, RECORD, Parameter, Tensor, bump_version, plain, public
+from ..inplace.record import announce, check_result, check_writable, link, refuse_stretched
 from ..inplace.record import in_place as in_place_on_one
 from ..inplace.write import check_fits
 from ..inplace.write import copy_ as copy_one
@@ -41,17 +41,35 @@ def in_place(call: Callable[..., ListCall]) -> Callable[..., list[Tensor]]:
 def _write(name: str, call: ListCall) -> list[Tensor]:
     n, given = length(call.columns, call.tensors), call
     targets = call.tensors[:n]
-    lists = [call.tensors[start : start + n] for start in range(0, len(call.tensors), n)]
-    recorded = [check_writable(name, *row) for row in zip(*lists, strict=True)]
+    recorded = _check_writable(name, call.tensors, n)
     call = prepared(call)
     promoted = call is not given and any(a is not b for a, b in zip(call.tensors, given.tensors, strict=False))
-    if MODES.bits > RECORDING_MASK or promoted or (any(recorded) and _meet(given, n)):
+    if MODES.bits > RECORDING_MASK or promoted or (recorded and _meet(given, n)):
         _in_order(name, given)
-    elif any(recorded):
+    elif recorded:
         _record(name, call, targets)
     else:
         _overwrite(name, call, targets)
     return targets
+
+
+def _check_writable(name: str, tensors: Sequence[Tensor], n: int) -> bool:
+    """Whether the write to the first n tensors, of values that depend on the others, is to be recorded.
+
+    As `check_writable` for each element, whose errors it raises; faster where no tensor has a graph.
+    """
+    recording = not MODES.bits & (GRAD_OFF | INFERENCE)
+    if MODES.bits & TRANSFORMED or (recording and [x for x in tensors if x._fn is not None or x._base is not None]):
+        lists = [tensors[start : start + n] for start in range(0, len(tensors), n)]
+        recorded = [check_writable(name, *row) for row in zip(*lists, strict=True)]
+        return any(recorded)
+    for x in tensors[:n]:
+        if 0 in x._array.strides:
+            refuse_stretched(name, x._array)
+        storage = x._storage
+        if storage is not None and (storage is INFERENCE_STORAGE or storage.write_listeners is not None):
+            announce(storage)
+    return False
 
 
 def _in_order(name: str, call: ListCall) -> None:
@@ -82,12 +100,13 @@ def _key(x: Tensor) -> int:
 
 def _overwrite(name: str, call: ListCall, targets: Sequence[Tensor]) -> None:
     """Writes into the arrays, after all checks; nothing is recorded."""
-    for x in targets:
-        if call.op.types == FLOAT and x._array.dtype not in dtypes.FLOATS:
-            raise RuntimeError(f"{name}: result type float can't be cast to the desired output type {x.dtype}")
+    if call.op.types == FLOAT:
+        for x in targets:
+            if x._array.dtype not in dtypes.FLOATS:
+                raise RuntimeError(f"{name}: result type float can't be cast to the desired output type {x.dtype}")
     n, shapes = len(targets), [x._array.shape for x in call.tensors]
-    for i, shape in enumerate(shapes[n:]):
-        if shape != shapes[i % n]:
+    if shapes != shapes[:n] * (len(shapes) // n):
+        for i, shape in enumerate(shapes[n:]):
             check_fits(name, targets[i % n], shape)
     for x in targets:
         bump_version(x)

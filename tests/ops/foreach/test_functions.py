@@ -158,6 +158,45 @@ def test_half_types_beside_numbers_round_once(device):
 # ---- graphs -----------------------------------------------------------------------------------------
 
 
+NUMBERS = {
+    "add": lambda op, x, y, z: op(x, y, alpha=0.3),
+    "sub": lambda op, x, y, z: op(x, y, alpha=3),
+    "mul": lambda op, x, y, z: op(x, 0.7),
+    "div": lambda op, x, y, z: op(x, 3),
+    "addcmul": lambda op, x, y, z: op(x, y, z, value=0.1),
+    "addcdiv": lambda op, x, y, z: op(x, y, z, value=-1.7),
+    "lerp": lambda op, x, y, z: op(x, y, 0.3),
+    "lerp from the other end": lambda op, x, y, z: op(x, y, 0.9),
+}
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("dtypes", [["float32"], ["float64"], ["float16"], ["float32", "float64", "bfloat16"]], ids=str)
+@pytest.mark.parametrize("case", NUMBERS)
+def test_numbers_give_what_the_op_on_one_tensor_gives(case, dtypes):
+    """To the last bit: the list op converts a number once for all elements."""
+    call, name = NUMBERS[case], case.split()[0]
+    given = [[x.detach().to(getattr(ag, dtypes[i % len(dtypes)])) for i, x in enumerate(xs)] for xs in lists(ag, 3)]
+    expected = [call(getattr(ag, name), *row) for row in zip(*given, strict=True)]
+    found = call(getattr(ag.foreach, name), *given)
+    call(getattr(ag.foreach, f"{name}_"), *given)
+    for one, out, written in zip(expected, found, given[0], strict=True):
+        assert out.dtype == one.dtype == written.dtype
+        assert out.tolist() == one.tolist() == written.tolist()
+
+
+@pytest.mark.cpu
+def test_0d_elements_stay_numpys(monkeypatch):
+    """NumPy makes scalars of 0-d results, which are no reason to look for kernels."""
+    monkeypatch.setattr("autograd_gpu.ops.foreach.arrays._launched", None)
+    x, y, z = lists(ag, 3)
+    outs = ag.foreach.mul(ag.foreach.addcmul(x, y, z, value=0.5), x)
+    found = ag.autograd.grad(outs, [*x, *y], [ag.ones_like(out) for out in outs])
+    single = [ag.addcmul(*row, value=0.5) * row[0] for row in zip(x, y, z, strict=True)]
+    expected = ag.autograd.grad(single, [*x, *y], [ag.ones_like(out) for out in outs])
+    assert [g.tolist() for g in found] == [g.tolist() for g in expected]
+
+
 def test_a_call_is_one_node(device):
     xs = [ag.ones(2, device=device, requires_grad=True), ag.ones(3, device=device, requires_grad=True)]
     for outs in (ag.foreach.add(xs, xs), ag.foreach.sqrt(xs), ag.foreach.norm(xs), ag.foreach.pow(2, xs)):
