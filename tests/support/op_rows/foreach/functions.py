@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 from op_db import Row, Sample
+from op_rows.creation import convert
 from op_rows.elementwise import arithmetic, clamp, division, erf, gamma, logarithm, rounding, trigonometric, unary
 from op_rows.linalg import matmul
 from op_rows.nn import activation
@@ -15,8 +16,10 @@ from autograd_gpu.ops.foreach.arguments import ListCall, listed
 from autograd_gpu.ops.foreach.columns import LIST, elements
 from autograd_gpu.ops.foreach.functions import run
 
-HOMES = (arithmetic, clamp, division, erf, gamma, logarithm, rounding, trigonometric, unary, matmul, activation, minmax,
-         norm, sums)  # fmt: skip
+HOMES = (
+    arithmetic, clamp, convert, division, erf, gamma, logarithm, rounding, trigonometric, unary, matmul, activation,
+    minmax, norm, sums,
+)  # fmt: skip
 SINGLE = {row.op: row for module in HOMES for row in module.ROWS}
 NAMES = [name.removeprefix("foreach_") for name in REGISTRY if name.startswith("foreach_")]
 PYTORCH = {"amax": "max"}  # where the name differs; clamp is clamp_min and clamp_max
