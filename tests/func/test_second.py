@@ -147,6 +147,20 @@ class TestShapes:
         assert func.hessian(ag.exp)(ag.tensor(0.0)).item() == 1.0
         assert func.laplacian(ag.exp)(ag.tensor(0.0)).shape == ()
 
+    @pytest.mark.parametrize("method", ["auto", "push", "pull", "nested"])
+    @pytest.mark.parametrize(("f", "size"), [
+        (lambda x: (x**2).sum() + 1, 0), (lambda x: (x**2)[:0], 3), (lambda x: x * x, 0), (lambda x: x, 3),
+        (lambda x: (x.sin(),) * 2, 3),
+    ])
+    def test_no_elements_and_outputs_as_inputs(self, f, size, method):
+        x = normal(size)
+        for face in FACES[:3]:
+            found, expected = face(f, method=method)(x), face(f, method="nested")(x)
+            for mine, other in zip(*[each if isinstance(each, tuple) else (each,) for each in (found, expected)],
+                                   strict=True):
+                assert mine.shape == other.shape
+                close(mine, other)
+
     def test_half_precision(self):
         x = ag.tensor([0.5, 1.0], dtype=ag.float16)
         found = func.hessian(lambda x: (x**3).sum())(x)

@@ -116,9 +116,12 @@ def by_local_terms(request: Request, args: tuple[Any, ...], kwargs: dict[str, An
 
 def _pulls(request: Request, form: Form, outs: Sequence[Tensor]) -> bool:
     """Whether adjoints are fewer than second tangents; for the Laplacian they never are."""
+    o = sum([out.numel() for out in outs])
+    if not (form.d and o):  # there is nothing to contract
+        return False
     if request.method != "auto":
         return request.method == "pull"
-    return form.name != "laplacian" and sum([out.numel() for out in outs]) < len(form.groups)
+    return form.name != "laplacian" and o < len(form.groups)
 
 
 def _pulled(plan: Plan, seeds: dict[Place, Tensor], form: Form, run: Run) -> tuple[list[Any], list[Any]]:
