@@ -90,10 +90,17 @@ def quantize(lab: Lab, x: np.ndarray) -> Pairs:
     return [(scale, known), (back, kernels.dequantize_reference(expected, known, float8_e4m3fn, float32))]
 
 
+def second_order(lab: Lab, x: np.ndarray) -> Pairs:
+    f1, f2, stream = x[:2], x[2:4], np.stack([x[:5], x[1:6]])  # two tangents, three second tangents
+    form = kernels.stream_form(2, (((0, 0),), ((0, 1),), ((1, 1),)))
+    found = kernels.chain_stream(*[lab.cp.asarray(each) for each in (f1, f2, stream)], 2, form)
+    return [(found, kernels.chain_stream_reference(f1, f2, stream, 2, form))]
+
+
 FILES = {
     f"{run.__name__}.cu": run
     for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, layer_norm, list_norm, optimizer_step,
-                quantize, random, row_sum, softmax)
+                quantize, random, row_sum, second_order, softmax)
 }  # fmt: skip
 
 

@@ -1,11 +1,11 @@
-"""The main jobs on CUDA give the CPU's numbers: training a small network, and the Hessian by the loop."""
+"""The main jobs on CUDA give the CPU's numbers: training a small network, and the Hessian."""
 
 import numpy as np
 import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend, profiler
-from benchmarks.hessian import loop_hessian
+from benchmarks.hessian_calls import by_loop, by_transform
 from benchmarks.models import make_weights, sequential
 from benchmarks.train_mlp import eager_step
 
@@ -48,13 +48,15 @@ def test_training_with_gradient_accumulation(optimizer, device):
 
 @pytest.mark.parametrize("activation", ["ReLU", "Tanh"])
 @pytest.mark.parametrize("with_backward", [False, True])
-def test_the_hessian_loop_of_the_benchmark(activation, with_backward, device):
+@pytest.mark.parametrize("method", ["loop", "push", "pull"])
+def test_the_hessian_of_the_benchmark(method, activation, with_backward, device):
+    by = by_loop("hessian", with_backward) if method == "loop" else by_transform("hessian", method)
     found, products = {}, {}
     x = np.random.default_rng(1).normal(size=(6, 5)).astype(np.float32)
     for where in ("cpu", device):
         model = sequential(ag, make_weights((5, 16, 16, 3)), activation, where)
         with profiler.count() as counts:
-            hessian, pred = loop_hessian(ag, model, ag.tensor(x, device=where, requires_grad=True), with_backward)
+            hessian, pred = by(ag, model, ag.tensor(x, device=where, requires_grad=True), None)
             if with_backward:
                 ((hessian**2).mean() + (pred**2).mean()).backward()
         assert hessian.shape == (6, 3, 5, 5)

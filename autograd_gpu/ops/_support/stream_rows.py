@@ -129,7 +129,8 @@ def gradients_by_blocks(
 
     pull(i, j, *blocks) writes those of the rows i to j, into None where one is not needed.
     """
-    rows, step, dtype = math.prod(lead), streams.rows_per_block(inputs[0][0].shape[-1]), inputs[0][0].dtype
+    rows, dtype = math.prod(lead), inputs[0][0].dtype
+    step = streams.rows_per_block(rows, inputs[0][0].shape[-1])
     found = [_Gradient(widened(x), rows, own, step) if n else None for (x, own), n in zip(inputs, need, strict=True)]
 
     def work(i: int, j: int) -> None:
@@ -158,5 +159,5 @@ def pushed_by_blocks(
         f1, f2, *_ = factors(i, j)
         streams.push_block(f1, f2, source[i:j], target[i:j], d, groups)
 
-    cpu_rows.in_blocks(len(source), streams.rows_per_block(stream.shape[-1]), work)
+    cpu_rows.in_blocks(len(source), streams.rows_per_block(len(source), stream.shape[-1]), work)
     return out

@@ -4,6 +4,7 @@ import _thread
 import contextlib
 import gc
 import os
+import signal
 import threading
 import time
 import weakref
@@ -108,6 +109,15 @@ def test_arrays_of_a_failed_call_are_freed():
         gc.enable()
 
 
+@pytest.fixture
+def interruptible():
+    """SIGINT raises KeyboardInterrupt; a job in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_the_helpers_usable():
     first, seen = threads_of(), []
 
@@ -125,6 +135,7 @@ def test_an_interrupt_leaves_the_helpers_usable():
     assert threads_of() == first
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_waiting_for_a_helper():
     """The caller has no block left, and returns only when the helper has written its last one."""
     caller, done = threading.get_ident(), []
