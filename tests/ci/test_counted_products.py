@@ -9,6 +9,7 @@ from checkout import ROOT
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn
+from autograd_gpu.backend.cpu import rows as cpu_rows
 from benchmarks import counting, models, transforms
 from benchmarks.hessian_calls import QUANTITIES, Problem, calls_for
 from benchmarks.peers import load_peers
@@ -100,9 +101,10 @@ def test_the_table_of_products_was_found():
     assert len(ROW.findall(HESSIAN)) == 13
 
 
-@pytest.fixture(scope="module")
-def network():
-    """2 -> 6 x 128 -> 3 with Tanh, and a batch of 1,000."""
+@pytest.fixture
+def network(monkeypatch):
+    """2 -> 6 x 128 -> 3 with Tanh, and a batch of 1,000; on one thread, since each needs some memory of its own."""
+    monkeypatch.setattr(cpu_rows, "cores", lambda: 1)
     hidden = [part for width in (2, *[128] * 5) for part in (nn.Linear(width, 128), nn.Tanh())]
     return nn.Sequential(*hidden, nn.Linear(128, 3)), ag.randn(1000, 2)
 
