@@ -120,7 +120,7 @@ def gaps(result: dict[str, Any]) -> list[str]:
         more = f", and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         named = "; ".join(missing[:NAMED]) + more
         lines.insert(0, f"<sub>Cut short: {len(missing)} of {len(planned)} cases were not measured: {named}.</sub>")
-    return ["<br>\n".join(lines)] if lines else []
+    return ["<br>\n".join([textwrap.fill(line, WIDTH) for line in lines])] if lines else []
 
 
 SUMMARIES = {
