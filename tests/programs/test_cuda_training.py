@@ -55,7 +55,7 @@ def test_the_hessian_of_the_benchmark(method, activation, with_backward, device)
     x = np.random.default_rng(1).normal(size=(6, 5)).astype(np.float32)
     for where in ("cpu", device):
         model = sequential(ag, make_weights((5, 16, 16, 3)), activation, where)
-        by(ag, model, ag.tensor(x, device=where, requires_grad=True), None)  # the first call finds the curved operations
+        by(ag, model, ag.tensor(x, device=where, requires_grad=True), None)  # finds what is curved
         with profiler.count() as counts:
             hessian, pred = by(ag, model, ag.tensor(x, device=where, requires_grad=True), None)
             if with_backward:
