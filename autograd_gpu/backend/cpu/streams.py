@@ -12,23 +12,19 @@ import math
 import numpy as np
 
 from . import pool
-from .rows import cores
+from .rows import step_of
 
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
 BLOCK = 1 << 15  # elements of the matrix per block: some twenty such arrays stay in the L2 cache
-# The same for several threads, which need longer calls of NumPy: between these they hand over the GIL. With blocks of
-# 32768 elements two threads are no faster than one, with these 1.6 times.
-SHARED_BLOCK = 1 << 17
 FEW = 2048  # elements of the matrix up to which the number of calls decides
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
 
 
 def rows_per_block(rows: int, h: int) -> int:
     """The number of rows of h columns in a block of a matrix."""
-    shared = cores() > 1 and rows * h >= 2 * cores() * SHARED_BLOCK
-    return max((SHARED_BLOCK if shared else BLOCK) // max(h, 1), 1)
+    return step_of(rows, h, BLOCK)
 
 
 def scratch(count: int, shape: tuple[int, ...], dtype: np.dtype) -> list[Array]:

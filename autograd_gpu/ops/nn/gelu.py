@@ -11,11 +11,10 @@ from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
-from .activation import logistic, times
+from .activation import BLOCK, logistic, times
 from .activation_formulas import gelu_is_exact, gelu_logit, gelu_second_derivative
 from .activation_kernels import double_backward, grad_forward, value_forward
 
-BLOCK = 16384  # elements per block of a computation in several passes: a block stays in the cache
 # A minimax fit: exp(z * z) * erfc(z) as a polynomial in t = 1 / (1 + NEAR * z), with an error of 3e-7 for all z >= 0.
 # TAIL has half the coefficients, from that of t on. It takes a tenth of the time of SciPy's functions.
 NEAR, ONE = 0.425, np.float32(1)

@@ -6,12 +6,12 @@
    leaky_relu, whose second derivative is zero.
 3. Without create_graph, one pass computes the gradients of these ops as well, on CUDA by their `fused` rules.
 
-On CUDA a pass is one kernel (docs/kernels.md); on the CPU it works on blocks of rows that stay in the cache.
+On CUDA a pass is one kernel (docs/kernels.md); on the CPU it works on blocks of rows, large arrays on all cores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, float32
+from ...backend.cpu import rows as cpu_rows
 from ...core.extend import RAW, RECORD, SAME, ZERO, Tensor, aligned, defop, expanded, public
 from .activation import BLOCK
 from .activation_formulas import FORMULAS, all_parameters
@@ -29,12 +30,11 @@ Array = Any
 # ---- passes over arrays ------------------------------------------------------------------------------
 
 
-def _in_blocks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Blocks of rows of arrays of one shape, taken as matrices."""
+def _in_blocks(work: Callable[..., None], *arrays: Array) -> None:
+    """Calls work(k, *blocks) for each block k of rows of arrays of one shape, taken as matrices."""
     rows, cols = arrays[0].size // max(arrays[0].shape[-1], 1), arrays[0].shape[-1]
-    matrices, step = [a.reshape(rows, cols) for a in arrays], max(BLOCK // max(cols, 1), 1)
-    for i in range(0, rows, step):
-        yield tuple([m[i : i + step] for m in matrices])
+    matrices, step = [a.reshape(rows, cols) for a in arrays], cpu_rows.step_of(rows, cols, BLOCK)
+    cpu_rows.in_blocks(rows, step, lambda i, j: work(i // step, *[m[i:j] for m in matrices]))
 
 
 def _wide(array: Array | None) -> Array:
@@ -50,8 +50,11 @@ def _activated(xp, z, bias, *, activation, parameters=()):
     if z.size <= BLOCK and z.itemsize > 2:
         return value(RAW, z + bias, *parameters)
     out, bias = backend.empty(np, z.shape, z.dtype), _wide(bias)
-    for block, target in _in_blocks(z, out):
+
+    def work(k: int, block: Array, target: Array) -> None:
         target[...] = value(RAW, _wide(block) + bias, *parameters)
+
+    _in_blocks(work, z, out)
     return out
 
 
@@ -65,12 +68,15 @@ def _grad_and_column_sums(xp, h, saved, bias=None, *, activation, parameters=())
         dz = grad(RAW, h, saved if bias is None else saved + bias, *parameters)
         return dz, backend.total(np, dz, 0 if dz.ndim == 2 else tuple(range(dz.ndim - 1)))
     dz, bias = backend.empty(np, saved.shape, saved.dtype), _wide(bias)
-    sums = [np.zeros(saved.shape[-1:], _wide(saved[..., :0]).dtype)]
-    for h_block, block, target in _in_blocks(h, saved, dz):
+    sums = {-1: np.zeros(saved.shape[-1:], _wide(saved[..., :0]).dtype)}  # by block; of an array without rows
+
+    def work(k: int, h_block: Array, block: Array, target: Array) -> None:
         part = grad(RAW, _wide(h_block), _wide(block) + bias, *parameters)
-        sums.append(backend.total(np, part, 0))
+        sums[k] = backend.total(np, part, 0)
         target[...] = part
-    return dz, backend.total(np, np.stack(sums), 0).astype(saved.dtype)
+
+    _in_blocks(work, h, saved, dz)
+    return dz, backend.total(np, np.stack([sums[k] for k in sorted(sums)]), 0).astype(saved.dtype)
 
 
 # ---- rules of all four ops -----------------------------------------------------------------------------
