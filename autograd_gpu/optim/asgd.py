@@ -24,7 +24,6 @@ class ASGD(Optimizer):
     tensor([0.5], requires_grad=True)
     """
 
-    _ag_best = "loop"  # on lists a step that runs out of memory would be half done
     _ag_formula = staticmethod(asgd)
     _ag_nonnegative = ("lr", "weight_decay")
 

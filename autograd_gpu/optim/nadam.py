@@ -25,7 +25,6 @@ class NAdam(Optimizer):
     0.8944
     """
 
-    _ag_best = "loop"  # on lists a step that runs out of memory would be half done
     _ag_formula = staticmethod(nadam)
     _ag_nonnegative = ("lr", "eps", "weight_decay", "momentum_decay")
 

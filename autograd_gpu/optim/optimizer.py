@@ -11,7 +11,6 @@ from ..autograd.zero_grad import zero_grad
 from ..backend import Array, namespace
 from ..backend.optimizers.buckets import Buckets
 from ..backend.optimizers.chunks import Formula
-from ..backend.optimizers.fused import Way
 from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
@@ -56,7 +55,6 @@ class Optimizer(Hookable):
     """
 
     # Private names here and in subclasses begin with `_ag_`, to avoid clashes with users' subclasses.
-    _ag_best: Way = "best"  # how a step runs on CUDA if the options name no way
     _ag_formula: Formula  # of backend/optimizers/formulas.py, for this class's `_ag_update`
     _ag_nonnegative: tuple[str, ...] = ()  # options that must not be negative
 
@@ -161,8 +159,7 @@ class Optimizer(Hookable):
             self._ag_advance(states, group, fresh, keys)  # 2
             numbers = {key: self._ag_numbers(group, *key) for key in set(keys)}
             rows = [numbers[key] for key in keys]
-            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done,
-                                    way(group, self._ag_best))  # 3
+            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done, way(group))  # 3
         except BaseException:
             self._ag_take_back(states, keys, before, done)  # 4
             raise

@@ -131,11 +131,11 @@ def check_execution(group: Group) -> None:
         )
 
 
-def way(group: Group, best: Way = "best") -> Way:
-    """How a step of `group` runs on CUDA, by its options `foreach` and `fused`; `best` if neither is named."""
+def way(group: Group) -> Way:
+    """How a step of `group` runs on CUDA, by its options `foreach` and `fused`; naming either ends the choice."""
     fused, foreach = group.get("fused"), group.get("foreach")
     if fused is None and foreach is None:
-        return best
+        return "best"
     return "fused" if fused else "foreach" if foreach else "loop"
 
 

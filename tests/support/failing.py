@@ -24,6 +24,8 @@ OPTIMIZERS = {
     "adam": lambda params: ag.optim.Adam(params, lr=0.1, amsgrad=True),
     "nadam": lambda params: ag.optim.NAdam(params, lr=0.1),
     "asgd": lambda params: ag.optim.ASGD(params, lr=0.1, lambd=0.1, alpha=0.5),
+    "rmsprop": lambda params: ag.optim.RMSprop(params, lr=0.1, momentum=0.9, centered=True),
+    "rprop": lambda params: ag.optim.Rprop(params, lr=0.1),
 }
 
 

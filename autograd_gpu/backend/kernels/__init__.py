@@ -30,7 +30,7 @@ from .cross_entropy import (
     cross_entropy_reference,
 )
 from .dropout import Mask, dropout, dropout_reference, mask_reference
-from .foreach import foreach, foreach_reference
+from .foreach import foreach, foreach_reference, prepared_foreach
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
 from .layer_norm import (
@@ -137,6 +137,7 @@ __all__ = [
     "nll_backward_reference",
     "nll_reference",
     "nll_tiles",
+    "prepared_foreach",
     "pushed_curve",
     "pushed_curve_backward",
     "pushed_curve_backward_reference",

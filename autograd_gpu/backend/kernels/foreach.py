@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays.dtypes import wide
+from ..cuda import runtime
+from . import loader
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array, launch
 from .tables import LISTS, tensor_lists
@@ -64,14 +67,26 @@ def foreach(name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float 
     a is the function's alpha, value, weight or exponent (mul_scalar by -1 negates); clamp is to [a, b]. Half types are
     computed in float32 and rounded once. Returns False, and does nothing, if `tensor_lists` refuses the arrays.
     """
+    ready = prepared_foreach(name, out, *inputs, a=a, b=b)
+    if ready is None:
+        return False
+    ready()
+    return True
+
+
+def prepared_foreach(
+    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0
+) -> Callable[[], None] | None:
+    """A function that does what `foreach` does and allocates nothing; None if `tensor_lists` refuses the arrays."""
     functor, count, _ = FUNCTIONS[name]
     if len(inputs) != count:
         raise ValueError(f"foreach: {name} takes {count} lists, not {len(inputs)}")
     lists = tensor_lists([out], inputs)
     if lists is None:
-        return False
-    launch(f"foreach<{functor}, {C_NAMES[lists.dtype]}>", lists.shape, *lists.arguments, a, b, label=f"foreach_{name}")
-    return True
+        return None
+    instance = f"foreach<{functor}, {C_NAMES[lists.dtype]}>"
+    loader.load(instance, runtime.current.device())
+    return partial(launch, instance, lists.shape, *lists.arguments, a, b, label=f"foreach_{name}")
 
 
 def foreach_reference(name: str, *inputs: np.ndarray, a: float = 1.0, b: float = 0.0) -> np.ndarray:
