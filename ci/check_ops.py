@@ -31,7 +31,7 @@ SLOT = {
     f"{PACKAGE}/nn/utils/clip_grad.py": "each step reads it, of each gradient",
     f"{OPS}_support/out.py": "writes to the memory of `out`",
     f"{OPS}creation/convert.py": "float8 tensors hold codes, which are wrapped as they are",
-    f"{OPS}creation/factories.py": "decides whether a tensor shares memory with what it is made of",
+    f"{OPS}creation/from_data.py": "decides whether a tensor shares memory with what it is made of",
     f"{OPS}creation/like.py": "gives a new tensor the order of another's memory",
     f"{OPS}foreach/arguments.py": HOT,
     f"{OPS}foreach/inplace.py": "writes to the memory of tensors",
@@ -61,7 +61,8 @@ READS = {
     f"{PACKAGE}/nn/utils/clip_grad.py": dict.fromkeys(
         ("get_total_norm", "clip_grads_with_norm_", "_left"), "gradients, between backward and a step"
     ),
-    f"{OPS}creation/factories.py": {"_plain": NUMBER, "full": NUMBER},
+    f"{OPS}creation/factories.py": {"full": NUMBER},
+    f"{OPS}creation/from_data.py": {"_plain": NUMBER},
     f"{OPS}creation/like.py": {"full_like": NUMBER},
     f"{OPS}elementwise/comparison.py": dict.fromkeys(("allclose", "equal"), "returns a bool"),
     f"{OPS}foreach/arguments.py": {"_plain": "takes a number"},

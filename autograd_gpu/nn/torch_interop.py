@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import is_array
 from ..backend.arrays.dtypes import bfloat16
 from ..core.tensor import Tensor
-from ..ops.creation.factories import as_tensor
+from ..ops.creation.from_data import as_tensor
 
 
 def as_own(value: Any) -> Any:

@@ -4,7 +4,7 @@
 Type checkers and editors read __init__.pyi, written by `ci/write_stubs.py`.
 """
 
-from .creation import convert, factories, like, strided
+from .creation import convert, factories, from_data, like, strided
 from .elementwise import (
     arithmetic,
     bessel,
@@ -83,7 +83,7 @@ from .reduction import (
     sum,
     variance,
 )
-from .shape import broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
+from .shape import as_strided, broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
 from .sorting import histogram, order_statistics, quantile, searchsorted, sort, unique
 from .foreach import functions as foreach_functions
 from . import curved, properties

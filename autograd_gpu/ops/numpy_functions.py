@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.extend import Size, Tensor
 from .creation import convert
-from .creation.factories import as_tensor
+from .creation.from_data import as_tensor
 from .elementwise import clamp, rounding
 from .indexing import masked
 from .linalg import det, einsum, matmul, norms, solve, tensordot, vector_products

@@ -16,7 +16,7 @@ from ..backend.optimizers.formulas import blend
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor
 from ..nn import Module
-from ..ops.creation.factories import tensor
+from ..ops.creation.from_data import tensor
 from .lr_scheduler.scheduler import LRScheduler, per_group
 from .optimizer import Optimizer
 from .param_groups import number

@@ -24,7 +24,7 @@ from ..backend import admitted, is_array, to_device, to_numpy
 from ..backend.arrays import dtypes
 from ..backend.arrays.device import Device
 from ..core.tensor import Tensor
-from ..ops.creation.factories import as_tensor
+from ..ops.creation.from_data import as_tensor
 from . import tensor_file
 
 _STRUCTURE = "autograd_gpu.structure"

@@ -12,7 +12,7 @@ from benchmarks.together import OutOfTime
 
 pytestmark = pytest.mark.cpu
 PAIR = {OURS: Timing((1.0,) * 7), "torch": Timing((2.0,) * 7)}
-RESULTS = tables.load()  # those of the CPU, as committed
+RESULTS = [result for result in tables.load() if not tables.gaps(result)]  # those of the CPU, as committed
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_tables_say_what_is_missing(result, count):
     missing = len(short["planned"]) - len(short["cases"])
     said = f"Cut short: {missing} of {len(short['planned'])} cases were not measured: "
     for render in tables.BLOCKS.values():
-        text = render([short])
+        text = " ".join(render([short]).split())  # its lines are wrapped
         assert (said in text) == (text != "")
         if text:
             assert result["title"].partition(", ms a step")[0] in text

@@ -10,7 +10,8 @@ from ...backend import is_array
 from ...backend.arrays import dtypes
 from ...backend.arrays.memory_format import is_contiguous_format, memory_order
 from ...core.extend import Lifted, Size, StorageTensor, Tensor, lifted_like, method, public, wrap
-from .factories import empty, full, in_numpy, make, ones, tensor, zeros
+from .factories import empty, full, in_numpy, make, ones, zeros
+from .from_data import tensor
 
 
 def _like(name: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool, layout: Any, *fill: Any) -> Tensor:

@@ -25,7 +25,7 @@ from ...core.extend import (
 )
 from .._support.half_precision import in_float32
 from .._support.powers import power
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from .unary import exp2
 
 # ---- arithmetic ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from ...backend import is_array
 from ...backend.arrays.dtypes import FLOATS
 from ...core.extend import OpDef, Parameter, StorageTensor, Tensor, matched, wrap_given
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from .columns import LIST, Columns, Each, elements, length
 
 _NUMBERS = (bool, int, float, np.number)

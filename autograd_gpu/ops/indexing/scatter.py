@@ -13,8 +13,9 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.cuda import exact
 from ...core.extend import LEADING, LINEAR, LOOP, RECORD, SAME, Tensor, defop, is_batched, other_words, public
-from ..creation.factories import as_tensor, constant_like, full
+from ..creation.factories import constant_like, full
 from ..creation.factories import ones as ones_of
+from ..creation.from_data import as_tensor
 from ..shape.reshape import expand, reshape
 from .basic_index import wrap_dim
 from .flat_index import FEW, add_at, flat_indices, grid

@@ -11,7 +11,7 @@ from ...backend.arrays import strides
 from ...backend.arrays.dtypes import fitting
 from ...backend.cuda import exact
 from ...core.extend import StorageTensor, Tensor, bump_version, holds_recorded, wrap
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..inplace.record import check_writable, is_recorded, record, refuse_stretched
 from ..inplace.write import copy_, put
 from ..shape.reshape import broadcast_to, reshape

@@ -13,7 +13,7 @@ from typing import Any
 from ... import backend
 from ...backend.arrays import dtypes, strides
 from ...core.extend import Tensor, bump_version, method, public
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..indexing.basic_index import FULL, wrap_dim
 from ..indexing.index_put import index_fill, index_put
 from ..indexing.masked import masked_fill

@@ -28,7 +28,7 @@ from ...core.extend import (
     wrap_given,
 )
 from ..creation.convert import to
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..elementwise.arithmetic import add, mul, sub
 from ..elementwise.division import div, divide
 from .record import IN_LEVEL, check_writable, in_place, record, refuse_storage

@@ -7,7 +7,8 @@ from typing import Any
 
 from ... import backend
 from ...core.extend import MATRICES, SAME, Tensor, defop, every_value, one_by_one, public, rank
-from ..creation.factories import as_tensor, eye
+from ..creation.factories import eye
+from ..creation.from_data import as_tensor
 from ..shape.permute import mT
 from .checks import check_square, check_system, info_array, raise_if_failed, solutions
 from .matmul import ALWAYS

@@ -7,7 +7,8 @@ import numpy as np
 from ... import backend
 from ...backend.arrays.dtypes import int64
 from ...core.extend import MATRICES, RECORD, Tensor, defop, public, wrap
-from ..creation.factories import arange, as_tensor, eye
+from ..creation.factories import arange, eye
+from ..creation.from_data import as_tensor
 from ..elementwise.arithmetic import pow
 from ..shape.reshape import reshape, unsqueeze
 from .checks import check_square

@@ -9,7 +9,7 @@ from typing import Any
 from ...backend.arrays import dtypes
 from ...core.extend import Tensor, as_number, other_words, public
 from ..creation.convert import to
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..elementwise.arithmetic import where
 from ..elementwise.unary import abs as absolute
 from ..indexing.basic_index import wrap_dim

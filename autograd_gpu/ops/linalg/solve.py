@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import backend
 from ...core.extend import MATRICES, SAME, Tensor, defop, every_value, one_by_one, public, rank
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..shape.permute import movedim
 from ..shape.reshape import ravel, reshape
 from .checks import check_square, check_system, info_array, raise_if_failed, solutions

@@ -21,7 +21,8 @@ from ...core.extend import (
     public,
     rank,
 )
-from ..creation.factories import as_tensor, empty
+from ..creation.factories import empty
+from ..creation.from_data import as_tensor
 from ..reduction.sum import sum as sum_over
 from ..shape.reshape import reshape, squeeze, unsqueeze
 from .checks import CONVERGED, NON_FINITE, check_matrix, check_square, converged, fold_batch, unfold_batch

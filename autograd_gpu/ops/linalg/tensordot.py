@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.extend import MULTILINEAR, PROMOTE, Tensor, defop, public
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..elementwise.arithmetic import mul
 from ..indexing.basic_index import wrap_dim
 from ..reduction.sum import sum as sum_over

@@ -29,7 +29,7 @@ from ...random import Generator, bernoulli_mask
 from ...random import normal as normal_of
 from ...random.factories import floats, sizes_of
 from ...random.generator import source
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 
 FEW = 64  # up to so many elements Python lists are faster than arrays
 

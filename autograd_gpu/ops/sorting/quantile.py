@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backend.arrays import dtypes
 from ...core.extend import Tensor, every_value, is_batched, other_words, public
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..elementwise.arithmetic import lerp, where
 from ..elementwise.clamp import clamp
 from ..elementwise.comparison import isnan, logical_not

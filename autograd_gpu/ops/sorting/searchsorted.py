@@ -8,7 +8,7 @@ from typing import Any
 from ... import backend
 from ...backend.arrays import dtypes
 from ...core.extend import PROMOTE, Tensor, defop, expanded, public, rank
-from ..creation.factories import as_tensor
+from ..creation.from_data import as_tensor
 from ..indexing.gather import gather
 
 

@@ -12,7 +12,7 @@ from ...backend import Array, admitted, is_array, namespace, to_device, to_numpy
 from ...backend.arrays.device import CPU, Device
 from ...core.tensor import Tensor
 from ...ops import stack
-from ...ops.creation.factories import tensor
+from ...ops.creation.from_data import tensor
 from ...random import Generator, randperm
 
 Item = TypeVar("Item", covariant=True)

@@ -1,0 +1,207 @@
+"""Tensors from data: numbers, nested lists, arrays, DLPack objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...backend.arrays import dtypes
+from ...backend.arrays.device import CPU, Device, or_default
+from ...core.extend import (
+    RECORD,
+    Lifted,
+    StorageTensor,
+    Tensor,
+    alias,
+    public,
+    shares_memory,
+    wrap,
+    wrap_codes,
+    wrap_given,
+)
+
+_NUMBERS = frozenset((bool, int, float))
+_PYTHON = _NUMBERS | {list, tuple}
+
+
+@public()
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
+
+    Python floats become the default dtype (float32), ints int64, bools bool; arrays keep their dtype. Tensors and CuPy
+    arrays stay on their device unless `device` says otherwise; other data goes to the default device. TypeError for
+    data that is not numeric, ValueError for ragged lists and for arrays with masked elements.
+
+    >>> ag.tensor([[1, 2], [3, 4]], dtype=ag.float32)
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    result = as_tensor(data, dtype=dtype, device=device)
+    if isinstance(result, StorageTensor):
+        return wrap_codes(result._array.copy(), result.dtype)
+    if isinstance(data, Lifted):
+        result = RECORD.clone(result.detach())
+    else:
+        array = result._array
+        result = wrap(array.copy() if _shares(array, data) else array)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _shares(array: Any, data: Any) -> bool:
+    """Whether `array` shares the memory of `data`: a tensor, an array, or another library's array on the host."""
+    if type(data) in _PYTHON:
+        return False
+    source = data._array if isinstance(data, Tensor) else data
+    if not backend.is_array(source):
+        if not hasattr(source, "__array__"):
+            return False
+        source = np.asarray(source)
+    return array is source or shares_memory(array, source) or backend.may_share_memory(array, source)
+
+
+@public()
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory with an array of the wanted dtype and device.
+
+    The array may be a view, also of a file (`np.memmap`); writes to a tensor of read-only memory raise.
+
+    >>> a = np.zeros(2)
+    >>> ag.as_tensor(a).array is a
+    True
+    """
+    if type(data) is np.ndarray and dtype is None and device is None and or_default(None) is CPU:
+        return wrap_given(data)
+    if isinstance(data, Tensor):
+        if dtype is None and device is None:
+            return data
+        return data.to(device or data.device, dtype or data.dtype)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    result = wrap_given(data if backend.is_array(data) else from_python(data, wanted))
+    if device is None and or_default(None) is CPU and wanted is None and type(result._array) is np.ndarray:
+        return result
+    home = or_default(device) if device is not None or not result.is_cuda else result.device
+    return result.to(home, wanted or result.dtype)
+
+
+@public()
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """`as_tensor`; copy=True always copies, copy=False raises ValueError if memory cannot be shared.
+
+    >>> ag.asarray([1.0, 2.0], dtype=ag.float64)
+    tensor([1., 2.], dtype=float64)
+    """
+    result = as_tensor(obj, dtype, device)
+    shares = result is obj if isinstance(obj, Lifted) else _shares(result._array, obj)
+    if copy is False and not shares:
+        raise ValueError("asarray: sharing memory with the given data is impossible; leave out copy=False")
+    if copy and shares and isinstance(obj, Lifted):
+        result = RECORD.clone(result.detach())
+    elif copy and shares:
+        array = result._array.copy()
+        result = wrap_codes(array, result.dtype) if isinstance(result, StorageTensor) else wrap(array)
+    return result.requires_grad_() if requires_grad else result
+
+
+def from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
+    """Numbers and nested sequences as an array, with PyTorch's default dtypes."""
+    plain = _is_plain(data)
+    if not plain and isinstance(data, (list, tuple)):
+        dtype = dtype or _promoted(data)
+        data = [_plain(item) for item in data]
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"expected a rectangular sequence of numbers: {error}") from error
+    if array.dtype == object or array.dtype.kind in "USOcM":
+        raise TypeError(f"could not infer a numeric dtype of {type(data).__name__}; got elements like {data!r:.60}")
+    if dtype in dtypes.INTEGERS and array.size:
+        info = np.iinfo(dtype)
+        least = -info.max if info.min == 0 and array.dtype.kind == "i" else info.min  # in two's complement
+        if not (array.min() >= least and array.max() <= info.max):  # NaN fails, too
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: data from {array.min()} "
+                               f"to {array.max()}")
+    if dtype is not None:
+        return array.astype(dtype) if dtype not in dtypes.STORAGE else array.astype(dtypes.float32)
+    if array.dtype == np.float64 and (plain or not (isinstance(data, np.generic) or _holds_float64(data))):
+        return array.astype(dtypes.get_default_dtype())
+    return array
+
+
+def _is_plain(data: Any) -> bool:
+    """Whether `data` is a Python number or a nested list of Python numbers."""
+    if type(data) is not list:
+        return type(data) in _NUMBERS
+    kinds = set(map(type, data))
+    return kinds <= _NUMBERS or (kinds == {list} and all(map(_is_plain, data)))
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, Tensor):
+        if item.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars; join tensors by ag.stack or "
+                             f"ag.cat, this one has shape {list(item.shape)}")
+        return item.item()
+    if isinstance(item, np.ndarray):
+        return backend.admitted(item)
+    return [_plain(x) for x in item] if isinstance(item, (list, tuple)) else item
+
+
+def _promoted(data: Any) -> np.dtype | None:
+    """The dtype of nested data that contains tensors, which count like arrays; None without tensors."""
+    leaves = list(_leaves(data))
+    if not any(isinstance(leaf, Tensor) for leaf in leaves):
+        return None
+    kinds = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.get_default_dtype()}
+    found: list[Any] = [kinds.get(type(leaf)) or getattr(leaf, "dtype", dtypes.bool_) for leaf in leaves]
+    return reduce(dtypes.promote_types, found)
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    for item in data:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield item
+
+
+def _holds_float64(data: Any) -> bool:
+    """Whether nested data contains NumPy float64 arrays or scalars, which keep their precision."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_holds_float64, data))
+    return isinstance(data, (np.ndarray, np.generic)) and data.dtype == np.float64
+
+
+@public()
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A CPU tensor that shares the memory of a NumPy array.
+
+    >>> ag.from_numpy(np.arange(3.0))
+    tensor([0., 1., 2.], dtype=float64)
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    return as_tensor(array, device=CPU)
+
+
+@public()
+def from_dlpack(exporter: Any) -> Tensor:
+    """A tensor that shares the memory of any DLPack object: PyTorch, JAX, CuPy and NumPy arrays.
+
+    >>> ag.from_dlpack(np.ones(2))
+    tensor([1., 1.], dtype=float64)
+    """
+    if isinstance(exporter, Tensor):
+        return alias(exporter)
+    if isinstance(exporter, np.ndarray):
+        return from_numpy(exporter)
+    kind, ordinal = exporter.__dlpack_device__()
+    on_cpu = int(kind) in (1, 3)  # kDLCPU, kDLCUDAHost
+    xp = np if on_cpu else backend.namespace_on(Device("cuda", ordinal))
+    array = xp.from_dlpack(exporter)
+    return as_tensor(array, device=backend.device_of(array))
