@@ -231,8 +231,8 @@ class RNN(RNNBase):
 
     Takes x (L, N, input_size), (N, L, input_size) with `batch_first`, unbatched (L, input_size), or a PackedSequence,
     and an initial state (num_layers * directions, N, hidden_size), by default zeros. Returns the states h of the last
-    layer, (L, N, directions * hidden_size), and the last states of all layers. `dropout` is applied between layers. Parameters
-    are named as in RNNBase.
+    layer, (L, N, directions * hidden_size), and the last states of all layers. `dropout` is applied between layers.
+    Parameters are named as in RNNBase.
 
     >>> rnn = ag.nn.RNN(3, 4, num_layers=2)
     >>> out, h = rnn(ag.ones(5, 2, 3))
@@ -309,8 +309,8 @@ class GRU(RNNBase):
 
     Takes x (L, N, input_size), (N, L, input_size) with `batch_first`, unbatched (L, input_size), or a PackedSequence,
     and an initial state (num_layers * directions, N, hidden_size), by default zeros. Returns the states h of the last
-    layer, (L, N, directions * hidden_size), and the last states of all layers. `dropout` is applied between layers. Parameters
-    are named as in RNNBase, their rows are those of r, z, n.
+    layer, (L, N, directions * hidden_size), and the last states of all layers. `dropout` is applied between layers.
+    Parameters are named as in RNNBase, their rows are those of r, z, n.
 
     >>> gru = ag.nn.GRU(3, 4, batch_first=True)
     >>> out, h = gru(ag.ones(2, 5, 3))

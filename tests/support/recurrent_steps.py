@@ -4,7 +4,6 @@ import numpy as np
 from op_db import Sample, normal
 
 
-
 def samples(gates, states, weights):
     """Samples of layers of 2 or 3 units; `weights` makes what follows the states from the number of units."""
 
@@ -13,8 +12,7 @@ def samples(gates, states, weights):
         for sizes, units in (((2, 2, 2), 2), ((3, 2, 1), 2), ((1, 1), 3), ((0, 0), 2)):
             for reverse in (False, True):
                 x, first = normal(rng, sum(sizes), gates * units), [normal(rng, sizes[0], units) for _ in range(states)]
-                for rest in weights(rng, units):
-                    found.append(Sample(x, *first, *rest, sizes=sizes, reverse=reverse))
+                found += [Sample(x, *first, *rest, sizes=sizes, reverse=reverse) for rest in weights(rng, units)]
         return found
 
     return make
@@ -31,7 +29,7 @@ class Library:
 
 
 def walk(library, step, x, states, sizes, reverse):
-    """step(x, *states) -> (states, others) for each step. Returns the rows of states and others, and the last states."""
+    """step(x, *states) -> (states, others) at each step. Returns the rows of states and others, and the last states."""
     starts = np.cumsum((0, *sizes))
     found, last, now = [None] * len(sizes), [[None] * sizes[0] for _ in states], [s[:0] for s in states]
     for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
