@@ -5,14 +5,17 @@ from op_db import Sample, normal
 
 
 def samples(gates, states, weights):
-    """Samples of layers of 2 or 3 units; `weights` makes what follows the states from the number of units."""
+    """Samples of small layers; `weights` makes what follows the states, in two ways, from the number of units."""
 
     def make(rng):
         found = []
-        for sizes, units in (((2, 2, 2), 2), ((3, 2, 1), 2), ((1, 1), 3), ((0, 0), 2)):
-            for reverse in (False, True):
-                x, first = normal(rng, sum(sizes), gates * units), [normal(rng, sizes[0], units) for _ in range(states)]
-                found += [Sample(x, *first, *rest, sizes=sizes, reverse=reverse) for rest in weights(rng, units)]
+        for sizes, units, reverse, way in (
+            ((2, 2), 2, False, 0), ((2, 1), 2, False, 1), ((2, 1), 2, True, 0), ((1, 1), 3, True, 1),
+            ((0, 0), 2, False, 0),
+        ):  # fmt: skip
+            first = [normal(rng, sizes[0], units) for _ in range(states)]
+            rest = weights(rng, units)[way]
+            found.append(Sample(normal(rng, sum(sizes), gates * units), *first, *rest, sizes=sizes, reverse=reverse))
         return found
 
     return make

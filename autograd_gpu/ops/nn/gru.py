@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from ... import backend
+from ...backend import kernels
 from ...core.extend import RAW, SAME, defop, one_by_one
-from .recurrence import Carried, columns, folded, joined, narrowed, preceding, steps, times, widened
+from .recurrence import Carried, columns, folded, joined, narrowed, preceding, prepared, steps, times
 
 Array = Any
 
@@ -51,11 +52,11 @@ def _numpy_cell(hidden: int) -> Callable[..., None]:
 def _forward(xp, x, h0, w_hh, b_hh=None, *, sizes, reverse=False):
     """The outputs of all steps, the last ones of each sequence, and the gates."""
     dtype = x.dtype
-    x, h0, w_hh, b_hh = widened(x, h0, w_hh, b_hh)
+    x, h0, w_hh, b_hh = prepared(xp, x, h0, w_hh, b_hh)
     hidden = w_hh.shape[1]
     gates = backend.empty(xp, (x.shape[0], 4 * hidden), x.dtype)
     out = backend.empty(xp, (x.shape[0], hidden), x.dtype)
-    cell, h = _numpy_cell(hidden), Carried(RAW, h0)
+    cell, h = _numpy_cell(hidden) if xp is np else kernels.gru_step, Carried(RAW, h0)
     for at in steps(sizes, reverse):
         before = h.enter(at.stop - at.start)
         cell(x[at], backend.matmul(before, w_hh.T), b_hh, before, gates[at], out[at])
@@ -63,14 +64,19 @@ def _forward(xp, x, h0, w_hh, b_hh=None, *, sizes, reverse=False):
     return narrowed(dtype, (out, h.final().copy(), gates))
 
 
-def _factors(gates, before):
-    """The derivatives by h of u_r, u_z and u_n (rows, 3, hidden), and that of x_n."""
+def _numpy_pull(gates, before):
+    """The gradients dx and du (rows, 3 hidden), and the function that computes a step of them.
+
+    The function returns what the output's gradient gives to h_before by itself. Each gradient is that of the output
+    times a factor that no other step changes: those of all steps come first, in a few passes.
+    """
     rows, hidden = before.shape
     r, z, n, u = columns(RAW, gates, 4)
-    of_u = backend.empty(np, (rows, 3, hidden), gates.dtype)
-    of_r, of_z, of_n = of_u[:, 0], of_u[:, 1], of_u[:, 2]
+    dx, du = (backend.empty(np, (rows, 3, hidden), gates.dtype) for _ in range(2))
+    of_r, of_z, of_n = du[:, 0], du[:, 1], du[:, 2]
     np.subtract(1, z, out=of_z)
-    of_x = 1 - n * n
+    of_x = np.multiply(n, n, out=dx[:, 2])
+    np.subtract(1, of_x, out=of_x)
     of_x *= of_z
     np.multiply(of_x, r, out=of_n)
     np.subtract(1, r, out=of_r)
@@ -78,32 +84,45 @@ def _factors(gates, before):
     of_r *= u
     of_z *= z
     of_z *= before - n
-    return of_u, of_x, z
+
+    def pull(at: slice, g: Array | None, to_h: Array) -> Array:
+        if g is not None:
+            to_h = to_h + g
+        du[at] *= to_h[:, None]
+        dx[at, :2] = du[at, :2]
+        of_x[at] *= to_h
+        return to_h * z[at]
+
+    return dx.reshape(rows, -1), du.reshape(rows, -1), pull
+
+
+def _cuda_pull(gates, before):
+    """`_numpy_pull` by a kernel for each step."""
+    xp, (rows, hidden) = backend.namespace(gates), before.shape
+    dx, du = (xp.empty((rows, 3 * hidden), gates.dtype) for _ in range(2))
+
+    def pull(at: slice, g: Array | None, to_h: Array) -> Array:
+        passed = xp.empty_like(to_h)
+        kernels.gru_step_backward(g, to_h, gates[at], before[at], dx[at], du[at], passed)
+        return passed
+
+    return dx, du, pull
 
 
 def _fused(F, g, need, h0, w_hh, b_hh, out, gates, sizes, reverse):
     """All gradients of a plain backward; None, so that the rules run, if the gates have gradients."""
     if g[2] is not None or not gates.size:
         return None
-    dtype = gates.dtype
-    (g_out, g_h), (h0, w_hh, out, gates) = widened(*g[:2]), widened(h0, w_hh, out, gates)
+    dtype, xp = gates.dtype, backend.namespace(gates)
+    g_out, g_h, h0, w_hh, out, gates = prepared(xp, *g[:2], h0, w_hh, out, gates)
     before = joined(RAW, preceding(RAW, h0, out, sizes, reverse), reverse)
-    du, dn, z = _factors(gates, before)
+    dx, du, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before)
     dh = Carried(RAW, g_h, h0)
     for at in reversed(steps(sizes, reverse)):
-        count = at.stop - at.start
-        to_h = dh.enter(count)
-        if g_out is not None:
-            to_h = to_h + g_out[at]
-        du[at] *= to_h[:, None]
-        dn[at] *= to_h
-        dh.rows = backend.matmul(du[at].reshape(count, -1), w_hh)
-        dh.rows += to_h * z[at]
-    dx = du.copy()
-    dx[:, 2] = dn
-    dx, du = (each.reshape(len(each), -1) for each in (dx, du))
+        dh.rows = pull(at, None if g_out is None else g_out[at], dh.enter(at.stop - at.start))
+        backend.add_matmul(dh.rows, du[at], w_hh)
     dw_hh = backend.matmul(du.T, before) if need[2] else None
-    db_hh = backend.total(np, du, 0) if need[3] else None
+    db_hh = backend.total(xp, du, 0) if need[3] else None
     return narrowed(dtype, (dx, dh.final(), dw_hh, db_hh))
 
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ... import backend
+from ...backend import kernels
 from ...core.extend import RAW, SAME, defop, one_by_one
-from .recurrence import Carried, columns, folded, joined, narrowed, preceding, steps, times, widened
+from .recurrence import Carried, columns, folded, joined, narrowed, preceding, prepared, steps, times
 
 Array = Any
 
@@ -52,12 +53,13 @@ def _numpy_cell(hidden: int, dtype: np.dtype) -> Callable[..., None]:
 def _forward(xp, x, h0, c0, w_hh, w_hr=None, *, sizes, reverse=False):
     """The outputs and cells of all steps, the last ones of each sequence, and the gates."""
     dtype = x.dtype
-    x, h0, c0, w_hh, w_hr = widened(x, h0, c0, w_hh, w_hr)
+    x, h0, c0, w_hh, w_hr = prepared(xp, x, h0, c0, w_hh, w_hr)
     hidden = w_hh.shape[0] // 4
     gates = backend.empty(xp, x.shape, x.dtype)
     cells, values = (backend.empty(xp, (x.shape[0], hidden), x.dtype) for _ in range(2))
     out = values if w_hr is None else backend.empty(xp, (x.shape[0], w_hr.shape[0]), x.dtype)
-    cell, h, c = _numpy_cell(hidden, x.dtype), Carried(RAW, h0), Carried(RAW, c0)
+    cell = _numpy_cell(hidden, x.dtype) if xp is np else kernels.lstm_step
+    h, c = Carried(RAW, h0), Carried(RAW, c0)
     for at in steps(sizes, reverse):
         count = at.stop - at.start
         product = backend.matmul(h.enter(count), w_hh.T)
@@ -68,58 +70,78 @@ def _forward(xp, x, h0, c0, w_hh, w_hr=None, *, sizes, reverse=False):
     return narrowed(dtype, (out, h.final().copy(), cells, c.final().copy(), gates))
 
 
-def _factors(gates, before, cells):
-    """The derivatives of the gates' arguments a by c (i, f, g) and by h (o), of c by h, and of c by c_before."""
+def _numpy_pull(gates, before, cells):
+    """The gates' gradients da (rows, 4, hidden), and the function that computes a step of them and returns dc.
+
+    Each is a product of the gradient of c (i, f, g) or h (o) with a factor that no other step changes: those of all
+    steps come first, in a few passes.
+    """
     rows, hidden = cells.shape
     i, f, g, o = columns(RAW, gates, 4)
-    curve = np.tanh(cells)
-    of_a = np.subtract(1, gates, out=backend.empty(np, gates.shape, gates.dtype))
-    of_a *= gates
-    of_a = of_a.reshape(rows, 4, hidden)
-    of_a[:, 0] *= g
-    of_a[:, 1] *= before
-    np.multiply(g, g, out=of_a[:, 2])
-    np.subtract(1, of_a[:, 2], out=of_a[:, 2])
-    of_a[:, 2] *= i
-    of_a[:, 3] *= curve
+    da, curve = backend.empty(np, gates.shape, gates.dtype), np.tanh(cells)
+    np.subtract(1, gates, out=da)
+    da *= gates
+    da = da.reshape(rows, 4, hidden)
+    da[:, 0] *= g
+    da[:, 1] *= before
+    np.multiply(g, g, out=da[:, 2])
+    np.subtract(1, da[:, 2], out=da[:, 2])
+    da[:, 2] *= i
+    da[:, 3] *= curve
     curve *= curve
-    np.subtract(1, curve, out=curve)
-    curve *= o
-    return of_a, curve, f
+    by_h = np.subtract(1, curve, out=curve)
+    by_h *= o
+
+    def pull(at: slice, g: Array | None, to_h: Array, to_c: Array) -> Array:
+        if g is not None:
+            to_h = to_h + g
+        dc = by_h[at] * to_h
+        dc += to_c
+        da[at, :3] *= dc[:, None]
+        da[at, 3] *= to_h
+        dc *= f[at]
+        return dc
+
+    return da.reshape(rows, 4 * hidden), pull
+
+
+def _cuda_pull(gates, before, cells):
+    """`_numpy_pull` by a kernel for each step."""
+    xp = backend.namespace(gates)
+    da = xp.empty_like(gates)
+
+    def pull(at: slice, g: Array | None, to_h: Array, to_c: Array) -> Array:
+        dc = xp.empty_like(to_c)
+        kernels.lstm_step_backward(g, to_h, to_c, gates[at], before[at], cells[at], da[at], dc)
+        return dc
+
+    return da, pull
 
 
 def _fused(F, g, need, h0, c0, w_hh, w_hr, out, cells, gates, sizes, reverse):
     """All gradients of a plain backward; None, so that the rules run, if cells or gates have gradients."""
     if g[2] is not None or g[4] is not None or not gates.size:
         return None
-    dtype = gates.dtype
-    g_out, g_h, g_c = widened(*g[:2], g[3])
-    h0, c0, w_hh, w_hr, out, cells, gates = widened(h0, c0, w_hh, w_hr, out, cells, gates)
+    dtype, xp = gates.dtype, backend.namespace(gates)
+    g_out, g_h, g_c = prepared(xp, g[0], g[1], g[3])
+    h0, c0, w_hh, w_hr, out, cells, gates = prepared(xp, h0, c0, w_hh, w_hr, out, cells, gates)
     before = joined(RAW, preceding(RAW, c0, cells, sizes, reverse), reverse)
-    da, by_h, forget = _factors(gates, before, cells)
+    da, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before, cells)
     dh, dc = Carried(RAW, g_h, h0), Carried(RAW, g_c, c0)
-    totals = None if w_hr is None else backend.empty(np, out.shape, out.dtype)
+    totals = None if w_hr is None else backend.empty(xp, out.shape, out.dtype)
     for at in reversed(steps(sizes, reverse)):
         count = at.stop - at.start
-        to_h, to_c = dh.enter(count), dc.enter(count)
-        if g_out is not None:
-            to_h = to_h + g_out[at]
+        to_h, own = dh.enter(count), None if g_out is None else g_out[at]
         if w_hr is not None:
-            totals[at] = to_h
-            to_h = backend.matmul(to_h, w_hr)
-        to_c = to_c + to_h * by_h[at]
-        da[at, :3] *= to_c[:, None]
-        da[at, 3] *= to_h
-        dc.rows = to_c * forget[at]
-        dh.rows = backend.matmul(da[at].reshape(count, -1), w_hh)
-    da = da.reshape(gates.shape)
+            totals[at] = to_h if own is None else to_h + own
+            to_h, own = backend.matmul(totals[at], w_hr), None
+        dc.rows = pull(at, own, to_h, dc.enter(count))
+        dh.rows = backend.matmul(da[at], w_hh)
     dw_hh = dw_hr = None
     if need[3]:
         dw_hh = backend.matmul(da.T, joined(RAW, preceding(RAW, h0, out, sizes, reverse), reverse))
     if need[4]:
-        values = np.tanh(cells)
-        values *= columns(RAW, gates, 4)[3]
-        dw_hr = backend.matmul(totals.T, values)
+        dw_hr = backend.matmul(totals.T, columns(RAW, gates, 4)[3] * xp.tanh(cells))
     return narrowed(dtype, (da, dh.final(), dc.final(), dw_hh, dw_hr))
 
 

@@ -11,6 +11,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ...backend import kernels
 from ...backend.arrays.dtypes import HALF, float32
 from ...core.extend import expanded, moved
 
@@ -89,8 +92,10 @@ def times(sizes: Sizes, n: int) -> Sizes:
     return tuple([size * n for size in sizes])
 
 
-def widened(*arrays: Any) -> list[Any]:
-    """The arrays, half types as float32."""
+def prepared(xp: Any, *arrays: Any) -> list[Any]:
+    """The arrays as the loops take them: NumPy's half types as float32; CuPy's contiguous, for the kernels."""
+    if xp is not np:
+        return [kernels.contiguous(x) for x in arrays]
     return [x.astype(float32) if x is not None and x.dtype in HALF else x for x in arrays]
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ... import backend
+from ...backend import kernels
 from ...core.extend import RAW, SAME, defop, one_by_one
-from .recurrence import Carried, folded, joined, narrowed, preceding, steps, times, widened
+from .recurrence import Carried, folded, joined, narrowed, preceding, prepared, steps, times
 
 Array = Any
 
@@ -20,12 +21,15 @@ Array = Any
 def _forward(xp, x, h0, w_hh, *, sizes, reverse=False, relu=False):
     """The outputs of all steps, and the last ones of each sequence."""
     dtype = x.dtype
-    x, h0, w_hh = widened(x, h0, w_hh)
+    x, h0, w_hh = prepared(xp, x, h0, w_hh)
     out, h = backend.empty(xp, x.shape, x.dtype), Carried(RAW, h0)
     for at in steps(sizes, reverse):
-        a = backend.matmul(h.enter(at.stop - at.start), w_hh.T)
-        a += x[at]
-        h.rows = np.maximum(a, 0, out=out[at]) if relu else np.tanh(a, out=out[at])
+        product, h.rows = backend.matmul(h.enter(at.stop - at.start), w_hh.T), out[at]
+        if xp is not np:
+            kernels.rnn_step("relu" if relu else "tanh", x[at], product, h.rows)
+            continue
+        product += x[at]
+        np.maximum(product, 0, out=h.rows) if relu else np.tanh(product, out=h.rows)
     return narrowed(dtype, (out, h.final().copy()))
 
 
@@ -33,15 +37,19 @@ def _fused(F, g, need, h0, w_hh, out, sizes, reverse, relu):
     """All gradients of a plain backward."""
     if not out.size:
         return None
-    dtype = out.dtype
-    (g_out, g_h), (h0, w_hh, out) = widened(*g), widened(h0, w_hh, out)
-    dx = (out > 0).astype(out.dtype) if relu else 1 - out * out  # the derivative, which the loop multiplies
+    dtype, xp = out.dtype, backend.namespace(out)
+    g_out, g_h, h0, w_hh, out = prepared(xp, *g, h0, w_hh, out)
+    if xp is not np:
+        dx = xp.empty_like(out)
+    else:  # the derivatives of all steps; the loop multiplies them
+        dx = (out > 0).astype(out.dtype) if relu else 1 - out * out
     dh = Carried(RAW, g_h, h0)
     for at in reversed(steps(sizes, reverse)):
-        to_h = dh.enter(at.stop - at.start)
-        if g_out is not None:
-            to_h = to_h + g_out[at]
-        dx[at] *= to_h
+        to_h, own = dh.enter(at.stop - at.start), None if g_out is None else g_out[at]
+        if xp is np:
+            dx[at] *= to_h if own is None else to_h + own
+        else:
+            kernels.rnn_step_backward("relu" if relu else "tanh", own, to_h, out[at], dx[at])
         dh.rows = backend.matmul(dx[at], w_hh)
     before = joined(RAW, preceding(RAW, h0, out, sizes, reverse), reverse) if need[2] else None
     return narrowed(dtype, (dx, dh.final(), None if before is None else backend.matmul(dx.T, before)))
