@@ -33,16 +33,18 @@ def _forward(xp, x, h0, w_hh, *, sizes, reverse=False, relu=False):
     return narrowed(dtype, (out, h.final().copy()))
 
 
+def _slopes(out, relu):
+    """The derivatives of all steps, which the loop multiplies."""
+    return (out > 0).astype(out.dtype) if relu else 1 - out * out
+
+
 def _fused(F, g, need, h0, w_hh, out, sizes, reverse, relu):
     """All gradients of a plain backward."""
     if not out.size:
         return None
     dtype, xp = out.dtype, backend.namespace(out)
     g_out, g_h, h0, w_hh, out = prepared(xp, *g, h0, w_hh, out)
-    if xp is not np:
-        dx = xp.empty_like(out)
-    else:  # the derivatives of all steps; the loop multiplies them
-        dx = (out > 0).astype(out.dtype) if relu else 1 - out * out
+    dx = _slopes(out, relu) if xp is np else xp.empty_like(out)
     dh = Carried(RAW, g_h, h0)
     for at in reversed(steps(sizes, reverse)):
         to_h, own = dh.enter(at.stop - at.start), None if g_out is None else g_out[at]
