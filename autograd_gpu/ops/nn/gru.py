@@ -11,7 +11,6 @@ the rules below. A plain backward computes the same on arrays (`_fused`), as in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,32 +18,56 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...core.extend import RAW, SAME, defop, one_by_one
-from .recurrence import Carried, columns, folded, joined, narrowed, preceding, prepared, steps, times
+from .recurrence import (
+    Carried,
+    blocks,
+    columns,
+    folded,
+    joined,
+    narrowed,
+    preceding,
+    prepared,
+    steps,
+    times,
+    turned,
+)
 
 Array = Any
 
 # ---- on arrays ---------------------------------------------------------------------------------------
 
 
-def _numpy_cell(hidden: int) -> Callable[..., None]:
-    """The function that computes a step's gates and outputs from x and h_before @ w_hhᵀ; sigmoid is by tanh."""
+def _numpy_cell(x, b_hh, gates, out):
+    """The function that computes a step's gates and output from its product and h_before; sigmoid is by tanh."""
+    hidden = out.shape[1]
+    (r, z, n, u), both, twice = columns(RAW, gates, 4), gates[:, : 2 * hidden], slice(0, 2 * hidden)
+    x_both, x_n = x[:, twice], x[:, 2 * hidden :]
 
-    def cell(x: Array, product: Array, b_hh: Array | None, before: Array, gates: Array, out: Array) -> None:
+    def cell(at: slice, product: Array, before: Array) -> None:
         if b_hh is not None:
             product += b_hh
-        both = np.add(x[:, : 2 * hidden], product[:, : 2 * hidden], out=gates[:, : 2 * hidden])
-        both *= 0.5
-        np.tanh(both, out=both)
-        both *= 0.5
-        both += 0.5
-        r, z, n, u = columns(RAW, gates, 4)
-        u[...] = product[:, 2 * hidden :]
-        np.multiply(r, u, out=n)
-        n += x[:, 2 * hidden :]
-        np.tanh(n, out=n)
-        np.subtract(before, n, out=out)
-        out *= z
-        out += n
+        first, new, h = both[at], n[at], out[at]
+        np.add(x_both[at], product[:, twice], out=first)
+        first *= 0.5
+        np.tanh(first, out=first)
+        first *= 0.5
+        first += 0.5
+        u[at] = product[:, 2 * hidden :]
+        np.multiply(r[at], u[at], out=new)
+        new += x_n[at]
+        np.tanh(new, out=new)
+        np.subtract(before, new, out=h)
+        h *= z[at]
+        h += new
+
+    return cell
+
+
+def _cuda_cell(x, b_hh, gates, out):
+    """`_numpy_cell` by a kernel."""
+
+    def cell(at: slice, product: Array, before: Array) -> None:
+        kernels.gru_step(x[at], product, b_hh, before, gates[at], out[at])
 
     return cell
 
@@ -56,54 +79,62 @@ def _forward(xp, x, h0, w_hh, b_hh=None, *, sizes, reverse=False):
     hidden = w_hh.shape[1]
     gates = backend.empty(xp, (x.shape[0], 4 * hidden), x.dtype)
     out = backend.empty(xp, (x.shape[0], hidden), x.dtype)
-    cell, h = _numpy_cell(hidden) if xp is np else kernels.gru_step, Carried(RAW, h0)
+    cell = (_numpy_cell if xp is np else _cuda_cell)(x, b_hh, gates, out)
+    weight, h = turned(xp, w_hh, sizes), Carried(RAW, h0)
     for at in steps(sizes, reverse):
         before = h.enter(at.stop - at.start)
-        cell(x[at], backend.matmul(before, w_hh.T), b_hh, before, gates[at], out[at])
+        cell(at, backend.matmul(before, weight), before)
         h.rows = out[at]
     return narrowed(dtype, (out, h.final().copy(), gates))
 
 
-def _numpy_pull(gates, before):
-    """The gradients dx and du (rows, 3 hidden), and the function that computes a step of them.
+def _numpy_pull(gates, before, sizes, reverse):
+    """The gradients dx and du, and the function that computes a step of them.
 
     The function returns what the output's gradient gives to h_before by itself. Each gradient is that of the output
-    times a factor that no other step changes: those of all steps come first, in a few passes.
+    times a factor that no other step changes. Those of a block of steps come first, in a few passes.
     """
     rows, hidden = before.shape
     r, z, n, u = columns(RAW, gates, 4)
     dx, du = (backend.empty(np, (rows, 3, hidden), gates.dtype) for _ in range(2))
-    of_r, of_z, of_n = du[:, 0], du[:, 1], du[:, 2]
-    np.subtract(1, z, out=of_z)
-    of_x = np.multiply(n, n, out=dx[:, 2])
-    np.subtract(1, of_x, out=of_x)
-    of_x *= of_z
-    np.multiply(of_x, r, out=of_n)
-    np.subtract(1, r, out=of_r)
-    of_r *= of_n
-    of_r *= u
-    of_z *= z
-    of_z *= before - n
+    of_x, coming = dx[:, 2], blocks(sizes, not reverse, 4 * hidden)
 
-    def pull(at: slice, g: Array | None, to_h: Array) -> Array:
-        if g is not None:
-            to_h = to_h + g
-        du[at] *= to_h[:, None]
-        dx[at, :2] = du[at, :2]
+    def factors(at: slice) -> None:
+        of_r, of_z, of_n, new = du[at, 0], du[at, 1], du[at, 2], of_x[at]
+        np.subtract(1, z[at], out=of_z)
+        np.multiply(n[at], n[at], out=new)
+        np.subtract(1, new, out=new)
+        new *= of_z
+        np.multiply(new, r[at], out=of_n)
+        np.subtract(1, r[at], out=of_r)
+        of_r *= of_n
+        of_r *= u[at]
+        of_z *= z[at]
+        of_z *= before[at] - n[at]
+
+    def pull(at: slice, own: Array | None, to_h: Array) -> Array:
+        block = coming.get(at.start)
+        if block is not None:
+            factors(block)
+        if own is not None:
+            to_h = to_h + own
+        now = du[at]
+        now *= to_h[:, None]
+        dx[at, :2] = now[:, :2]
         of_x[at] *= to_h
         return to_h * z[at]
 
     return dx.reshape(rows, -1), du.reshape(rows, -1), pull
 
 
-def _cuda_pull(gates, before):
+def _cuda_pull(gates, before, sizes, reverse):
     """`_numpy_pull` by a kernel for each step."""
     xp, (rows, hidden) = backend.namespace(gates), before.shape
     dx, du = (xp.empty((rows, 3 * hidden), gates.dtype) for _ in range(2))
 
-    def pull(at: slice, g: Array | None, to_h: Array) -> Array:
+    def pull(at: slice, own: Array | None, to_h: Array) -> Array:
         passed = xp.empty_like(to_h)
-        kernels.gru_step_backward(g, to_h, gates[at], before[at], dx[at], du[at], passed)
+        kernels.gru_step_backward(own, to_h, gates[at], before[at], dx[at], du[at], passed)
         return passed
 
     return dx, du, pull
@@ -116,7 +147,7 @@ def _fused(F, g, need, h0, w_hh, b_hh, out, gates, sizes, reverse):
     dtype, xp = gates.dtype, backend.namespace(gates)
     g_out, g_h, h0, w_hh, out, gates = prepared(xp, *g[:2], h0, w_hh, out, gates)
     before = joined(RAW, preceding(RAW, h0, out, sizes, reverse), reverse)
-    dx, du, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before)
+    dx, du, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before, sizes, reverse)
     dh = Carried(RAW, g_h, h0)
     for at in reversed(steps(sizes, reverse)):
         dh.rows = pull(at, None if g_out is None else g_out[at], dh.enter(at.stop - at.start))

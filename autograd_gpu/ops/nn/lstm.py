@@ -12,7 +12,6 @@ few passes, then step by step what depends on the later steps, and the gradient 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,32 +19,56 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...core.extend import RAW, SAME, defop, one_by_one
-from .recurrence import Carried, columns, folded, joined, narrowed, preceding, prepared, steps, times
+from .recurrence import (
+    Carried,
+    blocks,
+    columns,
+    folded,
+    joined,
+    narrowed,
+    preceding,
+    prepared,
+    steps,
+    times,
+    turned,
+)
 
 Array = Any
 
 # ---- on arrays ---------------------------------------------------------------------------------------
 
 
-def _numpy_cell(hidden: int, dtype: np.dtype) -> Callable[..., None]:
-    """The function that computes a step's gates, cells and values o * tanh(c) from both parts of a.
+def _numpy_cell(x, gates, cells, values):
+    """The function that computes a step's gates, cells and values o * tanh(c), given its product and c_before.
 
     sigmoid(a) is tanh(a / 2) / 2 + 1 / 2, so all gates are one tanh.
     """
-    scale, shift = np.full(4 * hidden, 0.5, dtype), np.full(4 * hidden, 0.5, dtype)
+    hidden = cells.shape[1]
+    scale, shift = np.full(4 * hidden, 0.5, x.dtype), np.full(4 * hidden, 0.5, x.dtype)
     scale[2 * hidden : 3 * hidden], shift[2 * hidden : 3 * hidden] = 1, 0
+    i, f, g, o = columns(RAW, gates, 4)
 
-    def cell(x: Array, product: Array, before: Array, gates: Array, cells: Array, values: Array) -> None:
-        product += x
+    def cell(at: slice, product: Array, before: Array) -> None:
+        now, c, value = gates[at], cells[at], values[at]
+        product += x[at]
         product *= scale
-        np.tanh(product, out=gates)
-        gates *= scale
-        gates += shift
-        i, f, g, o = columns(RAW, gates, 4)
-        np.multiply(f, before, out=cells)
-        cells += np.multiply(i, g, out=values)
-        np.tanh(cells, out=values)
-        values *= o
+        np.tanh(product, out=now)
+        now *= scale
+        now += shift
+        np.multiply(f[at], before, out=c)
+        np.multiply(i[at], g[at], out=value)
+        c += value
+        np.tanh(c, out=value)
+        value *= o[at]
+
+    return cell
+
+
+def _cuda_cell(x, gates, cells, values):
+    """`_numpy_cell` by a kernel."""
+
+    def cell(at: slice, product: Array, before: Array) -> None:
+        kernels.lstm_step(x[at], product, before, gates[at], cells[at], values[at])
 
     return cell
 
@@ -54,65 +77,71 @@ def _forward(xp, x, h0, c0, w_hh, w_hr=None, *, sizes, reverse=False):
     """The outputs and cells of all steps, the last ones of each sequence, and the gates."""
     dtype = x.dtype
     x, h0, c0, w_hh, w_hr = prepared(xp, x, h0, c0, w_hh, w_hr)
-    hidden = w_hh.shape[0] // 4
     gates = backend.empty(xp, x.shape, x.dtype)
-    cells, values = (backend.empty(xp, (x.shape[0], hidden), x.dtype) for _ in range(2))
+    cells, values = (backend.empty(xp, (x.shape[0], w_hh.shape[0] // 4), x.dtype) for _ in range(2))
     out = values if w_hr is None else backend.empty(xp, (x.shape[0], w_hr.shape[0]), x.dtype)
-    cell = _numpy_cell(hidden, x.dtype) if xp is np else kernels.lstm_step
-    h, c = Carried(RAW, h0), Carried(RAW, c0)
+    cell = (_numpy_cell if xp is np else _cuda_cell)(x, gates, cells, values)
+    weight, h, c = turned(xp, w_hh, sizes), Carried(RAW, h0), Carried(RAW, c0)
     for at in steps(sizes, reverse):
         count = at.stop - at.start
-        product = backend.matmul(h.enter(count), w_hh.T)
-        cell(x[at], product, c.enter(count), gates[at], cells[at], values[at])
+        cell(at, backend.matmul(h.enter(count), weight), c.enter(count))
         if w_hr is not None:
             out[at] = backend.matmul(values[at], w_hr.T)
         h.rows, c.rows = out[at], cells[at]
     return narrowed(dtype, (out, h.final().copy(), cells, c.final().copy(), gates))
 
 
-def _numpy_pull(gates, before, cells):
-    """The gates' gradients da (rows, 4, hidden), and the function that computes a step of them and returns dc.
+def _numpy_pull(gates, before, cells, sizes, reverse):
+    """The gates' gradients da, and the function that computes a step of them and returns dc.
 
-    Each is a product of the gradient of c (i, f, g) or h (o) with a factor that no other step changes: those of all
-    steps come first, in a few passes.
+    Each is a product of the gradient of c (i, f, g) or h (o) with a factor that no other step changes. Those of a block
+    of steps come first, in a few passes.
     """
     rows, hidden = cells.shape
     i, f, g, o = columns(RAW, gates, 4)
-    da, curve = backend.empty(np, gates.shape, gates.dtype), np.tanh(cells)
-    np.subtract(1, gates, out=da)
-    da *= gates
-    da = da.reshape(rows, 4, hidden)
-    da[:, 0] *= g
-    da[:, 1] *= before
-    np.multiply(g, g, out=da[:, 2])
-    np.subtract(1, da[:, 2], out=da[:, 2])
-    da[:, 2] *= i
-    da[:, 3] *= curve
-    curve *= curve
-    by_h = np.subtract(1, curve, out=curve)
-    by_h *= o
+    da, by_h = backend.empty(np, (rows, 4, hidden), gates.dtype), backend.empty(np, cells.shape, gates.dtype)
+    of_c, of_o, flat = da[:, :3], da[:, 3], da.reshape(rows, 4 * hidden)
+    coming = blocks(sizes, not reverse, 4 * hidden)
 
-    def pull(at: slice, g: Array | None, to_h: Array, to_c: Array) -> Array:
-        if g is not None:
-            to_h = to_h + g
+    def factors(at: slice) -> None:
+        np.subtract(1, gates[at], out=flat[at])
+        flat[at] *= gates[at]
+        da[at, 0] *= g[at]
+        da[at, 1] *= before[at]
+        new, curve = da[at, 2], by_h[at]
+        np.multiply(g[at], g[at], out=new)
+        np.subtract(1, new, out=new)
+        new *= i[at]
+        np.tanh(cells[at], out=curve)
+        of_o[at] *= curve
+        curve *= curve
+        np.subtract(1, curve, out=curve)
+        curve *= o[at]
+
+    def pull(at: slice, own: Array | None, to_h: Array, to_c: Array) -> Array:
+        block = coming.get(at.start)
+        if block is not None:
+            factors(block)
+        if own is not None:
+            to_h = to_h + own
         dc = by_h[at] * to_h
         dc += to_c
-        da[at, :3] *= dc[:, None]
-        da[at, 3] *= to_h
+        of_c[at] *= dc[:, None]
+        of_o[at] *= to_h
         dc *= f[at]
         return dc
 
-    return da.reshape(rows, 4 * hidden), pull
+    return flat, pull
 
 
-def _cuda_pull(gates, before, cells):
+def _cuda_pull(gates, before, cells, sizes, reverse):
     """`_numpy_pull` by a kernel for each step."""
     xp = backend.namespace(gates)
     da = xp.empty_like(gates)
 
-    def pull(at: slice, g: Array | None, to_h: Array, to_c: Array) -> Array:
+    def pull(at: slice, own: Array | None, to_h: Array, to_c: Array) -> Array:
         dc = xp.empty_like(to_c)
-        kernels.lstm_step_backward(g, to_h, to_c, gates[at], before[at], cells[at], da[at], dc)
+        kernels.lstm_step_backward(own, to_h, to_c, gates[at], before[at], cells[at], da[at], dc)
         return dc
 
     return da, pull
@@ -126,7 +155,7 @@ def _fused(F, g, need, h0, c0, w_hh, w_hr, out, cells, gates, sizes, reverse):
     g_out, g_h, g_c = prepared(xp, g[0], g[1], g[3])
     h0, c0, w_hh, w_hr, out, cells, gates = prepared(xp, h0, c0, w_hh, w_hr, out, cells, gates)
     before = joined(RAW, preceding(RAW, c0, cells, sizes, reverse), reverse)
-    da, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before, cells)
+    da, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before, cells, sizes, reverse)
     dh, dc = Carried(RAW, g_h, h0), Carried(RAW, g_c, c0)
     totals = None if w_hr is None else backend.empty(xp, out.shape, out.dtype)
     for at in reversed(steps(sizes, reverse)):

@@ -13,7 +13,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...core.extend import RAW, SAME, defop, one_by_one
-from .recurrence import Carried, folded, joined, narrowed, preceding, prepared, steps, times
+from .recurrence import Carried, folded, joined, narrowed, preceding, prepared, steps, times, turned
 
 Array = Any
 
@@ -22,9 +22,9 @@ def _forward(xp, x, h0, w_hh, *, sizes, reverse=False, relu=False):
     """The outputs of all steps, and the last ones of each sequence."""
     dtype = x.dtype
     x, h0, w_hh = prepared(xp, x, h0, w_hh)
-    out, h = backend.empty(xp, x.shape, x.dtype), Carried(RAW, h0)
+    out, weight, h = backend.empty(xp, x.shape, x.dtype), turned(xp, w_hh, sizes), Carried(RAW, h0)
     for at in steps(sizes, reverse):
-        product, h.rows = backend.matmul(h.enter(at.stop - at.start), w_hh.T), out[at]
+        product, h.rows = backend.matmul(h.enter(at.stop - at.start), weight), out[at]
         if xp is not np:
             kernels.rnn_step("relu" if relu else "tanh", x[at], product, h.rows)
             continue
