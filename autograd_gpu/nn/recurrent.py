@@ -222,6 +222,13 @@ def _check_ranks(states: Sequence[Tensor], ndim: int) -> None:
         raise RuntimeError(f"For {kind} input, {which} should also be {ndim}-D but got {got}")
 
 
+def pair_of(hx: Any) -> States:
+    """The states (h, c) of an LSTM as a tuple; TypeError if hx is no pair."""
+    if isinstance(hx, Tensor) or len(hx) != 2:
+        raise TypeError(f"the states of an LSTM are a pair (h, c), but got a {type(hx).__name__} of length {len(hx)}")
+    return tuple(hx)
+
+
 def _added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return None if a is None or b is None else a + b
 
@@ -290,7 +297,7 @@ class LSTM(RNNBase):
         )  # fmt: skip
 
     def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
-        out, (h, c) = self._ag_run(input, None if hx is None else tuple(hx))
+        out, (h, c) = self._ag_run(input, None if hx is None else pair_of(hx))
         return out, (h, c)
 
     def _ag_state_sizes(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from ..ops.nn.lstm import lstm_layer
 from ..ops.nn.rnn import rnn_layer
 from . import init
 from .module import Module
+from .recurrent import pair_of
 
 
 class RNNCellBase(Module):
@@ -118,7 +119,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        rows, h, c = self._ag_rows(input, None if hx is None else tuple(hx), 2)
+        rows, h, c = self._ag_rows(input, None if hx is None else pair_of(hx), 2)
         x = linear(rows, self.weight_ih, self._ag_bias())
         found = lstm_layer(x, h, c, self.weight_hh, sizes=(rows.shape[0],))
         if input.ndim == 1:

@@ -159,7 +159,7 @@ def _fused(F, g, need, h0, c0, w_hh, w_hr, out, cells, gates, sizes, reverse):
     before = joined(RAW, preceding(RAW, c0, cells, sizes, reverse), reverse)
     da, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before, cells, sizes, reverse)
     dh, dc = Carried(RAW, g_h, h0), Carried(RAW, g_c, c0)
-    totals = None if w_hr is None else backend.empty(xp, out.shape, out.dtype)
+    totals: Any = None if w_hr is None else backend.empty(xp, out.shape, out.dtype)
     for at in reversed(steps(sizes, reverse)):
         count = at.stop - at.start
         to_h, own = dh.enter(count), None if g_out is None else g_out[at]
