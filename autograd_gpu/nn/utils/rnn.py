@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...ops import as_tensor, cat, stack, tensor
+from ...ops import cat, stack, tensor
 
 
 class _Fields(NamedTuple):
@@ -133,7 +133,7 @@ def pack_padded_sequence(
     rows = [place[:size] * steps + t if batch_first else t * batch + place[:size] for t, size in enumerate(sizes)]
     flat = input.reshape(batch * steps, *input.shape[2:])
     data = flat.index_select(0, tensor(np.concatenate(rows), device=input.device))
-    return PackedSequence(data, tensor(sizes), indices, None)
+    return PackedSequence(data, tensor(sizes, device="cpu"), indices, None)
 
 
 def _check_lengths(lengths: list[int], steps: int, batch: int) -> None:
@@ -190,7 +190,7 @@ def pad_packed_sequence(
         rows = rows.T
     padded = cat([data, data.new_full((1, *data.shape[1:]), padding_value)])
     out = padded.index_select(0, tensor(rows.reshape(-1), device=data.device))
-    return out.reshape(*rows.shape, *data.shape[1:]), tensor(lengths)
+    return out.reshape(*rows.shape, *data.shape[1:]), tensor(lengths, device="cpu")
 
 
 def pad_sequence(
@@ -238,7 +238,7 @@ def unpad_sequence(
     [tensor([1, 2, 3]), tensor([4])]
     """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    found = as_tensor(lengths).tolist()
+    found = lengths.tolist() if isinstance(lengths, Tensor) else lengths
     return [row[: int(length)].clone() for row, length in zip(rows, found, strict=True)]
 
 
