@@ -42,8 +42,9 @@ def run(module, x, *states):
 # ---- derivatives -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", LAYERS)
-def test_second_derivatives(name, device):
+def test_second_derivatives(name):
     """Of output and states for input, states and parameters, through both directions of a packed batch."""
     module = make(name, 1, 2, bidirectional=True)
     names = [key for key, _ in module.named_parameters() if "_reverse" in key or "bias" not in key]
@@ -62,7 +63,8 @@ def test_second_derivatives(name, device):
     assert gradgradcheck(call, inputs)
 
 
-def test_second_derivatives_with_projection(device):
+@pytest.mark.cpu
+def test_second_derivatives_with_projection():
     module = make("LSTM", 1, 3, proj_size=2)
     parameters = list(module.parameters())
 
