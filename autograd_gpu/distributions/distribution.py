@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import ops
 from ..config import no_grad
@@ -34,7 +34,6 @@ class Distribution:
     has_rsample: bool = False
     has_enumerate_support: bool = False
     _validate_args: bool = __debug__
-    arg_constraints: ClassVar[dict[str, Constraint]]
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -85,7 +84,10 @@ class Distribution:
     def _expanded(self, cls: type, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """What `expand` of cls returns where the parameters in arg_constraints are all there is to expand."""
         new, batch_shape = self._get_checked_instance(cls, _instance), as_size(batch_shape)
-        for name, constraint in cls.arg_constraints.items():  # type: ignore[attr-defined]
+        constraints = cls.arg_constraints  # type: ignore[attr-defined]
+        if isinstance(constraints, property):  # they depend on each other
+            constraints = self.arg_constraints
+        for name, constraint in constraints.items():
             if name in self.__dict__:
                 value = self.__dict__[name]
                 event = value.shape[value.ndim - constraint.event_dim :]
@@ -93,6 +95,11 @@ class Distribution:
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
+
+    @property
+    def arg_constraints(self) -> Any:
+        """A dict of the parameters' constraints by name."""
+        raise NotImplementedError(f"{type(self).__name__} does not define its arg_constraints")
 
     @property
     def support(self) -> Any:
@@ -167,8 +174,9 @@ class Distribution:
 
     def _check_parameters(self) -> None:
         """ValueError if a parameter is outside of its constraint."""
-        constraints = getattr(self, "arg_constraints", None)
-        if constraints is None:
+        try:
+            constraints = self.arg_constraints
+        except NotImplementedError:
             warnings.warn(
                 f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
                 "the distribution with `validate_args=False` to turn off validation.", stacklevel=3,
@@ -207,7 +215,7 @@ class Distribution:
                                   f"({support!r}) of the distribution {self!r}")  # fmt: skip
 
     def __repr__(self) -> str:
-        names = [name for name in getattr(self, "arg_constraints", {}) if name in self.__dict__]
+        names = [name for name in self.arg_constraints if name in self.__dict__]
         values = [self.__dict__[name] for name in names]
         shown = [v if not isinstance(v, Tensor) or v.numel() == 1 else v.shape for v in values]
         return f"{type(self).__name__}({', '.join(f'{n}: {v}' for n, v in zip(names, shown, strict=True))})"

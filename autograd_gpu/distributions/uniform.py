@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import ops, random
 from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all, holds_everywhere
+from .utils import broadcast_all
 
 
 class Uniform(Distribution):
@@ -20,22 +21,18 @@ class Uniform(Distribution):
     tensor([0.5000, 0.2500])
     """
 
-    arg_constraints: ClassVar = {
-        "low": constraints.dependent(is_discrete=False, event_dim=0),
-        "high": constraints.dependent(is_discrete=False, event_dim=0),
-    }
     has_rsample = True
 
-    def __init__(
-        self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
-        if self._validate_args and not holds_everywhere(self.low < self.high):
-            raise ValueError("Uniform is not defined when low>= high")
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(Uniform, batch_shape, _instance)
+
+    @property
+    def arg_constraints(self) -> Any:
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
@@ -48,7 +45,7 @@ class Uniform(Distribution):
     @property
     def mode(self) -> Tensor:
         """NaN: no value is the most likely one."""
-        return ops.full_like(self.low, float("nan"))
+        return math.nan * self.high
 
     @property
     def stddev(self) -> Tensor:
