@@ -7,17 +7,35 @@
 tensor(2.)
 """
 
-from . import constraints, kl, kl_continuous, utils  # noqa: F401  kl_continuous registers formulas
+from . import constraint_registry, constraints, kl, kl_continuous, transforms, utils
+from .cauchy import Cauchy
+from .constraint_registry import biject_to, transform_to
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
+from .exponential import Exponential
+from .gumbel import Gumbel
+from .half_cauchy import HalfCauchy
+from .half_normal import HalfNormal
+from .independent import Independent
 from .kl import kl_divergence, register_kl
+from .laplace import Laplace
+from .log_normal import LogNormal
+from .multivariate_normal import MultivariateNormal
 from .normal import Normal
+from .transformed_distribution import TransformedDistribution
+from .transforms import *  # noqa: F403
 from .uniform import Uniform
+from .weibull import Weibull
+
+del kl_continuous  # imported for the formulas that it registers
 
 __all__ = [
-    "Distribution", "ExponentialFamily", "Normal", "Uniform", "constraints", "kl", "kl_divergence", "register_kl",
-    "utils",
+    "Cauchy", "Distribution", "Exponential", "ExponentialFamily", "Gumbel", "HalfCauchy", "HalfNormal", "Independent",
+    "Laplace", "LogNormal", "MultivariateNormal", "Normal", "TransformedDistribution", "Uniform", "Weibull",
+    "biject_to", "constraint_registry", "constraints", "kl", "kl_divergence", "register_kl", "transform_to",
+    "transforms", "utils",
 ]  # fmt: skip
+__all__ += transforms.__all__
 
 
 def __dir__() -> list[str]:

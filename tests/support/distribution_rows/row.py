@@ -23,7 +23,7 @@ class Row:
         that are not numbers the mean of the samples is compared with `mean`
     probabilities: what icdf is asked about
     noise: whether rsample is a function of the parameters and of noise that does not depend on them
-    more: attributes and methods that PyTorch does not implement
+    more: attributes and methods that PyTorch does not implement; "kl" stands for divergences from it
     label: the test's name, where a class has several rows
     """
 
