@@ -46,7 +46,7 @@ class StickBreakingTransform(_Fixed):
 
     >>> from autograd_gpu.distributions.transforms import StickBreakingTransform
     >>> StickBreakingTransform()(ag.zeros(3))
-    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    tensor([0.25, 0.25, 0.25, 0.25])
     """
 
     domain = constraints.real_vector
