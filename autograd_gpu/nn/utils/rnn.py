@@ -114,7 +114,7 @@ def pack_padded_sequence(
     """Packs a padded batch (T, B, *), or (B, T, *) with `batch_first`, of sequences of the given lengths.
 
     The sequences have to be sorted by length, the longest first; with `enforce_sorted=False` they are sorted here.
-    RuntimeError if they are not, or if a length is not in [1, T].
+    RuntimeError if they are not, or if a length is not in [1, T]; PyTorch accepts lengths beyond T, with wrong results.
 
     >>> padded = ag.tensor([[1, 2, 3], [4, 0, 0]])
     >>> ag.nn.utils.rnn.pack_padded_sequence(padded, [3, 1], batch_first=True).data

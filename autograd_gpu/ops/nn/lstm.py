@@ -41,8 +41,8 @@ Array = Any
 def _numpy_cell(rows, x, gates, cells, values):
     """The function that computes a step's gates, cells and values o * tanh(c), given its product and c_before.
 
-    sigmoid(a) is tanh(a / 2) / 2 + 1 / 2, so all gates are one tanh. The factors have the shape of the largest step:
-    NumPy takes twice as long to broadcast a row.
+    sigmoid(a) is tanh(a / 2) / 2 + 1 / 2, to a rounding error of 1, so all gates are one tanh. The factors have the
+    shape of the largest step: NumPy takes twice as long to broadcast a row.
     """
     hidden = cells.shape[1]
     scale = np.full((rows, 4 * hidden), 0.5, x.dtype)
