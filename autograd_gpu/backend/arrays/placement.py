@@ -27,7 +27,7 @@ def device_of(array: Any) -> Device:
 def to_device(array: Any, device: Device, non_blocking: bool = False) -> Any:
     """`array` on `device`: the same array if it is there already, else a copy.
 
-    With `non_blocking` a copy from page-locked memory to CUDA is only queued.
+    With `non_blocking` a copy from page-locked memory to CUDA is only queued: the memory must keep its values.
     """
     if is_cuda(array):
         to_host = device.type == "cpu"
@@ -35,8 +35,8 @@ def to_device(array: Any, device: Device, non_blocking: bool = False) -> Any:
     if device.type == "cpu":
         return array
     index = runtime.device_index(device)
-    if non_blocking and pinned_arrays.can_send(array):
-        return pinned_arrays.send(array, index)
+    if pinned_arrays.can_send(array):  # CuPy would only queue the copy, whatever becomes of the memory
+        return pinned_arrays.send(array, index, non_blocking)
     return runtime.from_host(array, index)
 
 

@@ -31,7 +31,7 @@ def pinned(array: np.ndarray) -> np.ndarray:
 def is_pinned(array: np.ndarray) -> bool:
     """Whether `array` lies in page-locked memory. Does not import CuPy: without it there is no such memory."""
     module = runtime.loaded()
-    return module is not None and bool(module.cuda.pinned_memory.is_memory_pinned(array.ctypes.data))
+    return module is not None and bool(module.cuda.pinned_memory.is_memory_pinned(array.__array_interface__["data"][0]))
 
 
 def can_send(array: np.ndarray) -> bool:
@@ -39,14 +39,17 @@ def can_send(array: np.ndarray) -> bool:
     return array.ndim > 0 and array.size > 0 and array.flags.forc and is_pinned(array)
 
 
-def send(array: np.ndarray, index: int) -> Any:
-    """A copy of a dense `array` in page-locked memory on device `index`, queued on the current stream."""
+def send(array: np.ndarray, index: int, non_blocking: bool) -> Any:
+    """A copy of `array`, for which `can_send` holds, on device `index`; with `non_blocking` it is only queued."""
     module = runtime.require_device(index)
     with module.cuda.Device(index):
         stream = module.cuda.get_current_stream()
         result = module.empty(array.shape, array.dtype, order="C" if array.flags.c_contiguous else "F")
         result.set(array, stream)
-        _in_flight.append((record(stream), array))
+        if non_blocking:
+            _in_flight.append((record(stream), array))
+        else:
+            stream.synchronize()
     return result
 
 
