@@ -118,6 +118,16 @@ FAMILIES = {
         nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
         nn.TransformerEncoderLayer nn.Unflatten
     """,
+    "Recurrent layers": """
+        nn.GRU nn.GRUCell nn.LSTM nn.LSTMCell nn.RNN nn.RNNBase nn.RNNCell nn.RNNCellBase
+        nn.RNNBase.all_weights nn.RNNBase.flatten_parameters nn.RNNBase.reset_parameters
+        nn.utils.rnn.PackedSequence nn.utils.rnn.invert_permutation nn.utils.rnn.pack_padded_sequence
+        nn.utils.rnn.pack_sequence nn.utils.rnn.pad_packed_sequence nn.utils.rnn.pad_sequence
+        nn.utils.rnn.unpack_sequence nn.utils.rnn.unpad_sequence
+        nn.utils.rnn.PackedSequence.cpu nn.utils.rnn.PackedSequence.cuda nn.utils.rnn.PackedSequence.double
+        nn.utils.rnn.PackedSequence.float nn.utils.rnn.PackedSequence.half nn.utils.rnn.PackedSequence.int
+        nn.utils.rnn.PackedSequence.is_cuda nn.utils.rnn.PackedSequence.long nn.utils.rnn.PackedSequence.to
+    """,
     "Modules": """
         nn.Buffer nn.Module nn.ModuleDict nn.ModuleList nn.Parameter nn.ParameterDict nn.ParameterList nn.Sequential
         nn.utils.stateless.functional_call
