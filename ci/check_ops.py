@@ -67,6 +67,7 @@ READS = {
     f"{OPS}creation/factories.py": {"full": NUMBER},
     f"{OPS}creation/from_data.py": {"_plain": NUMBER},
     f"{OPS}creation/like.py": {"full_like": NUMBER},
+    f"{OPS}creation/pinning.py": dict.fromkeys(("pin_memory", "is_pinned"), "where the memory is"),
     f"{OPS}elementwise/comparison.py": dict.fromkeys(("allclose", "equal"), "returns a bool"),
     f"{OPS}foreach/arguments.py": {"_plain": "takes a number"},
     f"{OPS}foreach/functions.py": {"_with_value": NUMBER},

@@ -167,6 +167,14 @@ FAMILIES = {
         optim.swa_utils.AveragedModel optim.swa_utils.SWALR optim.swa_utils.get_ema_multi_avg_fn
         optim.swa_utils.get_swa_multi_avg_fn optim.swa_utils.update_bn
     """,
+    "Data": """
+        utils.data.BatchSampler utils.data.ChainDataset utils.data.ConcatDataset utils.data.DataLoader
+        utils.data.Dataset utils.data.IterableDataset utils.data.RandomSampler utils.data.Sampler
+        utils.data.SequentialSampler utils.data.StackDataset utils.data.Subset utils.data.SubsetRandomSampler
+        utils.data.TensorDataset utils.data.WeightedRandomSampler utils.data.dataloader.DataLoader
+        utils.data.dataset.Dataset utils.data.default_collate utils.data.default_convert utils.data.get_worker_info
+        utils.data.random_split utils.data.sampler.Sampler Tensor.is_pinned Tensor.pin_memory
+    """,
     "Random numbers": """
         Generator bernoulli get_rng_state initial_seed manual_seed multinomial normal poisson rand rand_like randint
         randint_like randn randn_like randperm seed set_rng_state cuda.manual_seed cuda.manual_seed_all
