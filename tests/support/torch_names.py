@@ -124,6 +124,8 @@ FAMILIES = {
         nn.utils.rnn.PackedSequence nn.utils.rnn.invert_permutation nn.utils.rnn.pack_padded_sequence
         nn.utils.rnn.pack_sequence nn.utils.rnn.pad_packed_sequence nn.utils.rnn.pad_sequence
         nn.utils.rnn.unpack_sequence nn.utils.rnn.unpad_sequence
+        nn.utils.rnn.PackedSequence.byte nn.utils.rnn.PackedSequence.char nn.utils.rnn.PackedSequence.is_pinned
+        nn.utils.rnn.PackedSequence.pin_memory nn.utils.rnn.PackedSequence.short
         nn.utils.rnn.PackedSequence.cpu nn.utils.rnn.PackedSequence.cuda nn.utils.rnn.PackedSequence.double
         nn.utils.rnn.PackedSequence.float nn.utils.rnn.PackedSequence.half nn.utils.rnn.PackedSequence.int
         nn.utils.rnn.PackedSequence.is_cuda nn.utils.rnn.PackedSequence.long nn.utils.rnn.PackedSequence.to

@@ -83,6 +83,27 @@ class PackedSequence(_Fields):
         """With `data` as int32."""
         return self.to(np.int32)
 
+    def short(self) -> PackedSequence:
+        """With `data` as int16."""
+        return self.to(np.int16)
+
+    def char(self) -> PackedSequence:
+        """With `data` as int8."""
+        return self.to(np.int8)
+
+    def byte(self) -> PackedSequence:
+        """With `data` as uint8."""
+        return self.to(np.uint8)
+
+    def pin_memory(self) -> PackedSequence:
+        """With `data` and the indices in page-locked memory, as Tensor.pin_memory has it."""
+        indices = [x if x is None else x.pin_memory() for x in self[2:]]
+        return type(self)(self.data.pin_memory(), self.batch_sizes, *indices)
+
+    def is_pinned(self) -> bool:
+        """Whether `data` is in page-locked memory."""
+        return self.data.is_pinned()
+
     @property
     def is_cuda(self) -> bool:
         """Whether `data` is on a CUDA device."""

@@ -1,6 +1,7 @@
 """Packed and padded sequences against PyTorch's, with gradients; devices and dtypes of a PackedSequence; errors."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -105,7 +106,11 @@ def test_fields_and_conversions(device):
     assert packed.float().data.dtype == ag.float32
     assert packed.half().double().data.dtype == ag.float64
     assert (packed.long().data.dtype, packed.int().data.dtype) == (ag.int64, ag.int32)
+    assert (packed.short().data.dtype, packed.char().data.dtype) == (ag.int16, ag.int8)
+    assert packed.byte().data.dtype == ag.uint8
     there = packed.cpu()
+    assert not there.is_pinned()
+    same(pickle.loads(pickle.dumps(there)), packed)
     assert (there.data.device.type, there.sorted_indices.device.type) == ("cpu", "cpu")
     same(there, packed)
     assert type(there) is rnn.PackedSequence
@@ -122,6 +127,10 @@ def test_to_the_device_and_back(device):
     packed = rnn.pack_sequence(sequences(ag, device="cpu"), enforce_sorted=False)
     assert packed.cuda().is_cuda
     assert packed.cuda().sorted_indices.is_cuda
+    pinned = packed.pin_memory()
+    assert pinned.is_pinned()
+    assert pinned.sorted_indices.is_pinned()
+    same(pinned, packed)
     assert packed.to(device).batch_sizes.device.type == "cpu"
     with pytest.raises(ValueError, match="batch_sizes should always be on CPU"):
         rnn.PackedSequence(packed.data, packed.batch_sizes.cuda())
