@@ -31,12 +31,16 @@ def pinned(array: np.ndarray) -> np.ndarray:
 def is_pinned(array: np.ndarray) -> bool:
     """Whether `array` lies in page-locked memory. Does not import CuPy: without it there is no such memory."""
     module = runtime.loaded()
-    return module is not None and bool(module.cuda.pinned_memory.is_memory_pinned(array.__array_interface__["data"][0]))
+    return module is not None and module.cuda.is_available() and _is_locked(module, array)
+
+
+def _is_locked(module: Any, array: np.ndarray) -> bool:
+    return bool(module.cuda.pinned_memory.is_memory_pinned(array.__array_interface__["data"][0]))
 
 
 def can_send(array: np.ndarray) -> bool:
     """Whether `send` takes `array`: one in page-locked memory, without gaps, and not 0-d (cuda/exact.py)."""
-    return array.ndim > 0 and array.size > 0 and array.flags.forc and is_pinned(array)
+    return array.ndim > 0 and array.size > 0 and array.flags.forc and _is_locked(runtime.cupy(), array)
 
 
 def send(array: np.ndarray, index: int, non_blocking: bool) -> Any:

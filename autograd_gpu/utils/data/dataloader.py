@@ -30,7 +30,7 @@ class DataLoader(Generic[Item]):
     seed            determines the order of every epoch and the seeds of the workers, without a generator (not in
                     PyTorch)
     pin_memory      batches lie in page-locked memory, so that `.to("cuda", non_blocking=True)` does not wait; without a
-                    GPU a warning
+                    GPU a warning. `pin_memory_device` is ignored
 
     A batch of a TensorDataset, or of a Subset of it, is one indexing of each tensor, a copy on the tensor's device.
 
@@ -43,7 +43,8 @@ class DataLoader(Generic[Item]):
 
     `multiprocessing_context` is a start method or a context of multiprocessing; None is the platform's. A process
     forked after CUDA was used cannot use it: datasets whose samples lie on CUDA need "spawn" or "forkserver", which
-    pickle the dataset, and a script that keeps its start under `if __name__ == "__main__":`.
+    pickle the dataset, and a script that keeps its start under `if __name__ == "__main__":`. While workers are forked
+    no other thread may compute matrix products: OpenBLAS would never return from the fork.
 
     >>> dataset = ag.utils.data.TensorDataset(ag.arange(5))
     >>> loader = ag.utils.data.DataLoader(dataset, batch_size=2, shuffle=True, seed=0)

@@ -205,7 +205,7 @@ def draws(**kwargs):
 
 @cpu
 def test_seeds_of_workers_repeat():
-    for make in (lambda: {"seed": 5}, lambda: {"generator": ag.Generator().manual_seed(5)}, lambda: {}):
+    for make in (lambda: {"seed": 5}, lambda: {"generator": ag.Generator().manual_seed(5)}, dict):
         found = []
         for _ in range(2):
             ag.manual_seed(1)
@@ -247,7 +247,8 @@ def test_an_error_has_its_class_the_item_the_worker_and_the_traceback():
     with pytest.raises(KeyError) as caught:
         next(loader)
     lines = str(caught.value).splitlines()
-    assert lines[:2] == ["Caught KeyError in DataLoader worker process 1.", "Original Traceback (most recent call last):"]
+    assert lines[0] == "Caught KeyError in DataLoader worker process 1."
+    assert lines[1] == "Original Traceback (most recent call last):"
     assert any("raise error" in line for line in lines)
     assert lines[-2:] == ["KeyError: 'no such'", "This is item 3 of the Calls."]
     assert lists(loader) == [[4], [5], [6], [7]]  # the loader goes on
@@ -271,7 +272,7 @@ def test_an_error_in_the_init_function():
 
 @cpu
 def test_a_batch_that_cannot_be_pickled():
-    with pytest.raises(RuntimeError, match="Only graph leaves can be pickled; use .detach"):
+    with pytest.raises(RuntimeError, match=r"Only graph leaves can be pickled; use \.detach"):
         next(iter(DataLoader(Calls(lambda i: ag.ones(2, requires_grad=True) * 2), num_workers=1)))
 
 
@@ -318,7 +319,7 @@ def test_cuda_in_a_forked_worker(cp, monkeypatch):
         error = cp.cuda.runtime.CUDARuntimeError(3)  # what CUDA says there
         raise error
 
-    with pytest.raises(RuntimeError, match="Cannot re-initialize CUDA in forked subprocess.*'spawn' start method"):
+    with pytest.raises(RuntimeError, match=r"Cannot re-initialize CUDA in forked subprocess.*'spawn' start method"):
         next(iter(DataLoader(Calls(item), num_workers=1)))
 
 
