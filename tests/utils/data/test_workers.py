@@ -17,6 +17,8 @@ import pytest
 from checkout import ROOT
 
 import autograd_gpu as ag
+from autograd_gpu.backend.cpu import blas, rows
+from autograd_gpu.random import generator
 from autograd_gpu.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
 
 cpu = pytest.mark.cpu
@@ -421,6 +423,31 @@ def test_workers_compute_after_threads_have_worked():
 
 
 @cpu
+def test_a_fork_inside_of_a_product_on_one_thread():
+    """The child forgets that product, and has one thread."""
+    if not blas.threads():
+        pytest.skip("NumPy uses another BLAS than OpenBLAS")
+    before, found = blas.threads(), []
+
+    def item(i):
+        return blas._LIMIT.depth, blas.threads(), rows.cores()
+
+    blas.on_one_thread(lambda: found.extend(DataLoader(Calls(item, 2), None, num_workers=1)))
+    assert [tuple(row) for row in found] == [(0, 1, 1)] * 2
+    assert blas.threads() == before
+
+
+@pytest.mark.emulated
+def test_generators_on_cuda_stay_in_the_parent():
+    ag.manual_seed(1)
+    first = ag.rand(3, device="cuda").tolist()
+    known = Calls(lambda i: sorted(map(str, generator._DEFAULTS.generators)))
+    assert next(iter(DataLoader(known, None, num_workers=1))) == ["cpu"]
+    ag.manual_seed(1)
+    assert ag.rand(3, device="cuda").tolist() == first
+
+
+@cpu
 def test_spawned_workers():
     loader = DataLoader(TensorDataset(ag.arange(4)), 2, num_workers=1, multiprocessing_context="spawn")
     assert [x.tolist() for (x,) in loader] == [[0, 1], [2, 3]]
@@ -468,7 +495,8 @@ def test_control_c_ends_all_processes():
 
 @cpu
 def test_workers_end_when_their_parent_is_killed():
-    script = SCRIPT.replace("time.sleep(100)", "time.sleep(0.2)")
+    """Also those that have nothing to do."""
+    script = SCRIPT.replace("time.sleep(100)", "time.sleep(0.1)") + "time.sleep(100)"
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     workers = {int(process.stdout.readline()) for _ in range(3)}
     process.kill()
