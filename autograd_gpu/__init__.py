@@ -3,9 +3,8 @@
 Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour are PyTorch's where PyTorch has them.
 """
 
-import importlib
 from math import e, inf, nan, pi
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy import dtype
 
@@ -25,7 +24,9 @@ from . import (
     special,
     testing,
     utils,
+    version,
 )
+from .absent import getattr_of
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -59,13 +60,21 @@ from .backend.arrays.dtypes import (
 from .backend.arrays.dtypes import bool_ as bool
 from .backend.arrays.memory_format import MemoryFormat as memory_format
 from .backend.arrays.memory_format import channels_last, channels_last_3d, contiguous_format, preserve_format
-from .backend.arrays.tensor_types import set_default_tensor_type
+from .backend.cpu.threads import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.history.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
 from .core.size import Size
 from .core.tensor import Tensor
+from .deterministic import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
+from .ops.creation.tensor_types import CPU_TYPES, set_default_tensor_type
 from .random import (
     Generator,
     get_rng_state,
@@ -82,20 +91,27 @@ from .random import (
     set_rng_state,
 )
 from .utils.serialization import load, save
+from .version import __version__
 
 if TYPE_CHECKING:
-    from . import func
+    from . import accelerator, amp, compiler, func, jit
+    from .amp.autocast_mode import autocast, is_autocast_enabled
+    from .compiler import compile
+    from .func import vmap
 
 # PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
 
-__version__ = "0.1.0"
 __all__ = [
     "Generator",
     "Size",
     "Tensor",
     "__version__",
+    "accelerator",
+    "amp",
+    "are_deterministic_algorithms_enabled",
+    "autocast",
     "autograd",
     "backends",
     "bfloat16",
@@ -103,6 +119,8 @@ __all__ = [
     "can_cast",
     "channels_last",
     "channels_last_3d",
+    "compile",
+    "compiler",
     "contiguous_format",
     "cuda",
     "device",
@@ -119,7 +137,10 @@ __all__ = [
     "func",
     "get_default_device",
     "get_default_dtype",
+    "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
     "get_printoptions",
     "get_rng_state",
     "hooks",
@@ -133,8 +154,11 @@ __all__ = [
     "int64",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_autocast_enabled",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "jit",
     "linalg",
     "load",
     "logging",
@@ -163,8 +187,11 @@ __all__ = [
     "set_default_device",
     "set_default_dtype",
     "set_default_tensor_type",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_num_interop_threads",
+    "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "special",
@@ -173,17 +200,20 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "use_deterministic_algorithms",
     "utils",
+    "version",
+    "vmap",
 ]  # fmt: skip
 __all__ += ops.__all__
+globals().update(CPU_TYPES)  # FloatTensor and the other old types
+__all__ += list(CPU_TYPES)
 
 if not TYPE_CHECKING:  # a type checker would accept any name
-
-    def __getattr__(name: str) -> Any:
-        """Imports `func` at its first use; nothing else needs optree."""
-        if name == "func":
-            return importlib.import_module(f"{__name__}.func")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = getattr_of(
+        __name__, __config__="", accelerator="", amp="", compiler="", func="", jit="", autocast="amp.autocast_mode",
+        compile="compiler", is_autocast_enabled="amp.autocast_mode", vmap="func",
+    )  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,5 @@
-"""Settings of PyTorch's backend libraries that programs set: `backends.cudnn`."""
+"""Settings and questions of PyTorch's backend libraries that programs set and ask."""
 
-from . import cudnn
+from . import cuda, cudnn, mkl, mkldnn, mps, openmp
 
-__all__ = ["cudnn"]
+__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backend.cuda.runtime import is_available
 from ..backend.cuda.streams import Event, ExternalStream, Stream, current_stream, default_stream, set_stream, stream
+from ..ops.creation.tensor_types import CUDA_TYPES
 from .devices import (
     DeviceProperties,
     current_device,
@@ -99,6 +100,8 @@ __all__ = [
     "temperature",
     "utilization",
 ]
+globals().update(CUDA_TYPES)  # FloatTensor and the other old types
+__all__ += list(CUDA_TYPES)
 
 
 def __dir__() -> list[str]:

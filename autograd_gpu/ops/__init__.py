@@ -4,7 +4,7 @@
 Type checkers and editors read __init__.pyi, written by `ci/write_stubs.py`.
 """
 
-from .creation import convert, factories, from_data, like, strided
+from .creation import convert, factories, from_data, like, strided, tensor_types
 from .elementwise import (
     arithmetic,
     bessel,

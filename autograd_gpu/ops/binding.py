@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..absent import TENSOR_NAMES, AbsentMethod
 from ..core.declare.public import NAMED, Named
 from ..core.extend import Tensor, operator
 from ..errors import OpDeclarationError
 from . import properties
 from ._support.out import taking_out
-from .creation import convert
+from .creation import convert, tensor_types
 from .elementwise import arithmetic, bitwise, comparison, division, unary
 from .indexing import index, setitem
 from .inplace import record, views
@@ -98,6 +99,8 @@ def bind() -> None:
         _add(named)
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
+    for name in TENSOR_NAMES:
+        setattr(Tensor, name, AbsentMethod(name))
     for name, function in OPERATORS.items():
         setattr(Tensor, f"__{name}__", function)
     for name, function in BINARY.items():
@@ -111,6 +114,7 @@ def bind() -> None:
         setattr(Tensor, name, property(function))
     Tensor.__matmul__ = matmul.matmul  # type: ignore[method-assign]  # the stub declares what is set here
     Tensor.__rmatmul__ = reflected(matmul.matmul)  # type: ignore[method-assign]
+    Tensor.__new__ = tensor_types.construct  # type: ignore[method-assign,assignment]
     Tensor.__iter__ = _iterate  # type: ignore[method-assign]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]

@@ -73,6 +73,18 @@ def limit() -> int:
         return _LIMIT.before if _LIMIT.depth else threads()
 
 
+def set_limit(count: int) -> None:
+    """Sets threads() to `count`, at the end of the products that run on one thread; nothing with another BLAS."""
+    controls = _controls()
+    if controls is None:
+        return
+    with _LIMIT.lock:
+        if _LIMIT.depth:
+            _LIMIT.before = count
+        else:
+            controls[1](count)
+
+
 def kernels() -> str | None:
     """The processor type that NumPy's OpenBLAS has selected, such as "SkylakeX"; None if NumPy uses another BLAS."""
     found = _library()
