@@ -96,12 +96,15 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import accelerator, amp, compiler, func, jit
     from .amp.autocast_mode import autocast, is_autocast_enabled
+    from .amp.grad_scaler import GradScaler
     from .compiler import compile
+    from .cuda import Event, OutOfMemoryError, Stream
     from .func import vmap
 
 # PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
+newaxis = None
 
 __all__ = [
     "Generator",
@@ -165,6 +168,7 @@ __all__ = [
     "manual_seed",
     "memory_format",
     "nan",
+    "newaxis",
     "nn",
     "no_grad",
     "ops",
@@ -211,7 +215,8 @@ __all__ += list(CPU_TYPES)
 
 if not TYPE_CHECKING:  # a type checker would accept any name
     __getattr__ = getattr_of(
-        __name__, __config__="", accelerator="", amp="", compiler="", func="", jit="", autocast="amp.autocast_mode",
+        __name__, __config__="", accelerator="", amp="", compiler="", func="", jit="", Event="cuda",
+        GradScaler="amp", OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode",
         compile="compiler", is_autocast_enabled="amp.autocast_mode", vmap="func",
     )  # fmt: skip
 

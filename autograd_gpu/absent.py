@@ -64,6 +64,12 @@ ABSENT: tuple[tuple[str, str], ...] = (
      "mps xpu mtia Tensor.is_meta Tensor.is_mps Tensor.is_xpu"),
     ("extensions in C++ are not here; write an ag.autograd.Function over NumPy or CuPy", "utils.cpp_extension _C"),
     ("PyTorch's trees are not public here; the package optree has the same functions", "utils._pytree*"),
+    ("there is no tracing profiler; ag.profiler.count counts products and launches, and ag.cuda.nvtx marks ranges for "
+     "NVIDIA's profilers",
+     "profiler.* autograd.profiler*"),
+    ("it has moved to ag.linalg", "symeig eig lstsq solve matrix_rank triangular_solve geqrf orgqr ormqr lu lu_solve"),
+    ("use arange, whose end is excluded", "range"),
+    ("ag.random.default_generator(device) returns it", "default_generator cuda.default_generators"),
     ("timing is left to Python's timeit; end CUDA's work with ag.cuda.synchronize", "utils.benchmark*"),
     ("connectionist temporal classification is not aimed at", "ctc_loss nn.CTCLoss nn.functional.ctc_loss"),
 )
@@ -104,7 +110,7 @@ class MissingName(AttributeError):
         return f"{beginning}. Did you mean: '{near[0]}'?" if near else beginning
 
 
-def getattr_of(module: str, **later: str) -> Callable[[str], Any]:
+def getattr_of(module: str, /, **later: str) -> Callable[[str], Any]:
     """A `__getattr__` for the module of that name: imports the names in `later`, and raises MissingName for others.
 
     `later` says for each name in which submodule it is; "" for a name that is a submodule itself.

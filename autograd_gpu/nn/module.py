@@ -18,8 +18,9 @@ from .hooks import (
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
 )
-from .registry import MODULE
-from .state_dict import IncompatibleKeys, Stateful
+from .internals import Transients, members, module_hooks, state_hooks
+from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT
+from .state_dict import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, IncompatibleKeys, Stateful
 
 __all__ = [
     "IncompatibleKeys",
@@ -53,6 +54,18 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
     """
 
     training: bool
+
+    # PyTorch's dicts, see internals.py.
+    _parameters, _buffers, _modules = members(PARAMETER), members(BUFFER, TRANSIENT), members(MODULE)
+    _forward_hooks, _forward_pre_hooks = module_hooks(hooks.POST), module_hooks(hooks.PRE)
+    _backward_hooks, _backward_pre_hooks = module_hooks(hooks.BACKWARD), module_hooks(hooks.BACKWARD_PRE)
+    _state_dict_hooks, _state_dict_pre_hooks = state_hooks(SAVE_POST), state_hooks(SAVE_PRE)
+    _load_state_dict_pre_hooks, _load_state_dict_post_hooks = state_hooks(LOAD_PRE), state_hooks(LOAD_POST)
+
+    @property
+    def _non_persistent_buffers_set(self) -> Transients:
+        """The names of the buffers that are not in `state_dict`."""
+        return Transients(self)
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,6 +33,7 @@ from .linalg import (
     matmul,
     matrix_functions,
     norms,
+    old_names,
     qr,
     solve,
     svd,

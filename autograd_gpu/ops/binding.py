@@ -44,7 +44,7 @@ IN_PLACE = {  # operator -> the method that it calls
 }
 PROPERTIES = {
     "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
-    "is_cpu": properties.is_cpu, "is_sparse": properties.is_sparse,
+    "is_cpu": properties.is_cpu, "is_sparse": properties.is_sparse, "real": properties.real,
 }
 
 # The result of `bind`: name -> function of each public module, of Tensor, and of NumPy's and CuPy's ufuncs.

@@ -1,0 +1,5 @@
+"""PyTorch's path of lazy layers."""
+
+from ..lazy import LazyLinear
+
+__all__ = ["LazyLinear"]
