@@ -98,8 +98,10 @@ if TYPE_CHECKING:
     from .amp.autocast_mode import autocast, is_autocast_enabled
     from .amp.grad_scaler import GradScaler
     from .compiler import compile
-    from .cuda import Event, OutOfMemoryError, Stream
-    from .func import vmap
+    from .cuda import Event as Event
+    from .cuda import OutOfMemoryError as OutOfMemoryError
+    from .cuda import Stream as Stream
+    from .func.vmap import vmap
 
 # PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
 double, float, half = float64, float32, float16
@@ -108,6 +110,7 @@ newaxis = None
 
 __all__ = [
     "Generator",
+    "GradScaler",
     "Size",
     "Tensor",
     "__version__",
@@ -217,7 +220,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
     __getattr__ = getattr_of(
         __name__, __config__="", accelerator="", amp="", compiler="", func="", jit="", Event="cuda",
         GradScaler="amp", OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode",
-        compile="compiler", is_autocast_enabled="amp.autocast_mode", vmap="func",
+        compile="compiler", types="", is_autocast_enabled="amp.autocast_mode", vmap="func",
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from .absent import getattr_of
 from .backend import is_array
 from .backend.arrays import dtypes
+from .backend.arrays.dtype_limits import finfo
 from .core.tensor import Tensor
 from .ops import as_tensor
 from .random import rand, randint
@@ -172,7 +173,7 @@ def make_tensor(
         result = (rand(doubled, dtype=wide, device=device) * (high - low) + low).to(dtype)
     result = result[..., ::2] if doubled != sizes else result
     if exclude_zero:
-        result[result == 0] = True if exact else float(dtypes.finfo_of(dtype).tiny)
+        result[result == 0] = True if exact else float(finfo(dtype).tiny)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -180,7 +181,7 @@ def _range(dtype: np.dtype, low: float | None, high: float | None) -> tuple[floa
     """The limits of random values, by default the dtype's, within what it can hold."""
     default = (0, 2) if dtype == dtypes.bool_ else (0, 10) if dtype.kind == "u" else (-9, 10)
     if dtype in dtypes.FLOATS:
-        default, info = (-9, 9), dtypes.finfo_of(dtype)
+        default, info = (-9, 9), finfo(dtype)
     low, high = default[0] if low is None else low, default[1] if high is None else high
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")

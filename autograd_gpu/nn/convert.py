@@ -113,8 +113,8 @@ def convert(root: Tree[Any], device: Device | None, dtype: np.dtype | None) -> N
     """
     if any(type(module)._apply is not Movable._apply for module in root.modules()):
         root._apply(lambda tensor: _as_wanted(tensor, device, dtype))
-        for parameter in filter(is_lazy, root.parameters()):
-            parameter.place(device, dtype)
+        for uninitialized in filter(is_lazy, root.parameters()):
+            uninitialized.place(device, dtype)  # type: ignore[attr-defined]
         return
     tensors: list[Tensor] = []
     lazy: list[Any] = []

@@ -238,11 +238,16 @@ def kaiming_normal_(
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    fan = _calculate_correct_fan(tensor, mode)
+    return calculate_gain(nonlinearity, a) / math.sqrt(max(fan, 1))  # fan 0: no element to draw
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan of a weight for mode "fan_in" or "fan_out"; ValueError for another mode."""
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan = _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
-    return calculate_gain(nonlinearity, a) / math.sqrt(max(fan, 1))  # fan 0: no element to draw
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
@@ -267,7 +272,8 @@ def _by_old_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return deprecated
 
 
-uniform, normal, constant, eye = map(_by_old_name, (uniform_, normal_, constant_, eye_))
-xavier_uniform, xavier_normal = map(_by_old_name, (xavier_uniform_, xavier_normal_))
-kaiming_uniform, kaiming_normal = map(_by_old_name, (kaiming_uniform_, kaiming_normal_))
-orthogonal, sparse = map(_by_old_name, (orthogonal_, sparse_))
+uniform, normal = _by_old_name(uniform_), _by_old_name(normal_)
+constant, eye = _by_old_name(constant_), _by_old_name(eye_)
+xavier_uniform, xavier_normal = _by_old_name(xavier_uniform_), _by_old_name(xavier_normal_)
+kaiming_uniform, kaiming_normal = _by_old_name(kaiming_uniform_), _by_old_name(kaiming_normal_)
+orthogonal, sparse = _by_old_name(orthogonal_), _by_old_name(sparse_)

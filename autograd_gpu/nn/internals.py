@@ -1,4 +1,4 @@
-"""The dicts of PyTorch's Module that libraries read and write: `_parameters`, `_buffers`, `_modules`, `_forward_hooks`...
+"""The dicts of PyTorch's Module that libraries read and write: `_parameters`, `_modules`, `_forward_hooks` and others.
 
 Here they are views: mappings that hold nothing, and read and change what the module has registered (registry.py,
 hooks.py, state_dict.py). They are dicts by isinstance, and `copy()` gives a dict. As in PyTorch, what is written into
@@ -8,14 +8,25 @@ them is not checked, so a clone of a module may hold plain tensors, with a histo
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, MutableSet, ValuesView
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.graph.hooks import Hooks
 from .hooks import Hook
 from .registry import BUFFER, TRANSIENT, Registry
 
+if TYPE_CHECKING:
+    Dict = MutableMapping[Any, Any]
+    Set = MutableSet[str]
+else:
 
-class View(MutableMapping[Any, Any], dict[Any, Any]):  # type: ignore[misc]  # dict only for isinstance: it stays empty
+    class Dict(MutableMapping, dict):
+        """A dict by isinstance, with the methods of MutableMapping; what it has as a dict stays empty."""
+
+    class Set(MutableSet, set):
+        """A set by isinstance, with the methods of MutableSet."""
+
+
+class View(Dict):
     """What is common to the views: the methods of dict that MutableMapping lacks."""
 
     def __reversed__(self) -> Iterator[Any]:
@@ -84,7 +95,7 @@ class Members(View):
         return sum(kind in self.wanted for kind in self.owner._ag_kinds.values())
 
 
-class Transients(MutableSet[str], set[str]):  # type: ignore[misc]  # set only for isinstance: it stays empty
+class Transients(Set):
     """The names of a module's non-persistent buffers; to add the name of a buffer makes it non-persistent."""
 
     def __init__(self, owner: Registry) -> None:

@@ -114,7 +114,7 @@ def bind() -> None:
         setattr(Tensor, name, property(function))
     Tensor.__matmul__ = matmul.matmul  # type: ignore[method-assign]  # the stub declares what is set here
     Tensor.__rmatmul__ = reflected(matmul.matmul)  # type: ignore[method-assign]
-    Tensor.__new__ = tensor_types.construct  # type: ignore[method-assign,assignment]
+    Tensor.__new__ = tensor_types.construct  # type: ignore[method-assign]
     Tensor.__iter__ = _iterate  # type: ignore[method-assign]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]

@@ -27,8 +27,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for name, tensor in (("t1", t1), ("t2", t2)):
         _check(name, tensor)
     if hasattr(t1, "__dict__") != hasattr(t2, "__dict__"):
-        raise RuntimeError(f"Cannot swap a {type(t1).__name__} and a {type(t2).__name__}: only one of them has attributes "
-                           "of its own; make both Parameters, or neither")
+        raise RuntimeError(f"Cannot swap a {type(t1).__name__} and a {type(t2).__name__}: only one of them has "
+                           "attributes of its own; make both Parameters, or neither")
     states = [_taken(t1), _taken(t2)]
     t1.__class__, t2.__class__ = type(t2), type(t1)
     for tensor, (slots, attributes) in zip((t2, t1), states, strict=True):

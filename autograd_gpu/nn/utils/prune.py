@@ -1,7 +1,7 @@
 """Pruning: a parameter times a mask of zeros and ones, computed anew at each call of its module.
 
-1. `l1_unstructured(module, "weight", 0.5)` and the other functions move the parameter to `weight_orig`, store the mask in
-   the buffer `weight_mask`, and set the plain attribute `weight` to their product.
+1. `l1_unstructured(module, "weight", 0.5)` and the other functions move the parameter to `weight_orig`, store the mask
+   in the buffer `weight_mask`, and set the plain attribute `weight` to their product.
 2. A forward pre-hook, the pruning method itself, computes the product before each call.
 3. Pruning again combines the masks (PruningContainer); `remove` makes the pruned values the parameter.
 """
@@ -187,7 +187,8 @@ class CustomFromMask(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
-            raise AssertionError(f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}")
+            raise AssertionError(f"default_mask shape {default_mask.shape} must match self.mask shape "
+                                 f"{self.mask.shape}")
         return default_mask * self.mask.to(default_mask.dtype)
 
 
@@ -195,19 +196,19 @@ class _OfAmount(BasePruningMethod):
     """A method that prunes an amount: a number of elements or channels, or as a float a fraction of them."""
 
     def __init__(self, amount: float) -> None:
+        self.amount = amount
         if not isinstance(amount, numbers.Real):
             raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
         if amount < 0 or (amount > 1 and not isinstance(amount, numbers.Integral)):
             raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
-        self.amount = amount
 
     def _count(self, size: int) -> int:
         """How many of `size` elements or channels are pruned."""
-        if not isinstance(self.amount, numbers.Integral):
+        if not isinstance(self.amount, int):
             return round(self.amount * size)
         if self.amount > size:
             raise ValueError(f"amount={self.amount} should be smaller than the number of parameters to prune={size}")
-        return int(self.amount)
+        return self.amount
 
 
 class _Unstructured(_OfAmount):
@@ -216,7 +217,7 @@ class _Unstructured(_OfAmount):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         mask, count = default_mask.clone(), self._count(t.numel())
         if count:
-            mask.view(-1)[self._scores(t).reshape(-1).topk(count, largest=False).indices] = 0
+            mask.view(-1)[self._scores(t).reshape(-1).topk(count, largest=False)[1]] = 0
         return mask
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -246,8 +247,8 @@ class _Structured(_OfAmount):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.ndim <= 1:
-            raise ValueError("Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
-                             f"{t.shape} with {t.ndim} dims")
+            raise ValueError("Structured pruning can only be applied to multidimensional tensors. Found tensor of "
+                             f"shape {t.shape} with {t.ndim} dims")
         if not -t.ndim <= self.dim < t.ndim:
             raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
         size = t.shape[self.dim]
@@ -256,7 +257,7 @@ class _Structured(_OfAmount):
             return default_mask
         kept = zeros_like(t)
         places: list[Any] = [slice(None)] * t.ndim
-        places[self.dim] = self._scores(t).topk(size - count).indices
+        places[self.dim] = self._scores(t).topk(size - count)[1]
         kept[tuple(places)] = 1
         return kept * default_mask.to(kept.dtype)
 

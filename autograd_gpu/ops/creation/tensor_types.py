@@ -65,7 +65,7 @@ _NAMED = {_name(cls.dtype, cls.is_cuda): cls for types in (CPU_TYPES, CUDA_TYPES
 
 
 def construct(
-    cls: type[Tensor], *sizes: Any, data: Any = None, size: Any = None, device: Any = None
+    cls: Any, *sizes: Any, data: Any = None, size: Any = None, device: Any = None
 ) -> Tensor:  # fmt: skip
     """Tensor(2, 3) is uninitialized, Tensor([2, 3]) a copy in the default dtype; Tensor(t) shares memory with t.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...core.extend import Tensor, public
 from ..creation.like import new_zeros
@@ -19,7 +19,7 @@ class svd_result(NamedTuple):
 
 
 @public(methods=True)
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> svd_result:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """(U, S, V) with U @ diag(S) @ V.mT = input; prefer `linalg.svd`, which returns V transposed.
 
     With `some` U and V have min(m, n) columns, else they are square. Without `compute_uv` they are square and zero.
@@ -44,7 +44,7 @@ class qr_result(NamedTuple):
 
 
 @public(methods=True)
-def qr(input: Tensor, some: bool = True) -> qr_result:
+def qr(input: Tensor, some: bool = True) -> Any:
     """(Q, R) with Q @ R = input; `some` is mode "reduced" of `linalg.qr`, which to prefer, else mode "complete".
 
     >>> ag.qr(ag.tensor([[3.0], [4.0]])).R.abs()
