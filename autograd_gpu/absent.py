@@ -70,6 +70,7 @@ ABSENT: tuple[tuple[str, str], ...] = (
     ("it has moved to ag.linalg", "symeig eig lstsq solve matrix_rank triangular_solve geqrf orgqr ormqr lu lu_solve"),
     ("use arange, whose end is excluded", "range"),
     ("ag.random.default_generator(device) returns it", "default_generator cuda.default_generators"),
+    ("ag.from_dlpack takes another library's tensor itself, and other libraries take ours", "to_dlpack utils.dlpack*"),
     ("timing is left to Python's timeit; end CUDA's work with ag.cuda.synchronize", "utils.benchmark*"),
     ("connectionist temporal classification is not aimed at", "ctc_loss nn.CTCLoss nn.functional.ctc_loss"),
 )

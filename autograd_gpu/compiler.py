@@ -10,11 +10,10 @@ T = TypeVar("T")
 __getattr__ = getattr_of(__name__)
 
 
-def compile(
-    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
-    mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False,
-) -> Any:  # fmt: skip
+def compile(model: Any = None, *, disable: bool = False, **options: Any) -> Any:
     """`model`, a function or a module, as it is, or a decorator that returns it; warns once that nothing is compiled.
+
+    The options of PyTorch's compiler are accepted; with `disable` there is no warning.
 
     >>> import warnings
     >>> with warnings.catch_warnings():

@@ -1,4 +1,7 @@
-"""PyTorch's older path of mixed precision on CUDA: `ag.amp` with the device "cuda"."""
+"""PyTorch's older path of mixed precision on CUDA: `ag.amp` with the device "cuda".
+
+>>> scaler = ag.cuda.amp.GradScaler(enabled=False)
+"""
 
 from __future__ import annotations
 

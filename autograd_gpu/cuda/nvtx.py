@@ -1,6 +1,9 @@
 """Ranges and marks on the time line of NVIDIA's profilers, by CuPy's NVTX; without CUDA they do nothing.
 
 PyTorch raises RuntimeError without CUDA; here a program with ranges runs on the CPU, too.
+
+>>> with ag.cuda.nvtx.range("forward"):
+...     y = ag.ones(2) * 2
 """
 
 from __future__ import annotations

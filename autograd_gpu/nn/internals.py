@@ -101,6 +101,10 @@ class Transients(Set):
     def __init__(self, owner: Registry) -> None:
         self.owner = owner
 
+    @classmethod
+    def _from_iterable(cls, names: Any) -> Any:
+        return set(names)  # the result of & and |
+
     def __contains__(self, name: object) -> bool:
         return self.owner._ag_kinds.get(name) == TRANSIENT  # type: ignore[call-overload]
 

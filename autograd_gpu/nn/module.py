@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ..absent import warn_once
 from ..autograd.zero_grad import zero_grad
 from . import hooks
 from .convert import Movable
@@ -106,6 +107,11 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         False
         """
         return self.train(False)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing but warn once: nothing is compiled here. Takes what PyTorch's takes."""
+        warn_once("compile", "Module.compile has no effect: nothing is compiled here, and forward runs as Python. "
+                             "This is said once.")
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
         """Sets requires_grad of all parameters, and returns the module."""

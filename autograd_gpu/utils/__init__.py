@@ -10,7 +10,7 @@ from .swap import swap_tensors
 __all__ = ["checkpoint", "data", "hooks", "load", "save", "swap_tensors"]
 
 if not TYPE_CHECKING:  # a type checker would accept any name
-    __getattr__ = getattr_of(__name__, dlpack="")
+    __getattr__ = getattr_of(__name__)
 
 
 def __dir__() -> list[str]:

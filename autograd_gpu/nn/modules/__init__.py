@@ -11,7 +11,7 @@ from ... import nn
 from ...absent import getattr_of
 
 _PATHS = (
-    "activation", "batchnorm", "container", "distance", "dropout", "flatten", "instancenorm", "lazy", "linear",
+    "activation", "batchnorm", "container", "distance", "dropout", "flatten", "instancenorm", "linear",
     "loss", "module", "normalization", "pixelshuffle", "pooling", "sparse", "transformer", "utils",
 )  # fmt: skip
 __all__ = [name for name in nn.__all__ if name[0].isupper()]

@@ -53,8 +53,12 @@ def _types(is_cuda: bool) -> dict[str, TensorType]:
     return {
         name: TensorType(name, (), {
             "dtype": dtype, "is_cuda": is_cuda, "__module__": module,
-            "__doc__": f"PyTorch's old type of {dtype} tensors on {where}: {name}(2, 3) is uninitialized, "
-                       f"{name}([2, 3]) a copy.",
+            "__doc__": f"""PyTorch's old type of {dtype} tensors on {where}, for calls and isinstance.
+
+            {name}(2, 3) is an uninitialized tensor of that shape, {name}([0, 1]) a tensor of these numbers.
+
+            >>> x = {module.replace("autograd_gpu", "ag")}.{name}([0, 1])
+            """,
         })
         for dtype, name in TYPE_NAMES.items()
     }  # fmt: skip

@@ -37,7 +37,7 @@ def _scatter_along(xp, x, index, src, *, dim):
 
 
 def _scatter_sum(xp, x, index, src, *, dim):
-    return add_at(xp, xp.array(x, order="C"), -x.ndim, grid(xp, index, dim), src, "scatter_add")
+    return add_at(xp, xp.array(x, order="C"), -x.ndim, grid(xp, index, dim), src, "scatter_add (or scatter_reduce)")
 
 
 @defop

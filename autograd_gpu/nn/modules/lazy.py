@@ -1,5 +1,0 @@
-"""PyTorch's path of lazy layers."""
-
-from ..lazy import LazyLinear
-
-__all__ = ["LazyLinear"]
