@@ -11,9 +11,10 @@ import difflib
 import fnmatch
 import importlib
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+from .errors import warn_user
 
 PACKAGE = __name__.rpartition(".")[0]
 
@@ -23,9 +24,10 @@ ABSENT: tuple[tuple[str, str], ...] = (
      "conv* nn.*Conv* nn.functional.conv* nn.Fold nn.Unfold nn.functional.fold nn.functional.unfold nn.modules.conv "
      "nn.modules.fold"),
     ("layers for images are not aimed at; use PyTorch for them, or a reshape and mean, amax or nn.functional.pad",
-     "nn.*Pool?d nn.functional.*pool?d nn.*Unpool?d nn.Upsampl* nn.functional.upsample* nn.functional.interpolate "
+     "*Pool[23]d *pool[23]d nn.*Unpool?d nn.functional.max_unpool1d nn.LPPool1d nn.functional.lp_pool1d "
+     "nn.AdaptiveMaxPool1d nn.functional.adaptive_max_pool1d nn.Upsampl* nn.functional.upsample* nn.functional.interpolate "
      "nn.functional.grid_sample nn.functional.affine_grid nn.LocalResponseNorm nn.functional.local_response_norm "
-     "nn.CrossMapLRN2d nn.ChannelShuffle nn.modules.upsampling nn.modules.channelshuffle *pool?d"),
+     "nn.CrossMapLRN2d nn.ChannelShuffle nn.modules.upsampling nn.modules.channelshuffle"),
     ("padding layers are not here; call nn.functional.pad in forward", "nn.*Pad?d nn.modules.padding"),
     ("there are no complex dtypes; keep real and imaginary parts as two tensors",
      "complex* cfloat cdouble chalf view_as_complex view_as_real polar imag angle resolve_conj resolve_neg "
@@ -34,7 +36,7 @@ ABSENT: tuple[tuple[str, str], ...] = (
      "numpy.fft on x.numpy()",
      "fft stft istft *_window Tensor.stft Tensor.istft"),
     ("there are no sparse tensors; use index_select and index_add, or a dense tensor",
-     "sparse sparse_* hspmm hsmm dsmm smm sspaddmm Tensor.to_sparse* Tensor.to_dense Tensor.coalesce "
+     "sparse sparse_* hspmm hsmm dsmm smm sspaddmm Tensor.to_sparse Tensor.to_dense Tensor.coalesce "
      "Tensor.is_coalesced Tensor.indices Tensor.sparse_* Tensor.dense_dim optim.SparseAdam nn.modules.sparse_*"),
     ("programs are not compiled or recorded; call the function itself, and save a state_dict by ag.save",
      "jit.* fx fx.* export export.* onnx onnx.* _dynamo _inductor package cond while_loop compiler.* "
@@ -107,7 +109,7 @@ class MissingName(AttributeError):
         if why is not None:
             return f"{beginning}: {why}"
         known = [other for other in dir(sys.modules.get(owner)) if not other.startswith("_")]
-        near = difflib.get_close_matches(name, known, 1, 0.75)
+        near = difflib.get_close_matches(name, known, 1, 0.65)
         return f"{beginning}. Did you mean: '{near[0]}'?" if near else beginning
 
 
@@ -141,7 +143,7 @@ _WARNED: set[str] = set()
 
 
 def warn_once(subject: str, text: str) -> None:
-    """A UserWarning about `subject` at its first use in the process, at the line that calls our caller."""
+    """A UserWarning about `subject` at its first use in the process."""
     if subject not in _WARNED:
         _WARNED.add(subject)
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn_user(text)

@@ -18,7 +18,8 @@ def _first_time(monkeypatch):
 
 
 @pytest.mark.parametrize("decorate", [
-    ag.compile, ag.compile(), ag.compile(mode="reduce-overhead", fullgraph=True), ag.compiler.compile,
+    ag.compile, lambda fn: ag.compile()(fn), lambda fn: ag.compile(mode="reduce-overhead", fullgraph=True)(fn),
+    ag.compiler.compile,
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:compile")
 def test_compile(decorate):
