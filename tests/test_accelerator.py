@@ -7,7 +7,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import accelerator
 
-CALLS = {name: (0,) for name in ("set_device_index", "set_device_idx")}
+CALLS = dict.fromkeys(("set_device_index", "set_device_idx"), (0,))
 HARMLESS = {"is_available", "device_count", "current_accelerator", "device_index", "set_stream"}
 
 
