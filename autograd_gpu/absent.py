@@ -25,8 +25,9 @@ ABSENT: tuple[tuple[str, str], ...] = (
      "nn.modules.fold"),
     ("layers for images are not aimed at; use PyTorch for them, or a reshape and mean, amax or nn.functional.pad",
      "*Pool[23]d *pool[23]d nn.*Unpool?d nn.functional.max_unpool1d nn.LPPool1d nn.functional.lp_pool1d "
-     "nn.AdaptiveMaxPool1d nn.functional.adaptive_max_pool1d nn.Upsampl* nn.functional.upsample* nn.functional.interpolate "
-     "nn.functional.grid_sample nn.functional.affine_grid nn.LocalResponseNorm nn.functional.local_response_norm "
+     "nn.AdaptiveMaxPool1d nn.functional.adaptive_max_pool1d nn.Upsampl* nn.functional.upsample* "
+     "nn.functional.interpolate nn.functional.grid_sample nn.functional.affine_grid nn.LocalResponseNorm "
+     "nn.functional.local_response_norm "
      "nn.CrossMapLRN2d nn.ChannelShuffle nn.modules.upsampling nn.modules.channelshuffle"),
     ("padding layers are not here; call nn.functional.pad in forward", "nn.*Pad?d nn.modules.padding"),
     ("there are no complex dtypes; keep real and imaginary parts as two tensors",

@@ -69,7 +69,8 @@ def test_what_is_explained_is_pytorchs(name):
     found = torch
     for part in name.split("."):
         try:
-            found = getattr(found, part) if hasattr(found, part) else importlib.import_module(f"{found.__name__}.{part}")
+            there = hasattr(found, part)
+            found = getattr(found, part) if there else importlib.import_module(f"{found.__name__}.{part}")
         except ModuleNotFoundError:
             assert name in ("utils.tensorboard", "compiler.compiled_with")
             return
@@ -86,7 +87,7 @@ def test_methods_of_tensors(name):
 
 def test_other_attributes_of_tensors_are_left_to_python():
     with pytest.raises(AttributeError, match="no attribute 'foo'"):
-        ag.ones(2).foo
+        ag.ones(2).foo  # noqa: B018
     assert not hasattr(ag.Tensor, "__getattr__")
 
 
@@ -98,12 +99,8 @@ def test_near_names_are_suggested(name):
 @pytest.mark.parametrize("name", SPACES)
 def test_other_names(name):
     where = ".".join(filter(None, ("autograd_gpu", name)))
-    assert error_of(f"{name}.qqqqqq".lstrip(".")) in (
-        f"module '{where}' has no attribute 'qqqqqq'", f"module '{where}' has no attribute 'qqqqqq': programs are not "
-        "compiled or recorded; call the function itself, and save a state_dict by ag.save",
-        f"module '{where}' has no attribute 'qqqqqq': there is no tracing profiler; ag.profiler.count counts products and "
-        "launches, and ag.cuda.nvtx marks ranges for NVIDIA's profilers",
-    )  # fmt: skip
+    text, beginning = error_of(f"{name}.qqqqqq".lstrip(".")), f"module '{where}' has no attribute 'qqqqqq'"
+    assert text.startswith(f"{beginning}: ") if name in ("jit", "compiler", "profiler") else text == beginning
     assert not hasattr(space(name), "__wrapped__")
 
 

@@ -43,6 +43,6 @@ def test_the_module():
     for decorate in (ag.compiler.disable, ag.compiler.disable(), ag.compiler.disable(recursive=False),
                      ag.compiler.allow_in_graph, ag.compiler.assume_constant_result):  # fmt: skip
         assert decorate(f) is f
-    assert not (ag.compiler.is_compiling() or ag.compiler.is_dynamo_compiling() or ag.compiler.is_exporting())
+    assert [ag.compiler.is_compiling(), ag.compiler.is_dynamo_compiling(), ag.compiler.is_exporting()] == [False] * 3
     ag.compiler.reset()
     ag.compiler.cudagraph_mark_step_begin()

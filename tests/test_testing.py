@@ -114,8 +114,8 @@ def test_make_tensor_layouts():
 
 
 @pytest.mark.parametrize("options", [
-    {"low": 2, "high": 1}, {"dtype": "int8", "low": 1, "high": 1}, {"low": float("nan")}, {"dtype": "int64", "requires_grad": True},
-    {"noncontiguous": True, "memory_format": "contiguous_format"},
+    {"low": 2, "high": 1}, {"dtype": "int8", "low": 1, "high": 1}, {"low": float("nan")},
+    {"dtype": "int64", "requires_grad": True}, {"noncontiguous": True, "memory_format": "contiguous_format"},
 ])  # fmt: skip
 def test_make_tensor_refuses(options):
     texts = []

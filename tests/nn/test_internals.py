@@ -193,7 +193,7 @@ def test_hooks_by_the_ids_of_their_handles(name):
 def test_hooks_that_are_written():
     for m in both():
         net, seen = m.nn.ReLU(), []
-        net._forward_hooks[-1] = lambda module, args, out: seen.append(out.item())
+        net._forward_hooks[-1] = lambda module, args, out, seen=seen: seen.append(out.item())
         net._load_state_dict_pre_hooks.clear()
         net(m.ones(()))
         assert seen == [1.0]
@@ -257,7 +257,8 @@ class TestApply:
                     return self
 
             net = m.nn.Sequential(Grid(), m.nn.Linear(1, 1)).double()
-            moved = [net[0].grid, net[0].layer.weight, net[1].bias, net.to("cpu", m.float32)[0].grid, net.half()[0].grid]
+            moved = [net[0].grid, net[0].layer.weight, net[1].bias]
+            moved += [net.to("cpu", m.float32)[0].grid, net.half()[0].grid]
             results.append([str(t.dtype).removeprefix("torch.") for t in moved])
         assert results[0] == results[1]
         assert results[0][0] == "float64"

@@ -172,8 +172,8 @@ FAMILIES = {
     """,
     "Properties, dtypes, modes": """
         can_cast finfo get_default_device get_default_dtype get_device iinfo is_complex is_floating_point is_inference
-        is_nonzero is_same_size is_signed is_tensor numel promote_types real result_type set_default_device set_default_dtype
-        set_printoptions typename
+        is_nonzero is_same_size is_signed is_tensor numel promote_types real result_type set_default_device
+        set_default_dtype set_printoptions typename
         Tensor.contiguous Tensor.cpu Tensor.data_ptr Tensor.detach Tensor.device Tensor.dim Tensor.dtype
         Tensor.element_size Tensor.is_contiguous Tensor.is_cuda Tensor.item Tensor.itemsize Tensor.nbytes Tensor.ndim
         Tensor.nelement Tensor.numpy Tensor.shape Tensor.size Tensor.storage_offset Tensor.stride Tensor.to

@@ -57,7 +57,8 @@ def _types(is_cuda: bool) -> dict[str, TensorType]:
 
             {name}(2, 3) is an uninitialized tensor of that shape, {name}([0, 1]) a tensor of these numbers.
 
-            >>> x = {module.replace("autograd_gpu", "ag")}.{name}([0, 1])
+            >>> {module.replace("autograd_gpu", "ag")}.{name}.dtype
+            {dtype!r}
             """,
         })
         for dtype, name in TYPE_NAMES.items()
