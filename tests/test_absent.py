@@ -83,6 +83,8 @@ def test_methods_of_tensors(name):
     with pytest.raises(AttributeError, match=f"'Tensor' object has no attribute '{name}': .*{METHODS[name]}"):
         getattr(x, name)
     assert name in absent.TENSOR_NAMES
+    assert name not in dir(x)
+    assert "numpy" in dir(x)
 
 
 def test_other_attributes_of_tensors_are_left_to_python():
