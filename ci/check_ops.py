@@ -57,7 +57,7 @@ ARRAYS = "takes arrays"
 SIZES = "lengths of sequences, which decide about sizes"
 READS = {
     f"{PACKAGE}/nn/batchnorm.py": {"BatchNorm.forward": "a buffer, where momentum is None"},
-    f"{PACKAGE}/nn/convert.py": dict.fromkeys(("convert", "_converted"), "gives a parameter other memory"),
+    f"{PACKAGE}/nn/convert.py": {"convert": "gives a parameter other memory"},
     f"{PACKAGE}/nn/init.py": dict.fromkeys(("trunc_normal_", "orthogonal_", "sparse_"), "new random numbers"),
     f"{PACKAGE}/nn/utils/clip_grad.py": dict.fromkeys(
         ("get_total_norm", "clip_grads_with_norm_", "_left"), "gradients, between backward and a step"

@@ -43,9 +43,6 @@ class Tensor(Exchange):
     _grad: Tensor | None
     _base: Tensor | None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        ...
-
     @property
     def data(self) -> Tensor:
         ...
@@ -1230,6 +1227,9 @@ class Tensor(Exchange):
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:
         ...
 
+    def qr(self, some: builtins.bool=True) -> Any:
+        ...
+
     def quantile(self, q: Any, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, interpolation: str='linear', axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
@@ -1432,6 +1432,9 @@ class Tensor(Exchange):
         ...
 
     def sum_to_size(self, *size: Any) -> Tensor:
+        ...
+
+    def svd(self, some: builtins.bool=True, compute_uv: builtins.bool=True) -> Any:
         ...
 
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
@@ -1737,6 +1740,13 @@ class Tensor(Exchange):
     def is_sparse(self) -> builtins.bool:
         ...
 
+    @property
+    def real(self) -> Tensor:
+        ...
+
+    def __new__(cls: Any, *sizes: Any, data: Any=None, size: Any=None, device: Any=None) -> Tensor:
+        ...
+
     def __iter__(self) -> Iterator[Tensor]:
         ...
 
@@ -1777,6 +1787,9 @@ def wrap_given(array: Any) -> Tensor:
     ...
 
 def alias(tensor: Tensor) -> Tensor:
+    ...
+
+def as_subclass(tensor: Tensor, cls: type[Tensor]) -> Tensor:
     ...
 
 def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> Any:

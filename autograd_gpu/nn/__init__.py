@@ -1,5 +1,8 @@
 """Layers, losses and initializers, with PyTorch's names."""
 
+from typing import TYPE_CHECKING
+
+from ..absent import getattr_of
 from ..core.tensor import Parameter
 from . import functional, hooks, init, module, transformer, utils
 from .activation import (
@@ -175,9 +178,13 @@ __all__ = [
     "hooks",
     "init",
     "module",
+    "modules",
     "transformer",
     "utils",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = getattr_of(__name__, modules="")
 
 
 def __dir__() -> list[str]:

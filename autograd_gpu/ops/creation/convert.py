@@ -10,7 +10,6 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.device import Device
 from ...backend.arrays.memory_format import copy_order, is_contiguous_format
-from ...backend.arrays.tensor_types import TYPE_NAMES
 from ...backend.quantization.quantize import from_float8, to_float8
 from ...core.extend import (
     BROADCASTING,
@@ -231,15 +230,3 @@ for _name, _dtype in (
     ("long", dtypes.int64), ("short", dtypes.int16),
 ):  # fmt: skip
     _to_named(_name, _dtype)
-
-
-@method("type")
-def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-    """x in another dtype, like x.to(dtype); without one PyTorch's name of the type, such as "cuda.FloatTensor".
-
-    >>> ag.ones(2).type(), ag.ones(2).type(ag.int64).dtype
-    ('FloatTensor', dtype('int64'))
-    """
-    if dtype is not None:
-        return to(x, dtype, memory_format=memory_format)
-    return ("cuda." if x.is_cuda else "") + TYPE_NAMES.get(x.dtype, str(x.dtype))
