@@ -307,6 +307,9 @@ LEFT_OUT = {
         "moves streams, of several rows for each row of a matrix: benchmarks/hessian.py times them in Hessians",
     ),
     "random_events": "is bound by its logarithms and square roots",
+    "random_gammas": "is bound by its logarithms and square roots",
+    "random_successes": "is bound by its logarithms and square roots",
+    "gamma_slope": "is bound by arithmetic in float64",
 }
 # Those of fewer dtypes than C_NAMES has.
 DTYPES = {

@@ -33,6 +33,7 @@ from .dropout import Mask, dropout, dropout_reference, mask_reference
 from .foreach import foreach, foreach_reference, prepared_foreach
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
+from .gamma_slope import gamma_slope, gamma_slope_reference
 from .layer_norm import (
     layer_norm,
     layer_norm_backward,
@@ -52,10 +53,12 @@ from .random import (
     counters_for,
     random_bits,
     random_events,
+    random_gammas,
     random_integers,
     random_integers_reference,
     random_numbers,
     random_numbers_reference,
+    random_successes,
 )
 from .row_sum import row_sum, row_sum_reference
 from .second_order import (
@@ -118,6 +121,8 @@ __all__ = [
     "folder",
     "foreach",
     "foreach_reference",
+    "gamma_slope",
+    "gamma_slope_reference",
     "held",
     "held_tiles",
     "instances_of",
@@ -146,10 +151,12 @@ __all__ = [
     "quantize_reference",
     "random_bits",
     "random_events",
+    "random_gammas",
     "random_integers",
     "random_integers_reference",
     "random_numbers",
     "random_numbers_reference",
+    "random_successes",
     "rms_norm",
     "rms_norm_backward",
     "row_sum",
