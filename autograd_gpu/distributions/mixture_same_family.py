@@ -95,7 +95,7 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
-            chosen = self.mixture_distribution.sample(sample_shape)
+            chosen = self.mixture_distribution.expand(self.batch_shape).sample(sample_shape)
             values = self.component_distribution.sample(sample_shape)
             dim = len(sample_shape) + len(self.batch_shape)
             index = chosen.reshape(*chosen.shape, *[1] * (self._event_ndims + 1))

@@ -64,8 +64,35 @@ ROWS = [
         scipy=lambda p: st.nbinom(p["total_count"], 1 - sigmoid(p["logits"])), label="NegativeBinomial by logits",
     ),
     Row(
-        "Categorical", {"probs": WEIGHTS}, [[0, 1], [2, 0]],
-        invalid=({"probs": 1.5}, {"probs": [-0.1, 0.5]}), outside=(3, -1, 0.5),
-        make=lambda d, t: d.Categorical(probs=t["probs"]), noise=False,
+        "Categorical", {"probs": WEIGHTS}, [[0, 1], [2, 0]], invalid=({"probs": 1.5}, {"probs": [-0.1, 0.5]}),
+        outside=(3, -1, 0.5, [1, 3]), scipy=lambda p: st.rv_discrete(values=(range(3), normalized(p["probs"]))),
+    ),
+    Row(
+        "Categorical", {"logits": LOGITS[0]}, [[0, 1], [2, 0]], invalid=({"logits": 1.5}, {"logits": [NAN, 0.5]}),
+        outside=(3, NAN), scipy=lambda p: st.rv_discrete(values=(range(3), normalized(np.exp(p["logits"])))),
+        label="Categorical by logits",
+    ),
+    Row(
+        "OneHotCategorical", {"probs": WEIGHTS}, VECTORS, invalid=({"probs": 1.5}, {"probs": [-0.1, 0.5]}),
+        outside=([0.0, 1.0, 1.0], [0.0, 0.0, 0.0], [0.5, 0.5, 0.0], 1.0, [1.0, 0.0]),
+    ),
+    Row(
+        "OneHotCategorical", {"logits": LOGITS}, VECTORS, invalid=({"logits": [NAN, 0.5]},),
+        label="OneHotCategorical by logits",
+    ),
+    Row("OneHotCategoricalStraightThrough", {"probs": normalized(np.array(WEIGHTS))}, VECTORS, noise=False),
+    Row(
+        "Multinomial", {"probs": WEIGHTS}, [[[1.0, 0.0, 4.0], [2.0, 2.0, 1.0]]], options={"total_count": 5},
+        invalid=({"probs": 1.5}, {"probs": [-0.1, 0.5]}), outside=([2.0, 2.0, 2.0], [-1.0, 3.0, 2.0], [1.0, 4.0]),
+        single=("entropy", "perplexity"),
+    ),
+    Row(
+        "Multinomial", {"logits": LOGITS}, [[[1.0, 0.0, 1.0], [2.0, 0.0, 0.0]]], options={"total_count": 2},
+        single=("entropy", "perplexity"), label="Multinomial by logits",
+    ),
+    Row(
+        "MixtureSameFamily", {"probs": [[0.2, 0.8], [0.5, 0.5]], "rate": [[1.0, 9.0], [3.0, 0.5]]},
+        [[0.0, 1.0], [9.0, 3.0]], make=lambda d, t: d.MixtureSameFamily(d.Categorical(t["probs"]), d.Poisson(t["rate"])),
+        outside=(-1.0, 0.5), label="MixtureSameFamily of Poisson",
     ),
 ]  # fmt: skip
